@@ -1,0 +1,95 @@
+# Every target makes the environment it needs: a fresh machine needs `python3`, `make` and a
+# package index, nothing else. Installed packages are pinned by hash in requirements/*.txt.
+
+PYTHON ?= python3
+VENV ?= .venv
+PY := $(VENV)/bin/python
+UV := $(VENV)/bin/uv
+# uv must not fetch another Python; and like pip it trusts the certificates of the system, so that
+# an index behind a company's proxy works too.
+export UV_PYTHON_DOWNLOADS := never
+export UV_SYSTEM_CERTS := 1
+INSTALL := $(UV) pip install --quiet --python $(PY)
+
+# More arguments for pytest, for instance: make test ARGS="tests/unit/log -x"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help env demo test test-long test-lowest golden check format bench requirements upgrade clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+env: $(VENV)/.dev ## Make .venv with everything a contributor needs
+
+demo: $(VENV)/.run ## Build a sample table, scan it and show what happened
+	$(PY) examples/demo.py
+
+test: $(VENV)/.test ## Run the whole test suite (minutes)
+	$(PY) -m pytest $(ARGS)
+
+test-long: $(VENV)/.test ## Run it with the tests marked long, and many more random examples
+	HYPOTHESIS_PROFILE=long $(PY) -m pytest -m "not bench" --timeout 3600 $(ARGS)
+
+test-lowest: ## Run it with the oldest dependencies that pyproject.toml allows (needs Python 3.11)
+	$(MAKE) VENV=.venv-lowest .venv-lowest/.test
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python \
+		--require-hashes --requirement requirements/lowest.txt
+	.venv-lowest/bin/python -m pytest $(ARGS)
+
+golden: $(VENV)/.test ## Run the acceptance tests on the golden tables only
+	$(PY) -m pytest tests/acceptance $(ARGS)
+
+check: $(VENV)/.dev ## Static checks: format, lint, types, architecture, spelling
+	@failed=""; \
+	run() { echo "== $$*"; $(VENV)/bin/"$$@" || failed="$$failed $$1"; }; \
+	run ruff format --check .; \
+	run ruff check --output-format concise .; \
+	run mypy; \
+	run lint-imports --no-logo; \
+	run codespell; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
+
+format: $(VENV)/.dev ## Format the code and apply the safe fixes of the linter
+	$(VENV)/bin/ruff check --fix-only .
+	$(VENV)/bin/ruff format .
+
+bench: $(VENV)/.bench ## Measure against the peers; prints the tables (ARGS=--quick for a short run)
+	$(PY) -m benchmarks $(ARGS)
+
+# --- environment: a stamp per set of packages, renewed when its requirement file changes ---------
+
+$(UV): requirements/uv.txt scripts/bootstrap.py
+	$(PYTHON) scripts/bootstrap.py $(VENV) requirements/uv.txt
+	@touch $(UV)
+
+$(VENV)/.run $(VENV)/.bench $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml $(UV)
+	$(INSTALL) --require-hashes --requirement requirements/$*.txt
+	$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# --- requirement files ---------------------------------------------------------------------------
+# `dev` is solved first and constrains the others, so that one environment can hold them all. The
+# files name no package index: whichever one is configured serves them, and the hashes decide.
+
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
+	--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
+	--custom-compile-command "make requirements"
+RUN := pyproject.toml --extra cli requirements/build.in
+BOUND := --constraint requirements/dev.txt
+
+requirements: $(UV) ## Write requirements/*.txt anew from *.in and pyproject.toml
+	$(COMPILE) $(UPGRADE) -o requirements/dev.txt $(RUN) requirements/bench.in requirements/test.in requirements/dev.in
+	$(COMPILE) $(BOUND) -o requirements/test.txt $(RUN) requirements/bench.in requirements/test.in
+	$(COMPILE) $(BOUND) -o requirements/bench.txt $(RUN) requirements/bench.in
+	$(COMPILE) $(BOUND) -o requirements/run.txt $(RUN)
+	$(COMPILE) --resolution lowest-direct -o requirements/lowest.txt pyproject.toml --extra cli
+	$(COMPILE) $(UPGRADE) -o requirements/uv.txt requirements/uv.in
+
+upgrade: ## The same, moving every pin to the newest release
+	$(MAKE) requirements UPGRADE=--upgrade
+
+clean: ## Remove what the other targets made (the environment, caches, benchmark tables)
+	rm -rf $(VENV) .venv-lowest .bench .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	find src tests benchmarks examples scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,239 @@
+"""The data files of a synthetic table, as Arrow columns made from their numbers.
+
+File `i` always has the same name, size and statistics under one seed, wherever it is mentioned
+and in whatever order; so expected results need no second look at the log. All texts have a fixed
+width and are assembled as byte matrices: a million files take seconds. Knows nothing of the log.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from benchmarks.spec import DAYS, TableSpec
+
+__all__ = ["FileColumns", "Template", "mix"]
+
+Integers = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+_MILLISECONDS_PER_DAY = 86_400_000
+_FIRST_DAY = date(2026, 1, 1)
+_FIRST_DAY_MS = (_FIRST_DAY - date(1970, 1, 1)).days * _MILLISECONDS_PER_DAY
+_FIRST_ID = 10_000_000_000  # eleven digits, like every id after it
+_ISO_DAYS: Bytes = np.array(
+    [list((_FIRST_DAY + timedelta(days=d)).isoformat().encode()) for d in range(DAYS)], np.uint8
+)
+_FOUR_DIGITS: Bytes = np.array([list(b"%04d" % n) for n in range(10_000)], np.uint8)
+_HEX: Bytes = np.array([list(b"%02x" % n) for n in range(256)], np.uint8)
+_Z85: Bytes = np.frombuffer(
+    b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
+    np.uint8,
+)
+_SLOT = re.compile(r"<(\w+):(\d+)>")
+
+
+def mix(numbers: Integers, salt: int) -> npt.NDArray[np.uint64]:
+    """Return 64 well-mixed bits for each number (splitmix64); another salt, other bits."""
+    start = (salt * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64
+    bits = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(start)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def text_array(matrix: Bytes) -> pa.Array:
+    """Return the rows of a byte matrix as strings."""
+    rows, width = matrix.shape
+    offsets = (np.arange(rows + 1) * width).astype(np.int32)
+    return pa.Array.from_buffers(
+        pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(matrix))]
+    )
+
+
+def digits(numbers: npt.NDArray[np.integer], width: int) -> Bytes:
+    """Return the decimal digits of each number, filled with zeros on the left to `width`."""
+    groups = []
+    for _ in range(-(-width // 4)):
+        groups.append(_FOUR_DIGITS[numbers % 10_000])
+        numbers = numbers // 10_000
+    return np.concatenate(groups[::-1], axis=1)[:, -width:]
+
+
+class Template:
+    """A text with slots (`<name:width>`) that is filled for many rows at once.
+
+    >>> Template("a=<a:3>;").render(a=np.array([1, 22])).to_pylist()
+    ['a=001;', 'a=022;']
+    """
+
+    def __init__(self, text: str) -> None:
+        self._slots: list[tuple[str, int, int]] = []
+        blank = b""
+        end = 0
+        for slot in _SLOT.finditer(text):
+            blank += text[end : slot.start()].encode()
+            name, width = slot[1], int(slot[2])
+            self._slots.append((name, len(blank), len(blank) + width))
+            blank += b"0" * width
+            end = slot.end()
+        self._blank: Bytes = np.frombuffer(blank + text[end:].encode(), np.uint8)
+
+    def render(self, **values: Integers | Bytes) -> pa.Array:
+        """Return one string per row; a value is a column of numbers or a matrix of characters."""
+        rows = len(next(iter(values.values())))
+        matrix: Bytes = np.repeat(self._blank[None, :], rows, axis=0)
+        for name, start, end in self._slots:
+            value = values[name]
+            is_text = value.ndim == 2
+            matrix[:, start:end] = value if is_text else digits(value, end - start)
+        return text_array(matrix)
+
+
+_NAME = "part-<part:5>-<u1:8>-<u2:4>-<u3:4>-<u4:4>-<u5:12>-c000.snappy.parquet"
+_PATH = {True: Template(f"date=<day:10>/{_NAME}"), False: Template(_NAME)}
+
+
+def _bounds(end: str) -> str:
+    return (
+        f'{{"id":<id_{end}:11>,"value":<whole_{end}:3>.<milli_{end}:3>,'
+        f'"name":"name-<name_{end}:9>",'
+        f'"ts":"<day:10>T<h_{end}:2>:<m_{end}:2>:<s_{end}:2>.<ms_{end}:3>Z","qty":<qty_{end}:2>}}'
+    )
+
+
+_STATS = (
+    f'{{"numRecords":<records:4>,"minValues":{_bounds("lo")},"maxValues":{_bounds("hi")},'
+    '"nullCount":{"id":0,"value":<null_value:1>,"name":<null_name:1>,"ts":0,"qty":<null_qty:1>}'
+)
+_TIGHT = Template(_STATS + "}")
+_WIDE = Template(_STATS + ',"tightBounds":false}')
+
+
+@dataclass(frozen=True, slots=True)
+class FileColumns:
+    """The columns of the files with these numbers."""
+
+    spec: TableSpec
+    index: Integers
+
+    def _draw(self, salt: int, low: int, high: int) -> Integers:
+        bits = mix(self.index, self.spec.seed * 1000 + salt)
+        return (low + (bits >> np.uint64(11)) % np.uint64(high - low)).astype(np.int64)
+
+    @property
+    def day(self) -> Integers:
+        """The day of each file, from 0; in order for those of the checkpoint."""
+        in_order = self.index * DAYS // self.spec.files
+        return np.where(self.index < self.spec.files, in_order, self._draw(0, 0, DAYS))
+
+    @property
+    def size(self) -> Integers:
+        """Bytes of each file."""
+        return self._draw(1, 30_000_000, 130_000_000)
+
+    @property
+    def modified(self) -> Integers:
+        """When each file was written, in milliseconds since 1970."""
+        return _FIRST_DAY_MS + self.day * _MILLISECONDS_PER_DAY + self._draw(2, 0, 86_400_000)
+
+    @property
+    def has_vector(self) -> npt.NDArray[np.bool_]:
+        """Which of the files have a deletion vector when the log first mentions them."""
+        third = self._draw(3, 0, 3) == 0
+        return third if self.spec.deletion_vectors else np.zeros_like(third)
+
+    @property
+    def path(self) -> pa.Array:
+        """Names as Spark makes them, below a folder per day if the table is partitioned."""
+        high, low = (mix(self.index, self.spec.seed * 1000 + salt) for salt in (4, 5))
+        raw = np.stack([high, low], axis=1).view(np.uint8)
+        raw[:, 6] = raw[:, 6] & 0x0F | 0x40  # the version and variant that a random UUID has
+        raw[:, 8] = raw[:, 8] & 0x3F | 0x80
+        text = _HEX[raw].reshape(len(raw), 32)
+        cuts = {"u1": (0, 8), "u2": (8, 12), "u3": (12, 16), "u4": (16, 20), "u5": (20, 32)}
+        uuid = {name: text[:, start:end] for name, (start, end) in cuts.items()}
+        day = _ISO_DAYS[self.day]
+        return _PATH[self.spec.partitioned].render(part=self.index % 200, day=day, **uuid)
+
+    @property
+    def day_text(self) -> pa.Array:
+        """The day as the log writes a partition value."""
+        return text_array(_ISO_DAYS[self.day])
+
+    def vector_text(self, salt: int) -> pa.Array:
+        """A vector's name: twenty characters that stand for sixteen bytes."""
+        bits = np.stack([mix(self.index, salt), mix(self.index, salt + 1)], axis=1)
+        words = bits.view(np.uint32).astype(np.int64)
+        places = 85 ** np.arange(4, -1, -1)
+        return text_array(_Z85[words[:, :, None] // places % 85].reshape(len(bits), 20))
+
+    def bounds(self, end: str) -> dict[str, Integers]:
+        """The least or greatest (`lo`, `hi`) value of each column, as whole numbers."""
+        high = end == "hi"
+        salt = 30 if high else 20
+        half = {False: (0, 1), True: (1, 2)}[high]
+        first = _FIRST_ID + self.index * 10_000
+        return {
+            "id": first + (self.records - 1 if high else 0),
+            "value": self._draw(salt, 100_000 + 450_000 * half[0], 100_000 + 450_000 * half[1]),
+            "name": self._draw(salt + 1, 500_000_000 * half[0], 500_000_000 * half[1]),
+            "ts": self._draw(salt + 2, 43_200_000 * half[0], 43_200_000 * half[1]),
+            "qty": self._draw(salt + 3, 10 + 45 * half[0], 10 + 45 * half[1]),
+        }
+
+    @property
+    def records(self) -> Integers:
+        """Rows of each file."""
+        return self._draw(6, 1000, 10_000)
+
+    @property
+    def null_counts(self) -> dict[str, Integers]:
+        """Nulls of each column."""
+        none = np.zeros_like(self.index)
+        some = {name: self._draw(40 + n, 0, 10) for n, name in enumerate(("value", "name", "qty"))}
+        return {"id": none, "value": some["value"], "name": some["name"], "ts": none} | {
+            "qty": some["qty"]
+        }
+
+    def stats_json(self, *, tight: bool) -> pa.Array:
+        """The statistics as JSON text; `tight` is false for files with a vector."""
+        slots: dict[str, Integers | Bytes] = {"records": self.records, "day": _ISO_DAYS[self.day]}
+        for end in ("lo", "hi"):
+            bound = self.bounds(end)
+            slots |= {f"{name}_{end}": bound[name] for name in ("id", "name", "qty")}
+            slots |= {f"whole_{end}": bound["value"] // 1000, f"milli_{end}": bound["value"] % 1000}
+            slots |= {f"h_{end}": bound["ts"] // 3_600_000, f"ms_{end}": bound["ts"] % 1000}
+            slots |= {f"m_{end}": bound["ts"] // 60_000 % 60, f"s_{end}": bound["ts"] // 1000 % 60}
+        slots |= {f"null_{name}": count for name, count in self.null_counts.items()}
+        return (_TIGHT if tight else _WIDE).render(**slots)
+
+    def stats_parsed(self, tight: pa.Array | None) -> pa.Array:
+        """The same statistics as a struct; `tight` is the column `tightBounds`, if there is one."""
+        parts: dict[str, pa.Array] = {"numRecords": pa.array(self.records)}
+        for field, end in (("minValues", "lo"), ("maxValues", "hi")):
+            bound = self.bounds(end)
+            start_us = (_FIRST_DAY_MS + self.day * _MILLISECONDS_PER_DAY + bound["ts"]) * 1000
+            parts[field] = _struct(
+                id=pa.array(bound["id"]),
+                value=pa.array(bound["value"] / 1000),
+                name=Template("name-<n:9>").render(n=bound["name"]),
+                ts=pa.array(start_us).cast(pa.timestamp("us", "UTC")),
+                qty=pa.array(bound["qty"].astype(np.int32)),
+            )
+        parts["nullCount"] = _struct(**{k: pa.array(v) for k, v in self.null_counts.items()})
+        return _struct(**parts, **({} if tight is None else {"tightBounds": tight}))
+
+    def day_parsed(self) -> pa.Array:
+        """The partition values as a struct."""
+        days = (self.day + _FIRST_DAY_MS // _MILLISECONDS_PER_DAY).astype(np.int32)
+        return _struct(date=pa.array(days).cast(pa.date32()))
+
+
+def _struct(**columns: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays(list(columns.values()), names=list(columns))

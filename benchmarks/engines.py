@@ -1,0 +1,281 @@
+"""What each engine does for each workload: `python -m benchmarks.engines ENGINE WORKLOAD PATH`.
+
+One process, one operation: imports are timed apart, then the clock runs. The result goes to
+standard output as one line of JSON. Only this module knows lazydelta and its peers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import resource
+import sys
+import time
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["LIMIT", "OPERATIONS", "Sample", "run"]
+
+LIMIT = 100
+"""Of the workload `first`."""
+_DAY = date(2026, 3, 1)  # `spec.FILTER_DAY`
+_NO_DAY = date(2019, 3, 1)
+
+
+@dataclass(slots=True, kw_only=True)
+class Sample:
+    """One measured run; times in seconds, memory in bytes."""
+
+    count: int = -1
+    import_seconds: float = 0.0
+    first_seconds: float = 0.0
+    total_seconds: float = 0.0
+    base_rss: int = 0
+    peak_rss: int = 0
+    read_bytes: int = 0
+    read_calls: int = 0
+    requests: int = 0
+    request_bytes: int = 0
+    error: str = ""
+
+
+class _Account:
+    """An observer of lazydelta that adds up its requests to the store."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.bytes = 0
+
+    def __call__(self, event: Any) -> None:
+        """Add one call; other events have no `requests`."""
+        self.requests += getattr(event, "requests", 0)
+        self.bytes += getattr(event, "bytes", 0)
+
+
+class _Clock:
+    """Times an operation from its construction; `first` is called when a file is there."""
+
+    def __init__(self, *, accounting: bool) -> None:
+        self.start = time.perf_counter()
+        self.first_seconds = 0.0
+        self.accounting = accounting
+        self.account = _Account()
+
+    def first(self) -> None:
+        """Note the time, the first time."""
+        self.first_seconds = self.first_seconds or time.perf_counter() - self.start
+
+
+def _count_batches(batches: Iterator[Any], clock: _Clock) -> int:
+    rows = 0
+    for batch in batches:
+        clock.first()
+        rows += batch.num_rows
+    return rows
+
+
+# --- lazydelta ------------------------------------------------------------------------------------
+
+
+def _lazydelta_scan(path: str, clock: _Clock, **scan: Any) -> Any:
+    import lazydelta
+
+    config = lazydelta.Config(observer=clock.account) if clock.accounting else None
+    return lazydelta.Table.open(path, config=config).scan(**scan)
+
+
+def _lazydelta(**scan: Any) -> Callable[[str, _Clock], int]:
+    def operation(path: str, clock: _Clock) -> int:
+        return _count_batches(_lazydelta_scan(path, clock, **scan).file_batches(), clock)
+
+    return operation
+
+
+def _lazydelta_objects(path: str, clock: _Clock) -> int:
+    count = 0
+    for _ in _lazydelta_scan(path, clock).files():
+        clock.first()
+        count += 1
+    return count
+
+
+# --- deltalake ------------------------------------------------------------------------------------
+
+
+def _deltalake_open(path: str, clock: _Clock) -> int:
+    from deltalake import DeltaTable
+
+    DeltaTable(path)
+    clock.first()
+    return 0
+
+
+def _deltalake_actions(path: str, clock: _Clock) -> int:
+    from deltalake import DeltaTable
+
+    rows = int(DeltaTable(path).get_add_actions().num_rows)
+    clock.first()
+    return rows
+
+
+def _deltalake_uris(predicate: Any = None) -> Callable[[str, _Clock], int]:
+    def operation(path: str, clock: _Clock) -> int:
+        from deltalake import DeltaTable
+
+        uris = DeltaTable(path).file_uris(file_pruning_predicate=predicate)
+        clock.first()
+        return len(uris)
+
+    return operation
+
+
+def _deltalake_rows(path: str, clock: _Clock) -> int:
+    from deltalake import DeltaTable
+
+    return _count_batches(DeltaTable(path).scan(columns=["id"], predicate="id < -1"), clock)
+
+
+# --- Polars ---------------------------------------------------------------------------------------
+
+
+def _polars_plan(path: str, clock: _Clock) -> int:
+    import polars as pl
+
+    pl.scan_delta(path).explain()
+    clock.first()
+    return 0
+
+
+def _polars_partition_plan(path: str, clock: _Clock) -> int:
+    import polars as pl
+
+    pl.scan_delta(path).filter(pl.col("date") == _DAY).explain()
+    clock.first()
+    return 0
+
+
+def _polars_rows(path: str, clock: _Clock) -> int:
+    import polars as pl
+
+    height = pl.scan_delta(path).filter(pl.col("id") < -1).collect().height
+    clock.first()
+    return height
+
+
+# --- raw pyarrow: the same columns of the same checkpoint and nothing done with them --------------
+
+_COLUMNS = [
+    "add.path",
+    "add.partitionValues",
+    "add.size",
+    "add.modificationTime",
+    "add.deletionVector",
+]
+
+
+def _raw(path: str, clock: _Clock) -> int:
+    import pyarrow.parquet as pq
+
+    log = Path(path) / "_delta_log"
+    rows = 0
+    for name in sorted([*log.glob("*.checkpoint*.parquet"), *log.glob("_sidecars/*.parquet")]):
+        file = pq.ParquetFile(name, pre_buffer=False, buffer_size=1 << 20)
+        for batch in file.iter_batches(65_536, columns=_COLUMNS):
+            clock.first()
+            adds = batch.column("add").field("path")
+            rows += len(adds) - adds.null_count
+    return rows
+
+
+_IMPORTS = {
+    "lazydelta": ["lazydelta"],
+    "deltalake": ["deltalake"],
+    "polars": ["polars", "deltalake"],
+    "pyarrow": ["pyarrow", "pyarrow.parquet"],
+}
+
+OPERATIONS: dict[str, dict[str, Callable[[str, _Clock], int]]] = {
+    "lazydelta": {
+        "first": _lazydelta(limit=LIMIT),
+        "all": _lazydelta(),
+        "all: objects": _lazydelta_objects,
+        "all: reverse": _lazydelta(strategy="reverse"),
+        "all: forward": _lazydelta(strategy="forward"),
+        "partition": _lazydelta(where=f"date = '{_DAY}'"),
+        "nothing": _lazydelta(where="id < -1"),
+        "nothing: partition": _lazydelta(where=f"date = '{_NO_DAY}'"),
+    },
+    "deltalake": {
+        "open": _deltalake_open,
+        "all": _deltalake_actions,
+        "all: file_uris": _deltalake_uris(),
+        "partition": _deltalake_uris([("date", "=", str(_DAY))]),
+        "nothing": _deltalake_uris("id < -1"),
+        "nothing: scan": _deltalake_rows,
+        "nothing: partition": _deltalake_uris([("date", "=", str(_NO_DAY))]),
+    },
+    "polars": {
+        "all": _polars_plan,
+        "partition": _polars_partition_plan,
+        "nothing": _polars_rows,
+    },
+    "pyarrow": {"all": _raw},
+}
+"""Engine, workload, what a user of the engine would write for it. After `:` stands a variant."""
+
+
+def _status(key: str) -> int:
+    """Return a memory figure of this process in bytes, from the kernel's own account."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:  # not Linux: the peak is all there is
+        scale = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+
+
+def _io() -> tuple[int, int]:
+    """Return the bytes and calls of all reads of this process; mapped memory is not in it."""
+    try:
+        lines = Path("/proc/self/io").read_text().splitlines()
+    except OSError:
+        return 0, 0
+    account = {line.split(":")[0]: int(line.split(":")[1]) for line in lines}
+    return account["rchar"], account["syscr"]
+
+
+def run(engine: str, workload: str, path: str, *, accounting: bool = False) -> Sample:
+    """Do one operation in this process and measure it.
+
+    With `accounting`, lazydelta's own requests are counted as well; the time is then not used.
+    """
+    sample = Sample()
+    operation = OPERATIONS[engine][workload]
+    before = time.perf_counter()
+    for module in _IMPORTS[engine]:
+        importlib.import_module(module)
+    sample.import_seconds = time.perf_counter() - before
+    sample.base_rss = _status("VmRSS")
+    read_before = _io()
+    clock = _Clock(accounting=accounting)
+    try:
+        sample.count = operation(path, clock)
+    except Exception as error:  # noqa: BLE001 - a peer that fails is a result, not an accident
+        sample.error = f"{type(error).__name__}: {error}".split("\n")[0][:300]
+    sample.total_seconds = time.perf_counter() - clock.start
+    sample.first_seconds = clock.first_seconds
+    sample.read_bytes, sample.read_calls = (
+        after - start for after, start in zip(_io(), read_before, strict=True)
+    )
+    sample.peak_rss = _status("VmHWM")
+    sample.requests, sample.request_bytes = clock.account.requests, clock.account.bytes
+    return sample
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(run(*sys.argv[1:4], accounting="--account" in sys.argv[4:]))))

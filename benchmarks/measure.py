@@ -1,0 +1,175 @@
+"""Runs operations, each in a process of its own, and keeps what they say.
+
+Knows nothing of engines beyond their names: `engines` is the child process. Rounds are
+interleaved, so that a busy minute of the machine falls on everybody.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from benchmarks.engines import LIMIT, Sample
+from benchmarks.generate import table_for
+from benchmarks.spec import TableSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["Case", "Result", "Run", "measure"]
+
+_ROOT = Path(__file__).resolve().parent.parent
+_TIMEOUT_SECONDS = 600
+_SHORT_SECONDS = 0.5
+_SHORT_RUNS = 3  # a short operation is run this often per round: its noise is relatively larger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One engine, one workload, one table."""
+
+    engine: str
+    workload: str
+    spec: TableSpec
+
+    def expected_count(self, facts: dict[str, int]) -> int | None:
+        """Return what the operation must count; None if it only plans."""
+        kind = self.workload.split(":")[0]
+        if kind == "open" or (self.engine == "polars" and kind != "nothing"):
+            return None
+        if self.engine == "pyarrow":
+            return self.spec.files  # the checkpoint's adds: it does not look at the tail
+        live = facts["live_files"]
+        counts = {"first": min(LIMIT, live), "all": live, "nothing": 0}
+        return counts.get(kind, facts["files_on_filter_day"])
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """The runs of one case."""
+
+    case: Case
+    expected: int | None
+    samples: list[Sample] = field(default_factory=list)
+    account: Sample | None = None
+    """One more run, not timed, that counted the requests to the store (lazydelta only)."""
+
+    @property
+    def good(self) -> list[Sample]:
+        """The runs that ended well."""
+        return [sample for sample in self.samples if not sample.error]
+
+    @property
+    def problem(self) -> str:
+        """Why this result must not be used, or nothing."""
+        errors = [sample.error for sample in self.samples if sample.error]
+        if errors or not self.samples:
+            return errors[0] if errors else "did not run"
+        counts = {sample.count for sample in self.samples}
+        if self.expected is not None and counts != {self.expected}:
+            return f"counted {sorted(counts)}, expected {self.expected}"
+        return ""
+
+    def best(self, figure: str) -> float:
+        """Return the least value of a figure over the runs."""
+        return min(getattr(sample, figure) for sample in self.good)
+
+    def median(self, figure: str) -> float:
+        """Return the median of a figure over the runs."""
+        return statistics.median(getattr(sample, figure) for sample in self.good)
+
+    def worst(self, figure: str) -> float:
+        """Return the greatest value of a figure over the runs."""
+        return max(getattr(sample, figure) for sample in self.good)
+
+
+def _run_once(case: Case, path: Path, *extra: str) -> Sample:
+    """Run one operation in a new process; a crash or a timeout is a sample with an error."""
+    places = [str(_ROOT), str(_ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
+    command = [sys.executable, "-m", "benchmarks.engines", case.engine, case.workload, str(path)]
+    command += extra
+    try:
+        done = subprocess.run(
+            command,
+            cwd=_ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Sample(error=f"no result after {_TIMEOUT_SECONDS} s")
+    lines = done.stdout.splitlines()
+    if done.returncode or not lines:
+        return Sample(error=f"exit {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
+    return Sample(**json.loads(lines[-1]))
+
+
+def measure(
+    cases: Iterable[Case], *, rounds: int, say: Callable[[str], None] = lambda _: None
+) -> list[Result]:
+    """Run every case `rounds` times, short ones more often, and return the results in order.
+
+    A case that fails is not run again: its result says why.
+    """
+    results = []
+    for case in cases:
+        facts = json.loads((table_for(case.spec) / "expected.json").read_text())
+        results.append(Result(case=case, expected=case.expected_count(facts)))
+    for number in range(rounds):
+        for result in results:
+            if result.samples and result.samples[-1].error:
+                continue
+            short = bool(result.samples) and result.samples[-1].total_seconds < _SHORT_SECONDS
+            for _ in range(_SHORT_RUNS if short else 1):
+                result.samples.append(_run_once(result.case, table_for(result.case.spec)))
+            say(_progress(number, result))
+    for result in results:
+        if result.case.engine == "lazydelta" and not result.problem:
+            result.account = _run_once(result.case, table_for(result.case.spec), "--account")
+    return results
+
+
+def _progress(number: int, result: Result) -> str:
+    case, sample = result.case, result.samples[-1]
+    shown = sample.error or f"{sample.total_seconds:.3f} s, {sample.peak_rss / 1e6:.0f} MB"
+    where = f"{case.spec.files:>9,} files ({case.spec.label})"
+    return f"round {number + 1}: {case.engine:>9} {case.workload:<18} {where}: {shown}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The results of one run, with its name and day, and how busy the machine was before it."""
+
+    suite: str
+    day: date
+    busy: float
+    results: list[Result]
+
+    def save(self, path: Path) -> None:
+        """Keep the run as JSON."""
+        path.write_text(json.dumps(asdict(self), default=str))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` wrote."""
+        kept = json.loads(path.read_text())
+        results = [_result(entry) for entry in kept["results"]]
+        day = date.fromisoformat(kept["day"])
+        return cls(suite=kept["suite"], day=day, busy=kept["busy"], results=results)
+
+
+def _result(entry: dict[str, Any]) -> Result:
+    case = Case(**entry["case"] | {"spec": TableSpec(**entry["case"]["spec"])})
+    samples = [Sample(**sample) for sample in entry["samples"]]
+    account = Sample(**entry["account"]) if entry["account"] else None
+    return Result(case=case, expected=entry["expected"], samples=samples, account=account)

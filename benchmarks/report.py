@@ -1,0 +1,192 @@
+"""The report of a run: `docs/benchmarks.md`, written from measured results and nothing else."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from benchmarks.limits import verdicts
+from benchmarks.suites import HEADLINE, MATRIX, SPARK_LIKE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from benchmarks.measure import Result, Run
+    from benchmarks.spec import TableSpec
+
+__all__ = ["limits_table", "markdown", "problems"]
+
+_WORKLOADS = {
+    "open": "Open the table",
+    "first": "First 100 files",
+    "all": "All files, no filter",
+    "partition": "One partition of 365",
+    "nothing": "A predicate that matches nothing",
+}
+_METHOD = """\
+Each figure comes from a process of its own that does one operation once. Importing is not in the
+times; it has a column. The logs are synthetic and have no data files, so only planning is
+measured. Rounds are interleaved; operations under half a second run three times as often. Files
+are in the page cache, as they are after the generator wrote them.
+
+- *best*, *median*: of the runs, in seconds, from the call that opens the table to the last file.
+- *first*: until the first file (or batch of files) is there; for engines that only return whole
+  results it is the same as *best*.
+- *RSS*: peak of the whole process, greatest over the runs; *imports*: what it had before it
+  began.
+- *read*, *calls*: bytes and read calls of the process as the kernel counts them (also whatever
+  modules it loads on the way). *requests*: what lazydelta asked its store for, counted by itself
+  in one more run.
+- Every engine's count of files is checked against what the generator knows.
+- Raw pyarrow reads the columns of a plan without filter (path, partition values, size,
+  modification time, deletion vector) from the checkpoint and does nothing with them: no commits,
+  no replay. It is the floor, not a competitor.
+- A ratio compares the best time of lazydelta with the best of the peer's fastest way; memory is
+  compared worst of ours with best of theirs. The ratio of the medians stands beside it: where the
+  two differ much, the machine was busy and the run should be repeated.
+- Polars' `all` and `partition` only make a plan; it does not say how many files are in it.
+"""
+
+
+def _machine() -> str:
+    memory = ""
+    if hasattr(os, "sysconf"):
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        memory = f", {size / 2**30:.0f} GiB of memory"
+    return (
+        f"{os.cpu_count()} cores ({platform.machine()}){memory}, {platform.system()}, "
+        f"Python {platform.python_version()}"
+    )
+
+
+def _versions() -> str:
+    found = []
+    for name in ("deltalake", "polars", "pyarrow", "obstore", "arro3-io", "numpy"):
+        try:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
+def _rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def limits_table(results: Sequence[Result], spec: TableSpec) -> str:
+    """Return the issue's table with what was measured."""
+    rows = [
+        (
+            v.what,
+            f"≤ {v.must}",
+            "" if v.ratio is None else f"{v.ratio:.3f} (at most {v.most:.3f})",
+            "" if v.median_ratio is None else f"{v.median_ratio:.3f}",
+            v.shown,
+            v.word,
+        )
+        for v in verdicts(results, spec)
+    ]
+    return _rows(["what", "must be", "measured ratio", "of medians", "ours / theirs", "ok"], rows)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3f}" if value < 1 else f"{value:.2f}"
+
+
+def _line(result: Result) -> list[str]:
+    case = result.case
+    variant = case.workload.partition(": ")[2]
+    name = f"{case.engine} ({variant})" if variant else case.engine
+    if result.problem:
+        return [name, result.problem.replace("|", "/")[:120], *[""] * 8]
+    account = result.account
+    return [
+        name,
+        _seconds(result.best("total_seconds")),
+        _seconds(result.median("total_seconds")),
+        _seconds(result.best("first_seconds")) if result.best("first_seconds") else "-",
+        f"{result.worst('peak_rss') / 1e6:.0f}",
+        f"{result.median('base_rss') / 1e6:.0f}",
+        _seconds(result.median("import_seconds")),
+        f"{result.median('read_bytes') / 1e6:.1f}",
+        f"{result.median('read_calls'):.0f}",
+        "" if account is None else f"{account.requests} ({account.request_bytes / 1e6:.1f} MB)",
+    ]
+
+
+_HEADER = [
+    "engine", "best s", "median s", "first s", "RSS MB", "imports MB", "import s", "read MB",
+    "calls", "requests",
+]  # fmt: skip
+
+
+def _tables(results: Sequence[Result], spec: TableSpec) -> str:
+    text = ""
+    for kind, title in _WORKLOADS.items():
+        rows = [
+            _line(result)
+            for result in results
+            if result.case.spec == spec and result.case.workload.split(":")[0] == kind
+        ]
+        if rows:
+            text += f"\n**{title}**\n\n{_rows(_HEADER, rows)}"
+    return text
+
+
+def problems(results: Iterable[Result]) -> list[str]:
+    """Return one line for each case that failed or counted wrongly."""
+    return [
+        f"{r.case.engine}, {r.case.workload}, {r.case.spec.files} files ({r.case.spec.label}): "
+        f"{r.problem}"
+        for r in results
+        if r.problem
+    ]
+
+
+def _title(spec: TableSpec) -> str:
+    for name, known in MATRIX.items():
+        if spec == known:
+            return f"{spec.files:,} files: {name}"
+    if not spec.clustered:
+        return f"{spec.files:,} files, Spark-like: hash-ordered, one row group per 1,048,576 rows"
+    return f"{spec.files:,} files, clustered, row groups of {spec.row_group_rows:,}"
+
+
+def _judged(results: Sequence[Result]) -> str:
+    specs = {result.case.spec for result in results}
+    text = ""
+    for spec, name in (
+        (HEADLINE, "Clustered by date, small row groups"),
+        (SPARK_LIKE, "Spark-like: hash-ordered, huge row groups"),
+    ):
+        if spec in specs:
+            text += f"\n### {name}\n\n{limits_table(results, spec)}"
+    if not text:
+        largest = max(specs, key=lambda spec: spec.files)
+        text = "\nA quick run: the limits are for 1 M files, so these ratios only hint at them.\n\n"
+        text += limits_table(results, largest)
+    return text
+
+
+def markdown(run: Run, *, picture: Path) -> str:
+    """Return the report of a run; `picture` is its plot, as the report links it."""
+    results = run.results
+    specs = list(dict.fromkeys(result.case.spec for result in results))
+    failed = problems(results)
+    parts = [
+        "# Benchmarks\n",
+        f"Written by `python -m benchmarks` ({run.suite}) on {run.day.isoformat()}.\n",
+        f"{_machine()}; {_versions()}. Load average when it began: {run.busy:.1f}.\n",
+        "## Against the limits\n" + _judged(results),
+        f"![Time and memory against the number of files]({picture.as_posix()})\n",
+        "## How it was measured\n\n" + _METHOD,
+        "## All figures\n",
+        *[f"### {_title(spec)}\n{_tables(results, spec)}" for spec in specs],
+    ]
+    if failed:
+        parts.append("## What failed\n\n" + "\n".join(f"- {line}" for line in failed) + "\n")
+    return "\n".join(parts)

@@ -1,0 +1,122 @@
+"""Caller-side settings: every default of the engine is here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self, get_args
+
+from lazydelta.errors import ConfigError
+from lazydelta.metrics import Observer
+
+__all__ = ["Config", "Strategy", "Tripwire"]
+
+Strategy = Literal["auto", "reverse", "forward"]
+Tripwire = Literal["protocol", "strict"]
+
+_ENV_PREFIX = "LAZYDELTA_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """How this process reads tables. Frozen: change it with `dataclasses.replace`.
+
+    The table's own settings (`delta.*` properties) are not here; they are part of a snapshot.
+    """
+
+    batch_rows: int = 8192
+    """Most rows in one batch of planned files."""
+    commit_read_parallelism: int = 16
+    """How many log files are fetched at once."""
+    checkpoint_row_groups_per_batch: int = 10
+    """How many row groups of a checkpoint one read pass covers; a stopped scan reads no further."""
+    prefetch_batches: int = 4
+    """How many planned batches may wait for a slow consumer."""
+    remove_set_memory_limit: int = 64 * 1024 * 1024
+    """Bytes of RAM for the keys of the log's tail; beyond it they go to a temporary file."""
+    remove_set_capacity: int = 1_000_000
+    """How many keys the Bloom filter in front of the key set is laid out for."""
+    remove_set_false_positive_rate: float = 0.01
+    """Of that filter; a false positive costs one look-up, never a file."""
+    reverse_window_commits: int = 1000
+    """Most commits parsed together; the first windows of a scan are smaller."""
+    forward_tail_commits: int = 100
+    """`auto` prefers forward order when the tail is longer than this."""
+    enable_fallback: bool = True
+    """Whether the tripwire may hand over to the reference replay instead of raising."""
+    tripwire: Tripwire = "protocol"
+    """What trips: only what the replay does not understand, or all but add and remove."""
+    use_log_compaction: bool = True
+    """Read `x.y.compacted.json` files in place of the commits they cover."""
+    retention_guard: Callable[[int], bool] | None = None
+    """Given the floor version of a scan; False refuses it."""
+    allowed_roots: tuple[str, ...] = ()
+    """Places outside the table's root that its log may point to (shallow clones)."""
+    retry_attempts: int = 5
+    """How often a failing read of the log is tried in all."""
+    retry_base_seconds: float = 0.05
+    """Pause before the second try; it doubles, with jitter, up to the cap."""
+    retry_cap_seconds: float = 2.0
+    """Longest pause between two tries."""
+    max_line_bytes: int = 256 * 1024 * 1024
+    """Longest line of a commit; a longer one is refused."""
+    max_json_depth: int = 256
+    """Deepest nesting of a line of a commit; a deeper one is refused."""
+    observer: Observer | None = None
+    """Told about every operation that ends, and every call to the store."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that could only fail later and less clearly."""
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise ConfigError(name, f"must be at least {least}, not {getattr(self, name)}")
+        if not 0 < self.remove_set_false_positive_rate < 1:
+            raise ConfigError("remove_set_false_positive_rate", "must lie between 0 and 1")
+        if self.tripwire not in get_args(Tripwire):
+            raise ConfigError("tripwire", f"must be one of {get_args(Tripwire)}")
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] = os.environ) -> Self:
+        """Read `LAZYDELTA_*`; an unknown name is an error, never a silent default.
+
+        >>> Config.from_env({"LAZYDELTA_BATCH_ROWS": "100"}).batch_rows
+        100
+        """
+        types = {f.name: f.type for f in fields(cls)}
+        given: dict[str, Any] = {}
+        for key in sorted(k for k in env if k.startswith(_ENV_PREFIX)):
+            name = key.removeprefix(_ENV_PREFIX).lower()
+            read = _READERS.get(str(types.get(name)))
+            if read is None:
+                raise ConfigError(key, "no such setting")
+            try:
+                given[name] = read(env[key])
+            except (ValueError, KeyError):
+                raise ConfigError(key, f"cannot be {env[key]!r}") from None
+        return cls(**given)
+
+
+_LEAST: dict[str, float] = {
+    "batch_rows": 1,
+    "commit_read_parallelism": 1,
+    "checkpoint_row_groups_per_batch": 1,
+    "prefetch_batches": 1,
+    "remove_set_memory_limit": 0,
+    "remove_set_capacity": 1,
+    "reverse_window_commits": 1,
+    "forward_tail_commits": 0,
+    "retry_attempts": 1,
+    "retry_base_seconds": 0,
+    "retry_cap_seconds": 0,
+    "max_line_bytes": 1024,
+    "max_json_depth": 8,
+}
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "int": int,
+    "float": float,
+    "bool": lambda text: {"1": True, "true": True, "0": False, "false": False}[text.lower()],
+    "Tripwire": str,
+    "tuple[str, ...]": lambda text: tuple(filter(None, text.split(","))),
+}

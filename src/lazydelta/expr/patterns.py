@@ -1,0 +1,69 @@
+"""LIKE patterns: what their fixed beginning says about a matching text, and the whole as a regex.
+
+Texts are compared by code point everywhere here, which is also the order of their UTF-8 bytes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lazydelta.errors import PredicateError
+
+__all__ = ["after_prefix", "fixed_prefix", "split_pattern", "to_regex"]
+
+ANY = None
+"""Stands for `%` in a split pattern; `_` is an empty text."""
+
+_LAST = 0x10FFFF
+
+
+def split_pattern(pattern: str, escape: str) -> list[str | None]:
+    """Split a pattern into fixed characters, "" for each `_` and None for each `%`.
+
+    Raises:
+        PredicateError: The escape character stands before something it cannot escape.
+    """
+    parts: list[str | None] = []
+    characters = iter(pattern)
+    for character in characters:
+        if character == escape:
+            escaped = next(characters, "")
+            if escaped not in ("%", "_", escape) or not escaped:
+                raise PredicateError(f"LIKE '{pattern}'", f"{escape!r} must escape %, _ or itself")
+            parts.append(escaped)
+        else:
+            parts.append({"%": ANY, "_": ""}.get(character, character))
+    return parts
+
+
+def fixed_prefix(pattern: str, escape: str) -> tuple[str, str]:
+    """Return what a matching text begins with, and what follows: "" nothing, "%" any, "?" more."""
+    parts = split_pattern(pattern, escape)
+    fixed = 0
+    while fixed < len(parts) and parts[fixed]:
+        fixed += 1
+    rest = parts[fixed:]
+    after = "" if not rest else "%" if all(part is ANY for part in rest) else "?"
+    return "".join(part for part in parts[:fixed] if part), after
+
+
+def after_prefix(prefix: str) -> str | None:
+    """Return the least text greater than all that begin with `prefix`; None if there is none.
+
+    >>> after_prefix("ab")
+    'ac'
+    """
+    for end in range(len(prefix), 0, -1):
+        code = ord(prefix[end - 1]) + 1
+        if code == 0xD800:
+            code = 0xE000  # the surrogates between are no characters
+        if code <= _LAST:
+            return prefix[: end - 1] + chr(code)
+    return None
+
+
+def to_regex(pattern: str, escape: str) -> str:
+    """Return the pattern as a regular expression for the whole text."""
+    parts = split_pattern(pattern, escape)
+    body = "".join(".*" if p is ANY else re.escape(p) if p else "." for p in parts)
+    return f"(?s)^{body}$"

@@ -1,0 +1,514 @@
+"""Rewrite a predicate on rows into one on a file's statistics.
+
+The rewritten predicate is FALSE only if no row of the file can satisfy the original; TRUE or
+unknown keeps the file, so a statistic that is missing (null) never costs a row. AND and OR keep
+that property; so each leaf is looked at alone. What a leaf may rely on is only that `min` and
+`max` bound every value: wide bounds, bounds of deleted rows and cut texts all do. In particular
+`min = v = max` proves that all values are v. Two exceptions:
+
+- NaN is above all numbers but missing from the `max` of many writers, so the `max` of floats is
+  used only where NaN cannot satisfy the condition.
+- Null counts of files with deleted rows count the deleted ones too: they are only compared with
+  zero and with the number of records.
+
+The rewrite is applied a second time by `replay.prune`, to its own result, with the footer of a
+checkpoint as the statistics of the statistics: then it says which row groups to read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lazydelta.expr.bind import conjuncts, join_and, join_or
+from lazydelta.expr.functions import is_exact_number, is_float, is_text, keeps_order, type_of
+from lazydelta.expr.nodes import (
+    And,
+    AnyWithin,
+    Call,
+    Cast,
+    Column,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    IsTrue,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Or,
+    Predicate,
+    Stat,
+    Value,
+)
+from lazydelta.expr.patterns import after_prefix, fixed_prefix
+from lazydelta.schema import PrimitiveType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lazydelta.expr.generated import Derivation
+
+__all__ = ["guarded", "negate", "to_skipping"]
+
+_LONG, _STRING = PrimitiveType("long"), PrimitiveType("string")
+_NUM_RECORDS = Stat("num_records", (), _LONG)
+_NEGATED = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_TRUE = Constant(True)
+_FALSE = Constant(False)
+_CUT_TEXT = 32
+"""Statistics of texts are cut to this many characters by default."""
+_MAX_NULL_DEPTH = 4
+"""IS NULL of nested conditions is taken apart this deep; it doubles the tree each time."""
+
+
+def to_skipping(
+    bound: Predicate, derivations: tuple[Derivation, ...] = ()
+) -> Predicate | None:
+    """Return a predicate over `Stat`s that is FALSE only if no row can satisfy `bound`.
+
+    >>> from lazydelta.schema import PrimitiveType
+    >>> fare = Column(("fare",), PrimitiveType("long"))
+    >>> print(to_skipping(Compare("<", fare, Literal(5, PrimitiveType("long")))))
+    `min.fare` < 5 AND `null_count.fare` != `num_records`
+
+    Args:
+        bound: A bound predicate.
+        derivations: What partition columns that are generated from others say about those.
+
+    Returns:
+        None if the statistics can say nothing; `FALSE` if no row of any file can match.
+    """
+    rewritten = _Rewrite(derivations).where(bound)
+    return None if rewritten == _TRUE else rewritten
+
+
+def guarded(skipping: Predicate) -> Predicate:
+    """Return the same predicate with "unknown keeps" spelled out: it is never unknown.
+
+    Each condition becomes true where one of its statistics is null.
+    """
+    if isinstance(skipping, (And, Or)):
+        return skipping.rebuild(tuple(map(guarded, skipping.arms)))
+    if isinstance(skipping, Constant):
+        return Constant(skipping.value is not False)
+    stats = dict.fromkeys(node for node in skipping.walk() if isinstance(node, Stat))
+    return join_or([skipping, *(IsNull(stat) for stat in stats)])
+
+
+def negate(predicate: Predicate) -> Predicate:
+    """Return the opposite, with NOT moved down to the conditions that have none."""
+    match predicate:
+        case And(arms):
+            return Or(tuple(map(negate, arms)))
+        case Or(arms):
+            return And(tuple(map(negate, arms)))
+        case Not(inner):
+            return inner
+        case Constant(value):
+            return Constant(None if value is None else not value)
+        case Compare(op, left, right) if op in _NEGATED:
+            return Compare(_NEGATED[op], left, right)
+        case _:
+            return Not(predicate)
+
+
+class _Rewrite:
+    """One rewrite. `TRUE` stands for "nothing is known", which keeps the file."""
+
+    def __init__(self, derivations: tuple[Derivation, ...]) -> None:
+        self.derivations = derivations
+        self.null_depth = 0
+
+    def where(self, node: Predicate) -> Predicate:
+        """Return when `node` may be TRUE for a row."""
+        if _by_partition(node):
+            return _exact(node)
+        match node:
+            case And():
+                return self.all_of(node)
+            case Or(arms):
+                return join_or([self.where(arm) for arm in arms])
+            case Not(inner):
+                return self.unless(inner)
+            case Constant(value):
+                return Constant(value is True)
+            case IsTrue(inner):
+                return self.where(inner)
+            case IsNull(operand):
+                return self.unknown(operand)
+        return join_and([self.leaf(node), *(d.implied(node) for d in self.derivations)])
+
+    def all_of(self, node: And) -> Predicate:
+        """Rewrite all arms, knowing of each what the others rule out."""
+        arms = conjuncts(node)
+        numbers = frozenset(value for arm in arms for value in _not_nan(arm))
+        return join_and([self.where(_mark_numbers(arm, numbers)) for arm in arms])
+
+    def unless(self, inner: Predicate) -> Predicate:
+        """Return when `inner` may be FALSE."""
+        opposite = negate(inner)
+        if not isinstance(opposite, Not):
+            return self.where(opposite)
+        match inner:
+            case Compare("<=>", left, right):
+                differ = self.leaf(Compare("!=", left, right))
+                nulls = [self.unknown(side) for side in (left, right) if not _is_literal(side)]
+                return join_or([differ, *nulls])
+            case IsNull(operand):
+                return self.known(operand)
+            case IsTrue(predicate):
+                return join_or([self.where(negate(predicate)), self.unknown(predicate)])
+            case In(value, options):
+                return self.not_in(value, options)
+            case Like(value, pattern, escape):
+                return self.not_like(value, pattern, escape)
+        return _TRUE
+
+    # --- null and unknown
+
+    def unknown(self, operand: Node) -> Predicate:
+        """Return when `operand` may be NULL, or unknown."""
+        match operand:
+            case Column():
+                return join_and(
+                    [_has_nulls(operand), *(d.implied(IsNull(operand)) for d in self.derivations)]
+                )
+            case Value():
+                inside = _total_argument(operand)
+                return _TRUE if inside is None else join_or([self.unknown(v) for v in inside])
+            case Compare(op, left, right) if op != "<=>":
+                return join_or([self.unknown(s) for s in (left, right) if not _is_literal(s)])
+            case Like(value):
+                return self.unknown(value)
+            case In(value, options):
+                nulls = any(option.value is None for option in options)
+                return _TRUE if nulls else self.unknown(value)
+            case Not(inner):
+                return self.unknown(inner)
+            case And(arms):
+                return self.unknown_of(arms, tuple(arms))
+            case Or(arms):
+                return self.unknown_of(arms, tuple(map(negate, arms)))
+            case Constant(value):
+                return Constant(value is None)
+        return _FALSE  # IS NULL, IS TRUE and <=> are never unknown
+
+    def unknown_of(
+        self, arms: tuple[Predicate, ...], undecided: tuple[Predicate, ...]
+    ) -> Predicate:
+        """An AND is unknown if one arm is and no arm is FALSE; an OR, if no arm is TRUE."""
+        if self.null_depth >= _MAX_NULL_DEPTH:
+            return _TRUE
+        self.null_depth += 1
+        some = join_or([self.unknown(arm) for arm in arms])
+        others = [join_or([self.where(arm), self.unknown(arm)]) for arm in undecided]
+        self.null_depth -= 1
+        return join_and([some, *others])
+
+    def known(self, operand: Node) -> Predicate:
+        """Return when `operand` may be something other than NULL, or decided."""
+        match operand:
+            case Column():
+                return _has_values(operand)
+            case Value():
+                return join_and([_has_values(c) for c in operand.walk() if isinstance(c, Column)])
+            case Compare(op, left, right) if op != "<=>":
+                return join_and([self.known(side) for side in (left, right)])
+            case Like(value) | In(value):
+                return self.known(value)
+            case Not(inner):
+                return self.known(inner)
+            case Constant(value):
+                return Constant(value is not None)
+        return _TRUE
+
+    # --- conditions
+
+    def leaf(self, node: Predicate) -> Predicate:
+        match node:
+            case Compare(op, left, right):
+                return self.compare(op, left, right)
+            case In(value, options):
+                return self.is_in(value, options)
+            case Like(value, pattern, escape):
+                return self.like(value, pattern, escape)
+            case AnyWithin(low, high, options):
+                bounds = _lower(low), _upper(high)
+                return _TRUE if None in bounds else AnyWithin(*bounds, options)  # type: ignore[arg-type]
+        return _TRUE
+
+    def compare(self, op: str, left: Value, right: Value) -> Predicate:
+        if op == "<=>":
+            both = join_and([self.unknown(left), self.unknown(right)])
+            same = self.compare("=", left, right)
+            return same if _is_literal(right) else join_or([same, both])
+        if op in (">", ">="):  # so that only < and <= are left
+            op, left, right = {">": "<", ">=": "<="}[op], right, left
+        present = [self.known(side) for side in (left, right) if not _is_literal(side)]
+        if op in ("<", "<="):
+            bounds = [_below(op, left, right)]
+        elif op == "=":
+            bounds = [_below("<=", left, right, equal=True), _below("<=", right, left, equal=True)]
+        else:
+            bounds = [_differ(left, right)]
+        if bounds == [_TRUE]:
+            bounds = [_if_single(Compare(op, left, right))]
+        return join_and([*bounds, *present])
+
+    def is_in(self, value: Value, options: tuple[Literal, ...]) -> Predicate:
+        given = tuple(option for option in options if option.value is not None)
+        if not given:
+            return _FALSE
+        low, high = _lower(value), _upper(value, equal=True)
+        if low is None or high is None or any(_is_nan(option) for option in given):
+            found = _if_single(In(value, given))
+        elif len(given) == 1:
+            found = join_and([Compare("<=", low, given[0]), Compare(">=", high, given[0])])
+        else:
+            found = AnyWithin(low, high, given)
+        return join_and([found, self.known(value)])
+
+    def not_in(self, value: Value, options: tuple[Literal, ...]) -> Predicate:
+        if any(option.value is None for option in options):
+            return _FALSE  # never TRUE: the NULL might have been the value
+        return join_and([_if_single(Not(In(value, options))), self.known(value)])
+
+    def like(self, value: Value, pattern: str, escape: str) -> Predicate:
+        prefix, after = fixed_prefix(pattern, escape)
+        if not after:
+            return self.compare("=", value, Literal(prefix, _STRING))
+        low, high, end = _lower(value), _upper(value), after_prefix(prefix)
+        arms = [self.known(value)]
+        if prefix and high is not None:
+            arms.append(Compare(">=", high, Literal(prefix, _STRING)))
+        if prefix and end is not None and low is not None:
+            arms.append(Compare("<", low, Literal(end, _STRING)))
+        if after == "?":
+            arms.append(_if_single(Like(value, pattern, escape)))
+        return join_and(arms)
+
+    def not_like(self, value: Value, pattern: str, escape: str) -> Predicate:
+        prefix, after = fixed_prefix(pattern, escape)
+        if not after:
+            return self.compare("!=", value, Literal(prefix, _STRING))
+        low, high, end = _lower(value), _upper(value), after_prefix(prefix)
+        if after == "%" and not prefix:
+            return _FALSE  # every text is like '%', and NULL is never unlike
+        if after == "?" or low is None or high is None:
+            found = _if_single(Not(Like(value, pattern, escape)))
+        else:  # all texts between these bounds begin with the prefix
+            found = Compare("<", low, Literal(prefix, _STRING))
+            if end is not None:
+                found = join_or([found, Compare(">=", high, Literal(end, _STRING))])
+        return join_and([found, self.known(value)])
+
+
+# --- partition columns --------------------------------------------------------------------------
+
+
+def _by_partition(node: Predicate) -> bool:
+    """Whether partition values alone decide: they are the same for all rows of a file."""
+    columns = [part for part in node.walk() if isinstance(part, Column)]
+    return bool(columns) and all(
+        column.is_partition and not _is_opaque(column) for column in columns
+    )
+
+
+def _exact(node: Predicate) -> Predicate:
+    return IsTrue(_substitute(node, lambda column: Stat("partition", column.path, type_of(column))))
+
+
+def _is_opaque(column: Column) -> bool:
+    return str(column.type).startswith("string collate")
+
+
+# --- bounds -------------------------------------------------------------------------------------
+
+
+def _below(op: str, left: Value, right: Value, *, equal: bool = False) -> Predicate:
+    low, high = _lower(left), _upper(right, equal=equal and not _may_be_nan(left))
+    if low is None or high is None or (_is_literal(low) and _is_literal(high)):
+        return _TRUE
+    if _is_nan(high):
+        return _TRUE  # everything is below NaN, or equal to it
+    if isinstance(low, Literal):
+        return Compare({"<": ">", "<=": ">="}[op], high, low)
+    return Compare(op, low, high)
+
+
+def _differ(left: Value, right: Value) -> Predicate:
+    """Return when two values may differ: not if both bounds of both are one value."""
+    if is_float(type_of(left)) or any(_is_long_text(side) for side in (left, right)):
+        return _TRUE
+    pairs = (_lower(left), _upper(right)), (_upper(left), _lower(right))
+    arms = [
+        Compare("!=", a, b) for a, b in pairs if a is not None and b is not None and a != b
+    ]
+    return join_or(arms) if len(arms) == 2 else _TRUE
+
+
+def _if_single(node: Predicate) -> Predicate:
+    """Return when a condition on one column may be TRUE, from files that hold one value of it.
+
+    Any condition will do that is not TRUE for NULL: if `min` and `max` are the same, it is
+    decided by that value.
+    """
+    columns = {part for part in node.walk() if isinstance(part, Column)}
+    if len(columns) != 1:
+        return _TRUE
+    column = columns.pop()
+    low, high = _lower(column), _upper(column)
+    if low is None or high is None or str(column.type).startswith("timestamp"):
+        return _TRUE  # timestamps are cut, so one value in the statistics may be many in the file
+    arms: list[Predicate] = [Compare("!=", low, high)]
+    if is_text(type_of(column)):
+        arms.append(Compare(">=", Call("length", (low,), PrimitiveType("integer")),
+                            Literal(_CUT_TEXT, PrimitiveType("integer"))))
+    return join_or([*arms, _substitute(node, lambda _: low)])
+
+
+def _lower(value: Value) -> Value | None:
+    """Return a value that no row is below, or None."""
+    return _bound(value, "min")
+
+
+def _upper(value: Value, *, equal: bool = False) -> Value | None:
+    """Return a value that no row is above, or None.
+
+    Args:
+        value: Of the rows.
+        equal: Whether only rows matter that equal some number, so that NaN does not.
+    """
+    if _may_be_nan(value) and not equal:
+        return None
+    return _bound(value, "max")
+
+
+def _bound(value: Value, kind: str) -> Value | None:
+    match value:
+        case Literal():
+            return value
+        case Column(path, column_type, is_partition):
+            if column_type is None or not _has_bounds(value):
+                return None
+            return Stat("partition" if is_partition else kind, path, column_type)
+        case Call("+" | "-", args):
+            return _sum_bound(value, args, kind)
+        case Cast() | Call():
+            inner = keeps_order(value)
+            bound = None if inner is None else _bound(inner, kind)
+            if bound is None or inner is None:
+                return None
+            return value.rebuild(tuple(bound if p is inner else p for p in value.parts()))
+    return None
+
+
+def _sum_bound(call: Call, args: tuple[Value, ...], kind: str) -> Value | None:
+    """Bound a sum by the sum of bounds; what is taken away counts the other way round."""
+    opposite = "max" if kind == "min" else "min"
+    kinds = [kind, opposite if call.name == "-" else kind][-len(args) :]
+    if call.name == "-" and any(_may_be_nan(arg) for arg in args):
+        return None
+    bounds = [_bound(arg, side) for arg, side in zip(args, kinds, strict=True)]
+    return None if None in bounds else call.rebuild(tuple(bounds))
+
+
+def _has_bounds(column: Column) -> bool:
+    """Whether the writers of statistics keep bounds of such a column, in the order we compare."""
+    kind = type_of(column)
+    ordered = ("boolean", "date", "timestamp", "timestamp_ntz")
+    return is_exact_number(kind) or is_float(kind) or is_text(kind) or str(kind) in ordered
+
+
+def _has_nulls(column: Column) -> Predicate:
+    if column.is_partition:
+        return IsNull(Stat("partition", column.path, type_of(column)))
+    return Compare("!=", _null_count(column), Literal(0, _LONG))
+
+
+def _has_values(column: Column) -> Predicate:
+    if column.is_partition:
+        return Not(IsNull(Stat("partition", column.path, type_of(column))))
+    return Compare("!=", _null_count(column), _NUM_RECORDS)
+
+
+def _null_count(column: Column) -> Stat:
+    return Stat("null_count", column.path, _LONG)
+
+
+def _total_argument(value: Value) -> tuple[Value, ...] | None:
+    """Return the arguments that make the value NULL if, and only if, one of them is."""
+    match value:
+        case Column():
+            return (value,)
+        case Literal(constant):
+            return () if constant is not None else None
+        case Cast(inner, kind):
+            sources = (type_of(inner), kind)
+            exact = all(is_exact_number(k) or is_float(k) for k in sources)
+            return _total_argument(inner) if exact and keeps_order(value) is not None else None
+        case Call("+" | "-" | "substring" | "length", args):
+            inside = [_total_argument(arg) for arg in args]
+            return None if None in inside else tuple(v for part in inside for v in part or ())
+    return None
+
+
+# --- NaN ----------------------------------------------------------------------------------------
+
+
+class _Number(Column):
+    """A column known not to be NaN where this condition matters."""
+
+    __slots__ = ()
+
+
+def _not_nan(arm: Predicate) -> tuple[Value, ...]:
+    """Return the columns that cannot be NaN where the condition is TRUE."""
+    match arm:
+        case Compare("<" | "<=" | "=" | "<=>", Column() as column, Literal() as right):
+            usable = not _is_nan(right) or getattr(arm, "op", "") == "<"
+        case In(Column() as column, options):
+            usable = not any(_is_nan(option) for option in options)
+        case _:
+            return ()
+    return (column,) if usable and is_float(type_of(column)) else ()
+
+
+def _mark_numbers(arm: Predicate, numbers: frozenset[Value]) -> Predicate:
+    if not numbers:
+        return arm
+    return _substitute(arm, lambda c: _Number(c.path, c.type, c.is_partition) if c in numbers else c)
+
+
+def _may_be_nan(value: Value) -> bool:
+    """Whether NaN may hide behind the bounds of the value."""
+    return is_float(type_of(value)) and any(
+        isinstance(part, Column) and not isinstance(part, _Number) and is_float(type_of(part))
+        and not part.is_partition
+        for part in value.walk()
+    )
+
+
+def _is_nan(value: Value) -> bool:
+    return isinstance(value, Literal) and isinstance(value.value, float) and value.value != value.value
+
+
+def _is_literal(value: Node) -> bool:
+    return isinstance(value, Literal)
+
+
+def _is_long_text(value: Value) -> bool:
+    return isinstance(value, Literal) and isinstance(value.value, str) and len(value.value) >= _CUT_TEXT
+
+
+def _substitute(node: Predicate, change: Callable[[Column], Value]) -> Predicate:
+    """Return the predicate with every column changed."""
+    return _changed(node, change)  # type: ignore[return-value]
+
+
+def _changed(node: Node, change: Callable[[Column], Value]) -> Node:
+    if isinstance(node, Column):
+        return change(node)
+    return node.rebuild(tuple(_changed(part, change) for part in node.parts()))

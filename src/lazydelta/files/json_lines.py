@@ -1,0 +1,182 @@
+"""Newline-delimited JSON <-> Arrow, with the checks that untrusted input needs.
+
+A block of lines is decoded in bulk by arro3 (exact types, maps, any line length). What a bulk
+decoder lets pass, and another engine might read differently, is looked for beside it: two
+objects on a line, duplicate keys, bottomless nesting. Knows nothing of actions or versions; errors
+carry the line within the block, and whoever knows the file says which one it was.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import arro3.io
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["BadLineError", "JsonLimits", "decode_lines", "parse_object", "tidy_lines"]
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_OPENING = 0x7B  # `{`, and `[` once bit 0x20 is set
+_ROWS_PER_READ = 1 << 20
+
+
+@dataclass
+class BadLineError(ValueError):
+    """One line that is not what it should be; `line` counts from 0 within the block."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonLimits:
+    """How much one line may ask for."""
+
+    line_bytes: int
+    depth: int
+
+
+def tidy_lines(data: bytes) -> bytes:
+    """Return `data` with one object per line, no blank lines, and a newline at the end."""
+    if not data.endswith(b"\n"):
+        data += b"\n"
+    lines = data.count(b"\n")
+    plain = data.startswith(b"{") and data.count(b"\n{") == lines - 1 and data.count(b"}\n") == lines
+    if plain:
+        return data
+    kept = [line.strip() for line in data.split(b"\n")]
+    return b"".join(line + b"\n" for line in kept if line)
+
+
+def decode_lines(
+    data: bytes, schema: pa.Schema, *, unique_keys: Sequence[str], limits: JsonLimits
+) -> pa.RecordBatch:
+    """Decode tidy lines into one batch, a row per line, or raise `BadLineError`.
+
+    Args:
+        data: Lines as `tidy_lines` leaves them.
+        schema: What to decode; other fields are skipped.
+        unique_keys: Keys that may not occur twice in one object of a line.
+        limits: Longest line and deepest nesting.
+    """
+    if not data:
+        return pa.RecordBatch.from_pylist([], schema)
+    lines = _line_array(data)
+    _check_lines(lines, limits)
+    try:
+        stream = arro3.io.read_json(io.BytesIO(data), schema, batch_size=_ROWS_PER_READ)
+        table = pa.RecordBatchReader.from_stream(stream).read_all()
+    except Exception as error:  # arro3 raises bare Exceptions
+        raise _first_bad_line(lines, schema, str(error)) from None
+    if table.num_rows != len(lines):
+        raise _first_bad_line(lines, schema, "more than one object on a line")
+    _check_unique_keys(lines, unique_keys)
+    return table.combine_chunks().to_batches()[0]
+
+
+def parse_object(line: bytes) -> dict[str, Any]:
+    """Parse one JSON object strictly: valid UTF-8, finite numbers, no duplicate key."""
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise BadLineError(0, f"invalid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise BadLineError(0, "not a JSON object")
+    _reject_duplicates(line)
+    return value
+
+
+def lines_of(data: bytes) -> Iterator[bytes]:
+    """Yield the lines of tidy data one by one."""
+    yield from io.BytesIO(data)
+
+
+def _line_array(data: bytes) -> pa.Array:
+    """Return the lines as a binary array that shares `data`."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+    offsets = np.empty(len(ends) + 1, np.int64)
+    offsets[0] = 0
+    offsets[1:] = ends + 1
+    return pa.Array.from_buffers(
+        pa.large_binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+
+
+def _check_lines(lines: pa.Array, limits: JsonLimits) -> None:
+    offsets = np.frombuffer(lines.buffers()[1], np.int64)
+    longest = int(np.diff(offsets).max())
+    if longest > limits.line_bytes:
+        line = int(np.diff(offsets).argmax())
+        raise BadLineError(line, f"a line of {longest} bytes, more than {limits.line_bytes}")
+    data = np.frombuffer(lines.buffers()[2], np.uint8)
+    opening = np.flatnonzero((data | 0x20) == _OPENING)
+    if len(opening) <= limits.depth:
+        return
+    # Nesting cannot be deeper than the number of opening brackets; only such lines are looked at.
+    counts = np.diff(np.searchsorted(opening, offsets))
+    for line in np.flatnonzero(counts > limits.depth).tolist():
+        if _depth(lines[line].as_py()) > limits.depth:
+            raise BadLineError(line, f"nested deeper than {limits.depth} levels")
+
+
+def _depth(line: bytes) -> int:
+    bare = np.frombuffer(_STRING.sub(b"", line), np.uint8) | 0x20
+    steps = (bare == _OPENING).astype(np.int64) - (bare == _OPENING + 2)
+    return int(np.cumsum(steps).max(initial=0))
+
+
+def _check_unique_keys(lines: pa.Array, keys: Sequence[str]) -> None:
+    suspects = pc.match_substring_regex(lines, _twice(tuple(keys)))
+    for line in np.flatnonzero(suspects.to_numpy(zero_copy_only=False)).tolist():
+        try:
+            _reject_duplicates(lines[line].as_py())
+        except BadLineError as error:
+            raise BadLineError(line, error.reason) from None
+
+
+@lru_cache
+def _twice(keys: tuple[str, ...]) -> str:
+    """Return a pattern of lines in which a key occurs twice, at whatever level."""
+    return "|".join(f'"{key}":.*"{key}":' for key in keys)
+
+
+def _reject_duplicates(line: bytes) -> None:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise BadLineError(0, f"duplicate key {twice!r}")
+        return found
+
+    try:
+        json.loads(line, object_pairs_hook=unique)
+    except RecursionError:
+        raise BadLineError(0, "nested too deeply") from None
+
+
+def _first_bad_line(lines: pa.Array, schema: pa.Schema, reason: str) -> BadLineError:
+    """Find the line that made the bulk decoder fail; only ever called to report an error."""
+    for number, line in enumerate(lines.to_pylist()):
+        try:
+            stream = arro3.io.read_json(io.BytesIO(line), schema)
+            rows = pa.RecordBatchReader.from_stream(stream).read_all().num_rows
+        except Exception as error:  # noqa: BLE001 - arro3 raises bare Exceptions
+            return BadLineError(number, _plain(str(error)))
+        if rows != 1:
+            return BadLineError(number, "more than one object on a line")
+    return BadLineError(len(lines) - 1, _plain(reason))
+
+
+def _plain(reason: str) -> str:
+    """Strip the decoder's own layers off its message."""
+    return reason.removeprefix("C Data interface error: ").removeprefix("Json error: ")

@@ -1,0 +1,32 @@
+"""`_delta_log` on disk: names, listings, segments, commits and checkpoints, as Arrow batches.
+
+Says what is written; what it means is `replay`'s business.
+"""
+
+from lazydelta.log.checkpoints import Checkpoint, Leaf, LeafReader, open_checkpoint
+from lazydelta.log.checksum import Checksum, read_checksum
+from lazydelta.log.commits import CommitReader
+from lazydelta.log.hint import CheckpointHint, read_hint
+from lazydelta.log.listing import list_log
+from lazydelta.log.paths import LOG_DIRECTORY, LogFile, LogFileKind
+from lazydelta.log.segment import CheckpointFiles, LogSegment, choose_segment, earliest_version
+
+__all__ = [
+    "LOG_DIRECTORY",
+    "Checkpoint",
+    "CheckpointFiles",
+    "CheckpointHint",
+    "Checksum",
+    "CommitReader",
+    "Leaf",
+    "LeafReader",
+    "LogFile",
+    "LogFileKind",
+    "LogSegment",
+    "choose_segment",
+    "earliest_version",
+    "list_log",
+    "open_checkpoint",
+    "read_checksum",
+    "read_hint",
+]

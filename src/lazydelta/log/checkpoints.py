@@ -1,0 +1,252 @@
+"""Checkpoints -> Arrow, whichever kind: classic, multi-part, V2 (JSON or Parquet) with sidecars.
+
+| kind | name | file actions are in |
+|---|---|---|
+| classic V1 | `n.checkpoint.parquet` | the file itself |
+| multi-part V1 | `n.checkpoint.o.p.parquet` | all p files |
+| V2 | `n.checkpoint.<uuid>.{json,parquet}`, or the classic name | the file itself, or its sidecars |
+
+A checkpoint is a manifest (protocol, metadata and the like) and leaf files with file actions; the
+manifest is read by projection, the leaves are streamed. What is damaged is reported as
+`LogCorruptError`, so that a caller can take another way round it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lazydelta.config import Config
+from lazydelta.errors import (
+    LogCorruptError,
+    ObjectNotFoundError,
+    PathNotAllowedError,
+    StoreError,
+)
+from lazydelta.log.commits import CommitReader
+from lazydelta.log.paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile
+from lazydelta.log.segment import CheckpointFiles
+from lazydelta.spec import MalformedActionError, PathResolver, Sidecar
+from lazydelta.store import Store
+
+__all__ = ["Checkpoint", "Leaf", "open_checkpoint"]
+
+# A local page cache makes small reads cheap; a remote store is paid by the request.
+_LOCAL_BUFFER, _REMOTE_BUFFER = 1 << 20, 4 << 20
+_THRIFT_LIMIT = 512 << 20
+_MANIFEST_ROWS = 8192
+
+# A column of each action that is never null where the action is there.
+_REQUIRED = {
+    "protocol": "minReaderVersion",
+    "metaData": "schemaString",
+    "txn": "appId",
+    "domainMetadata": "domain",
+    "sidecar": "path",
+}
+
+Actions = dict[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One Parquet file with file actions."""
+
+    path: str
+    size: int | None
+
+
+class Checkpoint:
+    """One opened checkpoint: what it says of the table, and where its files are."""
+
+    def __init__(self, files: CheckpointFiles, context: _Context) -> None:
+        self.files = files
+        self._context = context
+        self._manifest = [Leaf(file.path, file.size) for file in files.files]
+        self._is_json = files.name.endswith(".json")
+        self._opened: dict[str, LeafReader] = {}
+
+    @property
+    def version(self) -> int:
+        """The version whose state it holds."""
+        return self.files.version
+
+    def actions(self, kinds: Sequence[str], *, first_only: bool) -> Actions:
+        """Return the actions of the given kinds; with `first_only`, stop when each was met once."""
+        found: Actions = {kind: [] for kind in kinds}
+        if self._is_json:
+            return self._context.commits.find(self.files.files[0], kinds)
+        for leaf in self._manifest:
+            self.open(leaf).collect(found, first_only=first_only)
+            if first_only and all(found.values()):
+                break
+        return found
+
+    @property
+    def inline_actions(self) -> LogFile | None:
+        """The manifest itself where it is JSON, for it may hold file actions like a commit."""
+        return self.files.files[0] if self._is_json else None
+
+    def leaves(self) -> list[Leaf]:
+        """Return the Parquet files with file actions: itself, its parts, its sidecars."""
+        if self._is_json:
+            return self._sidecars(self.actions(["sidecar"], first_only=False)["sidecar"])
+        if len(self._manifest) == 1:
+            main = self.open(self._manifest[0])
+            if any(name.startswith("sidecar.") for name in main.columns):
+                found: Actions = {"sidecar": []}
+                main.collect(found, first_only=False)
+                return [*self._manifest, *self._sidecars(found["sidecar"])]
+        return self._manifest
+
+    def open(self, leaf: Leaf) -> LeafReader:
+        """Open one Parquet file of the checkpoint, once."""
+        reader = self._opened.get(leaf.path)
+        if reader is None:
+            reader = LeafReader(leaf, self.version, self._context)
+            if leaf in self._manifest:  # sidecars may be many; they are let go after use
+                self._opened[leaf.path] = reader
+        return reader
+
+    def _sidecars(self, actions: Sequence[Mapping[str, Any]]) -> list[Leaf]:
+        within = f"{LOG_DIRECTORY}/{SIDECAR_DIRECTORY}"
+        leaves = []
+        for action in actions:
+            try:
+                sidecar = Sidecar.from_json(action)
+                place = self._context.resolver.to_open(sidecar.path, within=within)
+            except (MalformedActionError, PathNotAllowedError) as error:
+                raise self._context.corrupt(self.files.files[0].path, error, self.version) from error
+            leaves.append(Leaf(place.path, sidecar.size_in_bytes))
+        return leaves
+
+
+class LeafReader:
+    """A Parquet file of a checkpoint, footer read."""
+
+    def __init__(self, leaf: Leaf, version: int, context: _Context) -> None:
+        self.leaf = leaf
+        self._version = version
+        self._context = context
+        is_local = context.store.root.startswith("/")
+        with self._guarded():
+            source = context.store.open_input(leaf.path, size=leaf.size)
+            self._file = pq.ParquetFile(
+                source,
+                pre_buffer=False,
+                buffer_size=_LOCAL_BUFFER if is_local else _REMOTE_BUFFER,
+                thrift_string_size_limit=_THRIFT_LIMIT,
+                thrift_container_size_limit=_THRIFT_LIMIT,
+            )
+        self.metadata: pq.FileMetaData = self._file.metadata
+        schema = self.metadata.schema
+        self.columns: dict[str, int] = {
+            schema.column(i).path: i for i in range(self.metadata.num_columns)
+        }
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close(force=True)
+
+    def column_bytes(self, columns: Collection[str], row_groups: Sequence[int]) -> int:
+        """Return how many bytes a read of these columns of these row groups takes."""
+        indices = [self.columns[name] for name in columns]
+        return sum(
+            self.metadata.row_group(group).column(index).total_compressed_size
+            for group in row_groups
+            for index in indices
+        )
+
+    def batches(
+        self, columns: Sequence[str], row_groups: Sequence[int], *, rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the chosen leaf columns of the chosen row groups, as the file nests them."""
+        with self._guarded():
+            yield from self._file.iter_batches(rows, row_groups=list(row_groups), columns=columns)
+
+    def collect(self, found: Actions, *, first_only: bool) -> None:
+        """Add the actions of the kinds in `found` to it, reading only columns and groups of them."""
+        leaves = {
+            kind: [name for name in self.columns if name.startswith(f"{kind}.")] for kind in found
+        }
+        for group in range(self.metadata.num_row_groups):
+            wanted = [
+                kind
+                for kind, names in leaves.items()
+                if names and not (first_only and found[kind]) and self._may_have(group, kind)
+            ]
+            columns = [name for kind in wanted for name in leaves[kind]]
+            if not columns:
+                continue
+            for batch in self.batches(columns, [group], rows=_MANIFEST_ROWS):
+                for kind in wanted:
+                    rows = batch.column(kind)
+                    if rows.null_count < len(rows):
+                        plain = rows.drop_null()
+                        found[kind] += [_plain(row, plain.type) for row in plain.to_pylist()]
+                if first_only and all(found[kind] for kind in wanted):
+                    break
+
+    def _may_have(self, group: int, kind: str) -> bool:
+        """Whether a row group may have an action of this kind: one column of it tells."""
+        column = self.columns.get(f"{kind}.{_REQUIRED[kind]}")
+        if column is None:
+            return True
+        row_group = self.metadata.row_group(group)
+        statistics = row_group.column(column).statistics
+        if statistics is None or not statistics.has_null_count:
+            return True
+        return bool(statistics.null_count < row_group.num_rows)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Report what Arrow says of a damaged file in our words."""
+        try:
+            yield
+        except ObjectNotFoundError as error:
+            raise self._context.corrupt(self.leaf.path, "it is missing", self._version) from error
+        except StoreError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise self._context.corrupt(self.leaf.path, error, self._version) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Context:
+    store: Store
+    commits: CommitReader
+    resolver: PathResolver
+    config: Config
+
+    def corrupt(self, path: str, reason: object, version: int) -> LogCorruptError:
+        text = " ".join(str(reason).split())
+        return LogCorruptError(self.store.root, path, text, version)
+
+
+def open_checkpoint(
+    store: Store,
+    files: CheckpointFiles,
+    *,
+    commits: CommitReader,
+    resolver: PathResolver,
+    config: Config,
+) -> Checkpoint:
+    """Return a checkpoint to read from; nothing is read yet."""
+    context = _Context(store=store, commits=commits, resolver=resolver, config=config)
+    return Checkpoint(files, context)
+
+
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    """Return an action as its JSON would be: Arrow gives maps as lists of pairs."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: _plain(value[field.name], field.type) for field in kind}
+    if pa.types.is_map(kind):
+        return dict(value)
+    return value

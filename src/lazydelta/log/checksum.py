@@ -1,0 +1,70 @@
+"""Version checksum files (`.crc`): the state of one version in a nutshell, when it is there.
+
+Optional by protocol: a missing or damaged checksum never keeps a table from being read, so reading
+one returns None instead of raising.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lazydelta.errors import ObjectNotFoundError
+from lazydelta.files import BadLineError, parse_object
+from lazydelta.log.paths import LogFile
+from lazydelta.spec import MalformedActionError, TableMetadata, TableProtocol
+from lazydelta.store import Store
+
+__all__ = ["Checksum", "read_checksum"]
+
+logger = logging.getLogger(__name__)
+
+_LARGEST_CHECKSUM = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checksum:
+    """What a `.crc` file says of its version."""
+
+    version: int
+    protocol: TableProtocol
+    metadata: TableMetadata
+    num_files: int
+    table_size_bytes: int
+    in_commit_timestamp: int | None = None
+
+
+def read_checksum(store: Store, file: LogFile) -> Checksum | None:
+    """Return the checksum, or None where it cannot be used."""
+    if file.size > _LARGEST_CHECKSUM:
+        return None
+    try:
+        return _parse(file.version, parse_object(bytes(store.read(file.path))))
+    except ObjectNotFoundError:
+        return None
+    except (BadLineError, MalformedActionError, TypeError) as error:
+        logger.warning("ignoring %s: %s", file.path, getattr(error, "reason", error))
+        return None
+
+
+def _parse(version: int, obj: Mapping[str, Any]) -> Checksum:
+    if obj.get("numProtocol") != 1 or obj.get("numMetadata") != 1:
+        raise MalformedActionError("it does not count one protocol and one metadata")
+    files, size = obj.get("numFiles"), obj.get("tableSizeBytes")
+    if not isinstance(files, int) or not isinstance(size, int) or files < 0 or size < 0:
+        raise MalformedActionError("numFiles or tableSizeBytes is not a count")
+    timestamp = obj.get("inCommitTimestampOpt")
+    return Checksum(
+        version=version,
+        protocol=TableProtocol.from_json(obj["protocol"]) if "protocol" in obj else _missing(),
+        metadata=TableMetadata.from_json(obj["metadata"]) if "metadata" in obj else _missing(),
+        num_files=files,
+        table_size_bytes=size,
+        in_commit_timestamp=timestamp if isinstance(timestamp, int) else None,
+    )
+
+
+def _missing() -> Any:
+    raise MalformedActionError("it has no protocol or no metadata")

@@ -1,0 +1,241 @@
+"""Commit files -> Arrow: fetched in parallel, decoded many at a time, newest first.
+
+Small commits are decoded together, because starting a decoder costs more than reading ten lines;
+a huge one is streamed in blocks, so that memory does not follow its size. Reads and checks; which
+files are live is `replay`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lazydelta._parallel import ordered_map
+from lazydelta.config import Config
+from lazydelta.errors import LogCorruptError, ObjectNotFoundError
+from lazydelta.files import BadLineError, JsonLimits, decode_lines, parse_object, tidy_lines
+from lazydelta.log.paths import LogFile
+from lazydelta.spec import ADD, REMOVE, CommitBatch, OtherAction
+from lazydelta.store import Store
+
+__all__ = ["CommitReader"]
+
+_BLOCK_BYTES = 4 << 20
+_STREAMED_BYTES = 16 << 20
+_CACHED_BYTES = 16 << 20
+
+_PRESENT = pa.struct([("\0", pa.null())])
+_OTHERS = (
+    "commitInfo",
+    "metaData",
+    "protocol",
+    "txn",
+    "domainMetadata",
+    "cdc",
+    "sidecar",
+    "checkpointMetadata",
+)
+ACTIONS = pa.schema([("add", ADD), ("remove", REMOVE), *((name, _PRESENT) for name in _OTHERS)])
+"""A line of a commit; of actions other than add and remove only whether they are there."""
+
+_UNIQUE_KEYS = (
+    "add",
+    "remove",
+    "path",
+    "partitionValues",
+    "size",
+    "stats",
+    "modificationTime",
+    "deletionVector",
+    "pathOrInlineDv",
+)
+
+
+class CommitReader:
+    """Reads commits of one table, keeping the bytes of recent small ones for a second look."""
+
+    def __init__(self, store: Store, config: Config) -> None:
+        self._store = store
+        self._config = config
+        self._limits = JsonLimits(line_bytes=config.max_line_bytes, depth=config.max_json_depth)
+        self._cache: dict[str, bytes] = {}
+        self._cached_bytes = 0
+        # A local read is over before a thread would have started.
+        is_local = store.root.startswith("/")
+        self._width = 1 if is_local else config.commit_read_parallelism
+        self.commits_read = 0
+        self.bytes_read = 0
+
+    def batches(self, newest_first: Iterable[LogFile]) -> Iterator[CommitBatch]:
+        """Yield the actions of commits (or compacted commits), given and yielded newest first."""
+        window: list[tuple[LogFile, bytes]] = []
+        room, most = 1, self._config.reverse_window_commits
+        for file, data in self._fetched(newest_first):
+            if data is None:
+                if window:
+                    yield self._decode_window(window)
+                    window = []
+                yield from self._streamed(file)
+                continue
+            window.append((file, data))
+            if len(window) >= room or sum(len(d) for _, d in window) >= _BLOCK_BYTES:
+                yield self._decode_window(window)
+                # The first file should not wait for the second commit; the thousandth may.
+                window, room = [], min(4 * room, most)
+        if window:
+            yield self._decode_window(window)
+
+    def find(self, file: LogFile, kinds: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+        """Return the actions of the given kinds in one commit, parsed, without decoding the rest."""
+        found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
+        for block, first_line in self._blocks(file):
+            for kind in kinds:
+                for line_number, line in _lines_with(block, f'"{kind}"'.encode()):
+                    try:
+                        action = parse_object(line).get(kind)
+                    except BadLineError as error:
+                        raise self._corrupt(file, error.reason, first_line + line_number) from None
+                    if isinstance(action, dict):
+                        found[kind].append(action)
+        return found
+
+    def find_each(
+        self, files: Iterable[LogFile], kinds: Sequence[str]
+    ) -> Iterator[tuple[LogFile, dict[str, list[dict[str, Any]]]]]:
+        """Yield `find` for several commits in their order, fetching ahead."""
+        yield from ordered_map(lambda f: (f, self.find(f, kinds)), files, width=self._width)
+
+    def _fetched(self, files: Iterable[LogFile]) -> Iterator[tuple[LogFile, bytes | None]]:
+        """Yield the bytes of each file, or None for one that is better streamed."""
+
+        def fetch(file: LogFile) -> tuple[LogFile, bytes | None]:
+            return file, None if file.size > _STREAMED_BYTES else self._read(file)
+
+        return ordered_map(fetch, files, width=self._width)
+
+    def _read(self, file: LogFile) -> bytes:
+        known = self._cache.get(file.name)
+        if known is not None:
+            return known
+        try:
+            data = bytes(self._store.read(file.path))
+        except ObjectNotFoundError as error:
+            raise self._corrupt(file, "it was listed but is not there") from error
+        if not data.strip():
+            raise self._corrupt(file, "it is empty")
+        self.commits_read += 1
+        self.bytes_read += len(data)
+        data = tidy_lines(data)
+        if self._cached_bytes + len(data) <= _CACHED_BYTES:
+            self._cache[file.name] = data
+            self._cached_bytes += len(data)
+        return data
+
+    def _blocks(self, file: LogFile) -> Iterator[tuple[bytes, int]]:
+        """Yield tidy blocks of whole lines of one file, each with the number of its first line."""
+        if file.size <= _STREAMED_BYTES:
+            yield self._read(file), 1
+            return
+        self.commits_read += 1
+        first_line, rest = 1, b""
+        with self._store.open_input(file.path, size=file.size) as source:
+            while piece := source.read(_BLOCK_BYTES):
+                self.bytes_read += len(piece)
+                end = piece.rfind(b"\n") + 1
+                if end == 0:
+                    rest += piece
+                    if len(rest) > self._config.max_line_bytes:
+                        raise self._corrupt(file, "a line is too long", first_line)
+                    continue
+                whole, rest = rest + piece[:end], piece[end:]
+                yield tidy_lines(whole), first_line
+                first_line += whole.count(b"\n")
+        if rest.strip():
+            yield tidy_lines(rest), first_line
+
+    def _streamed(self, file: LogFile) -> Iterator[CommitBatch]:
+        """Yield the batches of one huge commit; only the last of them is complete."""
+        waiting: CommitBatch | None = None
+        for block, first_line in self._blocks(file):
+            if waiting is not None:
+                yield waiting
+            waiting = self._decode([(file, block)], first_line=first_line, complete=False)
+        if waiting is not None:
+            yield CommitBatch(
+                add=waiting.add,
+                remove=waiting.remove,
+                versions=waiting.versions,
+                others=waiting.others,
+                complete=True,
+            )
+
+    def _decode_window(self, window: list[tuple[LogFile, bytes]]) -> CommitBatch:
+        return self._decode(window, first_line=1, complete=True)
+
+    def _decode(
+        self, window: list[tuple[LogFile, bytes]], *, first_line: int, complete: bool
+    ) -> CommitBatch:
+        counts = np.array([data.count(b"\n") for _, data in window])
+        joined = b"".join(data for _, data in window) if len(window) > 1 else window[0][1]
+        try:
+            rows = decode_lines(joined, ACTIONS, unique_keys=_UNIQUE_KEYS, limits=self._limits)
+            kinds = _kind_of_each_row(rows)
+        except BadLineError as error:
+            which = int(np.searchsorted(np.cumsum(counts), error.line, side="right"))
+            line = error.line - int(counts[:which].sum()) + first_line
+            raise self._corrupt(window[which][0], error.reason, line) from None
+        newest = np.array([file.last_version for file, _ in window], np.int64)
+        versions = np.repeat(newest, counts)
+        return CommitBatch(
+            add=rows.column("add"),
+            remove=rows.column("remove"),
+            versions=versions,
+            others=_others(kinds, versions),
+            complete=complete,
+        )
+
+    def _corrupt(self, file: LogFile, reason: str, line: int | None = None) -> LogCorruptError:
+        return LogCorruptError(self._store.root, file.path, reason, file.version, line)
+
+
+def _kind_of_each_row(rows: pa.RecordBatch) -> np.ndarray:
+    """Return the position in `ACTIONS` of each row's action, and one past it for none of them."""
+    kinds = np.full(rows.num_rows, len(ACTIONS), np.int8)
+    taken = np.zeros(rows.num_rows, np.int8)
+    for position, column in enumerate(rows.columns):
+        if column.null_count == len(column):
+            continue
+        present = column.is_valid().to_numpy(zero_copy_only=False)
+        taken += present
+        kinds[present] = position
+    for name in ("add", "remove"):
+        actions = rows.column(name)
+        paths = actions.field("path")
+        if actions.null_count < len(actions) and paths.null_count > actions.null_count:
+            bad = actions.is_valid().to_numpy(False) & paths.is_null().to_numpy(False)
+            raise BadLineError(int(np.flatnonzero(bad)[0]), f"{name} has no path")
+    if taken.max(initial=0) > 1:
+        raise BadLineError(int(np.flatnonzero(taken > 1)[0]), "more than one action on a line")
+    return kinds
+
+
+def _others(kinds: np.ndarray, versions: np.ndarray) -> tuple[OtherAction, ...]:
+    """Return each pair of version and kind that occurs besides add and remove, newest first."""
+    names = [*ACTIONS.names, "unknown"]
+    rows = np.flatnonzero(kinds >= 2)
+    pairs = dict.fromkeys(zip(versions[rows].tolist(), kinds[rows].tolist(), strict=True))
+    return tuple(OtherAction(version, names[kind]) for version, kind in pairs)
+
+
+def _lines_with(data: bytes, marker: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield number (from 0) and text of the lines that contain `marker`."""
+    position, seen, number = data.find(marker), 0, 0
+    while position >= 0:
+        start = data.rfind(b"\n", 0, position) + 1
+        end = data.find(b"\n", position)
+        number += data.count(b"\n", seen, start)
+        yield number, data[start:end]
+        seen, position = start, data.find(marker, end)

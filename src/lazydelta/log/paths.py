@@ -1,0 +1,113 @@
+"""File names of `_delta_log` <-> what they mean. Only names that match exactly mean anything.
+
+Temporary files, sidecars, staged commits and whatever else lies there are nobody's business here:
+`parse_name` returns None for them, so a stray file can never become a version.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["LAST_CHECKPOINT", "LOG_DIRECTORY", "LogFile", "LogFileKind", "parse_name"]
+
+LOG_DIRECTORY = "_delta_log"
+LAST_CHECKPOINT = "_last_checkpoint"
+SIDECAR_DIRECTORY = "_sidecars"
+
+_UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_NAME = re.compile(
+    r"(?P<version>[0-9]{20})\.(?:"
+    r"(?P<commit>json)"
+    r"|(?P<checksum>crc)"
+    r"|checkpoint\.(?P<classic>parquet)"
+    r"|checkpoint\.(?P<part>[0-9]{10})\.(?P<parts>[0-9]{10})\.parquet"
+    rf"|checkpoint\.(?P<uuid>{_UUID})\.(?:json|parquet)"
+    r"|(?P<end>[0-9]{20})\.compacted\.json"
+    r")",
+    re.ASCII,
+)
+_LARGEST_VERSION = 2**63 - 1
+
+
+class LogFileKind(Enum):
+    """What a file of the log is."""
+
+    COMMIT = "commit"
+    CHECKSUM = "checksum"
+    CLASSIC_CHECKPOINT = "classic checkpoint"
+    MULTIPART_CHECKPOINT = "part of a multi-part checkpoint"
+    V2_CHECKPOINT = "V2 checkpoint"
+    COMPACTED = "compacted commits"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFile:
+    """One file of the log, understood from its name."""
+
+    name: str
+    kind: LogFileKind
+    version: int
+    size: int
+    modified_ms: int
+    part: int = 0
+    parts: int = 0
+    end_version: int = -1
+
+    @property
+    def path(self) -> str:
+        """The path relative to the table's root."""
+        return f"{LOG_DIRECTORY}/{self.name}"
+
+    @property
+    def first_version(self) -> int:
+        """The oldest version whose actions it holds, for commits and compacted commits."""
+        return self.version
+
+    @property
+    def last_version(self) -> int:
+        """The newest version whose actions it holds."""
+        return max(self.version, self.end_version)
+
+
+def parse_name(name: str, *, size: int, modified_ms: int) -> LogFile | None:
+    """Return what a file of `_delta_log` is, or None if its name means nothing.
+
+    >>> parse_name("00000000000000000007.json", size=1, modified_ms=0).version
+    7
+    >>> parse_name("7.json", size=1, modified_ms=0) is None
+    True
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    version = int(match["version"])
+    kind, part, parts, end = _kind(match)
+    impossible = version > _LARGEST_VERSION or end > _LARGEST_VERSION
+    if impossible or (parts and not 1 <= part <= parts) or (end >= 0 and end <= version):
+        return None
+    return LogFile(
+        name=name,
+        kind=kind,
+        version=version,
+        size=size,
+        modified_ms=modified_ms,
+        part=part,
+        parts=parts,
+        end_version=end,
+    )
+
+
+def _kind(match: re.Match[str]) -> tuple[LogFileKind, int, int, int]:
+    if match["commit"]:
+        return LogFileKind.COMMIT, 0, 0, -1
+    if match["checksum"]:
+        return LogFileKind.CHECKSUM, 0, 0, -1
+    if match["classic"]:
+        return LogFileKind.CLASSIC_CHECKPOINT, 0, 0, -1
+    if match["part"]:
+        return LogFileKind.MULTIPART_CHECKPOINT, int(match["part"]), int(match["parts"]), -1
+    if match["uuid"]:
+        return LogFileKind.V2_CHECKPOINT, 0, 0, -1
+    return LogFileKind.COMPACTED, 0, 0, int(match["end"])

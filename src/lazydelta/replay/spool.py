@@ -1,0 +1,62 @@
+"""A queue of batches that is written first and read later: in memory up to a limit, then on disk."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.ipc
+
+__all__ = ["BatchSpool"]
+
+
+class BatchSpool:
+    """Keeps batches of one schema in their order.
+
+    Args:
+        memory_limit: Bytes to hold before the rest goes to a temporary file.
+    """
+
+    def __init__(self, *, memory_limit: int) -> None:
+        self._limit = memory_limit
+        self._held: list[pa.RecordBatch] = []
+        self._bytes = 0
+        self._file: tempfile._TemporaryFileWrapper[bytes] | None = None
+        self._writer: pa.ipc.RecordBatchFileWriter | None = None
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Put a batch at the end."""
+        if self._writer is None and self._bytes + batch.nbytes <= self._limit:
+            self._held.append(batch)
+            self._bytes += batch.nbytes
+            return
+        if self._writer is None:
+            self._file = tempfile.NamedTemporaryFile(prefix="lazydelta-spool-")  # noqa: SIM115
+            self._writer = pa.ipc.new_file(self._file, batch.schema)
+        self._writer.write_batch(batch)
+
+    def drain(self) -> Iterator[pa.RecordBatch]:
+        """Yield all batches in order; afterwards the spool is closed."""
+        try:
+            while self._held:
+                yield self._held.pop(0)
+            if self._writer is not None and self._file is not None:
+                self._writer.close()
+                self._file.flush()
+                with pa.OSFile(self._file.name) as source:
+                    reader = pa.ipc.open_file(source)
+                    for index in range(reader.num_record_batches):
+                        yield reader.get_batch(index)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Drop what is left."""
+        self._held.clear()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,121 @@
+"""The checkpoint phase of a scan: leaves -> row groups -> batches -> live, matching adds.
+
+Each level throws away what it can before the next one costs anything: a row group by its footer,
+a batch by the predicate's own columns (read alone when they are few), a row by the seen keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lazydelta._arrow import selection
+from lazydelta.log import Checkpoint, LeafReader
+from lazydelta.replay import Pruner, Reconciler
+from lazydelta.scan.adds import from_checkpoint, leaves_of
+from lazydelta.scan.metrics import ScanMetrics
+
+__all__ = ["CheckpointScan"]
+
+
+class CheckpointScan:
+    """Streams the live adds of one checkpoint that may match."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        schema: pa.Schema,
+        fields: Sequence[str],
+        pruner: Pruner,
+        reconciler: Reconciler,
+        metrics: ScanMetrics,
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._schema = schema
+        self._fields = fields
+        self._pruner = pruner
+        self._reconciler = reconciler
+        self._metrics = metrics
+
+    def batches(self, *, rows: int, row_groups_at_once: int) -> Iterator[pa.RecordBatch]:
+        """Yield batches of at most `rows` adds, some of them perhaps empty."""
+        for leaf in self._checkpoint.leaves():
+            reader = self._checkpoint.open(leaf)
+            self._metrics.checkpoint_leaves += 1
+            if "add.path" not in reader.columns:
+                continue
+            groups = self._pruner.keep_row_groups(reader.metadata)
+            self._count_row_groups(reader, groups)
+            for start in range(0, len(groups), row_groups_at_once):
+                chosen = groups[start : start + row_groups_at_once]
+                yield from self._row_groups(reader, chosen, rows)
+
+    def _row_groups(
+        self, reader: LeafReader, groups: Sequence[int], rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        columns = leaves_of(self._fields, list(reader.columns))
+        wanted = self._pruner.checkpoint_leaves(reader.columns)
+        self._metrics.row_groups_read += len(groups)
+        if not wanted or set(wanted) <= set(columns):
+            yield from self._one_pass(reader, columns, groups, rows)
+            return
+        # The predicate's columns alone first: where nothing matches, the rest is never decoded.
+        for group in groups:
+            self._metrics.checkpoint_bytes += reader.column_bytes(wanted, [group])
+            masks = [
+                self._matching(_adds(batch))
+                for batch in reader.batches(wanted, [group], rows=rows)
+            ]
+            if all(mask is not None and not mask.any() for mask in masks):
+                continue
+            self._metrics.checkpoint_bytes += reader.column_bytes(columns, [group])
+            batches = reader.batches(columns, [group], rows=rows)
+            for batch, mask in zip(batches, masks, strict=True):
+                yield self._live(_adds(batch), mask)
+
+    def _one_pass(
+        self, reader: LeafReader, columns: Sequence[str], groups: Sequence[int], rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        self._metrics.checkpoint_bytes += reader.column_bytes(columns, groups)
+        for batch in reader.batches(columns, groups, rows=rows):
+            adds = _adds(batch)
+            yield self._live(adds, self._matching(adds))
+
+    def _matching(self, adds: pa.RecordBatch) -> np.ndarray | None:
+        mask = self._pruner.mask(adds)
+        if mask is None:
+            return None
+        kept = np.asarray(mask.to_numpy(zero_copy_only=False))
+        self._metrics.files_pruned += len(kept) - int(np.count_nonzero(kept))
+        return kept
+
+    def _live(self, adds: pa.RecordBatch, mask: np.ndarray | None) -> pa.RecordBatch:
+        if mask is not None and not mask.all():
+            adds = adds.filter(selection(mask))
+        batch = from_checkpoint(adds, self._schema)
+        live = self._reconciler.is_live(batch.column("path"), batch.column("deletionVector"))
+        if live is None or live.all():
+            return batch
+        self._metrics.files_superseded += len(live) - int(np.count_nonzero(live))
+        return batch.filter(selection(live))
+
+    def _count_row_groups(self, reader: LeafReader, kept: Sequence[int]) -> None:
+        total = reader.metadata.num_row_groups
+        self._metrics.row_groups += total
+        if len(kept) < total:
+            path = reader.columns["add.path"]
+            for group in set(range(total)) - set(kept):
+                row_group = reader.metadata.row_group(group)
+                nulls = row_group.column(path).statistics.null_count
+                self._metrics.files_pruned += row_group.num_rows - nulls
+
+
+def _adds(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the adds of a batch of a checkpoint, their fields as columns."""
+    adds = batch.column("add")
+    if adds.null_count:
+        adds = adds.drop_null()
+    return pa.RecordBatch.from_struct_array(adds)

@@ -1,0 +1,77 @@
+"""The standard flow: load the checkpoint, apply every commit in order, list what is live.
+
+Carried out by `replay.ReferenceReplay`; here only the feeding. A damaged checkpoint is replaced by
+an older one before anything is given out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from lazydelta._arrow import from_numpy
+from lazydelta.errors import DeltaError, LogCorruptError
+from lazydelta.log import LogSegment
+from lazydelta.replay import ReferenceReplay
+from lazydelta.scan.adds import conformed, leaves_of
+from lazydelta.snapshot import Snapshot, find_segment
+from lazydelta.spec import ADD
+
+__all__ = ["reference_adds"]
+
+_SCHEMA = pa.schema([*ADD, ("version", pa.int64())])
+
+
+def reference_adds(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    """Yield every live add of a snapshot, all fields and the version that added it, newest first."""
+    for version, adds in _replayed(snapshot).live():
+        versions = from_numpy(np.full(adds.num_rows, version, np.int64))
+        names = adds.schema.names
+        arrays = [
+            conformed(adds.column(field.name), field.type)
+            if field.name in names
+            else pa.nulls(adds.num_rows, field.type)
+            for field in ADD
+        ]
+        yield pa.RecordBatch.from_arrays([*arrays, versions], schema=_SCHEMA)
+
+
+def _replayed(snapshot: Snapshot) -> ReferenceReplay:
+    segment, excluded = snapshot.segment, set[str]()
+    while True:
+        try:
+            return _replay(snapshot, segment)
+        except LogCorruptError as error:
+            if segment.checkpoint is None or error.line is not None:
+                raise
+            excluded.add(segment.checkpoint.name)
+            try:
+                segment, _ = find_segment(
+                    snapshot.store,
+                    snapshot.config,
+                    version=snapshot.version,
+                    excluded=frozenset(excluded),
+                )
+            except DeltaError:
+                raise error from None
+
+
+def _replay(snapshot: Snapshot, segment: LogSegment) -> ReferenceReplay:
+    replay = ReferenceReplay(snapshot.resolver.keys)
+    if segment.checkpoint is not None:
+        checkpoint = snapshot.open_checkpoint(segment.checkpoint)
+        if checkpoint.inline_actions is not None:
+            blocks = snapshot.commits.batches([checkpoint.inline_actions])
+            replay.apply_commit(segment.floor, blocks)
+        for leaf in checkpoint.leaves():
+            reader = checkpoint.open(leaf)
+            columns = leaves_of(ADD.names, list(reader.columns))
+            groups = range(reader.metadata.num_row_groups)
+            for batch in reader.batches(columns, groups, rows=snapshot.config.batch_rows):
+                adds = batch.column("add").drop_null()
+                replay.apply_checkpoint(segment.floor, pa.RecordBatch.from_struct_array(adds))
+    for file in segment.commits:
+        replay.apply_commit(file.version, snapshot.commits.batches([file]))
+    return replay

@@ -1,0 +1,213 @@
+"""`Scan`: a read of one version, described. Nothing is read until it is iterated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, get_args
+
+import pyarrow as pa
+
+from lazydelta._parallel import prefetch
+from lazydelta.config import Strategy
+from lazydelta.errors import ColumnNotFoundError, ConfigError
+from lazydelta.expr import Predicate, as_predicate
+from lazydelta.replay import Pruner
+from lazydelta.scan.adds import ALL_FIELDS, PLAN_FIELDS
+from lazydelta.scan.files import FileBatches, FileColumns, ScanFile
+from lazydelta.scan.metrics import Explanation, ScanMetrics
+from lazydelta.scan.run import ScanRun
+from lazydelta.scan.strategy import Choice, choose_strategy
+from lazydelta.scan.stream import Stream
+from lazydelta.schema import physical_name
+from lazydelta.snapshot import Snapshot
+
+__all__ = ["Scan", "Where"]
+
+Where = Predicate | str | Sequence[Any] | dict[str, Any] | None
+
+
+class Scan:
+    """A scan of one snapshot: which files (and, of them, which columns), in which order.
+
+    Args:
+        snapshot: The version to scan.
+        where: Keep files that may hold a matching row: a predicate, SQL text, DNF tuples or an
+            equality map.
+        columns: Columns of interest to whoever reads the files; None means all.
+        limit: Most files to list.
+        strategy: `reverse` (newest first), `forward` (checkpoint first) or `auto`.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        where: Where = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        strategy: Strategy = "auto",
+    ) -> None:
+        if strategy not in get_args(Strategy):
+            raise ConfigError("strategy", f"must be one of {get_args(Strategy)}, not {strategy!r}")
+        if limit is not None and limit < 0:
+            raise ConfigError("limit", f"cannot be {limit}")
+        self.snapshot = snapshot
+        self.columns = _checked_columns(snapshot, columns)
+        self.limit = limit
+        self._pruner = Pruner.build(
+            as_predicate(where),
+            schema=snapshot.schema,
+            partition_columns=snapshot.partition_columns,
+            mapping_mode=snapshot.column_mapping_mode,
+        )
+        self._choice = _choice(snapshot, limit, strategy)
+        self._last_run: ScanMetrics | None = None
+
+    @property
+    def predicate(self) -> Predicate | None:
+        """The predicate, bound to the schema."""
+        return self._pruner.predicate
+
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy chosen; `explain()` says why."""
+        return self._choice.strategy
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Counters of the latest run, under their `delta.lazy.*` names."""
+        return {} if self._last_run is None else self._last_run.named()
+
+    def __repr__(self) -> str:
+        where = "" if self.predicate is None else f", where={str(self.predicate)!r}"
+        return f"Scan({self.snapshot!r}{where}, limit={self.limit}, strategy={self.strategy!r})"
+
+    def file_batches(self, *, all_fields: bool = False) -> Stream[pa.RecordBatch]:
+        """Return the matching live files as Arrow batches, as they are discovered.
+
+        Columns: `path`, `size`, `modification_time`, `partition_values`, `deletion_vector`,
+        `version` (of the commit; null for files from a checkpoint).
+
+        Args:
+            all_fields: Also `num_records`, `stats`, `tags`, `base_row_id`,
+                `default_row_commit_version` and `clustering_provider`. Statistics are most of a
+                checkpoint's bytes, so they are read only when asked for.
+        """
+        shape = self._shape()
+        batches = self._adds(ALL_FIELDS if all_fields else PLAN_FIELDS)
+        return Stream(_mapped(batches, shape.planned))
+
+    def files(self) -> Stream[ScanFile]:
+        """Return the matching live files one by one, each with all that the log says of it."""
+        return Stream(self._each_file())
+
+    def _each_file(self) -> Iterator[ScanFile]:
+        shape = self._shape()
+        with Stream(self._adds(ALL_FIELDS)) as batches:
+            for adds in batches:
+                columns = FileColumns(shape.planned(adds), adds.column("path"), shape)
+                yield from map(partial(ScanFile, columns), range(len(columns)))
+
+    def _adds(self, fields: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        run = ScanRun(
+            self.snapshot,
+            pruner=self._pruner,
+            fields=fields,
+            limit=self.limit,
+            choice=self._choice,
+        )
+        self._last_run = run.metrics
+        return prefetch(run.batches, depth=self.snapshot.config.prefetch_batches)
+
+    def _shape(self) -> FileBatches:
+        snapshot, mode = self.snapshot, self.snapshot.column_mapping_mode
+        by_name = {field.name: field for field in snapshot.schema.fields}
+        fields = [by_name[name] for name in snapshot.partition_columns]
+        return FileBatches(
+            snapshot.resolver,
+            {field.name: field.type for field in fields},
+            {physical_name(field, mode): field.name for field in fields},
+        )
+
+    def explain(self) -> Explanation:
+        """Return what was chosen and, once the scan has run, what it read and pruned."""
+        snapshot, run = self.snapshot, self._last_run or ScanMetrics()
+        segment = snapshot.segment
+        found = Explanation(
+            table=snapshot.store.root,
+            version=snapshot.version,
+            plan={
+                "strategy": self._choice.strategy,
+                "reason": self._choice.reason,
+                "predicate": None if self.predicate is None else str(self.predicate),
+                "limit": self.limit,
+            },
+            log={
+                "checkpoint": None if segment.checkpoint is None else segment.checkpoint.name,
+                "checkpoint_version": None if segment.checkpoint is None else segment.floor,
+                "tail_commits": len(segment.commits),
+                "tail_files": len(segment.tail),
+                "commits_read": run.commits_scanned,
+                "commit_bytes": run.commit_bytes,
+            },
+            checkpoint={
+                "leaves_opened": run.checkpoint_leaves,
+                "row_groups": run.row_groups,
+                "row_groups_read": run.row_groups_read,
+                "bytes": run.checkpoint_bytes,
+            },
+            files={
+                "emitted": run.files_emitted,
+                "pruned": run.files_pruned,
+                "superseded": run.files_superseded,
+                "known_total": snapshot.num_files,
+            },
+            seen_set={
+                "keys": run.remove_set_size,
+                "memory_bytes": run.remove_set_bytes,
+                "spilled_runs": run.remove_set_spilled_runs,
+            },
+            run={
+                "complete": run.complete,
+                "fallbacks": run.fallback_triggered,
+                "first_file_ms": run.time_to_first_file_ms,
+                "seconds": run.seconds,
+            },
+        )
+        return found
+
+
+def _choice(snapshot: Snapshot, limit: int | None, asked: Strategy) -> Choice:
+    segment, hint = snapshot.segment, snapshot.hint
+    files: int | None = None
+    if segment.checkpoint is None:
+        files = 0
+    elif hint is not None and hint.version == segment.floor:
+        files = hint.add_files
+    return choose_strategy(
+        asked,
+        limit=limit,
+        tail_bytes=sum(file.size for file in segment.tail),
+        tail_commits=len(segment.tail),
+        checkpoint_files=files,
+        forward_tail_commits=snapshot.config.forward_tail_commits,
+    )
+
+
+def _checked_columns(
+    snapshot: Snapshot, columns: Sequence[str] | None
+) -> tuple[str, ...] | None:
+    if columns is None:
+        return None
+    existing = tuple(field.name for field in snapshot.schema.fields)
+    for name in columns:
+        if name not in existing:
+            raise ColumnNotFoundError("", snapshot.store.root, name, existing)
+    return tuple(columns)
+
+
+def _mapped(batches: Iterator[pa.RecordBatch], function):  # type: ignore[no-untyped-def]
+    with Stream(batches) as stream:
+        for batch in stream:
+            yield function(batch)

@@ -1,0 +1,52 @@
+"""Which order to scan in. Pure; it changes when a file comes, never which files come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lazydelta.config import Strategy
+
+__all__ = ["Choice", "choose_strategy"]
+
+_BYTES_PER_ADD = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A strategy, and why."""
+
+    strategy: Strategy
+    reason: str
+
+
+def choose_strategy(
+    asked: Strategy,
+    *,
+    limit: int | None,
+    tail_bytes: int,
+    tail_commits: int,
+    checkpoint_files: int | None,
+    forward_tail_commits: int,
+) -> Choice:
+    """Return the order to scan in, from what the listing and the hint told already.
+
+    Args:
+        asked: The caller's wish; anything but `auto` is granted.
+        limit: How many files the caller wants, None for all.
+        tail_bytes: Size of the commits after the checkpoint.
+        tail_commits: How many files they are in.
+        checkpoint_files: Files in the checkpoint; None if unknown, 0 without a checkpoint.
+        forward_tail_commits: Longest tail for which reading it newest first is thought quick.
+    """
+    if asked != "auto":
+        return Choice(asked, "asked for")
+    if limit is not None:
+        return Choice("reverse", "a limit is set, and the newest files are at hand first")
+    if checkpoint_files == 0:
+        return Choice("reverse", "there is no checkpoint: the commits are all there is")
+    if tail_commits > forward_tail_commits:
+        return Choice("forward", f"a full scan over a tail of {tail_commits} commits")
+    adds = tail_bytes // _BYTES_PER_ADD
+    if checkpoint_files is not None and adds > checkpoint_files / 2:
+        return Choice("reverse", f"the tail (about {adds} files) outweighs the checkpoint")
+    return Choice("forward", "a full scan: most files are in the checkpoint")

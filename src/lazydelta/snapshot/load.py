@@ -1,0 +1,267 @@
+"""From an address to a `Snapshot`: find the segment, resolve protocol and metadata, check the gate.
+
+Reads as little as that takes: a `.crc` at the version answers alone; else the tail's commits are
+searched, newest first, and only then the checkpoint's two columns. A checkpoint that turns out to
+be damaged is left out and the next older way taken, where the log still has one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from lazydelta.config import Config
+from lazydelta.errors import (
+    DeltaError,
+    LogCorruptError,
+    LogGapError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from lazydelta.log import (
+    LOG_DIRECTORY,
+    Checkpoint,
+    CheckpointHint,
+    Checksum,
+    CommitReader,
+    LogFile,
+    LogFileKind,
+    LogSegment,
+    choose_segment,
+    list_log,
+    open_checkpoint,
+    read_checksum,
+    read_hint,
+)
+from lazydelta.metrics import SegmentListed
+from lazydelta.schema import parse_schema
+from lazydelta.snapshot.state import Snapshot
+from lazydelta.spec import (
+    MalformedActionError,
+    PathResolver,
+    TableMetadata,
+    TableProperties,
+    TableProtocol,
+    check_protocol,
+    unreadable_features,
+    why_unreadable,
+)
+from lazydelta.store import Store
+
+__all__ = ["find_segment", "load_snapshot"]
+
+logger = logging.getLogger(__name__)
+
+_GAP_TRIES = 3
+_KINDS = ("protocol", "metaData")
+
+
+def load_snapshot(store: Store, config: Config, *, version: int | None = None) -> Snapshot:
+    """Return the state of the table at a version, the newest by default."""
+    started = time.perf_counter()
+    segment, hint = find_segment(store, config, version=version)
+    resolver = PathResolver(store.root, config.allowed_roots)
+    commits = CommitReader(store, config)
+    excluded: set[str] = set()
+    while True:
+        resolution = _Resolution(store, config, segment, hint, commits, resolver)
+        try:
+            protocol, metadata = resolution.run()
+            break
+        except LogCorruptError as error:
+            segment = _way_round(store, config, segment, error, excluded)
+    if config.observer is not None:
+        config.observer(
+            SegmentListed(
+                table=store.root,
+                version=segment.version,
+                checkpoint_version=None if segment.checkpoint is None else segment.floor,
+                commits=len(segment.tail),
+                seconds=time.perf_counter() - started,
+            )
+        )
+    return Snapshot(
+        store=store,
+        config=config,
+        segment=segment,
+        protocol=protocol,
+        metadata=metadata,
+        schema=parse_schema(metadata.schema_string, where=store.root),
+        properties=TableProperties.parse(metadata.configuration),
+        resolver=resolver,
+        commits=commits,
+        checksum=resolution.checksum,
+        hint=hint,
+    )
+
+
+def find_segment(
+    store: Store,
+    config: Config,
+    *,
+    version: int | None = None,
+    excluded: frozenset[str] = frozenset(),
+) -> tuple[LogSegment, CheckpointHint | None]:
+    """List the log and choose the segment that rebuilds a version."""
+
+    def choose(from_version: int) -> LogSegment:
+        files = list_log(store, from_version=from_version, to_version=version)
+        return choose_segment(
+            store.root,
+            files,
+            version=version,
+            use_compaction=config.use_log_compaction,
+            excluded=excluded,
+        )
+
+    hint = read_hint(store)
+    if hint is not None and not excluded and (version is None or hint.version <= version):
+        try:
+            segment = choose(hint.version)
+            if segment.checkpoint is not None:
+                return segment, hint
+        except (LogGapError, TableNotFoundError, VersionNotFoundError):
+            pass  # the hint is stale or dangling: the whole listing decides
+    return _patiently(lambda: choose(0), config), hint
+
+
+def _patiently(choose: Callable[[], LogSegment], config: Config) -> LogSegment:
+    """Choose, listing again when a commit seems missing: it may not be visible yet."""
+    for attempt in range(_GAP_TRIES):
+        try:
+            return choose()
+        except LogGapError:
+            if attempt == _GAP_TRIES - 1:
+                raise
+            time.sleep(min(config.retry_base_seconds * 2**attempt, config.retry_cap_seconds))
+    raise AssertionError  # pragma: no cover
+
+
+def _way_round(
+    store: Store, config: Config, segment: LogSegment, error: LogCorruptError, excluded: set[str]
+) -> LogSegment:
+    """Return another segment for the same version that does without the damaged checkpoint."""
+    checkpoint = segment.checkpoint
+    if checkpoint is None or not error.file.startswith(LOG_DIRECTORY) or error.line is not None:
+        raise error
+    if isinstance(error, IncompleteLogError):
+        raise error
+    excluded.add(checkpoint.name)
+    try:
+        way, _ = find_segment(
+            store, config, version=segment.version, excluded=frozenset(excluded)
+        )
+    except DeltaError:
+        raise error from None
+    logger.warning("reading round a damaged checkpoint: %s", error)
+    return way
+
+
+class IncompleteLogError(LogCorruptError):
+    """The log can be read, but an action that every table has is nowhere in it."""
+
+
+@dataclass
+class _Resolution:
+    """The search for protocol and metadata of one segment, cheapest sources first."""
+
+    store: Store
+    config: Config
+    segment: LogSegment
+    hint: CheckpointHint | None
+    commits: CommitReader
+    resolver: PathResolver
+    checksum: Checksum | None = None
+    found: dict[str, TableProtocol | TableMetadata] = field(default_factory=dict)
+
+    def run(self) -> tuple[TableProtocol, TableMetadata]:
+        """Return both, or raise; the protocol is checked before anything else is believed."""
+        file = self.segment.checksum
+        if file is not None and file.version >= self.segment.floor:
+            self.checksum = read_checksum(self.store, file)
+        self._search_tail()
+        if self.checksum is not None:
+            self.found.setdefault("protocol", self.checksum.protocol)
+            self.found.setdefault("metaData", self.checksum.metadata)
+        if self.segment.checkpoint is not None and len(self.found) < len(_KINDS):
+            self._search_checkpoint()
+        protocol, metadata = self.found.get("protocol"), self.found.get("metaData")
+        if not isinstance(protocol, TableProtocol):
+            raise self._incomplete("no protocol action")
+        self._check_gate(protocol)
+        if not isinstance(metadata, TableMetadata):
+            raise self._incomplete("no metaData action")
+        return protocol, metadata
+
+    def _search_tail(self) -> None:
+        known_at = self.segment.floor if self.checksum is None else self.checksum.version
+        newer = [f for f in reversed(self.segment.tail) if f.last_version > known_at]
+        for file, actions in self.commits.find_each(newer, _KINDS):
+            unreconciled = any(len(found) > 1 for found in actions.values())
+            if unreconciled and file.kind is LogFileKind.COMPACTED:
+                for commit in reversed(self.segment.commits_of(file)):
+                    self._take_all(self.commits.find(commit, _KINDS), commit)
+            else:
+                self._take_all(actions, file)
+            if len(self.found) == len(_KINDS):
+                return
+
+    def _take_all(self, actions: dict[str, list[dict[str, object]]], file: LogFile) -> None:
+        for kind in _KINDS:
+            self._take(kind, actions[kind], file.path, file.version)
+
+    def _search_checkpoint(self) -> None:
+        files = self.segment.checkpoint
+        assert files is not None  # noqa: S101 - run() checked
+        kinds = [kind for kind in _KINDS if kind not in self.found]
+        hint = self.hint
+        if hint is not None and hint.v2_name == files.name and hint.v2_actions is not None:
+            for kind in kinds:
+                stated = [action[kind] for action in hint.v2_actions if kind in action]
+                self._take(kind, stated, files.name, files.version)
+            kinds = [kind for kind in kinds if kind not in self.found]
+        if kinds:
+            actions = self._open(files).actions(kinds, first_only=True)
+            for kind in kinds:
+                self._take(kind, actions[kind], files.files[0].path, files.version)
+
+    def _open(self, files) -> Checkpoint:  # type: ignore[no-untyped-def]
+        return open_checkpoint(
+            self.store, files, commits=self.commits, resolver=self.resolver, config=self.config
+        )
+
+    def _take(self, kind: str, actions: list[dict[str, object]], path: str, version: int) -> None:
+        if kind in self.found or not actions:
+            return
+        if len(actions) > 1:
+            raise LogCorruptError(self.store.root, path, f"more than one {kind}", version)
+        parse = TableProtocol.from_json if kind == "protocol" else TableMetadata.from_json
+        try:
+            self.found[kind] = parse(actions[0])
+        except MalformedActionError as error:
+            raise IncompleteLogError(self.store.root, path, str(error), version) from None
+
+    def _check_gate(self, protocol: TableProtocol) -> None:
+        """Refuse what this engine cannot read, before any of it is interpreted."""
+        features = unreadable_features(protocol)
+        if features:
+            raise UnsupportedFeatureError(
+                self.store.root, features, "read", why_unreadable(features)
+            )
+        try:
+            check_protocol(protocol)
+        except MalformedActionError as error:
+            raise IncompleteLogError(
+                self.store.root, LOG_DIRECTORY, str(error), self.segment.version
+            ) from None
+
+    def _incomplete(self, reason: str) -> IncompleteLogError:
+        place = LOG_DIRECTORY
+        if self.segment.checkpoint is not None:
+            place = self.segment.checkpoint.files[0].path
+        return IncompleteLogError(
+            self.store.root, place, f"{reason} up to here", self.segment.version
+        )

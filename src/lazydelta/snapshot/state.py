@@ -1,0 +1,103 @@
+"""One version of a table: immutable, and cheap because the files are not part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lazydelta.config import Config
+from lazydelta.log import (
+    Checkpoint,
+    CheckpointFiles,
+    CheckpointHint,
+    Checksum,
+    CommitReader,
+    LogSegment,
+    open_checkpoint,
+)
+from lazydelta.schema import StructType
+from lazydelta.spec import (
+    DomainMetadata,
+    PathResolver,
+    SetTransaction,
+    TableMetadata,
+    TableProperties,
+    TableProtocol,
+    allows_column_mapping,
+)
+from lazydelta.store import Store
+
+__all__ = ["Snapshot"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """One version of a table: what must be read to list its files, and how to understand them."""
+
+    store: Store
+    config: Config
+    segment: LogSegment
+    protocol: TableProtocol
+    metadata: TableMetadata
+    schema: StructType
+    properties: TableProperties
+    resolver: PathResolver
+    commits: CommitReader
+    checksum: Checksum | None
+    hint: CheckpointHint | None
+
+    def __repr__(self) -> str:
+        return f"Snapshot({self.store.root!r}, version={self.version})"
+
+    @property
+    def version(self) -> int:
+        """The version of the table."""
+        return self.segment.version
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Logical names of the partition columns, in the table's order."""
+        return self.metadata.partition_columns
+
+    @property
+    def column_mapping_mode(self) -> str:
+        """The mode in force: the property counts only where the protocol allows it."""
+        allowed = allows_column_mapping(self.protocol)
+        return self.properties.column_mapping_mode if allowed else "none"
+
+    @property
+    def num_files(self) -> int | None:
+        """The number of live files where a checksum of this very version tells, else None."""
+        known = self.checksum
+        return known.num_files if known is not None and known.version == self.version else None
+
+    def open_checkpoint(self, files: CheckpointFiles) -> Checkpoint:
+        """Return a checkpoint of this table to read from."""
+        return open_checkpoint(
+            self.store, files, commits=self.commits, resolver=self.resolver, config=self.config
+        )
+
+    def transactions(self) -> dict[str, SetTransaction]:
+        """Return how far each application got, by its id."""
+        newest: dict[str, SetTransaction] = {}
+        for obj in self._newest_first("txn"):
+            action = SetTransaction.from_json(obj)
+            newest.setdefault(action.app_id, action)
+        return newest
+
+    def domain_metadata(self) -> dict[str, DomainMetadata]:
+        """Return the metadata domains in force, by name."""
+        newest: dict[str, DomainMetadata] = {}
+        for obj in self._newest_first("domainMetadata"):
+            action = DomainMetadata.from_json(obj)
+            newest.setdefault(action.domain, action)
+        return {name: action for name, action in newest.items() if not action.removed}
+
+    def _newest_first(self, kind: str) -> Sequence[dict[str, object]]:
+        found: list[dict[str, object]] = []
+        for _, actions in self.commits.find_each(self.segment.tail[::-1], (kind,)):
+            found += actions[kind]
+        if self.segment.checkpoint is not None:
+            checkpoint = self.open_checkpoint(self.segment.checkpoint)
+            found += checkpoint.actions((kind,), first_only=False)[kind]
+        return found

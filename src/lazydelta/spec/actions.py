@@ -1,0 +1,221 @@
+"""The actions of the Delta protocol: dataclasses for the few, Arrow schemas for the many.
+
+A table has one protocol and one metadata but millions of files, so file actions are never Python
+objects in bulk: `ADD` and `REMOVE` are the Arrow types they travel in. Parsing here is strict on
+types and indifferent to unknown fields, as the protocol asks. No I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = [
+    "ADD",
+    "DELETION_VECTOR",
+    "REMOVE",
+    "CommitInfo",
+    "DomainMetadata",
+    "MalformedActionError",
+    "SetTransaction",
+    "Sidecar",
+    "TableMetadata",
+    "TableProtocol",
+]
+
+STRING_MAP = pa.map_(pa.string(), pa.string())
+
+DELETION_VECTOR = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
+    ]
+)
+
+ADD = pa.struct(
+    [
+        ("path", pa.string()),
+        ("partitionValues", STRING_MAP),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("stats", pa.string()),
+        ("tags", STRING_MAP),
+        ("deletionVector", DELETION_VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+        ("clusteringProvider", pa.string()),
+    ]
+)
+"""An `add` as a commit writes it; checkpoints may have more (`stats_parsed`) or less."""
+
+REMOVE = pa.struct([("path", pa.string()), ("deletionVector", DELETION_VECTOR)])
+"""As much of a `remove` as a reader needs: the identity of the file that is gone."""
+
+
+class MalformedActionError(ValueError):
+    """An action whose fields break the protocol; whoever knows the file wraps it."""
+
+
+def _field(action: str, obj: Mapping[str, Any], name: str, kind: type, default: Any = ...) -> Any:
+    value = obj.get(name)
+    if value is None:
+        if default is ...:
+            raise MalformedActionError(f"{action} has no {name}")
+        return default
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise MalformedActionError(f"{action}.{name} is not of type {kind.__name__}")
+    if kind is int and not -(2**63) <= value < 2**63:
+        raise MalformedActionError(f"{action}.{name} is out of range")
+    return value
+
+
+def _strings(action: str, obj: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
+    values = _field(action, obj, name, list, None)
+    if values is None:
+        return None
+    if not all(isinstance(value, str) for value in values):
+        raise MalformedActionError(f"{action}.{name} holds something that is not a string")
+    return tuple(values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableProtocol:
+    """The `protocol` action: what a reader and a writer must understand."""
+
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: tuple[str, ...] | None = None
+    writer_features: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_json(cls, obj: Mapping[str, Any]) -> TableProtocol:
+        """Parse the object under the `protocol` key."""
+        return cls(
+            min_reader_version=_field("protocol", obj, "minReaderVersion", int),
+            min_writer_version=_field("protocol", obj, "minWriterVersion", int),
+            reader_features=_strings("protocol", obj, "readerFeatures"),
+            writer_features=_strings("protocol", obj, "writerFeatures"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMetadata:
+    """The `metaData` action: schema, partitioning and properties of one version."""
+
+    id: str
+    schema_string: str
+    partition_columns: tuple[str, ...]
+    configuration: Mapping[str, str]
+    format_provider: str = "parquet"
+    name: str | None = None
+    description: str | None = None
+    created_time: int | None = None
+
+    @classmethod
+    def from_json(cls, obj: Mapping[str, Any]) -> TableMetadata:
+        """Parse the object under the `metaData` key."""
+        configuration = _field("metaData", obj, "configuration", dict, {})
+        if not all(isinstance(value, str) for value in configuration.values()):
+            raise MalformedActionError("metaData.configuration holds something else than strings")
+        file_format = _field("metaData", obj, "format", dict, {})
+        return cls(
+            id=_field("metaData", obj, "id", str, ""),
+            schema_string=_field("metaData", obj, "schemaString", str),
+            partition_columns=_strings("metaData", obj, "partitionColumns") or (),
+            configuration=configuration,
+            format_provider=_field("metaData.format", file_format, "provider", str, "parquet"),
+            name=_field("metaData", obj, "name", str, None),
+            description=_field("metaData", obj, "description", str, None),
+            created_time=_field("metaData", obj, "createdTime", int, None),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTransaction:
+    """The `txn` action: how far one application got."""
+
+    app_id: str
+    version: int
+    last_updated: int | None = None
+
+    @classmethod
+    def from_json(cls, obj: Mapping[str, Any]) -> SetTransaction:
+        """Parse the object under the `txn` key."""
+        return cls(
+            app_id=_field("txn", obj, "appId", str),
+            version=_field("txn", obj, "version", int),
+            last_updated=_field("txn", obj, "lastUpdated", int, None),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainMetadata:
+    """The `domainMetadata` action: one named setting that a table feature keeps on the table."""
+
+    domain: str
+    configuration: str
+    removed: bool = False
+
+    @classmethod
+    def from_json(cls, obj: Mapping[str, Any]) -> DomainMetadata:
+        """Parse the object under the `domainMetadata` key."""
+        return cls(
+            domain=_field("domainMetadata", obj, "domain", str),
+            configuration=_field("domainMetadata", obj, "configuration", str, ""),
+            removed=_field("domainMetadata", obj, "removed", bool, False),
+        )
+
+    @property
+    def is_system(self) -> bool:
+        """Whether only the engine may write it: the protocol reserves the `delta.` prefix."""
+        return self.domain.startswith("delta.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sidecar:
+    """The `sidecar` action: a file of a V2 checkpoint that holds file actions."""
+
+    path: str
+    size_in_bytes: int | None = None
+
+    @classmethod
+    def from_json(cls, obj: Mapping[str, Any]) -> Sidecar:
+        """Parse the object under the `sidecar` key."""
+        return cls(
+            path=_field("sidecar", obj, "path", str),
+            size_in_bytes=_field("sidecar", obj, "sizeInBytes", int, None),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitInfo:
+    """The `commitInfo` action: free-form provenance of one commit."""
+
+    version: int
+    timestamp: int | None
+    operation: str | None
+    in_commit_timestamp: int | None
+    raw: Mapping[str, Any]
+
+    @classmethod
+    def from_json(cls, obj: Mapping[str, Any], *, version: int) -> CommitInfo:
+        """Parse the object under the `commitInfo` key; odd values of free-form fields are kept."""
+
+        def typed(name: str, kind: type) -> Any:
+            value = obj.get(name)
+            return value if isinstance(value, kind) and not isinstance(value, bool) else None
+
+        return cls(
+            version=version,
+            timestamp=typed("timestamp", int),
+            operation=typed("operation", str),
+            in_commit_timestamp=typed("inCommitTimestamp", int),
+            raw=obj,
+        )

@@ -1,0 +1,155 @@
+"""Table features: which ones this engine reads, which are active, and the verdict on a table.
+
+The rules of the protocol's versions and feature lists, without I/O. A reader must refuse what it
+does not know by name; it must not refuse what only concerns writers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lazydelta.spec.actions import MalformedActionError, TableMetadata, TableProtocol
+
+__all__ = ["READER_FEATURES", "Compatibility", "compatibility", "unreadable_features"]
+
+READER_FEATURES = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "variantShredding",
+        "variantShredding-preview",
+        "variantType",
+        "variantType-preview",
+    }
+)
+"""Reader features whose rules lazydelta follows."""
+
+_NEWEST_READER_VERSION = 3
+_NEWEST_WRITER_VERSION = 7
+
+_CATALOG = frozenset({"catalogManaged", "catalogOwned", "catalogOwned-preview"})
+
+# What a legacy writer version implies, by the version that brought it (PROTOCOL.md, appendix).
+_LEGACY_WRITER_FEATURES = {
+    2: ("appendOnly", "invariants"),
+    3: ("checkConstraints",),
+    4: ("changeDataFeed", "generatedColumns"),
+    5: ("columnMapping",),
+    6: ("identityColumns",),
+}
+
+_ACTIVE_WHEN = {
+    "appendOnly": ("delta.appendOnly", "true"),
+    "changeDataFeed": ("delta.enableChangeDataFeed", "true"),
+    "deletionVectors": ("delta.enableDeletionVectors", "true"),
+    "rowTracking": ("delta.enableRowTracking", "true"),
+    "inCommitTimestamp": ("delta.enableInCommitTimestamps", "true"),
+    "typeWidening": ("delta.enableTypeWidening", "true"),
+    "v2Checkpoint": ("delta.checkpointPolicy", "v2"),
+    "icebergCompatV1": ("delta.enableIcebergCompatV1", "true"),
+    "icebergCompatV2": ("delta.enableIcebergCompatV2", "true"),
+}
+
+
+def check_protocol(protocol: TableProtocol) -> None:
+    """Raise `MalformedActionError` where versions and feature lists contradict each other."""
+    reader, writer = protocol.min_reader_version, protocol.min_writer_version
+    if reader < 1 or writer < 1:
+        raise MalformedActionError(f"protocol versions start at 1, not {reader} and {writer}")
+    if reader == _NEWEST_READER_VERSION and protocol.reader_features is None:
+        raise MalformedActionError("protocol has minReaderVersion 3 but no readerFeatures")
+    if reader == _NEWEST_READER_VERSION and writer < _NEWEST_WRITER_VERSION:
+        raise MalformedActionError("protocol has minReaderVersion 3 but minWriterVersion below 7")
+
+
+def unreadable_features(protocol: TableProtocol) -> tuple[str, ...]:
+    """Return what keeps this engine from reading: unknown features, or a version by number."""
+    if protocol.min_reader_version > _NEWEST_READER_VERSION:
+        return (f"reader version {protocol.min_reader_version}",)
+    return tuple(sorted(set(protocol.reader_features or ()) - READER_FEATURES))
+
+
+def why_unreadable(features: tuple[str, ...]) -> str:
+    """Return the reason behind a refusal, where there is more to say than the name."""
+    if _CATALOG & set(features):
+        return "a catalog-managed table must be opened through its catalog, not by path"
+    return ""
+
+
+def supported_by_table(protocol: TableProtocol) -> frozenset[str]:
+    """Return every feature the protocol allows, legacy versions spelt out."""
+    named = set(protocol.reader_features or ()) | set(protocol.writer_features or ())
+    if protocol.min_writer_version < _NEWEST_WRITER_VERSION:
+        for version, names in _LEGACY_WRITER_FEATURES.items():
+            if version <= protocol.min_writer_version:
+                named.update(names)
+    return frozenset(named)
+
+
+def allows_column_mapping(protocol: TableProtocol) -> bool:
+    """Whether `delta.columnMapping.mode` may be honoured: the property alone is not enough."""
+    if protocol.min_reader_version >= _NEWEST_READER_VERSION:
+        return "columnMapping" in (protocol.reader_features or ())
+    return protocol.min_reader_version == 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compatibility:
+    """What lazydelta can do with a table, and the first reason why not."""
+
+    table: str
+    version: int
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: tuple[str, ...]
+    writer_features: tuple[str, ...]
+    active_features: tuple[str, ...]
+    decision: str  # "readable" | "not-readable"
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return asdict(self)
+
+
+def compatibility(
+    table: str, version: int, protocol: TableProtocol, metadata: TableMetadata
+) -> Compatibility:
+    """Judge a table by its protocol."""
+    features = unreadable_features(protocol)
+    reason = ""
+    if features:
+        reason = why_unreadable(features) or f"unsupported: {', '.join(features)}"
+    return Compatibility(
+        table=table,
+        version=version,
+        min_reader_version=protocol.min_reader_version,
+        min_writer_version=protocol.min_writer_version,
+        reader_features=tuple(sorted(protocol.reader_features or ())),
+        writer_features=tuple(sorted(protocol.writer_features or ())),
+        active_features=_active(protocol, metadata.configuration),
+        decision="not-readable" if features else "readable",
+        reason=reason,
+    )
+
+
+def _active(protocol: TableProtocol, configuration: Mapping[str, str]) -> tuple[str, ...]:
+    active = set()
+    for feature in supported_by_table(protocol):
+        key, value = _ACTIVE_WHEN.get(feature, ("", ""))
+        if configuration.get(key, "").lower() == value and key:
+            active.add(feature)
+    if allows_column_mapping(protocol) and configuration.get(
+        "delta.columnMapping.mode", "none"
+    ) in ("name", "id"):
+        active.add("columnMapping")
+    if any(key.startswith("delta.constraints.") for key in configuration):
+        active.add("checkConstraints")
+    return tuple(sorted(active))

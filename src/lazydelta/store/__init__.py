@@ -1,0 +1,25 @@
+"""Where tables live: one `Store` protocol, and the stores that fulfil it.
+
+Knows bytes, names and times of objects; nothing of Delta. Cloud clients are imported when a
+cloud URL is opened, not before.
+"""
+
+from __future__ import annotations
+
+from lazydelta.store.base import LISTING, Buffer, ObjectMeta, Store
+from lazydelta.store.memory import MemoryStore
+from lazydelta.store.metered import MeteredStore
+from lazydelta.store.open import open_store, register_store
+from lazydelta.store.retrying import RetryingStore
+
+__all__ = [
+    "LISTING",
+    "Buffer",
+    "MemoryStore",
+    "MeteredStore",
+    "ObjectMeta",
+    "RetryingStore",
+    "Store",
+    "open_store",
+    "register_store",
+]

@@ -1,0 +1,312 @@
+"""A table in a local directory: plain system calls, no client library.
+
+Knows how to make a file appear whole or not at all, and that a link must not lead a reader out of
+the root. Knows nothing of Delta.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import logging
+import os
+import re
+import stat
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from lazydelta.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StoreAccessError,
+    StoreError,
+    TransientStoreError,
+)
+from lazydelta.store.base import Buffer, ObjectMeta
+from lazydelta.store.names import checked, checked_directory, listing_batch, listing_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["LocalStore"]
+
+_log = logging.getLogger(__name__)
+
+_PAGE = 1000
+# O_NONBLOCK: a named pipe in the place of a commit must be refused, not waited for.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+_TRANSIENT = {errno.EINTR, errno.EAGAIN, errno.ETIMEDOUT, errno.ESTALE, errno.EIO}
+_NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK}
+# Names no log can hold: control characters, and bytes that are not UTF-8.
+_UNLISTED = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_RENAME_NOREPLACE = 1
+_AT_FDCWD = -100
+
+
+class LocalStore:
+    """A `Store` over one directory of this machine.
+
+    Reading through a symbolic link works as long as its target is in the root. Writes are staged
+    beside their target as `.<random>.tmp`, flushed to disk and then linked or renamed into place.
+
+    >>> store = LocalStore("/data/trips/")
+    >>> store.root
+    '/data/trips'
+    """
+
+    native_files: ClassVar[bool] = True
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self._root = os.path.abspath(os.fspath(root))
+        self._real_directory = lru_cache(maxsize=4096)(self._find_real_directory)
+
+    @property
+    def root(self) -> str:
+        """The directory, as an absolute path."""
+        return self._root
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self._root!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalStore) and other.root == self._root
+
+    def __hash__(self) -> int:
+        return hash(self._root)
+
+    def __reduce__(self) -> tuple[type[LocalStore], tuple[str]]:
+        return (LocalStore, (self._root,))
+
+    def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the files directly in `directory`, sorted; sizes are asked for page by page."""
+        directory = checked_directory(directory)
+        try:
+            with os.scandir(self._directory(directory)) as entries:
+                names = {
+                    entry.name: entry
+                    for entry in entries
+                    if (after is None or entry.name > after) and not _UNLISTED.search(entry.name)
+                }
+        except (ObjectNotFoundError, *_ABSENT):
+            return
+        except OSError as error:
+            raise _translated(error, directory or self._root) from error
+        ordered = sorted(names)
+        for start in range(0, len(ordered), _PAGE):
+            page = [names[name] for name in ordered[start : start + _PAGE]]
+            yield _listing_page(directory, page)
+
+    def head(self, path: str) -> ObjectMeta:
+        """Return size and time of one file."""
+        with self._opened(path) as (_, info):
+            return ObjectMeta(path=path, size=info.st_size, modified_ms=info.st_mtime_ns // 10**6)
+
+    def read(self, path: str) -> Buffer:
+        """Read a whole file."""
+        with (
+            self._opened(path) as (descriptor, _),
+            open(descriptor, "rb", 0, closefd=False) as file,
+        ):
+            return file.read()
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        """Read the `(start, end)` ranges of a file, in their order."""
+        with self._opened(path) as (descriptor, info):
+            return [_read_range(path, descriptor, info.st_size, span) for span in ranges]
+
+    def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
+        """Open for random reads; not a memory map, whose pages would count as our memory."""
+        del size  # a local file knows its own
+        with self._opened(path):
+            return pa.OSFile(self._real_path(path), "r")
+
+    def write(self, path: str, data: Buffer, *, overwrite: bool) -> None:
+        """Write atomically and durably: data and name are on disk when this returns."""
+        parent, _, name = checked(path).rpartition("/")
+        try:
+            directory = self._made_directory(parent)
+            staged = f"{directory}/.{os.urandom(16).hex()}.tmp"
+            try:
+                _write_staged(staged, data)
+                if overwrite:
+                    os.replace(staged, f"{directory}/{name}")
+                else:
+                    _publish(staged, f"{directory}/{name}")
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(staged)
+            _sync_directory(directory)
+        except FileExistsError as error:
+            raise ObjectExistsError(path, "there is a file of this name already") from error
+        except StoreError:
+            raise
+        except OSError as error:
+            raise _translated(error, path) from error
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Remove files; one that is already gone is not an error."""
+        for path in paths:
+            parent, _, name = checked(path).rpartition("/")
+            try:
+                os.unlink(f"{self._directory(parent)}/{name}")
+            except (ObjectNotFoundError, *_ABSENT):
+                continue
+            except StoreError:
+                raise
+            except OSError as error:
+                raise _translated(error, path) from error
+
+    @contextlib.contextmanager
+    def _opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
+        """Open a regular file of this root for the time of a `with` block."""
+        descriptor = -1
+        try:
+            descriptor = self._open(path)
+            info = os.fstat(descriptor)
+            if not stat.S_ISREG(info.st_mode):
+                raise FileNotFoundError(path)  # a directory, pipe or device is no object
+            yield descriptor, info
+        except _ABSENT as error:
+            raise ObjectNotFoundError(path, f"no such file in {self._root}") from error
+        except StoreError:
+            raise
+        except OSError as error:
+            raise _translated(error, path) from error
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def _open(self, path: str) -> int:
+        parent, _, name = checked(path).rpartition("/")
+        try:
+            return os.open(f"{self._directory(parent)}/{name}", _READ)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+        return os.open(self._real_path(path), _READ)  # a link: follow it, if it stays inside
+
+    def _real_path(self, path: str) -> str:
+        real = os.path.realpath(f"{self._root}/{path}")
+        self._require_inside(real, path)
+        return real
+
+    def _directory(self, directory: str) -> str:
+        """Return the real path of a directory of this root; looked up once per directory."""
+        return self._real_directory(directory)
+
+    def _find_real_directory(self, directory: str) -> str:
+        real = os.path.realpath(f"{self._root}/{directory}" if directory else self._root)
+        self._require_inside(real, directory)
+        if not os.path.isdir(real):  # an error is not cached: it may come to be
+            raise ObjectNotFoundError(directory or self._root, "no such directory")
+        return real
+
+    def _require_inside(self, real: str, path: str) -> None:
+        root = os.path.realpath(self._root)
+        if real != root and not real.startswith(root.rstrip("/") + "/"):
+            raise StoreAccessError(path, f"a symbolic link leads out of {self._root}")
+
+    def _made_directory(self, directory: str) -> str:
+        """Return the real path of a directory, making it (durably) where it is missing."""
+        with contextlib.suppress(ObjectNotFoundError):
+            if os.path.isdir(known := self._directory(directory)):
+                return known
+        self._real_directory.cache_clear()  # it was there and has been removed since
+        full = f"{self._root}/{directory}" if directory else self._root
+        self._require_inside(os.path.realpath(full), directory)
+        missing = []
+        while not os.path.isdir(full):
+            missing.append(full)
+            full = os.path.dirname(full)
+        for made in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(made)
+            _sync_directory(os.path.dirname(made))
+        return self._directory(directory)
+
+
+def _listing_page(directory: str, entries: Sequence[os.DirEntry[str]]) -> pa.RecordBatch:
+    paths, sizes, times = [], [], []
+    for entry in entries:
+        try:
+            info = entry.stat()
+        except (FileNotFoundError, NotADirectoryError, OSError):
+            continue  # gone since, or a link to nowhere: not an object
+        if stat.S_ISREG(info.st_mode):
+            paths.append(listing_name(directory, entry.name))
+            sizes.append(info.st_size)
+            times.append(info.st_mtime_ns // 10**6)
+    return listing_batch(paths, sizes, times)
+
+
+def _read_range(path: str, descriptor: int, size: int, span: tuple[int, int]) -> bytes:
+    start, end = span
+    if not 0 <= start <= end <= size:
+        raise StoreError(path, f"bytes {start} to {end} asked of an object of {size}")
+    parts: list[bytes] = []
+    while start < end:
+        part = os.pread(descriptor, end - start, start)
+        if not part:
+            raise TransientStoreError(path, "the file became shorter while it was read")
+        parts.append(part)
+        start += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _write_staged(staged: str, data: Buffer) -> None:
+    descriptor = os.open(staged, _CREATE, 0o666)
+    try:
+        left = memoryview(data).cast("B")
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _publish(staged: str, target: str) -> None:
+    """Give a staged file its name unless the name is taken; exactly one of many wins."""
+    try:
+        os.link(staged, target)
+    except OSError as error:
+        # Over NFS the answer to a link that took effect may be lost: the link count has it.
+        if os.stat(staged).st_nlink == 2:
+            return
+        if error.errno not in _NO_LINKS:
+            raise
+        _log.debug("no hard links at %s: using renameat2", target)
+        _rename_noreplace(staged, target)
+
+
+def _rename_noreplace(staged: str, target: str) -> None:
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        raise StoreError(target, "this file system can neither link nor rename without replacing")
+    if rename(_AT_FDCWD, os.fsencode(staged), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), target)
+
+
+def _sync_directory(directory: str) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems cannot sync a directory
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _translated(error: OSError, path: str) -> StoreError:
+    reason = error.strerror or str(error)
+    if isinstance(error, PermissionError):
+        return StoreAccessError(path, f"{reason}: check the rights on the file and its directory")
+    if error.errno in _TRANSIENT:
+        return TransientStoreError(path, reason)
+    return StoreError(path, reason)

@@ -1,0 +1,186 @@
+"""Counting what a store is asked for, by wrapping it: the code that reads counts nothing itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from lazydelta.errors import StoreError
+from lazydelta.metrics import Observer, StoreCalled
+from lazydelta.store.ranges import open_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lazydelta.store.base import Buffer, ObjectMeta, Store
+
+__all__ = ["MeteredStore"]
+
+R = TypeVar("R")
+
+
+class MeteredStore:
+    """Any `Store`, with each call to it counted and told to an observer.
+
+    A page of a listing is one request; so is each range of `read_ranges` and each read of a file
+    from `open_input`, whichever way the store underneath carries them out. Calls that fail count:
+    they were made.
+    """
+
+    def __init__(self, inner: Store, observer: Observer | None = None) -> None:
+        self._inner = inner
+        self._observer = observer
+        self._lock = threading.Lock()
+        self.calls: list[StoreCalled] = []
+        """Every call so far, in the order in which they ended."""
+
+    @property
+    def inner(self) -> Store:
+        """The store that does the work."""
+        return self._inner
+
+    @property
+    def root(self) -> str:
+        """The address of the store underneath."""
+        return self._inner.root
+
+    @property
+    def requests(self) -> int:
+        """How many requests were made, of all kinds."""
+        return sum(call.requests for call in self.calls)
+
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes of objects were read."""
+        return sum(call.bytes for call in self.calls if call.operation == "read")
+
+    def requests_by_operation(self) -> dict[str, int]:
+        """Return the requests of each operation that was used."""
+        counts: Counter[str] = Counter()
+        for call in self.calls:
+            counts[call.operation] += call.requests
+        return dict(counts)
+
+    def bytes_by_path(self) -> dict[str, int]:
+        """Return the bytes read of each object that was read."""
+        counts: Counter[str] = Counter()
+        for call in self.calls:
+            if call.operation == "read":
+                counts[call.path] += call.bytes
+        return dict(counts)
+
+    def reset(self) -> None:
+        """Forget all calls."""
+        with self._lock:
+            self.calls.clear()
+
+    def __repr__(self) -> str:
+        return f"MeteredStore({self._inner!r}, {self.requests} requests, {self.bytes_read} bytes)"
+
+    def __reduce__(self) -> tuple[type[MeteredStore], tuple[Store]]:
+        """Carry neither counts nor observer: they belong to this process."""
+        return (MeteredStore, (self._inner,))
+
+    def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
+        """List, counting pages as they are fetched; an empty listing cost one too."""
+        pages = self._inner.list_from(directory, after=after)
+        fetched = False
+        try:
+            while True:
+                began = time.perf_counter()
+                try:
+                    page = next(pages, None)
+                except StoreError:
+                    self._count("list", directory, 1, 0, began)
+                    raise
+                if page is not None or not fetched:
+                    self._count("list", directory, 1, 0, began)
+                if page is None:
+                    return
+                fetched = True
+                yield page
+        finally:
+            if hasattr(pages, "close"):
+                pages.close()
+
+    def head(self, path: str) -> ObjectMeta:
+        """Ask for size and time, counted."""
+        return self._counted("head", path, lambda: self._inner.head(path), 1, lambda _: 0)
+
+    def read(self, path: str) -> Buffer:
+        """Read an object, counted."""
+        return self._counted("read", path, lambda: self._inner.read(path), 1, _length)
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        """Read ranges, counted."""
+        return self._counted(
+            "read",
+            path,
+            lambda: self._inner.read_ranges(path, ranges),
+            len(ranges),
+            lambda found: sum(map(_length, found)),
+        )
+
+    def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
+        """Open a file whose every read is counted."""
+        file = self._counted(
+            "open", path, lambda: self._inner.open_input(path, size=size), 0, lambda _: 0
+        )
+
+        def read_range(start: int, end: int) -> pa.Buffer:
+            return self._counted("read", path, lambda: file.read_at(end - start, start), 1, _length)
+
+        return open_ranges(read_range, file.size())
+
+    def write(self, path: str, data: Buffer, *, overwrite: bool) -> None:
+        """Write an object, counted."""
+        self._counted(
+            "write",
+            path,
+            lambda: self._inner.write(path, data, overwrite=overwrite),
+            1,
+            lambda _: _length(data),
+        )
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Remove objects, counted."""
+        where = paths[0] if len(paths) == 1 else f"{len(paths)} objects"
+        self._counted("delete", where, lambda: self._inner.delete(paths), len(paths), lambda _: 0)
+
+    def _counted(
+        self,
+        operation: str,
+        path: str,
+        run: Callable[[], R],
+        requests: int,
+        size: Callable[[R], int],
+    ) -> R:
+        began = time.perf_counter()
+        try:
+            result = run()
+        except Exception:
+            self._count(operation, path, requests, 0, began)
+            raise
+        self._count(operation, path, requests, size(result), began)
+        return result
+
+    def _count(self, operation: str, path: str, requests: int, size: int, began: float) -> None:
+        call = StoreCalled(
+            operation=operation,
+            path=path,
+            requests=requests,
+            bytes=size,
+            seconds=time.perf_counter() - began,
+        )
+        with self._lock:
+            self.calls.append(call)
+        if self._observer is not None:
+            self._observer(call)
+
+
+def _length(data: Buffer) -> int:
+    return data.size if isinstance(data, pa.Buffer) else memoryview(data).nbytes

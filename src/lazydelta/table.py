@@ -1,0 +1,131 @@
+"""`Table`: the handle users hold. Short methods, each one call into the rooms below."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
+from typing import Any, Self
+
+from lazydelta.config import Config, Strategy
+from lazydelta.errors import ConfigError
+from lazydelta.scan import Scan, ScanFile, Where
+from lazydelta.snapshot import Snapshot, load_snapshot, read_history, version_at
+from lazydelta.spec import CommitInfo
+from lazydelta.store import MeteredStore, RetryingStore, Store, open_store
+
+__all__ = ["Table", "TableSnapshot"]
+
+PartitionFilters = Sequence[Any] | None
+
+
+class TableSnapshot(Snapshot):
+    """One version of a table, ready to be scanned."""
+
+    def scan(
+        self,
+        where: Where = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        strategy: Strategy = "auto",
+    ) -> Scan:
+        """Describe a scan of this version; nothing is read until it is iterated."""
+        return Scan(self, where=where, columns=columns, limit=limit, strategy=strategy)
+
+
+class Table:
+    """A Delta table at an address. Opening one costs nothing and keeps no state of the table."""
+
+    def __init__(self, store: Store, config: Config) -> None:
+        self._store = store
+        self._config = config
+
+    @classmethod
+    def open(
+        cls,
+        url: str | os.PathLike[str],
+        storage_options: Mapping[str, str] | None = None,
+        config: Config | None = None,
+    ) -> Self:
+        """Return a handle on the table at a path or URL; nothing is read yet.
+
+        Args:
+            url: A local path, or an `abfss://`, `az://`, `s3://`, `gs://`, `https://` or `file://`
+                URL.
+            storage_options: Settings of the store, credentials among them.
+            config: Settings of the engine; by default those of the `LAZYDELTA_*` environment.
+        """
+        config = Config.from_env() if config is None else config
+        store = open_store(url, storage_options)
+        if not store.root.startswith("/"):
+            store = RetryingStore(store, config)
+        if config.observer is not None:
+            store = MeteredStore(store, config.observer)
+        return cls(store, config)
+
+    @property
+    def url(self) -> str:
+        """The table's address, without secrets."""
+        return self._store.root
+
+    def __repr__(self) -> str:
+        return f"Table({self.url!r})"
+
+    def snapshot(
+        self, version: int | None = None, timestamp: datetime | str | None = None
+    ) -> TableSnapshot:
+        """Return one version of the table: the newest, a numbered one, or the one of a time.
+
+        Raises:
+            VersionNotCommittedError: The version does not exist yet.
+            VersionCleanedUpError: Log cleanup removed what would rebuild it.
+            TimestampNotFoundError: No readable version was current then.
+        """
+        if version is not None and timestamp is not None:
+            raise ConfigError("timestamp", "give a version or a timestamp, not both")
+        if timestamp is not None:
+            version = version_at(self._store, self._config, timestamp)
+        state = load_snapshot(self._store, self._config, version=version)
+        return TableSnapshot(**{f.name: getattr(state, f.name) for f in fields(state)})
+
+    def version(self) -> int:
+        """Return the newest version."""
+        return self.snapshot().version
+
+    def scan(
+        self,
+        where: Where = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        strategy: Strategy = "auto",
+    ) -> Scan:
+        """Describe a scan of the newest version; no file action is read until it is iterated."""
+        return self.snapshot().scan(where, columns, limit, strategy)
+
+    def history(self, limit: int | None = None) -> list[CommitInfo]:
+        """Return the retained commits, newest first."""
+        return read_history(self._store, self._config, limit=limit)
+
+    def files(self, partition_filters: PartitionFilters = None) -> list[str]:
+        """Return the paths of the newest version's files, as the log has them, decoded.
+
+        Args:
+            partition_filters: DNF tuples, as in `[("year", "=", "2026"), ("month", "in", ["1"])]`.
+        """
+        return _column(self.scan(partition_filters), "path")
+
+    def file_uris(self, partition_filters: PartitionFilters = None) -> list[str]:
+        """Return the absolute addresses of the newest version's files."""
+        return [file.uri for file in self.scan(partition_filters).files()]
+
+    def file_views(
+        self, predicate: Where = None, limit: int | None = None, strategy: Strategy = "auto"
+    ) -> list[ScanFile]:
+        """Return views of the newest version's files, all at once."""
+        return list(self.scan(predicate, limit=limit, strategy=strategy).files())
+
+
+def _column(scan: Scan, name: str) -> list[Any]:
+    with scan.file_batches() as batches:
+        return [value for batch in batches for value in batch.column(name).to_pylist()]

@@ -1,0 +1,281 @@
+"""What every `Store` must do, as tests to inherit.
+
+Subclass `StoreContract`, give it a fixture `store` with an empty store, and pytest runs the rest:
+
+    class TestMyStore(StoreContract):
+        @pytest.fixture
+        def store(self):
+            return MyStore(...)
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lazydelta.errors import ObjectExistsError, ObjectNotFoundError, StoreError
+from lazydelta.store import LISTING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lazydelta.store import Store
+
+__all__ = ["StoreContract"]
+
+_SPECIAL_NAMES = [
+    pytest.param("with space", id="space"),
+    pytest.param("a%20b", id="percent-that-looks-encoded"),
+    pytest.param("x=A%2FA", id="percent-slash"),
+    pytest.param("100%", id="percent-alone"),
+    pytest.param("a+b", id="plus"),
+    pytest.param("a#b", id="hash"),
+    pytest.param("a?b=c&d", id="question-mark"),
+    pytest.param("a:b@c", id="colon-at"),
+    pytest.param("x='y'(z)!$*,;~", id="reserved"),
+    pytest.param("zürich-☃-日本", id="unicode"),
+    pytest.param("a&amp;<b>", id="xml"),
+]
+
+
+class StoreContract:
+    """Inherit, give a `store` fixture, run."""
+
+    secrets: ClassVar[tuple[str, ...]] = ()
+    """Texts that must never show: keys and tokens that the fixture opened the store with."""
+
+    # --- listing
+
+    def test_listing_gives_direct_children_in_order(self, store: Store) -> None:
+        for path in ("d/b", "d/a", "d/c/deep", "other/x", "d0", "top"):
+            store.write(path, b"12345", overwrite=False)
+        batches = list(store.list_from("d"))
+        assert all(batch.schema.equals(LISTING) for batch in batches)
+        assert _paths(batches) == ["d/a", "d/b"]
+        assert [row["size"] for batch in batches for row in batch.to_pylist()] == [5, 5]
+
+    def test_listing_the_root_gives_its_children(self, store: Store) -> None:
+        for path in ("b", "a", "d/c"):
+            store.write(path, b"", overwrite=False)
+        assert _paths(store.list_from("")) == ["a", "b"]
+
+    def test_listing_after_a_name_leaves_it_out(self, store: Store) -> None:
+        for name in ("00", "01", "01.x", "02", "10"):
+            store.write(f"d/{name}", b"", overwrite=False)
+        assert _paths(store.list_from("d", after="01")) == ["d/01.x", "d/02", "d/10"]
+        assert _paths(store.list_from("d", after="011")) == ["d/02", "d/10"]
+        assert _paths(store.list_from("d", after="10")) == []
+
+    def test_listing_what_is_not_there_is_empty(self, store: Store) -> None:
+        store.write("d/a", b"", overwrite=False)
+        assert _paths(store.list_from("missing")) == []
+        assert _paths(store.list_from("d/a")) == []
+        assert _paths(store.list_from("d/missing", after="x")) == []
+
+    def test_listing_orders_names_by_code_point(self, store: Store) -> None:
+        names = ["A", "B", "a", "b", "0", "_", "ä", "z", "-", ".x", "☃", "\U0001f600", "\ufb01"]
+        for name in names:
+            store.write(f"d/{name}", b"", overwrite=False)
+        assert _paths(store.list_from("d")) == [f"d/{name}" for name in sorted(names)]
+
+    def test_listing_has_recent_times(self, store: Store) -> None:
+        store.write("d/a", b"x", overwrite=False)
+        (row,) = next(store.list_from("d")).to_pylist()
+        listed = int(row["modified"].timestamp() * 1000)
+        assert abs(listed - store.head("d/a").modified_ms) <= 1000
+        assert listed > 1_600_000_000_000
+
+    def test_a_long_listing_is_whole_sorted_and_lazy(self, store: Store) -> None:
+        names = [f"{number:06d}" for number in range(1100)]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda name: store.write(f"d/{name}", b"", overwrite=False), names))
+        assert _paths(store.list_from("d")) == [f"d/{name}" for name in names]
+        assert _paths(store.list_from("d", after="001050")) == [f"d/{n}" for n in names[1051:]]
+        listing = store.list_from("d")
+        first = next(listing)
+        assert 0 < first.num_rows < len(names)
+        listing.close()  # type: ignore[attr-defined]
+
+    # --- reading
+
+    def test_reading_gives_what_was_written(self, store: Store) -> None:
+        for data in (b"", b"x", bytes(range(256)) * 1000):
+            store.write("a/b", data, overwrite=True)
+            assert bytes(store.read("a/b")) == data
+            assert store.head("a/b").size == len(data)
+
+    @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, pa.py_buffer])
+    def test_writing_takes_every_kind_of_buffer(self, store: Store, kind: type) -> None:
+        store.write("a", kind(b"some bytes"), overwrite=False)
+        assert bytes(store.read("a")) == b"some bytes"
+
+    @pytest.mark.parametrize("path", ["missing", "d/missing", "missing/a", "d/a/b"])
+    def test_what_is_not_there_is_not_found(self, store: Store, path: str) -> None:
+        store.write("d/a", b"x", overwrite=False)
+        with pytest.raises(ObjectNotFoundError) as raised:
+            store.read(path)
+        assert path in str(raised.value)
+        with pytest.raises(FileNotFoundError):
+            store.head(path)
+        with pytest.raises(ObjectNotFoundError):
+            store.read_ranges(path, [(0, 1)])
+        with pytest.raises(ObjectNotFoundError):
+            store.open_input(path)
+
+    def test_a_directory_is_not_an_object(self, store: Store) -> None:
+        store.write("d/a", b"x", overwrite=False)
+        with pytest.raises(ObjectNotFoundError):
+            store.read("d")
+        with pytest.raises(ObjectNotFoundError):
+            store.head("d")
+
+    def test_ranges_come_in_their_order(self, store: Store) -> None:
+        data = bytes(range(256)) * 40
+        store.write("a", data, overwrite=False)
+        spans = [(100, 200), (0, 4), (0, len(data)), (5000, 5000), (150, 160), (10_000, 10_240)]
+        found = store.read_ranges("a", spans)
+        assert [bytes(part) for part in found] == [data[start:end] for start, end in spans]
+        assert store.read_ranges("a", []) == []
+
+    @pytest.mark.parametrize("span", [(0, 11), (11, 12), (5, 4), (-1, 2)])
+    def test_a_range_outside_the_object_is_an_error(
+        self, store: Store, span: tuple[int, int]
+    ) -> None:
+        store.write("a", b"0123456789", overwrite=False)
+        with pytest.raises(StoreError):
+            store.read_ranges("a", [(0, 1), span])
+
+    @pytest.mark.parametrize("known", [True, False])
+    def test_an_input_file_reads_anywhere(self, store: Store, known: bool) -> None:
+        data = bytes(range(256)) * 40
+        store.write("a", data, overwrite=False)
+        with store.open_input("a", size=len(data) if known else None) as file:
+            assert file.size() == len(data)
+            assert bytes(file.read_at(10, 300)) == data[300:310]
+            file.seek(-6, 2)
+            assert file.read() == data[-6:]
+            file.seek(0)
+            assert file.read(5) == data[:5]
+            assert file.tell() == 5
+
+    def test_an_input_file_serves_parquet(self, store: Store) -> None:
+        table = pa.table({"x": list(range(10_000)), "y": [str(n) for n in range(10_000)]})
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, row_group_size=1000)
+        store.write("t.parquet", sink.getvalue(), overwrite=False)
+        file = pq.ParquetFile(store.open_input("t.parquet"), pre_buffer=False)
+        assert file.read_row_groups([3, 7], columns=["x"])["x"].to_pylist() == [
+            *range(3000, 4000),
+            *range(7000, 8000),
+        ]
+        file.close()
+
+    def test_threads_may_read_at_once(self, store: Store) -> None:
+        for number in range(8):
+            store.write(f"d/{number}", bytes([number]) * 5000, overwrite=False)
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda n: bytes(store.read(f"d/{n % 8}")), range(64)))
+        assert found == [bytes([n % 8]) * 5000 for n in range(64)]
+
+    # --- writing
+
+    def test_creating_what_exists_is_refused_and_changes_nothing(self, store: Store) -> None:
+        store.write("a/b", b"first", overwrite=False)
+        with pytest.raises(ObjectExistsError) as raised:
+            store.write("a/b", b"second", overwrite=False)
+        assert "a/b" in str(raised.value)
+        assert bytes(store.read("a/b")) == b"first"
+
+    def test_overwriting_replaces(self, store: Store) -> None:
+        store.write("a/b", b"a long first text", overwrite=True)
+        store.write("a/b", b"second", overwrite=True)
+        assert bytes(store.read("a/b")) == b"second"
+        assert store.head("a/b").size == 6
+
+    def test_of_many_creators_exactly_one_wins(self, store: Store) -> None:
+        width, rounds = 32, 3
+        for number in range(rounds):
+            start = threading.Barrier(width)
+            path = f"race/{number}"
+
+            def create(me: int, start: threading.Barrier = start, path: str = path) -> int | None:
+                start.wait(60)
+                try:
+                    store.write(path, b"%03d" % me * 1000, overwrite=False)
+                except ObjectExistsError:
+                    return None
+                return me
+
+            with ThreadPoolExecutor(width) as pool:
+                winners = [me for me in pool.map(create, range(width)) if me is not None]
+            assert len(winners) == 1
+            assert bytes(store.read(path)) == b"%03d" % winners[0] * 1000
+        assert _paths(store.list_from("race")) == [f"race/{number}" for number in range(rounds)]
+
+    def test_deleting_is_idempotent(self, store: Store) -> None:
+        for path in ("d/a", "d/b", "d/c"):
+            store.write(path, b"x", overwrite=False)
+        store.delete(["d/missing", "d/a", "gone/x", "d/b"])
+        store.delete(["d/a"])
+        store.delete([])
+        assert _paths(store.list_from("d")) == ["d/c"]
+
+    def test_a_deleted_name_can_be_created_again(self, store: Store) -> None:
+        store.write("d/a", b"1", overwrite=False)
+        store.delete(["d/a"])
+        store.write("d/a", b"2", overwrite=False)
+        assert bytes(store.read("d/a")) == b"2"
+
+    # --- names
+
+    @pytest.mark.parametrize("name", _SPECIAL_NAMES)
+    def test_names_are_taken_as_they_are(self, store: Store, name: str) -> None:
+        store.write(f"d {name}/{name}.x", name.encode(), overwrite=False)
+        assert _paths(store.list_from(f"d {name}")) == [f"d {name}/{name}.x"]
+        assert bytes(store.read(f"d {name}/{name}.x")) == name.encode()
+        assert store.head(f"d {name}/{name}.x").size == len(name.encode())
+        with pytest.raises(ObjectExistsError):
+            store.write(f"d {name}/{name}.x", b"", overwrite=False)
+        store.delete([f"d {name}/{name}.x"])
+        assert _paths(store.list_from(f"d {name}")) == []
+
+    @pytest.mark.parametrize(
+        "path",
+        ["", "/etc/passwd", "../x", "a/../../x", "a/./b", "a//b", "a/", "a\0b", "a\nb", ".."],
+    )
+    def test_paths_that_are_not_plain_are_refused(self, store: Store, path: str) -> None:
+        with pytest.raises(StoreError):
+            store.read(path)
+        with pytest.raises(StoreError):
+            store.write(path, b"", overwrite=True)
+        with pytest.raises(StoreError):
+            store.delete([path])
+        with pytest.raises(StoreError):
+            store.head(path)
+
+    # --- the store itself
+
+    def test_a_pickled_store_reads_the_same(self, store: Store) -> None:
+        store.write("d/a", b"x", overwrite=False)
+        again = pickle.loads(pickle.dumps(store))  # noqa: S301 - our own bytes
+        assert bytes(again.read("d/a")) == b"x"
+        assert again.root == store.root
+        assert type(again) is type(store)
+
+    def test_secrets_do_not_show(self, store: Store) -> None:
+        with pytest.raises(ObjectNotFoundError) as raised:
+            store.read("d/missing")
+        shown = [repr(store), str(store), store.root, str(raised.value), repr(raised.value)]
+        assert not [secret for secret in self.secrets if secret in " ".join(shown)]
+        assert raised.value.__cause__ is None or not self.secrets
+        assert not store.root.endswith("/")
+
+
+def _paths(batches: Iterable[pa.RecordBatch]) -> list[str]:
+    return [path for batch in batches for path in batch.column("path").to_pylist()]

@@ -1,0 +1,135 @@
+"""The synthetic tables are valid Delta tables with exactly the files the generator says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.actions import add_column
+from benchmarks.columns import FileColumns
+from benchmarks.generate import expected_facts, generate, main
+from benchmarks.spec import CHECKPOINT_VERSION, TableSpec
+from benchmarks.tail import live_indices
+
+SPECS = {
+    "defaults": TableSpec(),
+    "tail": TableSpec(tail=10, tail_adds=100),
+    "long-tail": TableSpec(tail=99, tail_adds=40, crc=True),
+    "vectors": TableSpec(tail=10, tail_adds=100, deletion_vectors=True, crc=True),
+    "hash-ordered-with-tombstones": TableSpec(clustered=False, removes=3000, row_group_rows=4096),
+    "one-huge-row-group": TableSpec(row_group_rows=1 << 20, metadata_last=True),
+    "no-parsed-statistics": TableSpec(parsed_stats=False),
+    "no-json-statistics": TableSpec(json_stats=False),
+    "unpartitioned": TableSpec(partitioned=False, tail=2, tail_adds=100),
+    "multi-part": TableSpec(kind="multipart", parts=3, metadata_last=True),
+    "sidecars": TableSpec(kind="v2", tail=3, tail_adds=100, deletion_vectors=True),
+}
+
+
+@pytest.fixture(scope="module", params=SPECS.values(), ids=SPECS.keys())
+def table(request, tmp_path_factory):
+    where = tmp_path_factory.mktemp("bench") / "table"
+    generate(request.param, where)
+    return request.param, where
+
+
+def test_another_engine_lists_the_expected_files(table):
+    deltalake = pytest.importorskip("deltalake")
+    spec, where = table
+    delta = deltalake.DeltaTable(where)
+    actions = pa.table(delta.get_add_actions(flatten=True))
+    facts = json.loads((where / "expected.json").read_text())
+    assert delta.version() == facts["version"] == spec.last_version
+    assert actions.num_rows == facts["live_files"]
+    assert sum(actions["size_bytes"].to_pylist()) == facts["live_bytes"]
+    live = FileColumns(spec, live_indices(spec))
+    assert sorted(actions["path"].to_pylist()) == sorted(live.path.to_pylist())
+    if spec.partitioned:
+        on_day = delta.file_uris(file_pruning_predicate=[("date", "=", "2026-03-01")])
+        assert len(on_day) == facts["files_on_filter_day"] > 0
+
+
+def test_row_groups_have_the_size_that_was_asked_for(table):
+    spec, where = table
+    for path in sorted((where / "_delta_log").rglob("*.parquet")):
+        groups = pq.ParquetFile(path).metadata
+        rows = [groups.row_group(n).num_rows for n in range(groups.num_row_groups)]
+        assert all(n == spec.row_group_rows for n in rows[:-1])
+        assert 0 < rows[-1] <= spec.row_group_rows
+
+
+def test_the_same_spec_gives_the_same_bytes(tmp_path):
+    spec = TableSpec(files=2000, tail=3, tail_adds=40, deletion_vectors=True, crc=True)
+    digests = []
+    for name in ("one", "two"):
+        generate(spec, tmp_path / name)
+        log = sorted(p for p in (tmp_path / name).rglob("*") if p.is_file())
+        digests.append([(p.name, hashlib.sha256(p.read_bytes()).hexdigest()) for p in log])
+    assert digests[0] == digests[1]
+
+
+def test_parsed_and_text_statistics_say_the_same():
+    spec = TableSpec(deletion_vectors=True)
+    index = FileColumns(spec, live_indices(spec)[:500])
+    adds = add_column(index).to_pylist()
+    assert any(add["deletionVector"] for add in adds)
+    for add in adds:
+        text, parsed = json.loads(add["stats"]), add["stats_parsed"]
+        assert text["numRecords"] == parsed["numRecords"]
+        assert text["nullCount"] == parsed["nullCount"]
+        assert text.get("tightBounds", True) == parsed["tightBounds"] == (not add["deletionVector"])
+        for bound in ("minValues", "maxValues"):
+            moment = parsed[bound].pop("ts").isoformat(timespec="milliseconds")
+            assert text[bound].pop("ts") == moment.replace("+00:00", "Z")
+            assert text[bound] == parsed[bound]
+        for column, low in text["minValues"].items():
+            assert low <= text["maxValues"][column]
+        assert dict(add["partitionValues"]) == {
+            "date": add["partitionValues_parsed"]["date"].isoformat()
+        }
+        assert add["path"].startswith(f"date={dict(add['partitionValues'])['date']}/part-")
+
+
+def test_the_tail_removes_returns_and_swaps(tmp_path):
+    spec = TableSpec(tail=2, tail_adds=100, deletion_vectors=True)
+    generate(spec, tmp_path / "t")
+    last = tmp_path / "t" / "_delta_log" / f"{CHECKPOINT_VERSION + 2:020d}.json"
+    actions = [json.loads(line) for line in last.read_text().splitlines()]
+    adds = [a["add"] for a in actions if "add" in a]
+    removes = [a["remove"] for a in actions if "remove" in a]
+    assert (len(adds), len(removes)) == (100 + 2 + 5 + 5, 10 + 5)
+    vectors = {add["path"]: add.get("deletionVector") for add in adds}
+    swapped = [r for r in removes if r["path"] in vectors]
+    assert len(swapped) == 5
+    assert all(r.get("deletionVector") != vectors[r["path"]] for r in swapped)
+    assert expected_facts(spec)["live_files"] == 10_000 + 200 - 20 + 2
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        pytest.param({"files": 0}, id="no-files"),
+        pytest.param({"files": 9_000_000}, id="too-many-files"),
+        pytest.param({"files": 100, "tail": 10}, id="a-tail-that-touches-all"),
+        pytest.param({"kind": "v3"}, id="an-unknown-kind"),
+        pytest.param({"tail": -1}, id="a-negative-tail"),
+    ],
+)
+def test_impossible_knobs_are_refused(knobs):
+    with pytest.raises(ValueError, match=r"must|at most|shorten"):
+        TableSpec(**knobs)
+
+
+def test_the_command_makes_a_table_and_does_not_replace_one(tmp_path, capsys):
+    out = tmp_path / "t"
+    main([str(out), "--files", "500", "--no-json-stats", "--kind", "multipart"])
+    said = json.loads(capsys.readouterr().out)
+    assert said["live_files"] == 500
+    assert len(list(out.rglob("*.checkpoint.*.parquet"))) == 4
+    with pytest.raises(SystemExit):
+        main([str(out), "--files", "500"])
+    assert "--force" in capsys.readouterr().err

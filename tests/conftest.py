@@ -1,0 +1,52 @@
+"""What every test gets: a clean environment, bounded randomness, and a check for leaked threads."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Machines differ in speed by more than any deadline could allow for, so there is none. In CI the
+# examples are the same in every run; elsewhere they vary, and a failure prints how to repeat it.
+settings.register_profile(
+    "default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
+settings.register_profile("long", settings.get_profile("default"), max_examples=5000)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
+)
+
+# Settings and credentials of whoever runs the tests must not reach them: a test that needs one
+# sets it. Instance-metadata look-ups are off, since a test never leaves this machine.
+_FOREIGN_PREFIXES = ("LAZYDELTA_", "AWS_", "AZURE_", "GOOGLE_", "GCS_", "OBJECT_STORE_")
+_LEAK_GRACE_SECONDS = 5.0
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch):
+    for name in [name for name in os.environ if name.startswith(_FOREIGN_PREFIXES)]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.fixture(autouse=True)
+def _no_leaked_threads():
+    """Fail a test that leaves one of the engine's threads running: a stopped scan frees them."""
+    before = set(threading.enumerate())
+    yield
+    if not (leaked := _engine_threads() - before):
+        return
+    gc.collect()  # an iterator that the test dropped without closing is closed by its finalizer
+    deadline = time.monotonic() + _LEAK_GRACE_SECONDS
+    while (leaked := _engine_threads() - before) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not leaked, f"threads still running after the test: {sorted(t.name for t in leaked)}"
+
+
+def _engine_threads():
+    return {thread for thread in threading.enumerate() if thread.name.startswith("lazydelta-")}

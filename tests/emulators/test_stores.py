@@ -1,0 +1,113 @@
+"""The object stores keep the contract, against real protocol servers on loopback."""
+
+from __future__ import annotations
+
+import os
+import uuid
+
+import pytest
+
+from lazydelta.errors import ObjectNotFoundError, StoreAccessError, StoreError
+from lazydelta.store import MeteredStore, open_store
+from lazydelta.testing import StoreContract
+
+pytestmark = pytest.mark.emulator
+
+
+class TestAzure(StoreContract):
+    secrets = ("Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq",)
+
+    @pytest.fixture
+    def store(self, azurite):
+        return open_store(f"{azurite.url}/{uuid.uuid4().hex}/a%20table/", azurite.options)
+
+
+class TestS3(StoreContract):
+    secrets = ("the-emulated-secret",)
+
+    @pytest.fixture
+    def store(self, moto):
+        return open_store(f"{moto.url}/{uuid.uuid4().hex}/a table", moto.options)
+
+
+@pytest.fixture
+def store(emulator):
+    return open_store(f"{emulator.url}/{uuid.uuid4().hex}", emulator.options)
+
+
+def test_a_missing_bucket_is_named(emulator):
+    store = open_store(f"{emulator.url}-missing/t", emulator.options)
+    with pytest.raises(ObjectNotFoundError, match="lake-missing/t"):
+        list(store.list_from("_delta_log"))
+
+
+def test_a_wrong_key_is_refused_without_showing_it(azurite):
+    key = "c2VjcmV0" * 10 + "c2VjcmU="
+    store = open_store("az://lake/t", {**azurite.options, "account_key": key})
+    with pytest.raises(StoreAccessError, match="credentials") as raised:
+        store.read("a")
+    assert key not in f"{raised.value} {raised.value!r}"
+
+
+def test_a_connection_string_opens_the_same_container(azurite):
+    text = (
+        f"DefaultEndpointsProtocol=http;AccountName={azurite.options['account_name']};"
+        f"AccountKey={azurite.options['account_key']};BlobEndpoint={azurite.endpoint};"
+    )
+    path = uuid.uuid4().hex
+    open_store(f"az://lake/{path}", azurite.options).write("a", b"x", overwrite=False)
+    again = open_store(f"az://lake/{path}", {"connection_string": text})
+    assert bytes(again.read("a")) == b"x"
+
+
+def test_options_may_come_from_the_environment(moto, monkeypatch):
+    path = uuid.uuid4().hex
+    open_store(f"s3://lake/{path}", moto.options).write("a", b"x", overwrite=False)
+    for key, value in moto.options.items():
+        monkeypatch.setenv(key.upper() if key.startswith("AWS") else "AWS_ALLOW_HTTP", value)
+    assert bytes(open_store(f"s3a://lake/{path}").read("a")) == b"x"
+
+
+def test_a_server_that_is_gone_is_a_passing_failure(moto):
+    options = {**moto.options, "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "max_retries": "0"}
+    store = open_store("s3://lake/t", options)
+    with pytest.raises(StoreError, match="s3://lake/t/a") as raised:
+        store.read("a")
+    assert type(raised.value).__name__ == "TransientStoreError"
+    assert "Debug source" not in str(raised.value)
+
+
+def test_reading_parts_of_an_object_costs_only_those(store):
+    store.write("a", bytes(10_000_000), overwrite=True)
+    metered = MeteredStore(store)
+    with metered.open_input("a", size=10_000_000) as file:
+        file.read_at(1000, 5_000_000)
+    assert metered.bytes_read == 1000
+    assert metered.requests_by_operation() == {"open": 0, "read": 1}
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_after_a_fork_a_used_store_fails_at_once_and_the_parent_goes_on(store):
+    store.write("a", b"x", overwrite=True)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            store.read("a")
+        except StoreError as error:
+            code = 0 if "spawn" in str(error) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert bytes(store.read("a")) == b"x"
+
+
+def test_a_table_directory_can_be_uploaded(emulated_table, tmp_path):
+    (tmp_path / "_delta_log").mkdir()
+    (tmp_path / "_delta_log" / f"{0:020d}.json").write_bytes(b"{}\n")
+    (tmp_path / "x=1 %2F").mkdir()
+    (tmp_path / "x=1 %2F" / "p.parquet").write_bytes(b"PAR1")
+    url, options = emulated_table(tmp_path)
+    store = open_store(url, options)
+    assert bytes(store.read(f"_delta_log/{0:020d}.json")) == b"{}\n"
+    assert bytes(store.read("x=1 %2F/p.parquet")) == b"PAR1"

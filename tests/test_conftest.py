@@ -1,0 +1,79 @@
+"""The fixtures that every test gets do what they say: shown on a test session of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+CONFTEST = Path(__file__).parent / "conftest.py"
+
+
+def outcome(tmp_path, test_text, **environment):
+    text = CONFTEST.read_text(encoding="utf-8")
+    quick, replaced = re.subn(r"(_LEAK_GRACE_SECONDS) = .*", r"\1 = 0.3", text)
+    assert replaced == 1
+    (tmp_path / "conftest.py").write_text(quick, encoding="utf-8")
+    (tmp_path / "test_it.py").write_text(test_text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        cwd=tmp_path,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout
+
+
+def test_a_thread_that_outlives_its_test_is_an_error(tmp_path):
+    text = """
+import threading
+def test_leak():
+    threading.Thread(target=threading.Event().wait, name="lazydelta-io_0", daemon=True).start()
+"""
+    printed = outcome(tmp_path, text)
+    assert "threads still running after the test: ['lazydelta-io_0']" in printed
+    assert "1 passed, 1 error" in printed
+
+
+def test_a_thread_that_ends_with_its_iterator_is_not(tmp_path):
+    text = """
+import threading
+def test_dropped_iterator():
+    stop = threading.Event()
+    def batches():
+        thread = threading.Thread(target=stop.wait, name="lazydelta-prefetch")
+        thread.start()
+        try:
+            yield 1
+        finally:
+            stop.set()
+            thread.join()
+    next(batches())
+"""
+    assert "1 passed" in outcome(tmp_path, text)
+
+
+def test_credentials_and_settings_of_the_caller_do_not_reach_a_test(tmp_path):
+    text = """
+import os
+def test_environment():
+    assert not [n for n in os.environ if n.startswith(("LAZYDELTA_", "AZURE_", "AWS_ACCESS"))]
+    assert os.environ["AWS_EC2_METADATA_DISABLED"] == "true"
+"""
+    foreign = {"LAZYDELTA_BATCH_ROWS": "1", "AZURE_STORAGE_KEY": "x", "AWS_ACCESS_KEY_ID": "x"}
+    assert "1 passed" in outcome(tmp_path, text, **foreign)
+
+
+def test_random_examples_are_the_same_in_ci(tmp_path):
+    text = """
+from hypothesis import settings
+def test_profile():
+    assert settings.get_current_profile_name() == "ci"
+    assert settings().derandomize
+    assert settings().deadline is None
+"""
+    assert "1 passed" in outcome(tmp_path, text, CI="true", HYPOTHESIS_PROFILE="")
