@@ -116,6 +116,16 @@ def test_peers_are_measured_and_agree_with_the_generator(cache):
     assert SMALL.path.parent == cache
 
 
+def test_lazydelta_is_measured_and_its_requests_are_counted(cache):
+    cases = [Case(engine="lazydelta", workload=w, spec=SMALL) for w in OPERATIONS["lazydelta"]]
+    results = measure(cases, rounds=1)
+    assert problems(results) == []
+    for entry in results:
+        assert entry.account is not None
+        assert entry.account.requests > 0
+        assert 0 < entry.account.request_bytes <= entry.account.read_bytes
+
+
 def test_a_failing_engine_is_reported_once_and_not_run_again(cache):
     path = generate.table_for(SMALL)
     for name in path.glob("_delta_log/*.parquet"):

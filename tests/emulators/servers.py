@@ -136,7 +136,8 @@ def _install_azurite() -> None:
         except subprocess.TimeoutExpired:
             raise Unavailable(f"npm did not install {_AZURITE} in {_INSTALL_SECONDS} s") from None
         if done.returncode:
-            reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            lines = done.stderr.splitlines()
+            reason = next((line for line in lines if line.startswith("npm err")), "no reason given")
             raise Unavailable(f"npm could not install {_AZURITE}: {reason}")
         target = _CACHE / "node_modules"
         if not target.exists():

@@ -8,7 +8,9 @@ from __future__ import annotations
 from lazydelta.expr.arrow import evaluate
 from lazydelta.expr.bind import bind, split_conjuncts
 from lazydelta.expr.build import as_predicate, col, lit, partition_eq
+from lazydelta.expr.generated import derivations
 from lazydelta.expr.nodes import Column, Constant, Predicate, Stat
+from lazydelta.expr.skip import guarded, to_skipping
 
 __all__ = [
     "Column",
@@ -18,8 +20,11 @@ __all__ = [
     "as_predicate",
     "bind",
     "col",
+    "derivations",
     "evaluate",
+    "guarded",
     "lit",
     "partition_eq",
     "split_conjuncts",
+    "to_skipping",
 ]

@@ -87,7 +87,7 @@ class _Evaluation:
 
     # --- predicates
 
-    def predicate(self, node: Predicate) -> pa.BooleanArray:  # noqa: PLR0911 - one per node
+    def predicate(self, node: Predicate) -> pa.BooleanArray:  # noqa: C901, PLR0911 - one per node
         match node:
             case And(arms):
                 return self.fold(pc.and_kleene, arms)
@@ -104,9 +104,9 @@ class _Evaluation:
             case Like(value, pattern, escape):
                 return _like(self.array(value), pattern, escape)
             case IsNull(operand):
-                is_value = isinstance(operand, Value)
-                found = self.array(operand) if is_value else self.predicate(operand)
-                return pc.is_null(found)
+                if isinstance(operand, Predicate):
+                    return pc.is_null(self.predicate(operand))
+                return pc.is_null(self.array(operand))
             case IsTrue(inner):
                 found = self.predicate(inner)
                 return pc.and_kleene(found, pc.is_valid(found))

@@ -42,7 +42,15 @@ if TYPE_CHECKING:
 
     from lazydelta.schema import DataType, StructField
 
-__all__ = ["bind", "bind_value", "conjuncts", "join_and", "join_or", "split_conjuncts"]
+__all__ = [
+    "bind",
+    "bind_value",
+    "conjuncts",
+    "constant_of",
+    "join_and",
+    "join_or",
+    "split_conjuncts",
+]
 
 _MAX_DEPTH = 128
 _FLIPPED = {"=": "=", "<=>": "<=>", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -222,6 +230,11 @@ def _folded_value(value: Value) -> Value:
     """Compute a value that needs no row."""
     if isinstance(value, Literal) or any(isinstance(n, (Column, Stat)) for n in value.walk()):
         return value
+    return constant_of(value)
+
+
+def constant_of(value: Value) -> Literal:
+    """Return a bound value that names no column, computed."""
     found = evaluate_value(value, _no_column, 1)
     kind = type_of(value)
     if str(kind) == "date":

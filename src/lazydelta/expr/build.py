@@ -181,7 +181,7 @@ def _read_map(text: str) -> Mapping[str, Any]:
         parsed = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise PredicateError(text, f"it begins like JSON but is not ({error})") from None
-    return parsed  # type: ignore[no-any-return]
+    return parsed
 
 
 def _equality_map(given: Mapping[str, Any]) -> Predicate | None:
@@ -263,7 +263,7 @@ def _literal(given: object) -> Literal:
     return Literal(value, kind)
 
 
-def _typed(given: object) -> tuple[Any, DataType]:  # noqa: PLR0911 - one line per type
+def _typed(given: object) -> tuple[Any, DataType]:  # noqa: C901, PLR0911, PLR0912 - one per type
     match given:
         case Operand():
             if isinstance(given.node, Literal):

@@ -123,7 +123,7 @@ def _whole_digits(kind: DataType) -> int:
 
 def _compare_number(op: str, value: Value, number: Fraction | float) -> Predicate:
     """Compare with a number; a constant that is added or taken away moves to the other side."""
-    while isinstance(value, Call) and isinstance(number, Fraction):
+    while isinstance(value, Call) and value.name in ("+", "-") and isinstance(number, Fraction):
         moved = _moved(op, value, number)
         if moved is None:
             break

@@ -37,7 +37,9 @@ _FORMAT_TOKEN = re.compile(r"yyyy|MM|dd|HH|mm|ss|'[^']*'|.", re.DOTALL)
 _STRFTIME = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 
 
-def cast_values(values: pa.Array, source: DataType, target: DataType) -> pa.Array:
+def cast_values(  # noqa: PLR0911 - one return per kind of cast
+    values: pa.Array, source: DataType, target: DataType
+) -> pa.Array:
     """Return the values as another type; null where one does not fit."""
     arrow = to_arrow_type(target)
     if values.type == arrow or source == target:

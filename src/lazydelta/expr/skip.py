@@ -17,11 +17,21 @@ checkpoint as the statistics of the statistics: then it says which row groups to
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lazydelta.expr.bind import conjuncts, join_and, join_or
-from lazydelta.expr.functions import is_exact_number, is_float, is_text, keeps_order, type_of
+from lazydelta.expr.bounds import (
+    below,
+    differ,
+    if_single,
+    is_nan,
+    lower,
+    mark_numbers,
+    not_nan,
+    substitute,
+    upper,
+)
+from lazydelta.expr.functions import is_exact_number, is_float, keeps_order, type_of
 from lazydelta.expr.nodes import (
     And,
     AnyWithin,
@@ -46,7 +56,7 @@ from lazydelta.expr.patterns import after_prefix, fixed_prefix
 from lazydelta.schema import PrimitiveType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from lazydelta.expr.generated import Derivation
 
@@ -57,14 +67,12 @@ _NUM_RECORDS = Stat("num_records", (), _LONG)
 _NEGATED = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _TRUE = Constant(True)
 _FALSE = Constant(False)
-_CUT_TEXT = 32
-"""Statistics of texts are cut to this many characters by default."""
 _MAX_NULL_DEPTH = 4
 """IS NULL of nested conditions is taken apart this deep; it doubles the tree each time."""
 
 
 def to_skipping(
-    bound: Predicate, derivations: tuple[Derivation, ...] = ()
+    bound: Predicate, derivations: Sequence[Derivation] = (), *, null_checks: bool = True
 ) -> Predicate | None:
     """Return a predicate over `Stat`s that is FALSE only if no row can satisfy `bound`.
 
@@ -77,10 +85,13 @@ def to_skipping(
         bound: A bound predicate.
         derivations: What partition columns that are generated from others say about those.
 
+        null_checks: Whether a comparison also asks that there be values at all. Files without
+            values have no bounds either, so only where a bound is null does it matter.
+
     Returns:
         None if the statistics can say nothing; `FALSE` if no row of any file can match.
     """
-    rewritten = _Rewrite(derivations).where(bound)
+    rewritten = _Rewrite(derivations, null_checks=null_checks).where(bound)
     return None if rewritten == _TRUE else rewritten
 
 
@@ -117,13 +128,14 @@ def negate(predicate: Predicate) -> Predicate:
 class _Rewrite:
     """One rewrite. `TRUE` stands for "nothing is known", which keeps the file."""
 
-    def __init__(self, derivations: tuple[Derivation, ...]) -> None:
+    def __init__(self, derivations: Sequence[Derivation], *, null_checks: bool) -> None:
         self.derivations = derivations
+        self.null_checks = null_checks
         self.null_depth = 0
 
-    def where(self, node: Predicate) -> Predicate:
+    def where(self, node: Predicate) -> Predicate:  # noqa: PLR0911 - one return per node
         """Return when `node` may be TRUE for a row."""
-        if _by_partition(node):
+        if _by_partition(node) and not any(isinstance(arm, Constant) for arm in node.parts()):
             return _exact(node)
         match node:
             case And():
@@ -143,10 +155,10 @@ class _Rewrite:
     def all_of(self, node: And) -> Predicate:
         """Rewrite all arms, knowing of each what the others rule out."""
         arms = conjuncts(node)
-        numbers = frozenset(value for arm in arms for value in _not_nan(arm))
-        return join_and([self.where(_mark_numbers(arm, numbers)) for arm in arms])
+        numbers = frozenset(value for arm in arms for value in not_nan(arm))
+        return join_and([self.where(mark_numbers(arm, numbers)) for arm in arms])
 
-    def unless(self, inner: Predicate) -> Predicate:
+    def unless(self, inner: Predicate) -> Predicate:  # noqa: PLR0911 - one return per node
         """Return when `inner` may be FALSE."""
         opposite = negate(inner)
         if not isinstance(opposite, Not):
@@ -168,7 +180,7 @@ class _Rewrite:
 
     # --- null and unknown
 
-    def unknown(self, operand: Node) -> Predicate:
+    def unknown(self, operand: Node) -> Predicate:  # noqa: PLR0911 - one return per node
         """Return when `operand` may be NULL, or unknown."""
         match operand:
             case Column():
@@ -207,7 +219,7 @@ class _Rewrite:
         self.null_depth -= 1
         return join_and([some, *others])
 
-    def known(self, operand: Node) -> Predicate:
+    def known(self, operand: Node) -> Predicate:  # noqa: PLR0911 - one return per node
         """Return when `operand` may be something other than NULL, or decided."""
         match operand:
             case Column():
@@ -224,6 +236,10 @@ class _Rewrite:
                 return Constant(value is not None)
         return _TRUE
 
+    def present(self, *values: Value) -> list[Predicate]:
+        """Return that there are values to compare, where that is to be checked."""
+        return [self.known(v) for v in values if self.null_checks and not _is_literal(v)]
+
     # --- conditions
 
     def leaf(self, node: Predicate) -> Predicate:
@@ -235,7 +251,7 @@ class _Rewrite:
             case Like(value, pattern, escape):
                 return self.like(value, pattern, escape)
             case AnyWithin(low, high, options):
-                bounds = _lower(low), _upper(high)
+                bounds = lower(low), upper(high)
                 return _TRUE if None in bounds else AnyWithin(*bounds, options)  # type: ignore[arg-type]
         return _TRUE
 
@@ -246,63 +262,62 @@ class _Rewrite:
             return same if _is_literal(right) else join_or([same, both])
         if op in (">", ">="):  # so that only < and <= are left
             op, left, right = {">": "<", ">=": "<="}[op], right, left
-        present = [self.known(side) for side in (left, right) if not _is_literal(side)]
         if op in ("<", "<="):
-            bounds = [_below(op, left, right)]
+            bounds = [below(op, left, right)]
         elif op == "=":
-            bounds = [_below("<=", left, right, equal=True), _below("<=", right, left, equal=True)]
+            bounds = [below("<=", left, right, equal=True), below("<=", right, left, equal=True)]
         else:
-            bounds = [_differ(left, right)]
-        if bounds == [_TRUE]:
-            bounds = [_if_single(Compare(op, left, right))]
-        return join_and([*bounds, *present])
+            bounds = [differ(left, right)]
+        if all(bound == _TRUE for bound in bounds):
+            bounds = [if_single(Compare(op, left, right))]
+        return join_and([*bounds, *self.present(left, right)])
 
     def is_in(self, value: Value, options: tuple[Literal, ...]) -> Predicate:
         given = tuple(option for option in options if option.value is not None)
         if not given:
             return _FALSE
-        low, high = _lower(value), _upper(value, equal=True)
-        if low is None or high is None or any(_is_nan(option) for option in given):
-            found = _if_single(In(value, given))
+        low, high = lower(value), upper(value, equal=True)
+        if low is None or high is None or any(is_nan(option) for option in given):
+            found = if_single(In(value, given))
         elif len(given) == 1:
             found = join_and([Compare("<=", low, given[0]), Compare(">=", high, given[0])])
         else:
             found = AnyWithin(low, high, given)
-        return join_and([found, self.known(value)])
+        return join_and([found, *self.present(value)])
 
     def not_in(self, value: Value, options: tuple[Literal, ...]) -> Predicate:
         if any(option.value is None for option in options):
             return _FALSE  # never TRUE: the NULL might have been the value
-        return join_and([_if_single(Not(In(value, options))), self.known(value)])
+        return join_and([if_single(Not(In(value, options))), *self.present(value)])
 
     def like(self, value: Value, pattern: str, escape: str) -> Predicate:
         prefix, after = fixed_prefix(pattern, escape)
         if not after:
             return self.compare("=", value, Literal(prefix, _STRING))
-        low, high, end = _lower(value), _upper(value), after_prefix(prefix)
-        arms = [self.known(value)]
+        low, high, end = lower(value), upper(value), after_prefix(prefix)
+        arms = self.present(value)
         if prefix and high is not None:
             arms.append(Compare(">=", high, Literal(prefix, _STRING)))
         if prefix and end is not None and low is not None:
             arms.append(Compare("<", low, Literal(end, _STRING)))
         if after == "?":
-            arms.append(_if_single(Like(value, pattern, escape)))
+            arms.append(if_single(Like(value, pattern, escape)))
         return join_and(arms)
 
     def not_like(self, value: Value, pattern: str, escape: str) -> Predicate:
         prefix, after = fixed_prefix(pattern, escape)
         if not after:
             return self.compare("!=", value, Literal(prefix, _STRING))
-        low, high, end = _lower(value), _upper(value), after_prefix(prefix)
+        low, high, end = lower(value), upper(value), after_prefix(prefix)
         if after == "%" and not prefix:
             return _FALSE  # every text is like '%', and NULL is never unlike
         if after == "?" or low is None or high is None:
-            found = _if_single(Not(Like(value, pattern, escape)))
+            found = if_single(Not(Like(value, pattern, escape)))
         else:  # all texts between these bounds begin with the prefix
             found = Compare("<", low, Literal(prefix, _STRING))
             if end is not None:
                 found = join_or([found, Compare(">=", high, Literal(end, _STRING))])
-        return join_and([found, self.known(value)])
+        return join_and([found, *self.present(value)])
 
 
 # --- partition columns --------------------------------------------------------------------------
@@ -317,109 +332,11 @@ def _by_partition(node: Predicate) -> bool:
 
 
 def _exact(node: Predicate) -> Predicate:
-    return IsTrue(_substitute(node, lambda column: Stat("partition", column.path, type_of(column))))
+    return IsTrue(substitute(node, lambda column: Stat("partition", column.path, type_of(column))))
 
 
 def _is_opaque(column: Column) -> bool:
     return str(column.type).startswith("string collate")
-
-
-# --- bounds -------------------------------------------------------------------------------------
-
-
-def _below(op: str, left: Value, right: Value, *, equal: bool = False) -> Predicate:
-    low, high = _lower(left), _upper(right, equal=equal and not _may_be_nan(left))
-    if low is None or high is None or (_is_literal(low) and _is_literal(high)):
-        return _TRUE
-    if _is_nan(high):
-        return _TRUE  # everything is below NaN, or equal to it
-    if isinstance(low, Literal):
-        return Compare({"<": ">", "<=": ">="}[op], high, low)
-    return Compare(op, low, high)
-
-
-def _differ(left: Value, right: Value) -> Predicate:
-    """Return when two values may differ: not if both bounds of both are one value."""
-    if is_float(type_of(left)) or any(_is_long_text(side) for side in (left, right)):
-        return _TRUE
-    pairs = (_lower(left), _upper(right)), (_upper(left), _lower(right))
-    arms = [
-        Compare("!=", a, b) for a, b in pairs if a is not None and b is not None and a != b
-    ]
-    return join_or(arms) if len(arms) == 2 else _TRUE
-
-
-def _if_single(node: Predicate) -> Predicate:
-    """Return when a condition on one column may be TRUE, from files that hold one value of it.
-
-    Any condition will do that is not TRUE for NULL: if `min` and `max` are the same, it is
-    decided by that value.
-    """
-    columns = {part for part in node.walk() if isinstance(part, Column)}
-    if len(columns) != 1:
-        return _TRUE
-    column = columns.pop()
-    low, high = _lower(column), _upper(column)
-    if low is None or high is None or str(column.type).startswith("timestamp"):
-        return _TRUE  # timestamps are cut, so one value in the statistics may be many in the file
-    arms: list[Predicate] = [Compare("!=", low, high)]
-    if is_text(type_of(column)):
-        arms.append(Compare(">=", Call("length", (low,), PrimitiveType("integer")),
-                            Literal(_CUT_TEXT, PrimitiveType("integer"))))
-    return join_or([*arms, _substitute(node, lambda _: low)])
-
-
-def _lower(value: Value) -> Value | None:
-    """Return a value that no row is below, or None."""
-    return _bound(value, "min")
-
-
-def _upper(value: Value, *, equal: bool = False) -> Value | None:
-    """Return a value that no row is above, or None.
-
-    Args:
-        value: Of the rows.
-        equal: Whether only rows matter that equal some number, so that NaN does not.
-    """
-    if _may_be_nan(value) and not equal:
-        return None
-    return _bound(value, "max")
-
-
-def _bound(value: Value, kind: str) -> Value | None:
-    match value:
-        case Literal():
-            return value
-        case Column(path, column_type, is_partition):
-            if column_type is None or not _has_bounds(value):
-                return None
-            return Stat("partition" if is_partition else kind, path, column_type)
-        case Call("+" | "-", args):
-            return _sum_bound(value, args, kind)
-        case Cast() | Call():
-            inner = keeps_order(value)
-            bound = None if inner is None else _bound(inner, kind)
-            if bound is None or inner is None:
-                return None
-            return value.rebuild(tuple(bound if p is inner else p for p in value.parts()))
-    return None
-
-
-def _sum_bound(call: Call, args: tuple[Value, ...], kind: str) -> Value | None:
-    """Bound a sum by the sum of bounds; what is taken away counts the other way round."""
-    opposite = "max" if kind == "min" else "min"
-    kinds = [kind, opposite if call.name == "-" else kind][-len(args) :]
-    if call.name == "-" and any(_may_be_nan(arg) for arg in args):
-        return None
-    bounds = [_bound(arg, side) for arg, side in zip(args, kinds, strict=True)]
-    return None if None in bounds else call.rebuild(tuple(bounds))
-
-
-def _has_bounds(column: Column) -> bool:
-    """Whether the writers of statistics keep bounds of such a column, in the order we compare."""
-    kind = type_of(column)
-    ordered = ("boolean", "date", "timestamp", "timestamp_ntz")
-    return is_exact_number(kind) or is_float(kind) or is_text(kind) or str(kind) in ordered
 
 
 def _has_nulls(column: Column) -> Predicate:
@@ -455,60 +372,5 @@ def _total_argument(value: Value) -> tuple[Value, ...] | None:
     return None
 
 
-# --- NaN ----------------------------------------------------------------------------------------
-
-
-class _Number(Column):
-    """A column known not to be NaN where this condition matters."""
-
-    __slots__ = ()
-
-
-def _not_nan(arm: Predicate) -> tuple[Value, ...]:
-    """Return the columns that cannot be NaN where the condition is TRUE."""
-    match arm:
-        case Compare("<" | "<=" | "=" | "<=>", Column() as column, Literal() as right):
-            usable = not _is_nan(right) or getattr(arm, "op", "") == "<"
-        case In(Column() as column, options):
-            usable = not any(_is_nan(option) for option in options)
-        case _:
-            return ()
-    return (column,) if usable and is_float(type_of(column)) else ()
-
-
-def _mark_numbers(arm: Predicate, numbers: frozenset[Value]) -> Predicate:
-    if not numbers:
-        return arm
-    return _substitute(arm, lambda c: _Number(c.path, c.type, c.is_partition) if c in numbers else c)
-
-
-def _may_be_nan(value: Value) -> bool:
-    """Whether NaN may hide behind the bounds of the value."""
-    return is_float(type_of(value)) and any(
-        isinstance(part, Column) and not isinstance(part, _Number) and is_float(type_of(part))
-        and not part.is_partition
-        for part in value.walk()
-    )
-
-
-def _is_nan(value: Value) -> bool:
-    return isinstance(value, Literal) and isinstance(value.value, float) and value.value != value.value
-
-
 def _is_literal(value: Node) -> bool:
     return isinstance(value, Literal)
-
-
-def _is_long_text(value: Value) -> bool:
-    return isinstance(value, Literal) and isinstance(value.value, str) and len(value.value) >= _CUT_TEXT
-
-
-def _substitute(node: Predicate, change: Callable[[Column], Value]) -> Predicate:
-    """Return the predicate with every column changed."""
-    return _changed(node, change)  # type: ignore[return-value]
-
-
-def _changed(node: Node, change: Callable[[Column], Value]) -> Node:
-    if isinstance(node, Column):
-        return change(node)
-    return node.rebuild(tuple(_changed(part, change) for part in node.parts()))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -22,7 +22,15 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["BadLineError", "JsonLimits", "decode_lines", "parse_object", "tidy_lines"]
+__all__ = [
+    "BadLineError",
+    "JsonLimits",
+    "are_objects",
+    "decode_lines",
+    "parse_object",
+    "split_lines",
+    "tidy_lines",
+]
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _OPENING = 0x7B  # `{`, and `[` once bit 0x20 is set
@@ -45,35 +53,47 @@ class JsonLimits:
     depth: int
 
 
+def split_lines(data: bytes) -> pa.Array:
+    """Return the lines of `data`, which ends with a newline, as a binary array that shares it."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+    offsets = np.empty(len(ends) + 1, np.int64)
+    offsets[0] = 0
+    offsets[1:] = ends + 1
+    return pa.Array.from_buffers(
+        pa.large_binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+
+
+def are_objects(lines: pa.Array) -> np.ndarray:
+    """Return which lines open and close an object: not the blank, padded and broken ones."""
+    offsets, data = _offsets(lines), _bytes(lines)
+    return (data[offsets[:-1]] == ord("{")) & (data[np.maximum(offsets[1:] - 2, 0)] == ord("}"))
+
+
 def tidy_lines(data: bytes) -> bytes:
-    """Return `data` with one object per line, no blank lines, and a newline at the end."""
-    if not data.endswith(b"\n"):
-        data += b"\n"
-    lines = data.count(b"\n")
-    plain = data.startswith(b"{") and data.count(b"\n{") == lines - 1 and data.count(b"}\n") == lines
-    if plain:
-        return data
+    """Return `data` without blank lines and without white space round the others."""
     kept = [line.strip() for line in data.split(b"\n")]
     return b"".join(line + b"\n" for line in kept if line)
 
 
 def decode_lines(
-    data: bytes, schema: pa.Schema, *, unique_keys: Sequence[str], limits: JsonLimits
+    lines: pa.Array, schema: pa.Schema, *, unique_keys: Sequence[str], limits: JsonLimits
 ) -> pa.RecordBatch:
-    """Decode tidy lines into one batch, a row per line, or raise `BadLineError`.
+    """Decode lines into one batch, a row per line, or raise `BadLineError`.
 
     Args:
-        data: Lines as `tidy_lines` leaves them.
+        lines: As `split_lines` gives them.
         schema: What to decode; other fields are skipped.
         unique_keys: Keys that may not occur twice in one object of a line.
         limits: Longest line and deepest nesting.
     """
-    if not data:
+    if len(lines) == 0:
         return pa.RecordBatch.from_pylist([], schema)
-    lines = _line_array(data)
     _check_lines(lines, limits)
     try:
-        stream = arro3.io.read_json(io.BytesIO(data), schema, batch_size=_ROWS_PER_READ)
+        stream = arro3.io.read_json(
+            io.BytesIO(lines.buffers()[2]), schema, batch_size=_ROWS_PER_READ
+        )
         table = pa.RecordBatchReader.from_stream(stream).read_all()
     except Exception as error:  # arro3 raises bare Exceptions
         raise _first_bad_line(lines, schema, str(error)) from None
@@ -95,30 +115,26 @@ def parse_object(line: bytes) -> dict[str, Any]:
     return value
 
 
-def lines_of(data: bytes) -> Iterator[bytes]:
-    """Yield the lines of tidy data one by one."""
-    yield from io.BytesIO(data)
+def _offsets(lines: pa.Array) -> np.ndarray:
+    return np.frombuffer(lines.buffers()[1], np.int64)
 
 
-def _line_array(data: bytes) -> pa.Array:
-    """Return the lines as a binary array that shares `data`."""
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
-    offsets = np.empty(len(ends) + 1, np.int64)
-    offsets[0] = 0
-    offsets[1:] = ends + 1
-    return pa.Array.from_buffers(
-        pa.large_binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )
+def _bytes(lines: pa.Array) -> np.ndarray:
+    return np.frombuffer(lines.buffers()[2], np.uint8)
 
 
 def _check_lines(lines: pa.Array, limits: JsonLimits) -> None:
-    offsets = np.frombuffer(lines.buffers()[1], np.int64)
+    # If every line opens and closes an object, and there are as many objects as lines (as the
+    # decoder's row count shows), each line has exactly one.
+    objects = are_objects(lines)
+    if not objects.all():
+        raise BadLineError(int(np.flatnonzero(~objects)[0]), "not one whole JSON object")
+    offsets = _offsets(lines)
     longest = int(np.diff(offsets).max())
     if longest > limits.line_bytes:
         line = int(np.diff(offsets).argmax())
         raise BadLineError(line, f"a line of {longest} bytes, more than {limits.line_bytes}")
-    data = np.frombuffer(lines.buffers()[2], np.uint8)
-    opening = np.flatnonzero((data | 0x20) == _OPENING)
+    opening = np.flatnonzero((_bytes(lines) | 0x20) == _OPENING)
     if len(opening) <= limits.depth:
         return
     # Nesting cannot be deeper than the number of opening brackets; only such lines are looked at.

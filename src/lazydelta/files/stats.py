@@ -12,7 +12,9 @@ from __future__ import annotations
 import io
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,18 +26,15 @@ from lazydelta.schema import (
     build_array,
     build_scalar,
     parse_partition_values,
-    parse_value,
     to_arrow_type,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 __all__ = ["num_records", "parse_stats"]
 
-Leaves = "Mapping[tuple[str, ...], DataType]"
+Leaves = Mapping[tuple[str, ...], DataType]
 
 _MAX_SHAPES = 4
+_READ_ROWS = 65_536
 _LONG = PrimitiveType("long")
 _NUM_RECORDS = r'^\{"numRecords":(?P<n>[0-9]{1,18})[,}]'
 _TOKEN = re.compile(
@@ -43,12 +42,16 @@ _TOKEN = re.compile(
       | (?P<sign>[{}:,]) | (?P<space>[ \t\r\n]+)""",
     re.VERBOSE,
 )
-_CAPTURES = {"string": r'"({}[^"\\]*)"', "number": r"({}-?[0-9][-+.0-9eE]*)", "word": "({}true|false)"}
+_CAPTURES = {
+    "string": r'"({}[^"\\]*)"',
+    "number": r"({}-?[0-9][-+.0-9eE]*)",
+    "word": "({}true|false)",
+}
 
 
 def num_records(stats: pa.Array) -> pa.Int64Array:
     """Return `numRecords` of each text; null where it is missing or no count."""
-    found = pc.extract_regex(stats, _NUM_RECORDS).field("n").cast(pa.int64())
+    found = pc.struct_field(pc.extract_regex(stats, _NUM_RECORDS), "n").cast(pa.int64())
     missed = pc.and_(found.is_null(), stats.is_valid())
     if not pc.any(missed).as_py():
         return found
@@ -74,8 +77,7 @@ def parse_stats(stats: pa.Array, leaves: Leaves) -> dict[tuple[str, ...], pa.Arr
         shape = _shape(example, leaves)
         if shape is None:
             break
-        matched = _by_shape(stats if todo.true_count == len(stats) else stats, shape, todo)
-        found, fits = matched
+        found, fits = _by_shape(stats, shape, todo)
         if fits.true_count * 4 < todo.true_count:
             break  # the rows have no common shape
         _fill(result, leaves, fits, {p: _typed(a, leaves[p]) for p, a in found.items()})
@@ -112,12 +114,12 @@ def _at_least_zero(counts: pa.Array) -> pa.BooleanArray:
 # --- rows of one shape --------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class _Shape:
     """The regular expression of rows like the example, and which group holds which leaf."""
 
-    def __init__(self, pattern: str, groups: dict[str, tuple[str, ...]]) -> None:
-        self.pattern = pattern
-        self.groups = groups
+    pattern: str
+    groups: dict[str, tuple[str, ...]]
 
 
 def _by_shape(
@@ -142,7 +144,8 @@ def _shape(example: str, leaves: Leaves) -> _Shape | None:
     seen = {path for _, path, _ in values if path}
     wanted = [path for path in leaves if path in seen]
     complete = len(wanted) < len(leaves)  # a leaf that is missing must be missing in every row
-    pattern, groups, left = "^", {}, len(wanted)
+    pattern, left = "^", len(wanted)
+    groups: dict[str, tuple[str, ...]] = {}
     for kind, path, text in values:
         if path in leaves and kind != "null":
             groups[f"g{len(groups)}"] = path
@@ -164,7 +167,9 @@ def _scan(example: str) -> list[tuple[str, tuple[str, ...], str]] | None:
     """
     pieces: list[tuple[str, tuple[str, ...], str]] = []
     path: list[str] = []
-    at, key, paths = 0, None, set()
+    paths: set[tuple[str, ...]] = set()
+    key: str | None = None
+    at = 0
     while at < len(example):
         match = _TOKEN.match(example, at)
         if match is None or "\\" in match[0]:
@@ -212,16 +217,67 @@ def _by_reader(stats: pa.Array, leaves: Leaves) -> dict[tuple[str, ...], pa.Arra
     import arro3.io
 
     schema = pa.schema([pa.field("row", _tree(leaves))])
-    opened = build_scalar('{"row":', PrimitiveType("string"))
-    closed, line = (build_scalar(t, PrimitiveType("string")) for t in ("}", "\n"))
-    wrapped = pc.binary_join_element_wise(opened, stats, closed, line, build_scalar("", line.type) if False else _EMPTY)
     try:
-        text = _joined(wrapped)
-        table = pa.table(arro3.io.read_json(io.BytesIO(text), schema, batch_size=65_536).read_all())
-    except Exception:  # noqa: BLE001 - the reader's errors have no common type; all mean "refused"
+        source = io.BytesIO(_joined(stats))
+        rows = pa.table(arro3.io.read_json(source, schema, batch_size=_READ_ROWS).read_all())
+    except Exception:  # noqa: BLE001 - its errors have no common type, and all mean "refused"
         return _one_by_one(stats, leaves)
-    if table.num_rows != len(stats):
+    if rows.num_rows != len(stats):
         return _one_by_one(stats, leaves)
-    column = table.column("row").combine_chunks()
-    rows = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return {path: pc.struct_field(rows, list(path)) for path in leaves}
+    column = pa.concat_arrays(rows.column("row").chunks)
+    return {path: pc.struct_field(column, list(path)) for path in leaves}
+
+
+def _joined(stats: pa.Array) -> bytes:
+    """Return the rows as lines `{"row":...}`: then a row cannot run into the next unnoticed."""
+    offsets = np.array([0, len(stats)], dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets)]
+    all_rows = pa.Array.from_buffers(pa.list_(stats.type), 1, buffers, children=[stats])
+    between = build_scalar('}\n{"row":', PrimitiveType("string")).cast(stats.type)
+    joined: bytes = pc.binary_join(all_rows, between)[0].as_buffer().to_pybytes()
+    return b'{"row":' + joined + b"}"
+
+
+def _tree(leaves: Leaves) -> pa.StructType:
+    """Return the type of an object that holds the leaves."""
+    below: dict[str, dict[tuple[str, ...], DataType]] = {}
+    for path, kind in leaves.items():
+        below.setdefault(path[0], {})[path[1:]] = kind
+    return pa.struct(
+        [
+            pa.field(name, to_arrow_type(rest[()]) if () in rest else _tree(rest))
+            for name, rest in below.items()
+        ]
+    )
+
+
+def _one_by_one(stats: pa.Array, leaves: Leaves) -> dict[tuple[str, ...], pa.Array]:
+    """Read each row alone; one that is no JSON has no statistics."""
+    texts: dict[tuple[str, ...], list[str | None]] = {path: [] for path in leaves}
+    for row in stats.to_pylist():
+        parsed = _load(row)
+        for path in leaves:
+            texts[path].append(_text_at(parsed, path))
+    string = PrimitiveType("string")
+    return {
+        path: parse_partition_values(build_array(texts[path], string), kind, on_error="null")
+        for path, kind in leaves.items()
+    }
+
+
+def _load(row: str | None) -> Any:
+    """Parse with all numbers as text, so that none is rounded."""
+    try:
+        return json.loads(row or "", parse_float=str, parse_int=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text_at(parsed: Any, path: tuple[str, ...]) -> str | None:
+    for key in path:
+        parsed = parsed.get(key) if isinstance(parsed, dict) else None
+    if isinstance(parsed, bool):
+        return "true" if parsed else "false"
+    if not isinstance(parsed, str) or any("\ud800" <= c <= "\udfff" for c in parsed):
+        return None
+    return parsed

@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lazydelta._parallel import ordered_map
 from lazydelta.config import Config
 from lazydelta.errors import (
     LogCorruptError,
@@ -40,6 +41,7 @@ __all__ = ["Checkpoint", "Leaf", "open_checkpoint"]
 _LOCAL_BUFFER, _REMOTE_BUFFER = 1 << 20, 4 << 20
 _THRIFT_LIMIT = 512 << 20
 _MANIFEST_ROWS = 8192
+_LEAVES_AHEAD = 4
 
 # A column of each action that is never null where the action is there.
 _REQUIRED = {
@@ -104,6 +106,12 @@ class Checkpoint:
                 return [*self._manifest, *self._sidecars(found["sidecar"])]
         return self._manifest
 
+    def readers(self) -> Iterator[LeafReader]:
+        """Yield the leaves opened, in order; remote ones are opened a few ahead."""
+        is_remote = not self._context.store.root.startswith("/")
+        width = self._context.config.commit_read_parallelism if is_remote else 1
+        return ordered_map(self.open, self.leaves(), width=min(width, _LEAVES_AHEAD))
+
     def open(self, leaf: Leaf) -> LeafReader:
         """Open one Parquet file of the checkpoint, once."""
         reader = self._opened.get(leaf.path)
@@ -133,13 +141,14 @@ class LeafReader:
         self.leaf = leaf
         self._version = version
         self._context = context
-        is_local = context.store.root.startswith("/")
+        # Threads overlap the waiting of remote reads; local ones have little to wait for.
+        self._is_remote = not context.store.root.startswith("/")
         with self._guarded():
             source = context.store.open_input(leaf.path, size=leaf.size)
             self._file = pq.ParquetFile(
                 source,
                 pre_buffer=False,
-                buffer_size=_LOCAL_BUFFER if is_local else _REMOTE_BUFFER,
+                buffer_size=_REMOTE_BUFFER if self._is_remote else _LOCAL_BUFFER,
                 thrift_string_size_limit=_THRIFT_LIMIT,
                 thrift_container_size_limit=_THRIFT_LIMIT,
             )
@@ -167,7 +176,9 @@ class LeafReader:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the chosen leaf columns of the chosen row groups, as the file nests them."""
         with self._guarded():
-            yield from self._file.iter_batches(rows, row_groups=list(row_groups), columns=columns)
+            yield from self._file.iter_batches(
+                rows, row_groups=list(row_groups), columns=columns, use_threads=self._is_remote
+            )
 
     def collect(self, found: Actions, *, first_only: bool) -> None:
         """Add the actions of the kinds in `found` to it, reading only columns and groups of them."""

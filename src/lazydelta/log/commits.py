@@ -16,14 +16,23 @@ import pyarrow as pa
 from lazydelta._parallel import ordered_map
 from lazydelta.config import Config
 from lazydelta.errors import LogCorruptError, ObjectNotFoundError
-from lazydelta.files import BadLineError, JsonLimits, decode_lines, parse_object, tidy_lines
+from lazydelta.files import (
+    BadLineError,
+    JsonLimits,
+    are_objects,
+    decode_lines,
+    parse_object,
+    split_lines,
+    tidy_lines,
+)
 from lazydelta.log.paths import LogFile
 from lazydelta.spec import ADD, REMOVE, CommitBatch, OtherAction
 from lazydelta.store import Store
 
 __all__ = ["CommitReader"]
 
-_BLOCK_BYTES = 4 << 20
+_BLOCK_BYTES = 1 << 20
+_FIRST_BLOCK_BYTES = 64 << 10
 _STREAMED_BYTES = 16 << 20
 _CACHED_BYTES = 16 << 20
 
@@ -66,38 +75,38 @@ class CommitReader:
         # A local read is over before a thread would have started.
         is_local = store.root.startswith("/")
         self._width = 1 if is_local else config.commit_read_parallelism
-        self.commits_read = 0
         self.bytes_read = 0
 
     def batches(self, newest_first: Iterable[LogFile]) -> Iterator[CommitBatch]:
         """Yield the actions of commits (or compacted commits), given and yielded newest first."""
-        window: list[tuple[LogFile, bytes]] = []
-        room, most = 1, self._config.reverse_window_commits
+        window = _Window()
+        # The first file should not wait for the rest of its commit, nor for the second one.
+        most_bytes, most_commits = _FIRST_BLOCK_BYTES, 1
         for file, data in self._fetched(newest_first):
-            if data is None:
-                if window:
-                    yield self._decode_window(window)
-                    window = []
-                yield from self._streamed(file)
-                continue
-            window.append((file, data))
-            if len(window) >= room or sum(len(d) for _, d in window) >= _BLOCK_BYTES:
-                yield self._decode_window(window)
-                # The first file should not wait for the second commit; the thousandth may.
-                window, room = [], min(4 * room, most)
-        if window:
-            yield self._decode_window(window)
+            pieces = self._streamed(file) if data is None else _pieces(data, most_bytes)
+            for piece, first_line, is_last in pieces:
+                window.add(file, piece, first_line)
+                if is_last and window.bytes < most_bytes and len(window.parts) < most_commits:
+                    continue
+                yield self._decode(window, complete=is_last)
+                window = _Window()
+                most_bytes = min(4 * most_bytes, _BLOCK_BYTES)
+                most_commits = min(4 * most_commits, self._config.reverse_window_commits)
+        if window.parts:
+            yield self._decode(window, complete=True)
 
     def find(self, file: LogFile, kinds: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
         """Return the actions of the given kinds in one commit, parsed, without decoding the rest."""
         found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
-        for block, first_line in self._blocks(file):
+        whole = self._read(file) if file.size <= _STREAMED_BYTES else None
+        pieces = [(whole, 1, True)] if whole is not None else self._streamed(file)
+        for piece, first_line, _ in pieces:
             for kind in kinds:
-                for line_number, line in _lines_with(block, f'"{kind}"'.encode()):
+                for number, line in _lines_with(piece, f'"{kind}"'.encode()):
                     try:
                         action = parse_object(line).get(kind)
                     except BadLineError as error:
-                        raise self._corrupt(file, error.reason, first_line + line_number) from None
+                        raise self._corrupt(file, error.reason, first_line + number) from None
                     if isinstance(action, dict):
                         found[kind].append(action)
         return found
@@ -124,81 +133,83 @@ class CommitReader:
             data = bytes(self._store.read(file.path))
         except ObjectNotFoundError as error:
             raise self._corrupt(file, "it was listed but is not there") from error
-        if not data.strip():
+        if not data or data.isspace():
             raise self._corrupt(file, "it is empty")
-        self.commits_read += 1
         self.bytes_read += len(data)
-        data = tidy_lines(data)
         if self._cached_bytes + len(data) <= _CACHED_BYTES:
             self._cache[file.name] = data
             self._cached_bytes += len(data)
         return data
 
-    def _blocks(self, file: LogFile) -> Iterator[tuple[bytes, int]]:
-        """Yield tidy blocks of whole lines of one file, each with the number of its first line."""
-        if file.size <= _STREAMED_BYTES:
-            yield self._read(file), 1
-            return
-        self.commits_read += 1
+    def _streamed(self, file: LogFile) -> Iterator[tuple[bytes, int, bool]]:
+        """Yield a huge file in pieces of whole lines: bytes, first line, whether it is the last."""
         first_line, rest = 1, b""
         with self._store.open_input(file.path, size=file.size) as source:
             while piece := source.read(_BLOCK_BYTES):
                 self.bytes_read += len(piece)
                 end = piece.rfind(b"\n") + 1
-                if end == 0:
-                    rest += piece
-                    if len(rest) > self._config.max_line_bytes:
-                        raise self._corrupt(file, "a line is too long", first_line)
-                    continue
-                whole, rest = rest + piece[:end], piece[end:]
-                yield tidy_lines(whole), first_line
-                first_line += whole.count(b"\n")
-        if rest.strip():
-            yield tidy_lines(rest), first_line
+                whole, rest = (rest + piece[:end], piece[end:]) if end else (b"", rest + piece)
+                if len(rest) > self._config.max_line_bytes:
+                    raise self._corrupt(file, "a line is too long", first_line)
+                if whole:
+                    yield whole, first_line, False
+                    first_line += whole.count(b"\n")
+        yield rest, first_line, True
 
-    def _streamed(self, file: LogFile) -> Iterator[CommitBatch]:
-        """Yield the batches of one huge commit; only the last of them is complete."""
-        waiting: CommitBatch | None = None
-        for block, first_line in self._blocks(file):
-            if waiting is not None:
-                yield waiting
-            waiting = self._decode([(file, block)], first_line=first_line, complete=False)
-        if waiting is not None:
-            yield CommitBatch(
-                add=waiting.add,
-                remove=waiting.remove,
-                versions=waiting.versions,
-                others=waiting.others,
-                complete=True,
-            )
-
-    def _decode_window(self, window: list[tuple[LogFile, bytes]]) -> CommitBatch:
-        return self._decode(window, first_line=1, complete=True)
-
-    def _decode(
-        self, window: list[tuple[LogFile, bytes]], *, first_line: int, complete: bool
-    ) -> CommitBatch:
-        counts = np.array([data.count(b"\n") for _, data in window])
-        joined = b"".join(data for _, data in window) if len(window) > 1 else window[0][1]
+    def _decode(self, window: _Window, *, complete: bool) -> CommitBatch:
+        lines = split_lines(b"".join(part for _, part, _ in window.parts))
+        if not are_objects(lines).all():
+            window.tidy()
+            lines = split_lines(b"".join(part for _, part, _ in window.parts))
+        counts = np.array([part.count(b"\n") for _, part, _ in window.parts])
         try:
-            rows = decode_lines(joined, ACTIONS, unique_keys=_UNIQUE_KEYS, limits=self._limits)
+            rows = decode_lines(lines, ACTIONS, unique_keys=_UNIQUE_KEYS, limits=self._limits)
             kinds = _kind_of_each_row(rows)
         except BadLineError as error:
             which = int(np.searchsorted(np.cumsum(counts), error.line, side="right"))
+            file, _, first_line = window.parts[min(which, len(window.parts) - 1)]
             line = error.line - int(counts[:which].sum()) + first_line
-            raise self._corrupt(window[which][0], error.reason, line) from None
-        newest = np.array([file.last_version for file, _ in window], np.int64)
+            raise self._corrupt(file, error.reason, line) from None
+        newest = np.array([file.last_version for file, _, _ in window.parts], np.int64)
         versions = np.repeat(newest, counts)
         return CommitBatch(
             add=rows.column("add"),
             remove=rows.column("remove"),
             versions=versions,
             others=_others(kinds, versions),
+            commits=sum(first_line == 1 for _, _, first_line in window.parts),
             complete=complete,
         )
 
     def _corrupt(self, file: LogFile, reason: str, line: int | None = None) -> LogCorruptError:
         return LogCorruptError(self._store.root, file.path, reason, file.version, line)
+
+
+class _Window:
+    """Pieces of commits that are decoded together; each is (file, lines, first line)."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[LogFile, bytes, int]] = []
+        self.bytes = 0
+
+    def add(self, file: LogFile, piece: bytes, first_line: int) -> None:
+        whole = piece if piece.endswith(b"\n") else piece + b"\n"
+        self.parts.append((file, whole, first_line))
+        self.bytes += len(piece)
+
+    def tidy(self) -> None:
+        """Drop blank lines and padding; what is then no object is wrong."""
+        self.parts = [(file, tidy_lines(part), line) for file, part, line in self.parts]
+
+
+def _pieces(data: bytes, first_bytes: int) -> Iterator[tuple[bytes, int, bool]]:
+    """Yield a commit as one piece, or a short first one and the rest."""
+    end = data.find(b"\n", first_bytes) + 1 if len(data) > 2 * first_bytes else 0
+    if end in (0, len(data)):
+        yield data, 1, True
+        return
+    yield data[:end], 1, False
+    yield data[end:], 1 + data.count(b"\n", 0, end), True
 
 
 def _kind_of_each_row(rows: pa.RecordBatch) -> np.ndarray:
@@ -236,6 +247,7 @@ def _lines_with(data: bytes, marker: bytes) -> Iterator[tuple[int, bytes]]:
     while position >= 0:
         start = data.rfind(b"\n", 0, position) + 1
         end = data.find(b"\n", position)
+        end = len(data) if end < 0 else end
         number += data.count(b"\n", seen, start)
         yield number, data[start:end]
         seen, position = start, data.find(marker, end)

@@ -1,9 +1,10 @@
 """What the log means: which files are live, and which of them can match. Pure, no I/O."""
 
+from lazydelta.replay.prune import Pruner
 from lazydelta.replay.reconcile import Reconciler
 from lazydelta.replay.reference import ReferenceReplay
 from lazydelta.replay.remove_set import RemoveSet
 from lazydelta.replay.spool import BatchSpool
 from lazydelta.replay.tripwire import Trip, find_trip
 
-__all__ = ["BatchSpool", "Reconciler", "ReferenceReplay", "RemoveSet", "Trip", "find_trip"]
+__all__ = ["BatchSpool", "Pruner", "Reconciler", "ReferenceReplay", "RemoveSet", "Trip", "find_trip"]

@@ -7,6 +7,8 @@ before they get here. Also the hash by which keys are looked up. Pure: columns i
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -70,9 +72,10 @@ def hash_keys(keys: pa.Array, seed: np.ndarray) -> np.ndarray:
     return total
 
 
-def new_seed(rng: np.random.Generator) -> np.ndarray:
+def new_seed() -> np.ndarray:
     """Return fresh multipliers for `hash_keys`, so that names cannot be made to collide."""
-    return rng.integers(1, 2**64, _HASHED_BYTES // _WORD + 4, dtype=np.uint64) | np.uint64(1)
+    # Not numpy.random: importing it costs more than the first batch of a scan.
+    return np.frombuffer(os.urandom(_HASHED_BYTES + 4 * _WORD), np.uint64) | np.uint64(1)
 
 
 def _padded(keys: pa.Array, width: int) -> pa.Array:

@@ -105,6 +105,8 @@ def _is_valid(actions: pa.StructArray) -> np.ndarray:
 def _first_of_each(keys: pa.Array, versions: np.ndarray, removes: np.ndarray) -> np.ndarray:
     """Return the row that decides each key: of the newest version, an add before a remove."""
     order = np.lexsort((removes, -versions))
-    codes = keys.dictionary_encode().indices.to_numpy()[order]
-    _, first = np.unique(codes, return_index=True)
+    encoded = keys.dictionary_encode()
+    codes = encoded.indices.to_numpy()[order]
+    first = np.empty(len(encoded.dictionary), np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of equal codes the first is written last
     return order[np.sort(first)]

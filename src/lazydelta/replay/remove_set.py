@@ -56,7 +56,7 @@ class RemoveSet:
         self, *, memory_limit: int, capacity: int, false_positive_rate: float
     ) -> None:
         self._memory_limit = memory_limit
-        self._seed = new_seed(np.random.default_rng())
+        self._seed = new_seed()
         self._runs: list[_Run] = []
         self._bloom = _Bloom(capacity, false_positive_rate)
         self._directory: tempfile.TemporaryDirectory[str] | None = None

@@ -7,17 +7,25 @@ a batch by the predicate's own columns (read alone when they are few), a row by 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from lazydelta._arrow import selection
+from lazydelta._parallel import prefetch
 from lazydelta.log import Checkpoint, LeafReader
 from lazydelta.replay import Pruner, Reconciler
 from lazydelta.scan.adds import from_checkpoint, leaves_of
 from lazydelta.scan.metrics import ScanMetrics
 
 __all__ = ["CheckpointScan"]
+
+_DECODED_AHEAD = 4
+
+_Decoded = tuple[pa.RecordBatch, np.ndarray | None]
+"""Adds of one batch, and which of them may match (None for all)."""
 
 
 class CheckpointScan:
@@ -42,8 +50,14 @@ class CheckpointScan:
 
     def batches(self, *, rows: int, row_groups_at_once: int) -> Iterator[pa.RecordBatch]:
         """Yield batches of at most `rows` adds, some of them perhaps empty."""
-        for leaf in self._checkpoint.leaves():
-            reader = self._checkpoint.open(leaf)
+        # Decoding is most of the work and needs no Python, so it gets a thread of its own.
+        decode = partial(self._decoded, rows, row_groups_at_once)
+        with closing(prefetch(decode, depth=_DECODED_AHEAD)) as decoded:
+            for adds, mask in decoded:
+                yield self._live(adds, mask)
+
+    def _decoded(self, rows: int, row_groups_at_once: int) -> Iterator[_Decoded]:
+        for reader in self._checkpoint.readers():
             self._metrics.checkpoint_leaves += 1
             if "add.path" not in reader.columns:
                 continue
@@ -55,12 +69,15 @@ class CheckpointScan:
 
     def _row_groups(
         self, reader: LeafReader, groups: Sequence[int], rows: int
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[_Decoded]:
         columns = leaves_of(self._fields, list(reader.columns))
         wanted = self._pruner.checkpoint_leaves(reader.columns)
         self._metrics.row_groups_read += len(groups)
         if not wanted or set(wanted) <= set(columns):
-            yield from self._one_pass(reader, columns, groups, rows)
+            self._metrics.checkpoint_bytes += reader.column_bytes(columns, groups)
+            for batch in reader.batches(columns, groups, rows=rows):
+                adds = _adds(batch)
+                yield adds, self._matching(adds)
             return
         # The predicate's columns alone first: where nothing matches, the rest is never decoded.
         for group in groups:
@@ -74,15 +91,7 @@ class CheckpointScan:
             self._metrics.checkpoint_bytes += reader.column_bytes(columns, [group])
             batches = reader.batches(columns, [group], rows=rows)
             for batch, mask in zip(batches, masks, strict=True):
-                yield self._live(_adds(batch), mask)
-
-    def _one_pass(
-        self, reader: LeafReader, columns: Sequence[str], groups: Sequence[int], rows: int
-    ) -> Iterator[pa.RecordBatch]:
-        self._metrics.checkpoint_bytes += reader.column_bytes(columns, groups)
-        for batch in reader.batches(columns, groups, rows=rows):
-            adds = _adds(batch)
-            yield self._live(adds, self._matching(adds))
+                yield _adds(batch), mask
 
     def _matching(self, adds: pa.RecordBatch) -> np.ndarray | None:
         mask = self._pruner.mask(adds)

@@ -86,7 +86,7 @@ class FileBatches:
             columns[_NAMES[name]] = array
         columns["path"] = self.resolver.decoded(columns["path"])
         columns["modification_time"] = columns["modification_time"].view(_MILLISECONDS)
-        columns["deletion_vector"] = columns["deletion_vector"].cast(_VECTOR)
+        columns["deletion_vector"] = _renamed(columns["deletion_vector"])
         columns["partition_values"] = self._logical(columns["partition_values"])
         if "num_records" in columns:
             parsed, text = columns["num_records"], columns["stats"]
@@ -103,6 +103,12 @@ class FileBatches:
         return pa.MapArray.from_arrays(
             values.offsets, pc.coalesce(named, keys), values.items, mask=_nulls(values)
         )
+
+
+def _renamed(vectors: pa.StructArray) -> pa.StructArray:
+    """Return the vectors with plain names; a cast goes by name and would lose their values."""
+    children = [vectors.field(index) for index in range(_VECTOR.num_fields)]
+    return pa.StructArray.from_arrays(children, fields=list(_VECTOR), mask=vectors.is_null())
 
 
 def _nulls(values: pa.Array) -> pa.Array | None:

@@ -65,8 +65,7 @@ def _replay(snapshot: Snapshot, segment: LogSegment) -> ReferenceReplay:
         if checkpoint.inline_actions is not None:
             blocks = snapshot.commits.batches([checkpoint.inline_actions])
             replay.apply_commit(segment.floor, blocks)
-        for leaf in checkpoint.leaves():
-            reader = checkpoint.open(leaf)
+        for reader in checkpoint.readers():
             columns = leaves_of(ADD.names, list(reader.columns))
             groups = range(reader.metadata.num_row_groups)
             for batch in reader.batches(columns, groups, rows=snapshot.config.batch_rows):

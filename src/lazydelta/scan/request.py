@@ -20,7 +20,7 @@ from lazydelta.scan.run import ScanRun
 from lazydelta.scan.strategy import Choice, choose_strategy
 from lazydelta.scan.stream import Stream
 from lazydelta.schema import physical_name
-from lazydelta.snapshot import Snapshot
+from lazydelta.snapshot import BYTES_PER_ADD, Snapshot
 
 __all__ = ["Scan", "Where"]
 
@@ -161,7 +161,8 @@ class Scan:
                 "emitted": run.files_emitted,
                 "pruned": run.files_pruned,
                 "superseded": run.files_superseded,
-                "known_total": snapshot.num_files,
+                "in_snapshot": snapshot.num_files,
+                "in_snapshot_about": snapshot.estimated_files(),
             },
             seen_set={
                 "keys": run.remove_set_size,
@@ -188,7 +189,7 @@ def _choice(snapshot: Snapshot, limit: int | None, asked: Strategy) -> Choice:
     return choose_strategy(
         asked,
         limit=limit,
-        tail_bytes=sum(file.size for file in segment.tail),
+        tail_files=sum(file.size for file in segment.tail) // BYTES_PER_ADD,
         tail_commits=len(segment.tail),
         checkpoint_files=files,
         forward_tail_commits=snapshot.config.forward_tail_commits,

@@ -155,7 +155,7 @@ class ScanRun:
 
     def _tail(self, newest_first: Iterable[LogFile]) -> Iterator[pa.RecordBatch]:
         for batch in self._snapshot.commits.batches(newest_first):
-            self.metrics.commits_scanned += len(np.unique(batch.versions))
+            self.metrics.commits_scanned += batch.commits
             trip = find_trip(batch, self._config.tripwire)
             if trip is not None:
                 batch = _newer_than(batch, trip.version)
@@ -287,5 +287,6 @@ def _newer_than(batch: CommitBatch, version: int) -> CommitBatch:
         remove=batch.remove.slice(0, count),
         versions=batch.versions[:count],
         others=(),
+        commits=0,
         complete=True,
     )

@@ -8,9 +8,6 @@ from lazydelta.config import Strategy
 
 __all__ = ["Choice", "choose_strategy"]
 
-_BYTES_PER_ADD = 512
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A strategy, and why."""
@@ -23,7 +20,7 @@ def choose_strategy(
     asked: Strategy,
     *,
     limit: int | None,
-    tail_bytes: int,
+    tail_files: int,
     tail_commits: int,
     checkpoint_files: int | None,
     forward_tail_commits: int,
@@ -33,8 +30,8 @@ def choose_strategy(
     Args:
         asked: The caller's wish; anything but `auto` is granted.
         limit: How many files the caller wants, None for all.
-        tail_bytes: Size of the commits after the checkpoint.
-        tail_commits: How many files they are in.
+        tail_files: About how many files the commits after the checkpoint add.
+        tail_commits: How many commits, or compactions of them, that are.
         checkpoint_files: Files in the checkpoint; None if unknown, 0 without a checkpoint.
         forward_tail_commits: Longest tail for which reading it newest first is thought quick.
     """
@@ -46,7 +43,6 @@ def choose_strategy(
         return Choice("reverse", "there is no checkpoint: the commits are all there is")
     if tail_commits > forward_tail_commits:
         return Choice("forward", f"a full scan over a tail of {tail_commits} commits")
-    adds = tail_bytes // _BYTES_PER_ADD
-    if checkpoint_files is not None and adds > checkpoint_files / 2:
-        return Choice("reverse", f"the tail (about {adds} files) outweighs the checkpoint")
+    if checkpoint_files is not None and tail_files > checkpoint_files / 2:
+        return Choice("reverse", f"the tail (about {tail_files} files) outweighs the checkpoint")
     return Choice("forward", "a full scan: most files are in the checkpoint")

@@ -1,7 +1,7 @@
 """One version of a table, found and checked: where `log` and the protocol's rules meet."""
 
 from lazydelta.snapshot.load import find_segment, load_snapshot
-from lazydelta.snapshot.state import Snapshot
+from lazydelta.snapshot.state import BYTES_PER_ADD, Snapshot
 from lazydelta.snapshot.travel import read_history, version_at
 
-__all__ = ["Snapshot", "find_segment", "load_snapshot", "read_history", "version_at"]
+__all__ = ["BYTES_PER_ADD", "Snapshot", "find_segment", "load_snapshot", "read_history", "version_at"]

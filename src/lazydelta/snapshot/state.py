@@ -27,7 +27,10 @@ from lazydelta.spec import (
 )
 from lazydelta.store import Store
 
-__all__ = ["Snapshot"]
+__all__ = ["BYTES_PER_ADD", "Snapshot"]
+
+BYTES_PER_ADD = 512
+"""About what a line of a commit takes: turns sizes from a listing into counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +73,25 @@ class Snapshot:
         """The number of live files where a checksum of this very version tells, else None."""
         known = self.checksum
         return known.num_files if known is not None and known.version == self.version else None
+
+    def estimated_files(self) -> int | None:
+        """Return about how many files are live, from what is known without listing any of them.
+
+        Exact if `num_files` is known; else the newest count that the log states, and a guess by
+        size for the commits after it. None where the log states none.
+        """
+        known = self.checksum
+        hint = self.hint if self.hint is not None and self.hint.version == self.segment.floor else None
+        if known is not None:
+            count, at = known.num_files, known.version
+        elif self.segment.checkpoint is None:
+            count, at = 0, -1
+        elif hint is not None and hint.add_files is not None:
+            count, at = hint.add_files, hint.version
+        else:
+            return None
+        later = sum(file.size for file in self.segment.commits if file.version > at)
+        return count + later // BYTES_PER_ADD
 
     def open_checkpoint(self, files: CheckpointFiles) -> Checkpoint:
         """Return a checkpoint of this table to read from."""

@@ -36,4 +36,6 @@ class CommitBatch:
     remove: pa.StructArray
     versions: np.ndarray
     others: tuple[OtherAction, ...]
+    commits: int
+    """How many commits begin here."""
     complete: bool

@@ -126,7 +126,9 @@ class MeteredStore:
         )
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
-        """Open a file whose every read is counted."""
+        """Open a file whose every read is counted, and the request for its size if it takes one."""
+        if size is None and not getattr(self._inner, "native_files", False):
+            size = self.head(path).size
         file = self._counted(
             "open", path, lambda: self._inner.open_input(path, size=size), 0, lambda _: 0
         )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta._parallel import ordered_map
 from lazydelta.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
@@ -39,6 +40,7 @@ __all__ = ["ObjectStore"]
 
 _PAGE = 1000
 _GAP = 1024 * 1024
+_WIDTH = 16
 _STATUS = re.compile(r"status code: (\d{3})")
 _UNKNOWN_KEY = re.compile(r"Configuration key: '([^']*)'")
 
@@ -165,10 +167,13 @@ class ObjectStore:
             with self._translating(wanted[0]):
                 self._obs.delete(self._client, wanted)
         except ObjectNotFoundError:
-            # Some stores give up on the first that is missing, so each has its turn.
-            for path in wanted:
-                with contextlib.suppress(ObjectNotFoundError), self._translating(path):
-                    self._obs.delete(self._client, path)
+            # Some stores give up at the first that is missing, so each has its turn.
+            for _ in ordered_map(self._delete_one, wanted, width=_WIDTH):
+                pass
+
+    def _delete_one(self, path: str) -> None:
+        with contextlib.suppress(ObjectNotFoundError), self._translating(path):
+            self._obs.delete(self._client, path)
 
     def _pages(
         self, directory: str, pages: Iterator[Any], children: str

@@ -47,6 +47,11 @@ class RetryingStore:
         """The address of the store underneath."""
         return self._inner.root
 
+    @property
+    def native_files(self) -> bool:
+        """Whether files open without a request, and their reads need no second try."""
+        return bool(getattr(self._inner, "native_files", False))
+
     def __repr__(self) -> str:
         return f"RetryingStore({self._inner!r})"
 
@@ -90,7 +95,7 @@ class RetryingStore:
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
         """Open a file whose every read may be tried again."""
-        if getattr(self._inner, "native_files", False):
+        if self.native_files:
             return self._tried(lambda: self._inner.open_input(path, size=size))
         length = self.head(path).size if size is None else size
 

@@ -80,3 +80,14 @@ def test_reset_and_pickle_forget(store):
     assert pickle.loads(pickle.dumps(store)).calls == []
     store.reset()
     assert (store.requests, store.calls) == (0, [])
+
+
+def test_asking_for_a_size_counts_where_it_takes_a_request():
+    class Remote(MemoryStore):
+        native_files = False
+
+    store = MeteredStore(Remote({"a": b"xy"}))
+    store.open_input("a", size=2)
+    assert store.requests == 0
+    store.open_input("a")
+    assert store.requests_by_operation() == {"open": 0, "head": 1}

@@ -1,0 +1,110 @@
+"""The command's frame: options that every command has, and what becomes of an error.
+
+Commands live in modules of their own that are imported when one of them runs, because they need
+the engine and it takes longer to import than `--help` should take to print. Nothing here knows
+what a table is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+import traceback
+from typing import Any, NoReturn
+
+import click
+
+from lazydelta.cli.state import State, common_options
+from lazydelta.errors import DeltaError, redact
+
+__all__ = ["main"]
+
+_INTERRUPTED = 130
+
+_COMMANDS = {
+    "info": ("about", "Show what a table is: version, protocol, schema, properties."),
+    "files": ("files", "List the files of a table, as they are found."),
+    "history": ("about", "List the commits of a table, newest first."),
+    "explain": ("files", "Run a scan and show what it chose, read and pruned."),
+    "check": ("check", "Judge whether a table can be read and whether its .crc holds."),
+}
+"""Where each command is, and its line in the help: both without importing it."""
+
+
+class _Commands(click.Group):
+    """A group that imports a command's module when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"{__package__}.{_COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; whatever goes wrong ends as one line and an exit code."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except BrokenPipeError:
+            _end_quietly(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(_INTERRUPTED)
+        except DeltaError as error:
+            _fail(ctx, str(error))
+        except Exception as error:  # noqa: BLE001 - a door: the user gets a line, not a traceback
+            _fail(ctx, f"{type(error).__name__}: {error}", is_expected=False)
+        return result
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(
+    getattr(sys.modules[__name__.partition(".")[0]], "__version__", "unknown"),
+    message="%(prog)s %(version)s",
+    prog_name="lazydelta",
+)
+@common_options
+def main() -> None:
+    """Look into Delta tables of any size, without loading them.
+
+    URL is a local path or an abfss://, az://, s3://, gs:// or file:// address. Credentials are
+    taken from the environment, or from --storage-option. Engine settings are LAZYDELTA_* variables.
+    """
+
+
+def _fail(ctx: click.Context, text: str, *, is_expected: bool = True) -> NoReturn:
+    """Say what went wrong on standard error and end with code 1."""
+    is_verbose = ctx.ensure_object(State).verbose
+    if is_verbose:
+        click.echo(redact(traceback.format_exc()).rstrip(), err=True)
+    click.echo(f"error: {redact(text)}", err=True)
+    if not is_expected and not is_verbose:
+        click.echo("This was not expected; run with --verbose for the traceback.", err=True)
+    ctx.exit(1)
+
+
+def _end_quietly(ctx: click.Context) -> NoReturn:
+    """End well although the reader of our output has gone: `| head` has what it wanted."""
+    with contextlib.suppress(OSError, ValueError):
+        # What is still buffered would fail once more when the interpreter flushes at exit.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    ctx.exit(0)

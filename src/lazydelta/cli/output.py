@@ -1,0 +1,183 @@
+"""How results look: tables on a terminal, tab-separated lines in a pipe, or JSON.
+
+rich is used on a terminal where it is installed, and imported only then. Text that comes from a
+table may hold anything, so control characters are made visible before they reach a terminal or
+break a line in two.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import orjson
+
+__all__ = ["Output", "human_bytes", "human_time", "visible"]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+
+
+def visible(text: str) -> str:
+    r"""Return the text with control characters written out.
+
+    >>> print(visible("a\tb\x1b[2J"))
+    a\tb\x1b[2J
+    """
+    return _CONTROL.sub(lambda found: _escaped(found[0]), text)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return _SHORT.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
+
+def human_bytes(size: float | None) -> str:
+    """Return a size as people say it.
+
+    >>> human_bytes(999), human_bytes(1536), human_bytes(5 << 40)
+    ('999 B', '1.5 KiB', '5.0 TiB')
+    """
+    if size is None:
+        return "-"
+    if size < 1024:
+        return f"{size:.0f} B"
+    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        size /= 1024
+        if size < 1024:
+            break
+    return f"{size:.1f} {unit}"
+
+
+def human_time(milliseconds: int | None) -> str:
+    """Return a time of the log in UTC, to the second.
+
+    >>> human_time(0)
+    '1970-01-01 00:00:00'
+    """
+    if milliseconds is None:
+        return "-"
+    try:
+        moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(milliseconds)  # a writer's nonsense is shown, not judged
+    return f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+class Output:
+    """Standard output, in the form that suits where it goes."""
+
+    def __init__(self, *, json: bool) -> None:
+        self.json = json
+        self.is_terminal = not json and sys.stdout.isatty()
+
+    def document(self, value: Mapping[str, Any]) -> None:
+        """Print one JSON document, indented for a person at a terminal."""
+        option = orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0
+        self.text(orjson.dumps(value, default=str, option=option).decode())
+
+    def lines(self, values: Iterable[Mapping[str, Any]]) -> None:
+        """Print one JSON document per line."""
+        for value in values:
+            self.text(orjson.dumps(value, default=str).decode())
+
+    def text(self, text: str) -> None:
+        """Print text that is already in its final form."""
+        click.echo(text)
+
+    def title(self, text: str) -> None:
+        """Print a heading, for people only."""
+        if self.is_terminal:
+            click.secho(f"\n{visible(text)}", bold=True)
+
+    def facts(self, facts: Mapping[str, Any], *, prefix: str = "") -> None:
+        """Print names and values, one pair per line."""
+        if not self.is_terminal:
+            for name, value in facts.items():
+                self.text(f"{prefix}{visible(name)}\t{visible(_plain(value))}")
+            return
+        width = max((len(visible(name)) for name in facts), default=0)
+        for name, value in facts.items():
+            label = click.style(f"{visible(name):<{width}}", fg="cyan")
+            self.text(f"{label}  {visible(_shown(value))}")
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Print rows under headings; a pipe gets the rows alone."""
+        if not self.is_terminal:
+            for row in rows:
+                self.text("\t".join(visible(_plain(value)) for value in row))
+            return
+        shown = [[visible(_shown(value)) for value in row] for row in rows]
+        if importlib.util.find_spec("rich") is None:
+            _plain_table(columns, shown)
+        else:
+            _rich_table(columns, shown)
+
+
+def _plain(value: Any) -> str:
+    """Return a value for a program: unabbreviated, empty for nothing."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    return orjson.dumps(value, default=str).decode()
+
+
+def _shown(value: Any) -> str:
+    """Return a value for a person."""
+    if value is None or value in ("", [], (), {}):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.3f}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return str(value) if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+
+
+def _plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    widths = [
+        max([len(name), *(len(row[i]) for row in rows)]) for i, name in enumerate(columns[:-1])
+    ]
+    room = max(20, shutil.get_terminal_size((100, 24)).columns - sum(widths) - 2 * len(widths))
+    click.secho(_aligned(columns, widths), bold=True)
+    for row in rows:
+        last = row[-1] if len(row[-1]) <= room else f"{row[-1][: room - 1]}…"
+        click.echo(_aligned([*row[:-1], last], widths))
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = [f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=False)]
+    return "  ".join([*padded, cells[-1]])
+
+
+def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for index, name in enumerate(columns):
+        is_last = index == len(columns) - 1
+        numeric = bool(rows) and all(re.fullmatch(r"-|[\d,.]+", row[index]) for row in rows)
+        table.add_column(
+            name,
+            justify="right" if numeric else "left",
+            no_wrap=not is_last,
+            overflow="ellipsis",
+        )
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))  # as text: `[x]` in a name is not markup
+    Console(file=sys.stdout, highlight=False).print(table)

@@ -1,0 +1,119 @@
+"""What all commands share: the common options, and the logging they ask for.
+
+The common options may stand before or after the command's name. Values of storage options are
+kept here and go to the store; they are never shown.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import click
+
+from lazydelta.errors import redact
+
+__all__ = ["State", "common_options", "pass_state"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass
+class State:
+    """The common options, as given so far."""
+
+    storage_options: dict[str, str] = field(default_factory=dict, repr=False)
+    json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+
+pass_state = click.make_pass_decorator(State, ensure=True)
+
+
+class _StorageOption(click.ParamType):
+    """`KEY=VALUE`; an error never repeats the text, which may be a secret."""
+
+    name = "KEY=VALUE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        key, sign, text = value.partition("=")
+        if not sign or not key.strip():
+            self.fail("expected KEY=VALUE, as in region=eu-west-1", param, ctx)
+        return key.strip(), text
+
+
+def common_options(function: F) -> F:
+    """Give a command the common options, which end up in its `State`."""
+
+    @click.option("--verbose", is_flag=True, help="Log to standard error; show tracebacks.")
+    @click.option("--quiet", is_flag=True, help="No progress, no warnings, no summary.")
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON; lists have one line each.")
+    @click.option(
+        "--storage-option",
+        "storage_options",
+        type=_StorageOption(),
+        multiple=True,
+        help="A setting of the object store; may be repeated. Prefer the environment for secrets.",
+    )
+    @click.pass_context
+    @functools.wraps(function)
+    def command(
+        ctx: click.Context,
+        /,
+        *args: Any,
+        storage_options: tuple[tuple[str, str], ...],
+        as_json: bool,
+        quiet: bool,
+        verbose: bool,
+        **kwargs: Any,
+    ) -> Any:
+        state = ctx.ensure_object(State)
+        state.storage_options.update(storage_options)
+        state.json |= as_json
+        state.quiet |= quiet
+        state.verbose |= verbose
+        _log_to_stderr(ctx.find_root(), state)
+        return ctx.invoke(function, *args, **kwargs)
+
+    return command  # type: ignore[return-value]
+
+
+class _StderrHandler(logging.Handler):
+    """Writes to standard error of the moment, without secrets."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(redact(self.format(record)), err=True)
+
+
+class _Formatter(logging.Formatter):
+    """`warning: text` for people; time and module as well when they asked for all of it."""
+
+    def __init__(self, *, verbose: bool) -> None:
+        super().__init__("%(asctime)s %(name)s: %(message)s" if verbose else "%(message)s")
+        self._verbose = verbose
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return text if self._verbose else f"{record.levelname.lower()}: {text}"
+
+
+def _log_to_stderr(root: click.Context, state: State) -> None:
+    """Show the engine's log as far as it was asked for, until the command ends."""
+    logger = logging.getLogger(__name__.partition(".")[0])
+    handler: _StderrHandler | None = root.meta.get(__name__)
+    if handler is None:
+        handler = root.meta[__name__] = _StderrHandler()
+        logger.addHandler(handler)
+        root.call_on_close(functools.partial(logger.removeHandler, handler))
+        root.call_on_close(functools.partial(logger.setLevel, logger.level))
+    handler.setFormatter(_Formatter(verbose=state.verbose))
+    level = logging.DEBUG if state.verbose else logging.ERROR if state.quiet else logging.WARNING
+    logger.setLevel(level)

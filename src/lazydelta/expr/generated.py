@@ -1,0 +1,197 @@
+"""What partition columns that are generated from other columns say about those columns.
+
+If `day` is generated as `CAST(ts AS DATE)`, a row with `ts < v` lies in a partition with
+`day <= CAST(v AS DATE)`. The derived condition is on the partition value, so it is exact and
+needs no statistics. It never drops on NULL: a generated value may be missing.
+
+Writers compute `CAST(ts AS DATE)` in the time zone of their session, which the table does not
+tell. For zoned timestamps the constant is therefore taken a day earlier and a day later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lazydelta.errors import PredicateError, SchemaError
+from lazydelta.expr.bind import bind_value, constant_of, join_and, join_or
+from lazydelta.expr.coerce import compare_constant
+from lazydelta.expr.functions import keeps_order, type_of
+from lazydelta.expr.nodes import (
+    Call,
+    Column,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    Literal,
+    Node,
+    Predicate,
+    Stat,
+    Value,
+)
+from lazydelta.expr.parse import parse_value_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lazydelta.schema import StructType
+
+__all__ = ["Derivation", "derivations"]
+
+_EXPRESSION = "delta.generationExpression"
+_DAY_MICROS = 86_400_000_000
+_TRUE = Constant(True)
+_FIELDS = ("year", "month", "day", "hour")
+_MOST_OPTIONS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """Partition columns generated from one source; several only as year, month, day, hour.
+
+    Together they are in the order of the source if each one is, or if they are the parts of a
+    time from the year down.
+    """
+
+    source: Column
+    partitions: tuple[Column, ...]
+    expressions: tuple[Value, ...]
+    ordered: bool
+
+    def implied(self, condition: Predicate) -> Predicate:
+        """Return what holds for the partition if the condition is TRUE for one of its rows."""
+        match condition:
+            case IsNull(operand) if operand == self.source:
+                return join_and([IsNull(_stat(column)) for column in self.partitions])
+            case Compare(op, left, Literal() as right) if left == self.source:
+                return self._compare(op, right)
+            case In(value, options) if value == self.source and len(options) <= _MOST_OPTIONS:
+                given = [option for option in options if option.value is not None]
+                return join_or([self._compare("=", option) for option in given])
+        return _TRUE
+
+    def _compare(self, op: str, constant: Literal) -> Predicate:
+        if op in ("=", "<=>") and not self._is_zoned:
+            return self._equal(constant)
+        if not self.ordered or op == "!=":
+            return _TRUE
+        arms = []
+        if op in ("<", "<=", "=", "<=>"):
+            arms.append(self._bounded("<", self._values(constant, 1)))
+        if op in (">", ">=", "=", "<=>"):
+            arms.append(self._bounded(">", self._values(constant, -1)))
+        return join_and(arms)
+
+    @property
+    def _is_zoned(self) -> bool:
+        return str(self.source.type) == "timestamp"
+
+    def _equal(self, constant: Literal) -> Predicate:
+        values = self._values(constant, 0)
+        pairs = zip(self.partitions, values, strict=True)
+        return join_and([_test("=", column, value) for column, value in pairs])
+
+    def _bounded(self, op: str, values: Sequence[Literal]) -> Predicate:
+        """Compare as a whole: by the first column, and where that is equal by the next."""
+        result: Predicate = _TRUE
+        pairs = tuple(zip(self.partitions, values, strict=True))
+        for at, (column, value) in enumerate(reversed(pairs)):
+            if at == 0:
+                result = _test(op + "=", column, value)
+            else:
+                same = join_and([_test("=", column, value), result])
+                result = join_or([_test(op, column, value), same])
+        return result
+
+    def _values(self, constant: Literal, days: int) -> list[Literal]:
+        """Compute the expressions for a constant, moved by a day if its zone is not known."""
+        moved: Any = constant.value
+        if self._is_zoned:
+            moved = moved + days * _DAY_MICROS
+        at = Literal(moved, type_of(self.source))
+        return [_computed(expression, self.source, at) for expression in self.expressions]
+
+
+def derivations(schema: StructType, partition_columns: Sequence[str]) -> tuple[Derivation, ...]:
+    """Return what the generated partition columns of a table say about their sources."""
+    found: list[Derivation] = []
+    for name in partition_columns:
+        field = schema.get(name)
+        text = None if field is None else field.metadata.get(_EXPRESSION)
+        if isinstance(text, str):
+            found.extend(_derive(name, text, schema, partition_columns))
+    return (*found, *_calendars(found))
+
+
+def _derive(
+    name: str, text: str, schema: StructType, partition_columns: Sequence[str]
+) -> list[Derivation]:
+    """Read one generation expression; one that we do not understand says nothing."""
+    try:
+        column = bind_value(Column((name,)), schema, partition_columns)
+        expression = bind_value(parse_value_text(text), schema, partition_columns)
+    except (PredicateError, SchemaError):
+        return []
+    sources = {node for node in expression.walk() if isinstance(node, Column)}
+    if len(sources) != 1 or not isinstance(column, Column):
+        return []
+    source = sources.pop()
+    return [Derivation(source, (column,), (expression,), _is_ordered(expression, source))]
+
+
+def _calendars(found: Sequence[Derivation]) -> list[Derivation]:
+    """Join year, month, day and hour of one source: alone, only the year is in its order."""
+    parts: dict[Column, dict[str, Derivation]] = {}
+    for derivation in found:
+        expression = derivation.expressions[0]
+        if isinstance(expression, Call) and expression.args[0] == derivation.source:
+            parts.setdefault(derivation.source, {})[expression.name] = derivation
+    joined = []
+    for source, fields in parts.items():
+        chain = []
+        for name in _FIELDS:
+            if name not in fields:
+                break
+            chain.append(fields[name])
+        if len(chain) > 1:
+            columns = tuple(d.partitions[0] for d in chain)
+            values = tuple(d.expressions[0] for d in chain)
+            joined.append(Derivation(source, columns, values, ordered=True))
+    return joined
+
+
+def _is_ordered(expression: Value, source: Column) -> bool:
+    at: Value | None = expression
+    while at is not None and at != source:
+        at = keeps_order(at) if isinstance(at, Node) and at.parts() else None  # type: ignore[arg-type]
+    return at is not None
+
+
+def _computed(expression: Value, source: Column, at: Literal) -> Literal:
+    def replaced(node: Value) -> Value:
+        return at if node == source else node.rebuild(tuple(map(replaced, node.parts())))  # type: ignore[arg-type]
+
+    value = replaced(expression)
+    return value if isinstance(value, Literal) else constant_of(value)
+
+
+def _test(op: str, column: Column, value: Literal) -> Predicate:
+    """Compare the partition value; a constant that could not be computed says nothing."""
+    if value.value is None:
+        return _TRUE
+    try:
+        bound = compare_constant(op, column, value)
+    except PredicateError:
+        return _TRUE
+    return _on_partition(bound)
+
+
+def _on_partition(node: Any) -> Any:
+    if isinstance(node, Column):
+        return _stat(node)
+    return node.rebuild(tuple(map(_on_partition, node.parts())))
+
+
+def _stat(column: Column) -> Stat:
+    return Stat("partition", column.path, type_of(column))

@@ -1,0 +1,111 @@
+"""The contract bites: a store with one fault fails the test that is about it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from lazydelta.errors import ObjectNotFoundError
+from lazydelta.store import MemoryStore
+from lazydelta.store.names import listing_batch
+from lazydelta.testing import StoreContract
+
+
+class Unsorted(MemoryStore):
+    def list_from(self, directory, *, after=None):
+        for page in super().list_from(directory, after=after):
+            yield page.take(list(reversed(range(page.num_rows))))
+
+
+class Inclusive(MemoryStore):
+    def list_from(self, directory, *, after=None):
+        if after and f"{directory}/{after}" in self._objects:
+            yield listing_batch([f"{directory}/{after}"], [0], [0])
+        yield from super().list_from(directory, after=after)
+
+
+class Eager(MemoryStore):
+    def list_from(self, directory, *, after=None):
+        rows = [
+            row for page in super().list_from(directory, after=after) for row in page.to_pylist()
+        ]
+        yield listing_batch([row["path"] for row in rows], [0] * len(rows), [0] * len(rows))
+
+
+class Racy(MemoryStore):
+    """Looks, then writes: what a store without an atomic create does."""
+
+    def write(self, path, data, *, overwrite):
+        taken = not overwrite and path in self._objects
+        time.sleep(0.001)
+        super().write(path, data, overwrite=not taken)
+
+
+class Decoding(MemoryStore):
+    def read(self, path):
+        return super().read(path.replace("%20", " "))
+
+
+class Short(MemoryStore):
+    def read_ranges(self, path, ranges):
+        data = self.read(path)
+        return [data[start:end] for start, end in ranges]
+
+
+class Silent(MemoryStore):
+    def read(self, path):
+        try:
+            return super().read(path)
+        except ObjectNotFoundError:
+            return b""
+
+
+class Talkative(MemoryStore):
+    def __repr__(self):
+        return "store(key=hush)"
+
+
+class FailsOnMissing(MemoryStore):
+    def delete(self, paths):
+        for path in paths:
+            self.head(path)
+        super().delete(paths)
+
+
+@pytest.mark.parametrize(
+    ("store", "test"),
+    [
+        (Unsorted, "test_listing_gives_direct_children_in_order"),
+        (Inclusive, "test_listing_after_a_name_leaves_it_out"),
+        (Eager, "test_a_long_listing_is_whole_sorted_and_lazy"),
+        (Racy, "test_of_many_creators_exactly_one_wins"),
+        (FailsOnMissing, "test_deleting_is_idempotent"),
+    ],
+)
+def test_faults_are_found(store, test):
+    with pytest.raises((AssertionError, ObjectNotFoundError)):
+        getattr(StoreContract(), test)(store())
+
+
+def test_a_store_that_reads_past_the_end_is_found():
+    with pytest.raises(pytest.fail.Exception):
+        StoreContract().test_a_range_outside_the_object_is_an_error(Short(), (0, 11))
+
+
+def test_a_store_that_decodes_names_is_found():
+    with pytest.raises(ObjectNotFoundError):
+        StoreContract().test_names_are_taken_as_they_are(Decoding(), "a%20b")
+
+
+def test_a_store_that_hides_what_is_missing_is_found():
+    with pytest.raises(pytest.fail.Exception):
+        StoreContract().test_what_is_not_there_is_not_found(Silent(), "missing")
+
+
+def test_a_store_that_shows_a_secret_is_found():
+    class Contract(StoreContract):
+        secrets = ("hush",)
+
+    with pytest.raises(AssertionError):
+        Contract().test_secrets_do_not_show(Talkative())
