@@ -75,6 +75,8 @@ class Result:
         counts = {sample.count for sample in self.samples}
         if self.expected is not None and counts != {self.expected}:
             return f"counted {sorted(counts)}, expected {self.expected}"
+        if self.account is not None and self.account.error:
+            return f"counting its requests: {self.account.error}"
         return ""
 
     def best(self, figure: str) -> float:

@@ -78,7 +78,7 @@ def _rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def limits_table(results: Sequence[Result], spec: TableSpec) -> str:
-    """Return the issue's table with what was measured."""
+    """Return the issue's table with what was measured; a verdict only on the size it is for."""
     rows = [
         (
             v.what,
@@ -86,7 +86,7 @@ def limits_table(results: Sequence[Result], spec: TableSpec) -> str:
             "" if v.ratio is None else f"{v.ratio:.3f} (at most {v.most:.3f})",
             "" if v.median_ratio is None else f"{v.median_ratio:.3f}",
             v.shown,
-            v.word,
+            v.word if spec.files == HEADLINE.files else "",
         )
         for v in verdicts(results, spec)
     ]
@@ -167,7 +167,7 @@ def _judged(results: Sequence[Result]) -> str:
             text += f"\n### {name}\n\n{limits_table(results, spec)}"
     if not text:
         largest = max(specs, key=lambda spec: spec.files)
-        text = "\nA quick run: the limits are for 1 M files, so these ratios only hint at them.\n\n"
+        text = "\nA quick run: the limits are for 1 M files, so these ratios have no verdict.\n\n"
         text += limits_table(results, largest)
     return text
 

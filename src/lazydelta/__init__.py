@@ -5,6 +5,8 @@
 Table('/lake/trips')
 """
 
+from __future__ import annotations
+
 import logging
 
 from lazydelta import errors

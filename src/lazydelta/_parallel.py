@@ -5,10 +5,13 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
 __all__ = ["ordered_map", "prefetch"]
 
@@ -42,62 +45,74 @@ def ordered_map(function: Callable[[T], R], items: Iterable[T], *, width: int) -
                 future.cancel()
 
 
-class _Stop(Exception):
+class _StoppedError(Exception):
     """The consumer has gone."""
 
 
-def prefetch(produce: Callable[[], Iterator[T]], *, depth: int) -> Iterator[T]:
+class _Handover(Generic[T]):
+    """A bounded queue between one producer and one consumer, either of which may end it."""
+
+    def __init__(self, depth: int) -> None:
+        self._ready: queue.Queue[tuple[bool, T | BaseException | None]] = queue.Queue(depth)
+        self._stopped = threading.Event()
+
+    def run(self, produce: Callable[[], Iterator[T]]) -> None:
+        """Produce until done, failed or stopped; then close the producer."""
+        source: Iterator[T] | None = None
+        with suppress(_StoppedError):
+            try:
+                source = produce()
+                for item in source:
+                    self._put((True, item))
+                self._put((False, None))
+            except _StoppedError:
+                raise
+            except BaseException as error:  # noqa: BLE001 - it is raised again in the consumer
+                self._put((False, error))
+        close = getattr(source, "close", None)
+        if close is not None:
+            close()
+
+    def items(self) -> Iterator[T]:
+        """Yield what was produced; raise what the producer raised, in its place."""
+        while True:
+            more, item = self._ready.get()
+            if more:
+                yield item  # type: ignore[misc]
+            elif item is not None:
+                raise item  # type: ignore[misc]
+            else:
+                return
+
+    def stop(self) -> None:
+        """Make the producer end at its next item, however full the queue is."""
+        self._stopped.set()
+        with suppress(queue.Empty):
+            while True:
+                self._ready.get_nowait()
+
+    def _put(self, entry: tuple[bool, T | BaseException | None]) -> None:
+        while not self._stopped.is_set():
+            with suppress(queue.Full):
+                self._ready.put(entry, timeout=_POLL_SECONDS)
+                return
+        raise _StoppedError
+
+
+def prefetch(produce: Callable[[], Iterator[T]], *, depth: int) -> Generator[T]:
     """Yield what `produce()` yields, made by a thread that is at most `depth` items ahead.
 
     A consumer that stalls only leaves `depth` items waiting; one that closes the iterator ends
     the thread, which closes the producer, before `close()` returns. An error of the producer is
     raised in its place in the order.
     """
-    ready: queue.Queue[tuple[bool, T | BaseException | None]] = queue.Queue(depth)
-    stopped = threading.Event()
-
-    def put(entry: tuple[bool, T | BaseException | None]) -> None:
-        while not stopped.is_set():
-            try:
-                return ready.put(entry, timeout=_POLL_SECONDS)
-            except queue.Full:
-                continue
-        raise _Stop
-
-    def run() -> None:
-        source: Iterator[T] | None = None
-        try:
-            source = produce()
-            for item in source:
-                put((True, item))
-            put((False, None))
-        except _Stop:
-            pass
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the consumer
-            try:
-                put((False, error))
-            except _Stop:
-                pass
-        finally:
-            close = getattr(source, "close", None)
-            if close is not None:
-                close()
-
-    worker = threading.Thread(target=run, name="lazydelta-prefetch", daemon=True)
+    handover: _Handover[T] = _Handover(depth)
+    worker = threading.Thread(
+        target=handover.run, args=(produce,), name="lazydelta-prefetch", daemon=True
+    )
     worker.start()
     try:
-        while True:
-            more, item = ready.get()
-            if not more:
-                if item is not None:
-                    raise item  # type: ignore[misc]
-                return
-            yield item  # type: ignore[misc]
+        yield from handover.items()
     finally:
-        stopped.set()
-        try:
-            while True:
-                ready.get_nowait()
-        except queue.Empty:
-            pass
+        handover.stop()
         worker.join()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from lazydelta.errors import ConfigError
-from lazydelta.metrics import Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lazydelta.metrics import Observer
 
 __all__ = ["Config", "Strategy", "Tripwire"]
 

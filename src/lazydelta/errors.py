@@ -8,7 +8,7 @@ process pools carry them between processes. Nothing here knows about tables, log
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 __all__ = [
@@ -59,7 +59,7 @@ class DeltaError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild from the fields: dataclass errors do not keep them in `args`."""
-        names = [f.name for f in fields(self)] if hasattr(self, "__dataclass_fields__") else []
+        names: list[str] = [f.name for f in fields(self)] if is_dataclass(self) else []
         return (type(self), tuple(getattr(self, name) for name in names))
 
 
@@ -310,9 +310,7 @@ class MissingExtraError(DeltaError, ImportError):
     extra: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.package} is not installed: run `pip install 'lazydelta[{self.extra}]'`."
-        )
+        return f"{self.package} is not installed: run `pip install 'lazydelta[{self.extra}]'`."
 
 
 @dataclass(eq=False)

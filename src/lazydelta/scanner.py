@@ -1,14 +1,18 @@
-"""The source design's own names, `LazyDeltaScanner` and `LazyScanConfig`: a thin door to `Table`."""
+"""`LazyDeltaScanner` and `LazyScanConfig`, the source design's names: a thin door to `Table`."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lazydelta.config import Config, Strategy
-from lazydelta.scan import Explanation, Scan, ScanFile, Stream, Where
 from lazydelta.table import Table
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from lazydelta.scan import Explanation, Scan, ScanFile, Stream, Where
 
 __all__ = ["LazyDeltaScanner", "LazyScanConfig"]
 

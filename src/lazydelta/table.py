@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lazydelta.config import Config, Strategy
 from lazydelta.errors import ConfigError
-from lazydelta.scan import Scan, ScanFile, Where
+from lazydelta.scan import Scan, ScanFile, TableCheck, Where, check_table
 from lazydelta.snapshot import Snapshot, load_snapshot, read_history, version_at
-from lazydelta.spec import CommitInfo
 from lazydelta.store import MeteredStore, RetryingStore, Store, open_store
+
+if TYPE_CHECKING:
+    import os
+    from datetime import datetime
+
+    from lazydelta.spec import CommitInfo
 
 __all__ = ["Table", "TableSnapshot"]
 
@@ -106,6 +109,10 @@ class Table:
     def history(self, limit: int | None = None) -> list[CommitInfo]:
         """Return the retained commits, newest first."""
         return read_history(self._store, self._config, limit=limit)
+
+    def check(self, version: int | None = None) -> TableCheck:
+        """Judge the table: can it be read, and does its newest `.crc` agree with its log?"""
+        return check_table(self._store, self._config, version=version)
 
     def files(self, partition_filters: PartitionFilters = None) -> list[str]:
         """Return the paths of the newest version's files, as the log has them, decoded.

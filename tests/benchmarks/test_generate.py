@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import lazydelta
 from benchmarks.actions import add_column
 from benchmarks.columns import FileColumns
 from benchmarks.generate import expected_facts, generate, main
@@ -51,6 +52,22 @@ def test_another_engine_lists_the_expected_files(table):
     if spec.partitioned:
         on_day = delta.file_uris(file_pruning_predicate=[("date", "=", "2026-03-01")])
         assert len(on_day) == facts["files_on_filter_day"] > 0
+
+
+@pytest.mark.parametrize("strategy", ["reverse", "forward"])
+def test_lazydelta_lists_the_expected_files(table, strategy):
+    spec, where = table
+    facts = json.loads((where / "expected.json").read_text())
+    delta = lazydelta.Table.open(str(where))
+    files = pa.Table.from_batches(delta.scan(strategy=strategy).file_batches())
+    live = FileColumns(spec, live_indices(spec))
+    assert sorted(files["path"].to_pylist()) == sorted(live.path.to_pylist())
+    assert sum(files["size"].to_pylist()) == facts["live_bytes"]
+    on_day = delta.scan(where="date = '2026-03-01'", strategy=strategy).file_batches()
+    expected = facts["files_on_filter_day"] if spec.partitioned else facts["live_files"]
+    assert sum(batch.num_rows for batch in on_day) == expected
+    nothing = delta.scan(where="id < -1", strategy=strategy).file_batches()
+    assert sum(batch.num_rows for batch in nothing) == 0
 
 
 def test_row_groups_have_the_size_that_was_asked_for(table):

@@ -1,4 +1,6 @@
-"""The `lazydelta` command: parse the arguments, call, show. Knows nothing of how files are found."""
+"""The `lazydelta` command: parse the arguments, call, show; not how anything is found."""
+
+from __future__ import annotations
 
 from lazydelta.cli.main import main
 

@@ -11,16 +11,18 @@ import importlib.util
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
 __all__ = ["Output", "human_bytes", "human_time", "visible"]
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
@@ -46,13 +48,11 @@ def human_bytes(size: float | None) -> str:
     """
     if size is None:
         return "-"
-    if size < 1024:
-        return f"{size:.0f} B"
-    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+    units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
+    while size >= 1024 and len(units) > 1:
         size /= 1024
-        if size < 1024:
-            break
-    return f"{size:.1f} {unit}"
+        del units[0]
+    return f"{size:.0f} B" if units[0] == "B" else f"{size:.1f} {units[0]}"
 
 
 def human_time(milliseconds: int | None) -> str:
@@ -96,12 +96,13 @@ class Output:
         if self.is_terminal:
             click.secho(f"\n{visible(text)}", bold=True)
 
-    def facts(self, facts: Mapping[str, Any], *, prefix: str = "") -> None:
-        """Print names and values, one pair per line."""
-        if not self.is_terminal:
-            for name, value in facts.items():
-                self.text(f"{prefix}{visible(name)}\t{visible(_plain(value))}")
-            return
+    def flat(self, value: Mapping[str, Any]) -> None:
+        """Print a document for a pipe: one dotted name and its value per line."""
+        for name, leaf in _leaves("", value):
+            self.text(f"{visible(name)}\t{visible(_plain(leaf))}")
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        """Print names and values for people, one pair per line."""
         width = max((len(visible(name)) for name in facts), default=0)
         for name, value in facts.items():
             label = click.style(f"{visible(name):<{width}}", fg="cyan")
@@ -118,6 +119,14 @@ class Output:
             _plain_table(columns, shown)
         else:
             _rich_table(columns, shown)
+
+
+def _leaves(prefix: str, value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, inner in value.items():
+        if isinstance(inner, dict) and inner:
+            yield from _leaves(f"{prefix}{name}.", inner)
+        else:
+            yield f"{prefix}{name}", inner
 
 
 def _plain(value: Any) -> str:

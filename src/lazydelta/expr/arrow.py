@@ -141,13 +141,13 @@ class _Evaluation:
     def any_within(self, low: Value, high: Value, options: tuple[Literal, ...]) -> pa.BooleanArray:
         """Find the first option from `low` up; it is within if it does not pass `high`."""
         lows, choices = self.array(low), _options(options, type_of(low))
-        sortable = _sortable(choices)
-        places = np.searchsorted(sortable, _sortable(lows), side="left")
+        known = pc.coalesce(lows, choices[0])  # nulls are put back below
+        places = np.searchsorted(_sortable(choices), _sortable(known), side="left")
         inside = places < len(choices)
         nearest = choices.take(_int64s(np.where(inside, places, 0)))
         reached = _compare("<=", nearest, self.array(high), type_of(low))
-        known = pc.if_else(pc.is_valid(lows), reached, build_scalar(None, _BOOLEAN))
-        return pc.and_kleene(known, _booleans(inside))
+        found = pc.and_kleene(reached, _booleans(inside))
+        return pc.if_else(pc.is_valid(lows), found, build_scalar(None, _BOOLEAN))
 
     # --- values
 
@@ -164,9 +164,8 @@ class _Evaluation:
                 return self.fetched[node]
             case Cast(inner, kind):
                 return cast_values(self.array(inner), type_of(inner), kind)
-            case Call(_, args):
-                values = [self.array(arg) for arg in args if not isinstance(arg, Literal)]
-                return call_function(node, values)
+            case Call():
+                return call_function(node, self.array)
         raise InternalError(f"there is no meaning for {type(node).__name__}")
 
     def spread(self, found: pa.Array | pa.Scalar) -> pa.Array:
@@ -220,7 +219,7 @@ def _as_type(found: pa.Array, kind: DataType) -> pa.Array:
 
 
 def _sortable(values: pa.Array) -> np.ndarray:
-    """Return values as numpy can sort them; what stands for null is ignored by the caller."""
+    """Return values, none of them null, as numpy can sort them."""
     if pa.types.is_date32(values.type):
         values = values.view(pa.int32())
     elif pa.types.is_timestamp(values.type):
@@ -228,19 +227,10 @@ def _sortable(values: pa.Array) -> np.ndarray:
     elif pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        zero = pa.repeat(_zero(values.type), len(values)) if values.null_count else None
-        filled = values if zero is None else pc.coalesce(values, zero)
-        return filled.to_numpy(zero_copy_only=False)
-    listed = values.to_pylist()
-    some = next((value for value in listed if value is not None), None)
-    result = np.empty(len(listed), dtype=object)
-    result[:] = [some if value is None else value for value in listed]
+        return values.to_numpy(zero_copy_only=False)
+    result = np.empty(len(values), dtype=object)
+    result[:] = values.to_pylist()
     return result
-
-
-def _zero(kind: pa.DataType) -> pa.Scalar:
-    buffer = pa.py_buffer(bytes(8))
-    return pa.Array.from_buffers(kind, 1, [None, buffer])[0]
 
 
 def _int64s(values: np.ndarray) -> pa.Array:

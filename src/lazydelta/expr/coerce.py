@@ -70,8 +70,12 @@ def fit_options(value: Value, options: tuple[Literal, ...]) -> Predicate:
         value, *fitted = _as_float(value, given)
         kind = type_of(value)
     else:
-        tests = [compare_constant("=", value, option) for option in given]
-        fitted = [t.right for t in tests if isinstance(t, Compare) and isinstance(t.right, Literal)]
+        found = [compare_constant("=", value, option) for option in given]
+        tests = [test for test in found if isinstance(test, Compare)]
+        fitted = [test.right for test in tests]
+        if tests:  # arithmetic may have moved to the other side, the same way for all
+            value = tests[0].left
+            kind = type_of(value)
     values = {option.value for option in fitted if isinstance(option, Literal)}
     unique = sorted(values, key=lambda v: (v != v, v))  # NaN last  # noqa: PLR0124
     if not unique:

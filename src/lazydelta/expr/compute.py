@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from lazydelta.errors import InternalError
 from lazydelta.expr.functions import DATE_UNITS, is_text
-from lazydelta.expr.nodes import Call, Literal
 from lazydelta.schema import (
     INTEGER_RANGES,
     PrimitiveType,
@@ -25,6 +24,9 @@ from lazydelta.schema import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lazydelta.expr.nodes import Call, Value
     from lazydelta.schema import DataType
 
 __all__ = ["call_function", "cast_values"]
@@ -59,9 +61,16 @@ def cast_values(  # noqa: PLR0911 - one return per kind of cast
     return _to_number(values, str(target), arrow)
 
 
-def call_function(call: Call, values: list[pa.Array]) -> pa.Array:
-    """Compute a typed call; `values` are its arguments that are not constants."""
-    constants = [arg.value for arg in call.args if isinstance(arg, Literal)]
+def call_function(call: Call, argument: Callable[[Value], pa.Array]) -> pa.Array:
+    """Compute a typed call.
+
+    Args:
+        call: The call, bound.
+        argument: Gives the values of an argument.
+    """
+    settings = _SETTINGS.get(call.name, ())
+    values = [argument(arg) for at, arg in enumerate(call.args) if at not in settings]
+    constants = [getattr(arg, "value", None) for at, arg in enumerate(call.args) if at in settings]
     match call.name:
         case "+" | "-":
             return _sum(call, values)
@@ -79,6 +88,7 @@ def call_function(call: Call, values: list[pa.Array]) -> pa.Array:
     raise InternalError(f"there is no meaning for the function {call.name}")
 
 
+_SETTINGS = {"trunc": (1,), "date_trunc": (0,), "date_format": (1,), "substring": (1, 2)}
 _FIELDS = {"year": pc.year, "month": pc.month, "day": pc.day, "hour": pc.hour}
 
 
@@ -88,12 +98,7 @@ def _sum(call: Call, values: list[pa.Array]) -> pa.Array:
     target = to_arrow_type(call.type)
     if len(call.args) == 1:
         return pc.negate(values[0]).cast(target)
-    operands = iter(values)
-    a, b = (
-        build_scalar(arg.value, arg.type) if isinstance(arg, Literal) else next(operands)
-        for arg in call.args
-    )
-    return (pc.add if call.name == "+" else pc.subtract)(a, b).cast(target)
+    return (pc.add if call.name == "+" else pc.subtract)(*values).cast(target)
 
 
 def _days(values: pa.Array) -> pa.Array:
@@ -146,7 +151,7 @@ def _to_text(values: pa.Array) -> pa.Array:
 def _to_number(values: pa.Array, name: str, arrow: pa.DataType) -> pa.Array:
     if name in INTEGER_RANGES:
         return _between(values.cast(pa.int64()), *INTEGER_RANGES[name]).cast(arrow)
-    return values.cast(arrow)
+    return values.cast(arrow, safe=not pa.types.is_floating(arrow))  # to a double means to round
 
 
 def _substring(texts: pa.Array, position: Any, length: Any = None) -> pa.Array:

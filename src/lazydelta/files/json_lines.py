@@ -11,16 +11,18 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import arro3.io
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "BadLineError",
@@ -95,7 +97,7 @@ def decode_lines(
             io.BytesIO(lines.buffers()[2]), schema, batch_size=_ROWS_PER_READ
         )
         table = pa.RecordBatchReader.from_stream(stream).read_all()
-    except Exception as error:  # arro3 raises bare Exceptions
+    except Exception as error:  # noqa: BLE001 - arro3 raises bare Exceptions
         raise _first_bad_line(lines, schema, str(error)) from None
     if table.num_rows != len(lines):
         raise _first_bad_line(lines, schema, "more than one object on a line")

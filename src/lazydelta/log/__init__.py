@@ -3,6 +3,8 @@
 Says what is written; what it means is `replay`'s business.
 """
 
+from __future__ import annotations
+
 from lazydelta.log.checkpoints import Checkpoint, Leaf, LeafReader, open_checkpoint
 from lazydelta.log.checksum import Checksum, read_checksum
 from lazydelta.log.commits import CommitReader

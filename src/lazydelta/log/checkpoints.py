@@ -4,7 +4,7 @@
 |---|---|---|
 | classic V1 | `n.checkpoint.parquet` | the file itself |
 | multi-part V1 | `n.checkpoint.o.p.parquet` | all p files |
-| V2 | `n.checkpoint.<uuid>.{json,parquet}`, or the classic name | the file itself, or its sidecars |
+| V2 | `n.checkpoint.<uuid>.{json,parquet}` or classic | the file itself, or its sidecars |
 
 A checkpoint is a manifest (protocol, metadata and the like) and leaf files with file actions; the
 manifest is read by projection, the leaves are streamed. What is damaged is reported as
@@ -13,27 +13,30 @@ manifest is read by projection, the leaves are streamed. What is damaged is repo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lazydelta._parallel import ordered_map
-from lazydelta.config import Config
 from lazydelta.errors import (
     LogCorruptError,
     ObjectNotFoundError,
     PathNotAllowedError,
     StoreError,
 )
-from lazydelta.log.commits import CommitReader
 from lazydelta.log.paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile
-from lazydelta.log.segment import CheckpointFiles
 from lazydelta.spec import MalformedActionError, PathResolver, Sidecar
-from lazydelta.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from lazydelta.config import Config
+    from lazydelta.log.commits import CommitReader
+    from lazydelta.log.segment import CheckpointFiles
+    from lazydelta.store import Store
 
 __all__ = ["Checkpoint", "Leaf", "open_checkpoint"]
 
@@ -129,7 +132,9 @@ class Checkpoint:
                 sidecar = Sidecar.from_json(action)
                 place = self._context.resolver.to_open(sidecar.path, within=within)
             except (MalformedActionError, PathNotAllowedError) as error:
-                raise self._context.corrupt(self.files.files[0].path, error, self.version) from error
+                raise self._context.corrupt(
+                    self.files.files[0].path, error, self.version
+                ) from error
             leaves.append(Leaf(place.path, sidecar.size_in_bytes))
         return leaves
 
@@ -181,7 +186,7 @@ class LeafReader:
             )
 
     def collect(self, found: Actions, *, first_only: bool) -> None:
-        """Add the actions of the kinds in `found` to it, reading only columns and groups of them."""
+        """Add the actions of the kinds in `found`, reading only their columns and row groups."""
         leaves = {
             kind: [name for name in self.columns if name.startswith(f"{kind}.")] for kind in found
         }

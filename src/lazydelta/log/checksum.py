@@ -7,15 +7,18 @@ one returns None instead of raising.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ObjectNotFoundError
 from lazydelta.files import BadLineError, parse_object
-from lazydelta.log.paths import LogFile
 from lazydelta.spec import MalformedActionError, TableMetadata, TableProtocol
-from lazydelta.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lazydelta.log.paths import LogFile
+    from lazydelta.store import Store
 
 __all__ = ["Checksum", "read_checksum"]
 

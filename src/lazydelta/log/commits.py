@@ -7,14 +7,12 @@ files are live is `replay`'s business.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from lazydelta._parallel import ordered_map
-from lazydelta.config import Config
 from lazydelta.errors import LogCorruptError, ObjectNotFoundError
 from lazydelta.files import (
     BadLineError,
@@ -25,9 +23,14 @@ from lazydelta.files import (
     split_lines,
     tidy_lines,
 )
-from lazydelta.log.paths import LogFile
 from lazydelta.spec import ADD, REMOVE, CommitBatch, OtherAction
-from lazydelta.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lazydelta.config import Config
+    from lazydelta.log.paths import LogFile
+    from lazydelta.store import Store
 
 __all__ = ["CommitReader"]
 
@@ -96,7 +99,7 @@ class CommitReader:
             yield self._decode(window, complete=True)
 
     def find(self, file: LogFile, kinds: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-        """Return the actions of the given kinds in one commit, parsed, without decoding the rest."""
+        """Return the actions of the given kinds in one commit; the rest is not decoded."""
         found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         whole = self._read(file) if file.size <= _STREAMED_BYTES else None
         pieces = [(whole, 1, True)] if whole is not None else self._streamed(file)

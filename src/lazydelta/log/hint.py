@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from lazydelta.errors import ObjectNotFoundError
 from lazydelta.files import BadLineError, parse_object
 from lazydelta.log.paths import LAST_CHECKPOINT, LOG_DIRECTORY
-from lazydelta.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lazydelta.store import Store
 
 __all__ = ["CheckpointHint", "read_hint"]
 
@@ -80,7 +83,9 @@ def json_checksum(obj: dict[str, Any]) -> str:
     """Return the protocol's MD5 over the canonical form of a JSON object, less `checksum`.
 
     >>> inner = {"k4": "v4", "k5": ["v5", "v6", "v7"]}
-    >>> json_checksum({"k0": "'v 0'", "checksum": "?", "k1": {"k2": 2, "k3": ["v3", [1, 2], inner]}})
+    >>> json_checksum(
+    ...     {"k0": "'v 0'", "checksum": "?", "k1": {"k2": 2, "k3": ["v3", [1, 2], inner]}}
+    ... )
     '6a92d155a59bf2eecbd4b4ec7fd1f875'
     """
     pairs = sorted(

@@ -6,8 +6,12 @@ Names and nothing else: no file is opened, and which of them rebuild a version i
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lazydelta.log.paths import LOG_DIRECTORY, LogFile, parse_name
-from lazydelta.store import Store
+
+if TYPE_CHECKING:
+    from lazydelta.store import Store
 
 __all__ = ["list_log"]
 

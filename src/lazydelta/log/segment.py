@@ -6,8 +6,8 @@ Chosen from file names alone: nothing here opens a file or knows what an action 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lazydelta.errors import (
     LogGapError,
@@ -16,6 +16,9 @@ from lazydelta.errors import (
     VersionNotCommittedError,
 )
 from lazydelta.log.paths import LogFile, LogFileKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["CheckpointFiles", "LogSegment", "choose_segment"]
 

@@ -36,9 +36,7 @@ def file_keys(paths: pa.Array, vectors: pa.Array | None) -> pa.Array:
     kind, where, offset = (
         pc.struct_field(vectors, name) for name in ("storageType", "pathOrInlineDv", "offset")
     )
-    at = pc.coalesce(
-        pc.binary_join_element_wise(_AT, offset.cast(pa.string()), _NOTHING), _NOTHING
-    )
+    at = pc.coalesce(pc.binary_join_element_wise(_AT, offset.cast(pa.string()), _NOTHING), _NOTHING)
     ids = pc.binary_join_element_wise(kind, where, at, _NOTHING)
     return pc.coalesce(pc.binary_join_element_wise(paths, ids, _SEPARATOR), paths)
 

@@ -9,6 +9,7 @@ the tail first and hands its adds out last.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +17,10 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import from_numpy, selection
 from lazydelta.replay.keys import file_keys
-from lazydelta.replay.remove_set import RemoveSet
-from lazydelta.spec import CommitBatch
+
+if TYPE_CHECKING:
+    from lazydelta.replay.remove_set import RemoveSet
+    from lazydelta.spec import CommitBatch
 
 __all__ = ["Reconciler"]
 

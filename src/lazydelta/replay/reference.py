@@ -7,7 +7,7 @@ so its memory follows the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,11 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import from_numpy
 from lazydelta.replay.keys import file_keys
-from lazydelta.spec import CommitBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lazydelta.spec import CommitBatch
 
 __all__ = ["ReferenceReplay"]
 

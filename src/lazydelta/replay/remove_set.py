@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ import pyarrow.ipc
 
 from lazydelta._arrow import from_numpy
 from lazydelta.replay.keys import hash_keys, new_seed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["RemoveSet"]
 
@@ -52,9 +55,7 @@ class RemoveSet:
         false_positive_rate: Of the Bloom filter at that many keys.
     """
 
-    def __init__(
-        self, *, memory_limit: int, capacity: int, false_positive_rate: float
-    ) -> None:
+    def __init__(self, *, memory_limit: int, capacity: int, false_positive_rate: float) -> None:
         self._memory_limit = memory_limit
         self._seed = new_seed()
         self._runs: list[_Run] = []

@@ -1,12 +1,15 @@
-"""A queue of batches that is written first and read later: in memory up to a limit, then on disk."""
+"""A queue of batches, written first and read later: in memory up to a limit, then on disk."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.ipc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["BatchSpool"]
 

@@ -8,11 +8,13 @@ change trips, save `commitInfo` (which is in every commit) and the commit that c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.compute as pc
 
-from lazydelta.spec import CommitBatch
+if TYPE_CHECKING:
+    from lazydelta.spec import CommitBatch
 
 __all__ = ["Trip", "find_trip"]
 

@@ -1,8 +1,20 @@
 """Scanning a snapshot: plan, run, and the files that come out."""
 
 from lazydelta.scan.files import DeletionVector, ScanFile
-from lazydelta.scan.metrics import Explanation
+from lazydelta.scan.explain import Explanation
 from lazydelta.scan.request import Scan, Where
 from lazydelta.scan.stream import Stream
+from lazydelta.scan.verify import ChecksumReport, TableCheck, check_table, verify_checksum
 
-__all__ = ["DeletionVector", "Explanation", "Scan", "ScanFile", "Stream", "Where"]
+__all__ = [
+    "ChecksumReport",
+    "DeletionVector",
+    "Explanation",
+    "Scan",
+    "ScanFile",
+    "Stream",
+    "TableCheck",
+    "Where",
+    "check_table",
+    "verify_checksum",
+]

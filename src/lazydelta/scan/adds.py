@@ -6,13 +6,16 @@ fewer fields, more fields, or other widths); above here they look alike.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from lazydelta._arrow import from_numpy
 from lazydelta.spec import ADD
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["ALL_FIELDS", "PLAN_FIELDS", "adds_schema", "conformed", "from_commit", "leaves_of"]
 

@@ -6,19 +6,23 @@ a batch by the predicate's own columns (read alone when they are few), a row by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from lazydelta._arrow import selection
 from lazydelta._parallel import prefetch
-from lazydelta.log import Checkpoint, LeafReader
-from lazydelta.replay import Pruner, Reconciler
 from lazydelta.scan.adds import from_checkpoint, leaves_of
-from lazydelta.scan.metrics import ScanMetrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lazydelta.log import Checkpoint, LeafReader
+    from lazydelta.replay import Pruner, Reconciler
+    from lazydelta.scan.metrics import ScanMetrics
 
 __all__ = ["CheckpointScan"]
 
@@ -47,6 +51,7 @@ class CheckpointScan:
         self._pruner = pruner
         self._reconciler = reconciler
         self._metrics = metrics
+        self._last_group_matched = False
 
     def batches(self, *, rows: int, row_groups_at_once: int) -> Iterator[pa.RecordBatch]:
         """Yield batches of at most `rows` adds, some of them perhaps empty."""
@@ -73,24 +78,48 @@ class CheckpointScan:
         columns = leaves_of(self._fields, list(reader.columns))
         wanted = self._pruner.checkpoint_leaves(reader.columns)
         self._metrics.row_groups_read += len(groups)
-        if not wanted or set(wanted) <= set(columns):
-            self._metrics.checkpoint_bytes += reader.column_bytes(columns, groups)
-            for batch in reader.batches(columns, groups, rows=rows):
-                adds = _adds(batch)
-                yield adds, self._matching(adds)
+        if not wanted:
+            yield from self._together(reader, columns, groups, rows)
             return
-        # The predicate's columns alone first: where nothing matches, the rest is never decoded.
         for group in groups:
-            self._metrics.checkpoint_bytes += reader.column_bytes(wanted, [group])
-            masks = [
-                self._matching(_adds(batch))
-                for batch in reader.batches(wanted, [group], rows=rows)
-            ]
-            if all(mask is not None and not mask.any() for mask in masks):
-                continue
-            self._metrics.checkpoint_bytes += reader.column_bytes(columns, [group])
-            batches = reader.batches(columns, [group], rows=rows)
-            for batch, mask in zip(batches, masks, strict=True):
+            # Decoding the predicate's columns alone pays where nothing matches, and files that
+            # match lie together: so the last row group foretells the next one.
+            if self._last_group_matched and set(wanted) <= set(columns):
+                yield from self._together(reader, columns, [group], rows)
+            else:
+                yield from self._predicate_first(reader, wanted, columns, group, rows)
+
+    def _together(
+        self, reader: LeafReader, columns: Sequence[str], groups: Sequence[int], rows: int
+    ) -> Iterator[_Decoded]:
+        """Decode all columns and prune each batch."""
+        self._metrics.checkpoint_bytes += reader.column_bytes(columns, groups)
+        self._last_group_matched = False
+        for batch in reader.batches(columns, groups, rows=rows):
+            adds = _adds(batch)
+            mask = self._matching(adds)
+            self._last_group_matched |= mask is None or bool(mask.any())
+            yield adds, mask
+
+    def _predicate_first(
+        self,
+        reader: LeafReader,
+        wanted: Sequence[str],
+        columns: Sequence[str],
+        group: int,
+        rows: int,
+    ) -> Iterator[_Decoded]:
+        """Decode the predicate's columns of a row group, and the rest only if a file matches."""
+        self._metrics.checkpoint_bytes += reader.column_bytes(wanted, [group])
+        masks = [
+            self._matching(_adds(batch)) for batch in reader.batches(wanted, [group], rows=rows)
+        ]
+        self._last_group_matched = any(mask is None or mask.any() for mask in masks)
+        if not self._last_group_matched:
+            return
+        self._metrics.checkpoint_bytes += reader.column_bytes(columns, [group])
+        for batch, mask in zip(reader.batches(columns, [group], rows=rows), masks, strict=True):
+            if mask is None or mask.any():
                 yield _adds(batch), mask
 
     def _matching(self, adds: pa.RecordBatch) -> np.ndarray | None:

@@ -6,11 +6,9 @@ even then columns are converted a batch at a time, and those nobody looks at not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
@@ -19,6 +17,10 @@ import pyarrow.compute as pc
 from lazydelta.files import num_records
 from lazydelta.schema import DataType, parse_partition_values
 from lazydelta.spec import DELETION_VECTOR, PathResolver
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
 __all__ = ["DeletionVector", "FileBatches", "ScanFile"]
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-__all__ = ["Explanation", "ScanMetrics"]
+__all__ = ["ScanMetrics"]
 
 
 @dataclass(slots=True)
@@ -31,7 +30,7 @@ class ScanMetrics:
 
     def named(self) -> dict[str, float]:
         """Return the metrics under the names that dashboards know."""
-        named = {
+        named: dict[str, float] = {
             "delta.lazy.commits_scanned": self.commits_scanned,
             "delta.lazy.files_emitted": self.files_emitted,
             "delta.lazy.fallback_triggered": self.fallback_triggered,
@@ -42,25 +41,3 @@ class ScanMetrics:
         if self.time_to_first_file_ms is not None:
             named["delta.lazy.time_to_first_file_ms"] = self.time_to_first_file_ms
         return named
-
-
-class Explanation(dict[str, Any]):
-    """What a scan chose, read and pruned: a dictionary that prints as a report."""
-
-    def __str__(self) -> str:
-        lines = []
-        for level, facts in self.items():
-            if not isinstance(facts, dict):
-                lines.append(f"{level}: {facts}")
-                continue
-            lines.append(f"{level}")
-            lines += [f"  {name.replace('_', ' '):<22} {_shown(v)}" for name, v in facts.items()]
-        return "\n".join(lines)
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "-"}[value]
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)

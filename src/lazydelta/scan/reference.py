@@ -6,18 +6,22 @@ an older one before anything is given out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from lazydelta._arrow import from_numpy
 from lazydelta.errors import DeltaError, LogCorruptError
-from lazydelta.log import LogSegment
 from lazydelta.replay import ReferenceReplay
 from lazydelta.scan.adds import conformed, leaves_of
 from lazydelta.snapshot import Snapshot, find_segment
 from lazydelta.spec import ADD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lazydelta.log import LogSegment
 
 __all__ = ["reference_adds"]
 
@@ -25,7 +29,7 @@ _SCHEMA = pa.schema([*ADD, ("version", pa.int64())])
 
 
 def reference_adds(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-    """Yield every live add of a snapshot, all fields and the version that added it, newest first."""
+    """Yield every live add of a snapshot, with the version that added it, newest first."""
     for version, adds in _replayed(snapshot).live():
         versions = from_numpy(np.full(adds.num_rows, version, np.int64))
         names = adds.schema.names
@@ -66,6 +70,8 @@ def _replay(snapshot: Snapshot, segment: LogSegment) -> ReferenceReplay:
             blocks = snapshot.commits.batches([checkpoint.inline_actions])
             replay.apply_commit(segment.floor, blocks)
         for reader in checkpoint.readers():
+            if "add.path" not in reader.columns:
+                continue
             columns = leaves_of(ADD.names, list(reader.columns))
             groups = range(reader.metadata.num_row_groups)
             for batch in reader.batches(columns, groups, rows=snapshot.config.batch_rows):

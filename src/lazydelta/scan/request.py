@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, get_args
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, get_args
 
 from lazydelta._parallel import prefetch
 from lazydelta.config import Strategy
@@ -14,13 +12,17 @@ from lazydelta.errors import ColumnNotFoundError, ConfigError
 from lazydelta.expr import Predicate, as_predicate
 from lazydelta.replay import Pruner
 from lazydelta.scan.adds import ALL_FIELDS, PLAN_FIELDS
+from lazydelta.scan.explain import Explanation, explain
 from lazydelta.scan.files import FileBatches, FileColumns, ScanFile
-from lazydelta.scan.metrics import Explanation, ScanMetrics
+from lazydelta.scan.metrics import ScanMetrics
 from lazydelta.scan.run import ScanRun
 from lazydelta.scan.strategy import Choice, choose_strategy
 from lazydelta.scan.stream import Stream
 from lazydelta.schema import physical_name
 from lazydelta.snapshot import BYTES_PER_ADD, Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Scan", "Where"]
 
@@ -132,51 +134,9 @@ class Scan:
 
     def explain(self) -> Explanation:
         """Return what was chosen and, once the scan has run, what it read and pruned."""
-        snapshot, run = self.snapshot, self._last_run or ScanMetrics()
-        segment = snapshot.segment
-        found = Explanation(
-            table=snapshot.store.root,
-            version=snapshot.version,
-            plan={
-                "strategy": self._choice.strategy,
-                "reason": self._choice.reason,
-                "predicate": None if self.predicate is None else str(self.predicate),
-                "limit": self.limit,
-            },
-            log={
-                "checkpoint": None if segment.checkpoint is None else segment.checkpoint.name,
-                "checkpoint_version": None if segment.checkpoint is None else segment.floor,
-                "tail_commits": len(segment.commits),
-                "tail_files": len(segment.tail),
-                "commits_read": run.commits_scanned,
-                "commit_bytes": run.commit_bytes,
-            },
-            checkpoint={
-                "leaves_opened": run.checkpoint_leaves,
-                "row_groups": run.row_groups,
-                "row_groups_read": run.row_groups_read,
-                "bytes": run.checkpoint_bytes,
-            },
-            files={
-                "emitted": run.files_emitted,
-                "pruned": run.files_pruned,
-                "superseded": run.files_superseded,
-                "in_snapshot": snapshot.num_files,
-                "in_snapshot_about": snapshot.estimated_files(),
-            },
-            seen_set={
-                "keys": run.remove_set_size,
-                "memory_bytes": run.remove_set_bytes,
-                "spilled_runs": run.remove_set_spilled_runs,
-            },
-            run={
-                "complete": run.complete,
-                "fallbacks": run.fallback_triggered,
-                "first_file_ms": run.time_to_first_file_ms,
-                "seconds": run.seconds,
-            },
-        )
-        return found
+        predicate = None if self.predicate is None else str(self.predicate)
+        plan = {"predicate": predicate, "limit": self.limit}
+        return explain(self.snapshot, self._choice, plan, self._last_run or ScanMetrics())
 
 
 def _choice(snapshot: Snapshot, limit: int | None, asked: Strategy) -> Choice:
@@ -196,9 +156,7 @@ def _choice(snapshot: Snapshot, limit: int | None, asked: Strategy) -> Choice:
     )
 
 
-def _checked_columns(
-    snapshot: Snapshot, columns: Sequence[str] | None
-) -> tuple[str, ...] | None:
+def _checked_columns(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[str, ...] | None:
     if columns is None:
         return None
     existing = tuple(field.name for field in snapshot.schema.fields)
@@ -208,7 +166,9 @@ def _checked_columns(
     return tuple(columns)
 
 
-def _mapped(batches: Iterator[pa.RecordBatch], function):  # type: ignore[no-untyped-def]
+def _mapped(
+    batches: Iterator[pa.RecordBatch], function: Callable[[pa.RecordBatch], pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     with Stream(batches) as stream:
         for batch in stream:
             yield function(batch)

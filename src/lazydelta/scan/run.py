@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -30,12 +29,14 @@ from lazydelta.scan.adds import adds_schema, from_commit
 from lazydelta.scan.checkpoint import CheckpointScan
 from lazydelta.scan.metrics import ScanMetrics
 from lazydelta.scan.reference import reference_adds
-from lazydelta.scan.strategy import Choice
 from lazydelta.snapshot import Snapshot, find_segment
 from lazydelta.spec import ADD, CommitBatch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from lazydelta.config import Config
+    from lazydelta.scan.strategy import Choice
 
 __all__ = ["ScanRun"]
 
@@ -136,10 +137,10 @@ class ScanRun:
                 yield from self._spool.drain()
         except _TrippedError as tripped:
             yield from self._spool.drain()
-            yield from self._fallback(segment, tripped.trip)
+            yield from self._fallback(tripped.trip)
 
     def _tail_files(self, segment: LogSegment) -> Iterator[LogFile]:
-        """Yield the tail newest first; a compaction that was not reconciled gives way to commits."""
+        """Yield the tail newest first; a compaction that is not reconciled gives way to commits."""
         for file in reversed(segment.tail):
             if file.kind is LogFileKind.COMPACTED and not self._is_reconciled(file):
                 logger.warning("%s holds several actions of one file: not used", file.path)
@@ -158,10 +159,9 @@ class ScanRun:
             self.metrics.commits_scanned += batch.commits
             trip = find_trip(batch, self._config.tripwire)
             if trip is not None:
-                batch = _newer_than(batch, trip.version)
-            yield from self._live_of_commits(batch)
-            if trip is not None:
+                yield from self._live_of_commits(_newer_than(batch, trip.version))
                 raise _TrippedError(trip)
+            yield from self._live_of_commits(batch)
 
     def _live_of_commits(self, batch: CommitBatch) -> Iterator[pa.RecordBatch]:
         rows = self._reconciler.live_rows(batch)
@@ -242,7 +242,7 @@ class ScanRun:
         yield from self._tail(reversed(below))
         yield from self._checkpoint(replace(older, version=segment.version))
 
-    def _fallback(self, segment: LogSegment, trip: Trip) -> Iterator[pa.RecordBatch]:
+    def _fallback(self, trip: Trip) -> Iterator[pa.RecordBatch]:
         """Give what the reference replay finds live and this scan has not seen."""
         table = self._snapshot.store.root
         if not self._config.enable_fallback:

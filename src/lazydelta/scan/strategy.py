@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lazydelta.config import Strategy
+if TYPE_CHECKING:
+    from lazydelta.config import Strategy
 
 __all__ = ["Choice", "choose_strategy"]
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:

@@ -7,14 +7,12 @@ A missing or damaged `.crc` is reported, for it never keeps anybody from reading
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 import pyarrow.compute as pc
 
-from lazydelta.config import Config
 from lazydelta.errors import DeltaError, LogCorruptError, ObjectNotFoundError
 from lazydelta.files import BadLineError, parse_object
 from lazydelta.log import LOG_DIRECTORY, CommitReader, LogFile, LogSegment, open_checkpoint
@@ -31,11 +29,17 @@ from lazydelta.spec import (
     check_protocol,
     compatibility,
 )
-from lazydelta.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lazydelta.config import Config
+    from lazydelta.store import Store
 
 __all__ = ["ChecksumReport", "Mismatch", "TableCheck", "check_table", "verify_checksum"]
 
 _KINDS = ("protocol", "metaData")
+_REQUIRED = ("tableSizeBytes", "numFiles", "numMetadata", "numProtocol", "protocol", "metadata")
 _FEATURE_LISTS = ("readerFeatures", "writerFeatures")
 _METADATA_FIELDS = ("id", "name", "description", "partitionColumns", "configuration", "createdTime")
 
@@ -49,7 +53,8 @@ class Mismatch:
     computed: Any
 
     def __str__(self) -> str:
-        return f"{self.field}: recorded {_text(self.recorded)}, the log gives {_text(self.computed)}"
+        recorded, computed = _text(self.recorded), _text(self.computed)
+        return f"{self.field}: recorded {recorded}, the log gives {computed}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +66,8 @@ class ChecksumReport:
     version: int | None = None
     reason: str = ""
     mismatches: tuple[Mismatch, ...] = ()
+    absent: tuple[str, ...] = ()
+    """Fields the protocol requires that older writers did not write; nothing was compared."""
 
     @property
     def ok(self) -> bool:
@@ -96,10 +103,11 @@ class TableCheck:
 
 
 class _Stated(NamedTuple):
-    """The two actions as the log writes them."""
+    """The two actions as the log writes them, and in which files."""
 
     protocol: Mapping[str, Any]
     metadata: Mapping[str, Any]
+    files: Mapping[str, str]
 
 
 def check_table(store: Store, config: Config, *, version: int | None = None) -> TableCheck:
@@ -141,49 +149,56 @@ def _verified(store: Store, config: Config, file: LogFile | None) -> ChecksumRep
     stated = _stated(store, config, segment)
     totals = _totals(_snapshot(store, config, segment, stated))
     found = tuple(_mismatches(recorded, stated, totals))
-    return replace(named, status="mismatch" if found else "matches", mismatches=found)
+    absent = tuple(name for name in _REQUIRED if recorded.get(name) is None)
+    status = "mismatch" if found else "matches"
+    return replace(named, status=status, mismatches=found, absent=absent)
 
 
 def _stated(store: Store, config: Config, segment: LogSegment) -> _Stated:
     """Search the newest protocol and metadata in the log, whatever its `.crc` files say."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
     commits = CommitReader(store, config)
-    for _, actions in commits.find_each(segment.commits[::-1], _KINDS):
-        _keep_first(found, actions)
+    for file, actions in commits.find_each(segment.commits[::-1], _KINDS):
+        _keep_first(found, file.path, actions)
         if len(found) == len(_KINDS):
             break
     missing = [kind for kind in _KINDS if kind not in found]
+    path = LOG_DIRECTORY
     if missing and segment.checkpoint is not None:
+        path = segment.checkpoint.files[0].path
         resolver = PathResolver(store.root, config.allowed_roots)
         checkpoint = open_checkpoint(
             store, segment.checkpoint, commits=commits, resolver=resolver, config=config
         )
-        _keep_first(found, checkpoint.actions(missing, first_only=True))
+        _keep_first(found, path, checkpoint.actions(missing, first_only=True))
     for kind in _KINDS:
         if kind not in found:
-            raise _corrupt(store, segment, f"no {kind} action up to here")
-    return _Stated(found["protocol"], found["metaData"])
+            reason = f"no {kind} action up to here"
+            raise LogCorruptError(store.root, path, reason, segment.version)
+    places = {kind: place for kind, (place, _) in found.items()}
+    return _Stated(found["protocol"][1], found["metaData"][1], places)
 
 
 def _keep_first(
-    found: dict[str, dict[str, Any]], actions: Mapping[str, list[dict[str, Any]]]
+    found: dict[str, tuple[str, dict[str, Any]]],
+    path: str,
+    actions: Mapping[str, list[dict[str, Any]]],
 ) -> None:
     for kind, stated in actions.items():
         if stated:
-            found.setdefault(kind, stated[0])
+            found.setdefault(kind, (path, stated[0]))
 
 
 def _parsed(
     store: Store, segment: LogSegment, stated: _Stated
 ) -> tuple[TableProtocol, TableMetadata]:
+    kind = "protocol"
     try:
-        return TableProtocol.from_json(stated.protocol), TableMetadata.from_json(stated.metadata)
+        protocol = TableProtocol.from_json(stated.protocol)
+        kind = "metaData"
+        return protocol, TableMetadata.from_json(stated.metadata)
     except MalformedActionError as error:
-        raise _corrupt(store, segment, str(error)) from None
-
-
-def _corrupt(store: Store, segment: LogSegment, reason: str) -> LogCorruptError:
-    return LogCorruptError(store.root, LOG_DIRECTORY, reason, segment.version)
+        raise LogCorruptError(store.root, stated.files[kind], str(error), segment.version) from None
 
 
 def _snapshot(store: Store, config: Config, segment: LogSegment, stated: _Stated) -> Snapshot:
@@ -225,31 +240,26 @@ def _totals(snapshot: Snapshot) -> dict[str, int]:
 def _mismatches(
     recorded: Mapping[str, Any], stated: _Stated, totals: Mapping[str, int]
 ) -> Iterator[Mismatch]:
-    computed: dict[str, Any] = {"numMetadata": 1, "numProtocol": 1}
-    for name, total in totals.items():
-        # Optional counts are null in tables whose writer does not keep them.
-        if not name.endswith("Opt") or recorded.get(name) is not None:
-            computed[name] = total
-    yield from _differences("", recorded, computed, computed)
-    yield from _object_differences("protocol", recorded.get("protocol"), stated.protocol)
-    yield from _object_differences("metadata", recorded.get("metadata"), stated.metadata)
-
-
-def _object_differences(name: str, recorded: Any, stated: Mapping[str, Any]) -> Iterator[Mismatch]:
-    if not isinstance(recorded, dict):
-        yield Mismatch(field=name, recorded=recorded, computed=dict(stated))
-        return
-    shaped = _shaped_protocol if name == "protocol" else _shaped_metadata
-    mine, theirs = shaped(stated), shaped(recorded)
-    yield from _differences(f"{name}.", theirs, mine, mine)
+    counts = {"numMetadata": 1, "numProtocol": 1, **totals}
+    written = {name: count for name, count in counts.items() if recorded.get(name) is not None}
+    yield from _differences("", recorded, written)
+    for name, shaped, action in (
+        ("protocol", _shaped_protocol, stated.protocol),
+        ("metadata", _shaped_metadata, stated.metadata),
+    ):
+        theirs = recorded.get(name)
+        if isinstance(theirs, dict):
+            yield from _differences(f"{name}.", shaped(theirs), shaped(action))
+        elif theirs is not None:
+            yield Mismatch(field=name, recorded=theirs, computed=dict(action))
 
 
 def _differences(
-    prefix: str, recorded: Mapping[str, Any], computed: Mapping[str, Any], names: Iterable[str]
+    prefix: str, recorded: Mapping[str, Any], computed: Mapping[str, Any]
 ) -> Iterator[Mismatch]:
-    for name in names:
-        mine, theirs = computed[name], recorded.get(name)
-        if theirs != mine or isinstance(theirs, bool):
+    for name, mine in computed.items():
+        theirs = recorded.get(name)
+        if theirs != mine or type(theirs) is not type(mine):  # to Python True is 1
             yield Mismatch(field=prefix + name, recorded=theirs, computed=mine)
 
 

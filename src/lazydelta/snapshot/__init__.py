@@ -1,7 +1,16 @@
 """One version of a table, found and checked: where `log` and the protocol's rules meet."""
 
+from __future__ import annotations
+
 from lazydelta.snapshot.load import find_segment, load_snapshot
 from lazydelta.snapshot.state import BYTES_PER_ADD, Snapshot
 from lazydelta.snapshot.travel import read_history, version_at
 
-__all__ = ["BYTES_PER_ADD", "Snapshot", "find_segment", "load_snapshot", "read_history", "version_at"]
+__all__ = [
+    "BYTES_PER_ADD",
+    "Snapshot",
+    "find_segment",
+    "load_snapshot",
+    "read_history",
+    "version_at",
+]

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from lazydelta.config import Config
 from lazydelta.errors import (
     DeltaError,
     LogCorruptError,
@@ -24,6 +23,7 @@ from lazydelta.errors import (
 from lazydelta.log import (
     LOG_DIRECTORY,
     Checkpoint,
+    CheckpointFiles,
     CheckpointHint,
     Checksum,
     CommitReader,
@@ -49,7 +49,12 @@ from lazydelta.spec import (
     unreadable_features,
     why_unreadable,
 )
-from lazydelta.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lazydelta.config import Config
+    from lazydelta.store import Store
 
 __all__ = ["find_segment", "load_snapshot"]
 
@@ -151,9 +156,7 @@ def _way_round(
         raise error
     excluded.add(checkpoint.name)
     try:
-        way, _ = find_segment(
-            store, config, version=segment.version, excluded=frozenset(excluded)
-        )
+        way, _ = find_segment(store, config, version=segment.version, excluded=frozenset(excluded))
     except DeltaError:
         raise error from None
     logger.warning("reading round a damaged checkpoint: %s", error)
@@ -228,7 +231,7 @@ class _Resolution:
             for kind in kinds:
                 self._take(kind, actions[kind], files.files[0].path, files.version)
 
-    def _open(self, files) -> Checkpoint:  # type: ignore[no-untyped-def]
+    def _open(self, files: CheckpointFiles) -> Checkpoint:
         return open_checkpoint(
             self.store, files, commits=self.commits, resolver=self.resolver, config=self.config
         )

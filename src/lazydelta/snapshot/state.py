@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lazydelta.config import Config
 from lazydelta.log import (
     Checkpoint,
     CheckpointFiles,
@@ -15,7 +14,6 @@ from lazydelta.log import (
     LogSegment,
     open_checkpoint,
 )
-from lazydelta.schema import StructType
 from lazydelta.spec import (
     DomainMetadata,
     PathResolver,
@@ -25,7 +23,13 @@ from lazydelta.spec import (
     TableProtocol,
     allows_column_mapping,
 )
-from lazydelta.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lazydelta.config import Config
+    from lazydelta.schema import StructType
+    from lazydelta.store import Store
 
 __all__ = ["BYTES_PER_ADD", "Snapshot"]
 
@@ -81,7 +85,9 @@ class Snapshot:
         size for the commits after it. None where the log states none.
         """
         known = self.checksum
-        hint = self.hint if self.hint is not None and self.hint.version == self.segment.floor else None
+        hint = (
+            self.hint if self.hint is not None and self.hint.version == self.segment.floor else None
+        )
         if known is not None:
             count, at = known.num_files, known.version
         elif self.segment.checkpoint is None:

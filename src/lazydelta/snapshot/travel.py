@@ -8,16 +8,20 @@ one search: the table records at which version it changed over.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import islice
+from typing import TYPE_CHECKING
 
-from lazydelta.config import Config
 from lazydelta.errors import LogCorruptError, TableNotFoundError, TimestampNotFoundError
 from lazydelta.log import CommitReader, LogFile, LogFileKind, earliest_version, list_log
 from lazydelta.snapshot.load import load_snapshot
 from lazydelta.spec import CommitInfo
-from lazydelta.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lazydelta.config import Config
+    from lazydelta.store import Store
 
 __all__ = ["read_history", "version_at"]
 

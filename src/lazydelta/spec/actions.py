@@ -7,11 +7,13 @@ types and indifferent to unknown fields, as the protocol asks. No I/O.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "ADD",
@@ -71,7 +73,7 @@ def _field(action: str, obj: Mapping[str, Any], name: str, kind: type, default: 
         return default
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise MalformedActionError(f"{action}.{name} is not of type {kind.__name__}")
-    if kind is int and not -(2**63) <= value < 2**63:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise MalformedActionError(f"{action}.{name} is out of range")
     return value
 

@@ -7,9 +7,11 @@ so they are different types rather than one with a flag.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
 
 __all__ = ["CommitBatch", "OtherAction"]
 

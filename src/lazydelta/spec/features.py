@@ -6,11 +6,13 @@ does not know by name; it must not refuse what only concerns writers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lazydelta.spec.actions import MalformedActionError, TableMetadata, TableProtocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["READER_FEATURES", "Compatibility", "compatibility", "unreadable_features"]
 

@@ -5,12 +5,16 @@ Only properties that some code reads are here; the rest stay in `metadata.config
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lazydelta.errors import SchemaError
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 __all__ = ["TableProperties"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableProperties:

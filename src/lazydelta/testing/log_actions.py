@@ -26,7 +26,7 @@ def deletion_vector(name: str, cardinality: int = 1) -> Action:
     """Return a descriptor of a deletion vector; equal names give equal vectors."""
     return {
         "storageType": "u",
-        "pathOrInlineDv": name.ljust(_VECTOR_CHARACTERS, "0")[:_VECTOR_CHARACTERS],
+        "pathOrInlineDv": name.rjust(_VECTOR_CHARACTERS, "0"),
         "offset": 1,
         "sizeInBytes": 36,
         "cardinality": cardinality,

@@ -135,14 +135,16 @@ class _Model:
         self._with_others = others
         self._live: dict[str, str] = {}
         self._gone: list[str] = []
+        # The commit that creates the table has these two already.
+        self._touched = {"!protocol", "!metaData"}
         self._files = 0
         self._vectors = 0
 
     def commit(self, steps: list[Step]) -> str:
-        self._touched: set[str] = set()
         tokens: list[str] = []
         for kind, which, what in steps:
             tokens += getattr(self, f"_{kind}")(which, what)
+        self._touched = set()
         return " ".join(tokens)
 
     def _new(self, _which: int, _what: int) -> list[str]:

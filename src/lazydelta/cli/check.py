@@ -1,0 +1,72 @@
+"""`lazydelta check`: may this engine read the table, and does its `.crc` hold?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lazydelta.cli.output import Output
+from lazydelta.cli.state import State, common_options, pass_state
+from lazydelta.cli.versions import open_table
+
+if TYPE_CHECKING:
+    from lazydelta.scan import ChecksumReport, TableCheck
+
+__all__ = ["check"]
+
+
+@click.command()
+@click.argument("url")
+@click.option("--version", type=click.IntRange(min=0), help="A version; default: newest.")
+@common_options
+@pass_state
+@click.pass_context
+def check(ctx: click.Context, state: State, /, url: str, *, version: int | None) -> None:
+    """Judge the table at URL: can it be read, and does its newest .crc agree with the log?
+
+    Counts the files of the version that the .crc describes by one streaming scan. Ends with exit
+    code 1 if the table cannot be read or a field of the .crc differs; a missing .crc is fine.
+    """
+    found = open_table(state, url).check(version)
+    output = Output(json=state.json)
+    if output.json:
+        output.document(found.to_dict())
+    elif output.is_terminal:
+        _show(output, found)
+    else:
+        output.flat(found.to_dict())
+    ctx.exit(0 if found.ok else 1)
+
+
+def _show(output: Output, found: TableCheck) -> None:
+    verdict = found.compatibility
+    facts = {
+        "table": verdict.table,
+        "version": verdict.version,
+        "decision": verdict.decision,
+        "reason": verdict.reason,
+        "reader version": verdict.min_reader_version,
+        "writer version": verdict.min_writer_version,
+        "reader features": list(verdict.reader_features),
+        "writer features": list(verdict.writer_features),
+        "active features": list(verdict.active_features),
+    }
+    if found.checksum is not None:
+        facts["checksum"] = _summary(found.checksum)
+    output.facts(facts)
+    if found.checksum is not None and found.checksum.mismatches:
+        output.title("fields of the .crc that differ from the log")
+        rows = [(m.field, m.recorded, m.computed) for m in found.checksum.mismatches]
+        output.table(("field", "recorded", "the log gives"), rows)
+
+
+def _summary(report: ChecksumReport) -> str:
+    if report.status == "missing":
+        return "none: the log has no .crc file, so there is nothing to hold against it"
+    if report.status == "unusable":
+        return f"{report.file} cannot be used: {report.reason}"
+    if report.status == "mismatch":
+        return f"{report.file} does not agree with the log"
+    absent = f", as far as it goes: it has no {', '.join(report.absent)}" if report.absent else ""
+    return f"{report.file} agrees with the log{absent}"

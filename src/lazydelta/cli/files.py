@@ -1,0 +1,157 @@
+"""`lazydelta files` and `lazydelta explain`: run a scan, show its files or its story."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import IO, TYPE_CHECKING, Any, TypeVar, get_args
+
+import click
+
+from lazydelta.cli.output import Output
+from lazydelta.cli.progress import Progress
+from lazydelta.cli.rows import FORMATS, HUMAN_HEADER, csv_header
+from lazydelta.cli.state import State, common_options, pass_state
+from lazydelta.cli.versions import pick_snapshot, version_options
+from lazydelta.config import Strategy
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import pyarrow as pa
+
+    from lazydelta.scan import Scan
+
+__all__ = ["explain", "files"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def scan_options(function: F) -> F:
+    """Give a command the options that describe a scan."""
+    for option in (
+        click.option(
+            "--strategy",
+            type=click.Choice(get_args(Strategy)),
+            default="auto",
+            show_default=True,
+            help="Newest first, checkpoint first, or whichever suits.",
+        ),
+        click.option("--limit", type=click.IntRange(min=0), help="Most files to list."),
+        click.option(
+            "--where",
+            metavar="SQL",
+            help="Only files that may hold a matching row, as in: day = '2026-01-31' AND fare > 50",
+        ),
+    ):
+        function = option(function)
+    return version_options(function)
+
+
+@click.command()
+@click.argument("url")
+@scan_options
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header.")
+@click.option("--all-fields", is_flag=True, help="Also rows, statistics, tags and row tracking.")
+@common_options
+@pass_state
+def files(state: State, /, url: str, *, as_csv: bool, all_fields: bool, **asked: Any) -> None:
+    """List the files of the table at URL, as they are found.
+
+    On a terminal: size, time, deleted rows and path. In a pipe: tab-separated path, size,
+    modification_time, partition_values, deleted_rows, version. With --json: one object per line.
+    """
+    if as_csv and state.json:
+        raise click.UsageError("--csv and --json exclude each other")
+    scan = _scan(state, url, **asked)
+    is_terminal = sys.stdout.isatty()
+    style = "json" if state.json else "csv" if as_csv else "human" if is_terminal else "tsv"
+    if style == "human" and all_fields:
+        style = "tsv"  # more fields than fit on a line
+    printer = _Printer(style)
+    started = time.perf_counter()
+    with _progress(state, scan) as progress, scan.file_batches(all_fields=all_fields) as batches:
+        for batch in batches:
+            if is_terminal:
+                progress.pause()
+            printer.show(batch)
+    printer.finish()
+    if sys.stderr.isatty() and not state.quiet:
+        seconds = time.perf_counter() - started
+        click.echo(f"{printer.count:,} files in {seconds:.2f} s", err=True)
+
+
+class _Printer:
+    """Writes batches to standard output in one style, each as soon as it is there."""
+
+    def __init__(self, style: str) -> None:
+        self._style = style
+        self._format = FORMATS[style]
+        self._stream: IO[bytes] = click.get_binary_stream("stdout")
+        self._has_header = False
+        self.count = 0
+
+    def show(self, batch: pa.RecordBatch) -> None:
+        self._head(batch)
+        self.count += batch.num_rows
+        if batch.num_rows:
+            self._stream.write(self._format(batch))
+            self._stream.flush()
+
+    def finish(self) -> None:
+        """Flush; an empty list on a terminal says so."""
+        self._stream.flush()
+        if self._style == "human" and not self.count:
+            click.echo("no files")
+
+    def _head(self, batch: pa.RecordBatch) -> None:
+        if self._has_header:
+            return
+        if self._style == "csv":
+            self._stream.write(csv_header(batch))
+        elif self._style == "human" and batch.num_rows:
+            click.secho(HUMAN_HEADER, bold=True)
+        self._has_header = self._style != "human" or batch.num_rows > 0
+
+
+@click.command()
+@click.argument("url")
+@scan_options
+@common_options
+@pass_state
+def explain(state: State, /, url: str, **asked: Any) -> None:
+    """Scan the table at URL, to its end or to --limit, and show what that took."""
+    scan = _scan(state, url, **asked)
+    with _progress(state, scan), scan.file_batches() as batches:
+        for _ in batches:
+            pass
+    told, output = scan.explain(), Output(json=state.json)
+    if output.json:
+        output.document(told)
+    elif output.is_terminal:
+        output.text(str(told))
+    else:
+        output.flat(told)
+
+
+def _scan(
+    state: State,
+    url: str,
+    *,
+    version: int | None,
+    timestamp: datetime | None,
+    **asked: Any,
+) -> Scan:
+    snapshot = pick_snapshot(state, url, version, timestamp)
+    return snapshot.scan(**asked)
+
+
+def _progress(state: State, scan: Scan) -> Progress:
+    def describe() -> tuple[int, str]:
+        told = scan.explain()
+        is_past_tail = told["checkpoint"]["leaves_opened"] > 0
+        phase = "reading the checkpoint" if is_past_tail else "reading commits"
+        return told["files"]["emitted"], phase
+
+    return Progress(describe, enabled=not state.quiet)

@@ -1,0 +1,87 @@
+"""A line on standard error about work that takes long: files so far, their rate, the phase.
+
+Only where somebody watches: standard error is a terminal, and the work has lasted half a second.
+A thread redraws it, because a scan that prunes everything has nothing to report for long.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+__all__ = ["Progress"]
+
+_PATIENCE_SECONDS = 0.5
+_REDRAW_SECONDS = 0.2
+_ERASE = "\r\x1b[K"
+
+
+class Progress:
+    """Shows `describe()` while the `with` block runs; silent where nobody watches.
+
+    Args:
+        describe: Called from another thread; returns the files so far and the phase.
+        enabled: False keeps it silent in any case.
+    """
+
+    def __init__(self, describe: Callable[[], tuple[int, str]], *, enabled: bool = True) -> None:
+        self._describe = describe
+        self._stream = sys.stderr
+        self._enabled = enabled and self._stream.isatty()
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._started = self._quiet_since = time.monotonic()
+        self._is_drawn = False
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if self._enabled:
+            self._thread = threading.Thread(
+                target=self._run, name="lazydelta-progress", daemon=True
+            )
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._erase()
+
+    def pause(self) -> None:
+        """Take the line away before something else is written to the same terminal."""
+        if self._enabled:
+            with self._lock:
+                self._quiet_since = time.monotonic()
+                self._erase()
+
+    def _run(self) -> None:
+        while not self._done.wait(_REDRAW_SECONDS):
+            with self._lock:
+                now = time.monotonic()
+                if now - self._quiet_since >= _PATIENCE_SECONDS:
+                    self._draw(now - self._started)
+
+    def _draw(self, seconds: float) -> None:
+        files, phase = self._describe()
+        line = f"{phase}: {files:,} files, {files / seconds:,.0f}/s, {seconds:.1f} s"
+        self._stream.write(f"{_ERASE}{line}")
+        self._stream.flush()
+        self._is_drawn = True
+
+    def _erase(self) -> None:
+        if self._is_drawn:
+            self._stream.write(_ERASE)
+            self._stream.flush()
+            self._is_drawn = False

@@ -1,0 +1,59 @@
+"""Which version of a table a command is about: `--version`, `--timestamp`, or the newest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from lazydelta.table import Table, TableSnapshot
+
+if TYPE_CHECKING:
+    from lazydelta.cli.state import State
+
+__all__ = ["open_table", "pick_snapshot", "version_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Time(click.ParamType):
+    """A time in ISO 8601; without a zone it is UTC."""
+
+    name = "TIME"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a time like 2026-01-31T12:00:00+00:00", param, ctx)
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def version_options(function: F) -> F:
+    """Give a command `--version` and `--timestamp`."""
+    for option in (
+        click.option("--timestamp", type=_Time(), help="The version of a time (ISO 8601; UTC)."),
+        click.option("--version", type=click.IntRange(min=0), help="A version; default: newest."),
+    ):
+        function = option(function)
+    return function
+
+
+def open_table(state: State, url: str) -> Table:
+    """Return a handle on the table."""
+    return Table.open(url, state.storage_options or None)
+
+
+def pick_snapshot(
+    state: State, url: str, version: int | None, timestamp: datetime | None
+) -> TableSnapshot:
+    """Return the version asked for."""
+    if version is not None and timestamp is not None:
+        raise click.UsageError("--version and --timestamp exclude each other")
+    return open_table(state, url).snapshot(version, timestamp)

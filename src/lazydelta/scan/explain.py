@@ -1,0 +1,80 @@
+"""What a scan chose, read and pruned, level by level: for people and for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lazydelta.scan.metrics import ScanMetrics
+    from lazydelta.scan.strategy import Choice
+    from lazydelta.snapshot import Snapshot
+
+__all__ = ["Explanation", "explain"]
+
+
+class Explanation(dict[str, Any]):
+    """What a scan chose, read and pruned: a dictionary that prints as a report."""
+
+    def __str__(self) -> str:
+        lines = []
+        for level, facts in self.items():
+            if not isinstance(facts, dict):
+                lines.append(f"{level}: {facts}")
+                continue
+            lines.append(f"{level}")
+            lines += [f"  {name.replace('_', ' '):<22} {_shown(v)}" for name, v in facts.items()]
+        return "\n".join(lines)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "-"}[value]
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def explain(
+    snapshot: Snapshot, choice: Choice, plan: Mapping[str, object], run: ScanMetrics
+) -> Explanation:
+    """Return the report of a scan: its plan, and the counters of its latest run."""
+    segment = snapshot.segment
+    return Explanation(
+        table=snapshot.store.root,
+        version=snapshot.version,
+        plan={"strategy": choice.strategy, "reason": choice.reason, **plan},
+        log={
+            "checkpoint": None if segment.checkpoint is None else segment.checkpoint.name,
+            "checkpoint_version": None if segment.checkpoint is None else segment.floor,
+            "tail_commits": len(segment.commits),
+            "tail_files": len(segment.tail),
+            "commits_read": run.commits_scanned,
+            "commit_bytes": run.commit_bytes,
+        },
+        checkpoint={
+            "leaves_opened": run.checkpoint_leaves,
+            "row_groups": run.row_groups,
+            "row_groups_read": run.row_groups_read,
+            "bytes": run.checkpoint_bytes,
+        },
+        files={
+            "emitted": run.files_emitted,
+            "pruned": run.files_pruned,
+            "superseded": run.files_superseded,
+            "in_snapshot": snapshot.num_files,
+            "in_snapshot_about": snapshot.estimated_files(),
+        },
+        seen_set={
+            "keys": run.remove_set_size,
+            "memory_bytes": run.remove_set_bytes,
+            "spilled_runs": run.remove_set_spilled_runs,
+        },
+        run={
+            "complete": run.complete,
+            "fallbacks": run.fallback_triggered,
+            "first_file_ms": run.time_to_first_file_ms,
+            "seconds": run.seconds,
+        },
+    )

@@ -1,0 +1,96 @@
+"""Random histories: whatever was committed and however it lies in the log, all replays agree."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lazydelta import Config
+from lazydelta.log import commits as commit_files
+from lazydelta.testing.strategies import histories
+from tests.support import READERS, memory_store
+
+CONFIGS = st.builds(
+    Config,
+    batch_rows=st.integers(1, 7),
+    prefetch_batches=st.integers(1, 3),
+    checkpoint_row_groups_per_batch=st.integers(1, 3),
+    remove_set_memory_limit=st.sampled_from([0, 100, 1 << 20]),
+    remove_set_capacity=st.sampled_from([1, 1000]),
+    remove_set_false_positive_rate=st.sampled_from([0.01, 0.99]),
+    reverse_window_commits=st.sampled_from([1, 3, 1000]),
+    use_log_compaction=st.booleans(),
+)
+
+
+def check_agreement(history, config):
+    store = memory_store()
+    history.build(store)
+    for name, read in READERS.items():
+        found = read(store, config)
+        assert sorted(found) == sorted(history.live), name
+
+
+def check_limits(history, config, limit):
+    store = memory_store()
+    history.build(store)
+    for name, read in READERS.items():
+        found = read(store, config, limit)
+        assert len(found) == len(set(found)) == min(limit, len(history.live)), name
+        assert set(found) <= history.live, name
+
+
+@settings(max_examples=400)
+@given(history=histories(), config=CONFIGS)
+def test_all_replays_agree(history, config):
+    check_agreement(history, config)
+
+
+@settings(max_examples=150)
+@given(history=histories(), config=CONFIGS, limit=st.integers(0, 8))
+def test_a_limit_gives_a_subset_of_the_right_size(history, config, limit):
+    check_limits(history, config, limit)
+
+
+@pytest.fixture
+def _tiny_blocks(monkeypatch):
+    """Cut commits into blocks of a few lines, as is done with huge ones."""
+    monkeypatch.setattr(commit_files, "_FIRST_BLOCK_BYTES", 64)
+    monkeypatch.setattr(commit_files, "_BLOCK_BYTES", 300)
+    monkeypatch.setattr(commit_files, "_STREAMED_BYTES", 900)
+
+
+@pytest.mark.usefixtures("_tiny_blocks")
+def test_commits_that_are_read_in_blocks_mean_the_same():
+    @settings(max_examples=200)
+    @given(history=histories(), config=CONFIGS)
+    def check(history, config):
+        check_agreement(history, config)
+
+    check()
+
+
+@pytest.mark.long
+@settings(max_examples=5000)
+@given(history=histories(max_commits=30), config=CONFIGS)
+def test_all_replays_agree_on_long_histories(history, config):
+    check_agreement(history, config)
+
+
+@pytest.mark.long
+@settings(max_examples=3000)
+@given(history=histories(max_commits=30), config=CONFIGS, limit=st.integers(0, 30))
+def test_limits_on_long_histories(history, config, limit):
+    check_limits(history, config, limit)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("_tiny_blocks")
+def test_blocks_on_long_histories():
+    @settings(max_examples=3000)
+    @given(history=histories(max_commits=30), config=CONFIGS)
+    def check(history, config):
+        check_agreement(history, config)
+
+    check()

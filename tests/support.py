@@ -1,0 +1,84 @@
+"""What many tests need: the ways to list live files, and files by the names of the shorthand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lazydelta import Config, LazyDeltaScanner, LazyScanConfig, Table
+from lazydelta.scan.reference import reference_adds
+from lazydelta.store import MemoryStore
+
+
+def memory_store(*, local: bool = True):
+    """Return a store in memory; a `local` one has no threads between it and its readers."""
+    return MemoryStore(root="/memory" if local else "memory://table")
+
+
+def name_of(path, vector):
+    """Return a file in the shorthand of `TableBuilder`: `path` or `path#vector`."""
+    return path if vector is None else f"{path}#{vector.lstrip('0')}"
+
+
+def listed(scan):
+    """Return the files of a scan in the order they come."""
+    found = []
+    with scan.file_batches() as batches:
+        for batch in batches:
+            for row in batch.select(["path", "deletion_vector"]).to_pylist():
+                vector = row["deletion_vector"]
+                found.append(name_of(row["path"], vector and vector["path_or_inline_dv"]))
+    return found
+
+
+def reverse(store, config=None, limit=None):
+    return listed(Table(store, config or Config()).scan(limit=limit, strategy="reverse"))
+
+
+def forward(store, config=None, limit=None):
+    return listed(Table(store, config or Config()).scan(limit=limit, strategy="forward"))
+
+
+def strict_reverse(store, config=None, limit=None):
+    return reverse(store, replace(config or Config(), tripwire="strict"), limit)
+
+
+def strict_forward(store, config=None, limit=None):
+    return forward(store, replace(config or Config(), tripwire="strict"), limit)
+
+
+def one_by_one(store, config=None, limit=None):
+    """Through `files()`, which asks for every field."""
+    with Table(store, config or Config()).scan(limit=limit).files() as files:
+        return [
+            name_of(f.path, f.deletion_vector and f.deletion_vector.path_or_inline_dv)
+            for f in files
+        ]
+
+
+def reference(store, config=None, limit=None):
+    snapshot = Table(store, config or Config()).snapshot()
+    found = []
+    for batch in reference_adds(snapshot):
+        for row in batch.select(["path", "deletionVector"]).to_pylist():
+            vector = row["deletionVector"]
+            found.append(name_of(row["path"], vector and vector["pathOrInlineDv"]))
+    return found[:limit]
+
+
+def scanner(directory, **wishes):
+    """Through the door with the source design's names; it takes an address."""
+    with LazyDeltaScanner(directory, LazyScanConfig(**wishes)).scan_files() as files:
+        return [
+            name_of(f.path, f.deletion_vector and f.deletion_vector.path_or_inline_dv)
+            for f in files
+        ]
+
+
+READERS = {
+    "reference": reference,
+    "reverse": reverse,
+    "forward": forward,
+    "strict-reverse": strict_reverse,
+    "strict-forward": strict_forward,
+    "files": one_by_one,
+}
