@@ -14,6 +14,9 @@ from typing import Any
 __all__ = [
     "ColumnNotFoundError",
     "ConfigError",
+    "DataFileError",
+    "DataFileNotFoundError",
+    "DeletionVectorError",
     "DeltaError",
     "InternalError",
     "LogCorruptError",
@@ -289,6 +292,53 @@ class StoreAccessError(StoreError, PermissionError):
 
 class TransientStoreError(StoreError):
     """The store failed in a way that may pass: the one kind that is tried again."""
+
+
+@dataclass(eq=False)
+class DataFileError(DeltaError, ValueError):
+    """A data file that cannot be read as what the log says it is: damaged, or of other types."""
+
+    table: str
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"cannot read {redact(self.path)} of {redact(self.table)}: {redact(self.reason)}. "
+            "Restore the file from a backup, or read a version that does not need it."
+        )
+
+
+@dataclass(eq=False)
+class DataFileNotFoundError(DeltaError, FileNotFoundError):
+    """A file that the log calls live is not in the store."""
+
+    table: str
+    path: str
+    version: int
+
+    def __str__(self) -> str:
+        return (
+            f"{redact(self.path)} is gone, and version {self.version} of {redact(self.table)} "
+            "needs it: a vacuum probably removed it, with a retention "
+            "(delta.deletedFileRetentionDuration) shorter than the age of this version. Read a "
+            "newer version, or restore the file from a backup."
+        )
+
+
+@dataclass(eq=False)
+class DeletionVectorError(DeltaError, ValueError):
+    """A deletion vector that cannot be trusted; its file is not read, lest deleted rows return."""
+
+    table: str
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"bad deletion vector of {redact(self.path)} in {redact(self.table)}: "
+            f"{redact(self.reason)}. Restore the vector's file, or read a version before it."
+        )
 
 
 @dataclass(eq=False)

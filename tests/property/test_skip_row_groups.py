@@ -57,16 +57,19 @@ def _parsed(file):
         return None
     result = {"numRecords": file.typed["numRecords"]}
     for group in ("minValues", "maxValues", "nullCount"):
-        values = {name: _fitted(value) for name, value in file.typed[group].items() if name != "st.k"}
-        if "st.k" in file.typed[group]:
-            values["st"] = {"k": file.typed[group]["st.k"]}
+        given = file.typed[group]
+        values = {name: _fitted(value) for name, value in given.items() if name != "st.k"}
+        if "st.k" in given:
+            values["st"] = {"k": given["st.k"]}
         result[group] = values
     return result
 
 
 def _fitted(value):
-    """Fit a decimal that a writer kept as a double into its column again."""
-    return value.quantize(Decimal("0.0001")) if isinstance(value, Decimal) and value.as_tuple().exponent < -4 else value
+    """Fit a decimal that a writer kept as a double into its column again, if it fits."""
+    if not isinstance(value, Decimal):
+        return value
+    return value.quantize(Decimal("0.0001")) if abs(value) < Decimal(10) ** 21 else None
 
 
 def _row(at, file, typed):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
@@ -88,7 +88,7 @@ class _Printer:
     def __init__(self, style: str) -> None:
         self._style = style
         self._format = FORMATS[style]
-        self._stream: IO[bytes] = click.get_binary_stream("stdout")
+        self._stream = sys.stdout.buffer
         self._has_header = False
         self.count = 0
 

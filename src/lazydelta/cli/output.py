@@ -180,7 +180,7 @@ def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for index, name in enumerate(columns):
         is_last = index == len(columns) - 1
-        numeric = bool(rows) and all(re.fullmatch(r"-|[\d,.]+", row[index]) for row in rows)
+        numeric = bool(rows) and all(re.fullmatch(r"[\d,.]+", row[index]) for row in rows)
         table.add_column(
             name,
             justify="right" if numeric else "left",

@@ -23,7 +23,7 @@ __all__ = ["FORMATS", "HUMAN_HEADER", "csv_header"]
 
 Formatter: TypeAlias = Callable[[pa.RecordBatch], bytes]
 
-HUMAN_HEADER = f"{'SIZE':>11}  {'MODIFIED (UTC)':<19}  {'DELETED':>9}  PATH"
+HUMAN_HEADER = f"{'SIZE':>10}  {'MODIFIED (UTC)':<16}  PATH"
 
 # The characters that `visible` writes out, in the syntax of Arrow's regular expressions.
 _CONTROL = r"[\x00-\x1f\x7f-\x{9f}\x{2028}-\x{202e}\x{2066}-\x{2069}]"
@@ -69,14 +69,14 @@ def csv_header(batch: pa.RecordBatch) -> bytes:
 
 
 def human(batch: pa.RecordBatch) -> bytes:
-    """Return one aligned line per file: size, time, deleted rows, path."""
+    """Return one aligned line per file: size, time, path, and how many rows are deleted."""
     sizes = batch.column("size").to_pylist()
-    times = _seconds(batch.column("modification_time")).to_pylist()
+    times = _iso(batch.column("modification_time")).to_pylist()
     deleted = pc.struct_field(batch.column("deletion_vector"), "cardinality").to_pylist()
     paths = batch.column("path").to_pylist()
     lines = [
-        f"{human_bytes(size):>11}  {_short_time(time)}  {'' if rows is None else f'{rows:,}':>9}  "
-        f"{visible(path)}\n"
+        f"{human_bytes(size):>10}  {_short(time):<16}  {visible(path)}"
+        f"{'' if rows is None else f'  ({rows:,} rows deleted)'}\n"
         for size, time, rows, path in zip(sizes, times, deleted, paths, strict=True)
     ]
     return "".join(lines).encode()
@@ -88,10 +88,9 @@ FORMATS: dict[str, Formatter] = {"json": ndjson, "csv": csv, "tsv": tsv, "human"
 def _joined(parts: list[pa.Array | pa.Scalar]) -> bytes:
     """Return the parts of each row put together, one row per line."""
     lines = pc.binary_join_element_wise(*parts, _NEWLINE, _EMPTY)
-    start, end = (lines.buffers()[1], len(lines))
-    offsets = np.frombuffer(start, np.int32)[lines.offset : lines.offset + end + 1]
-    data = lines.buffers()[2]
-    return b"" if data is None else bytes(data[int(offsets[0]) : int(offsets[-1])])
+    _, offsets, data = lines.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[lines.offset : lines.offset + len(lines) + 1]
+    return bytes(data[int(bounds[0]) : int(bounds[-1])])
 
 
 def _flat(batch: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -103,7 +102,7 @@ def _flat(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         elif pa.types.is_map(array.type):
             flat[name] = _map_objects(array)
         elif pa.types.is_timestamp(array.type):
-            flat[name] = _seconds(array)
+            flat[name] = _iso(array)
         else:
             flat[name] = array
     return flat
@@ -131,7 +130,7 @@ def _json(array: pa.Array) -> pa.Array:
     if pa.types.is_string(kind):
         text = _quoted(array)
     elif pa.types.is_timestamp(kind):
-        text = _wrapped(_QUOTE, _seconds(array), _QUOTE)
+        text = _wrapped(_QUOTE, _iso(array), _QUOTE)
     elif pa.types.is_map(kind):
         text = _map_objects(array)
     elif pa.types.is_struct(kind):
@@ -188,9 +187,9 @@ def _has_control(text: pa.Array) -> bool:
     return bool(pc.any(pc.match_substring_regex(text, _CONTROL)).as_py())
 
 
-def _seconds(times: pa.Array) -> pa.Array:
+def _iso(times: pa.Array) -> pa.Array:
     return pc.strftime(times, _TIME)
 
 
-def _short_time(text: str | None) -> str:
-    return "-" * 19 if text is None else text[:19].replace("T", " ")
+def _short(time: str | None) -> str:
+    return "-" if time is None else time[:16].replace("T", " ")

@@ -53,7 +53,7 @@ from lazydelta.expr.nodes import (
     Value,
 )
 from lazydelta.expr.patterns import after_prefix, fixed_prefix
-from lazydelta.schema import PrimitiveType
+from lazydelta.schema import PrimitiveType, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ def to_skipping(
 ) -> Predicate | None:
     """Return a predicate over `Stat`s that is FALSE only if no row can satisfy `bound`.
 
-    >>> from lazydelta.schema import PrimitiveType
+    >>> from lazydelta.schema import PrimitiveType, StructType
     >>> fare = Column(("fare",), PrimitiveType("long"))
     >>> print(to_skipping(Compare("<", fare, Literal(5, PrimitiveType("long")))))
     `min.fare` < 5 AND `null_count.fare` != `num_records`
@@ -342,12 +342,16 @@ def _is_opaque(column: Column) -> bool:
 def _has_nulls(column: Column) -> Predicate:
     if column.is_partition:
         return IsNull(Stat("partition", column.path, type_of(column)))
+    if isinstance(column.type, StructType):
+        return _TRUE  # only the leaves of structs are counted
     return Compare("!=", _null_count(column), Literal(0, _LONG))
 
 
 def _has_values(column: Column) -> Predicate:
     if column.is_partition:
         return Not(IsNull(Stat("partition", column.path, type_of(column))))
+    if isinstance(column.type, StructType):
+        return _TRUE
     return Compare("!=", _null_count(column), _NUM_RECORDS)
 
 

@@ -13,7 +13,7 @@ manifest is read by projection, the leaves are streamed. What is damaged is repo
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,7 @@ _REQUIRED = {
 }
 
 Actions = dict[str, list[dict[str, Any]]]
+Footers = dict[str, pq.FileMetaData]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class Leaf:
 
     path: str
     size: int | None
+    is_manifest: bool = False
 
 
 class Checkpoint:
@@ -72,9 +74,8 @@ class Checkpoint:
     def __init__(self, files: CheckpointFiles, context: _Context) -> None:
         self.files = files
         self._context = context
-        self._manifest = [Leaf(file.path, file.size) for file in files.files]
+        self._manifest = [Leaf(file.path, file.size, is_manifest=True) for file in files.files]
         self._is_json = files.name.endswith(".json")
-        self._opened: dict[str, LeafReader] = {}
 
     @property
     def version(self) -> int:
@@ -87,7 +88,8 @@ class Checkpoint:
         if self._is_json:
             return self._context.commits.find(self.files.files[0], kinds)
         for leaf in self._manifest:
-            self.open(leaf).collect(found, first_only=first_only)
+            with closing(self.open(leaf)) as reader:
+                reader.collect(found, first_only=first_only)
             if first_only and all(found.values()):
                 break
         return found
@@ -102,11 +104,10 @@ class Checkpoint:
         if self._is_json:
             return self._sidecars(self.actions(["sidecar"], first_only=False)["sidecar"])
         if len(self._manifest) == 1:
-            main = self.open(self._manifest[0])
-            if any(name.startswith("sidecar.") for name in main.columns):
-                found: Actions = {"sidecar": []}
+            found: Actions = {"sidecar": []}
+            with closing(self.open(self._manifest[0])) as main:
                 main.collect(found, first_only=False)
-                return [*self._manifest, *self._sidecars(found["sidecar"])]
+            return [*self._manifest, *self._sidecars(found["sidecar"])]
         return self._manifest
 
     def readers(self) -> Iterator[LeafReader]:
@@ -116,13 +117,8 @@ class Checkpoint:
         return ordered_map(self.open, self.leaves(), width=min(width, _LEAVES_AHEAD))
 
     def open(self, leaf: Leaf) -> LeafReader:
-        """Open one Parquet file of the checkpoint, once."""
-        reader = self._opened.get(leaf.path)
-        if reader is None:
-            reader = LeafReader(leaf, self.version, self._context)
-            if leaf in self._manifest:  # sidecars may be many; they are let go after use
-                self._opened[leaf.path] = reader
-        return reader
+        """Open one Parquet file of the checkpoint."""
+        return LeafReader(leaf, self.version, self._context)
 
     def _sidecars(self, actions: Sequence[Mapping[str, Any]]) -> list[Leaf]:
         within = f"{LOG_DIRECTORY}/{SIDECAR_DIRECTORY}"
@@ -152,12 +148,15 @@ class LeafReader:
             source = context.store.open_input(leaf.path, size=leaf.size)
             self._file = pq.ParquetFile(
                 source,
+                metadata=context.footers.get(leaf.path),
                 pre_buffer=False,
                 buffer_size=_REMOTE_BUFFER if self._is_remote else _LOCAL_BUFFER,
                 thrift_string_size_limit=_THRIFT_LIMIT,
                 thrift_container_size_limit=_THRIFT_LIMIT,
             )
         self.metadata: pq.FileMetaData = self._file.metadata
+        if leaf.is_manifest:
+            context.footers[leaf.path] = self.metadata
         schema = self.metadata.schema
         self.columns: dict[str, int] = {
             schema.column(i).path: i for i in range(self.metadata.num_columns)
@@ -238,6 +237,7 @@ class _Context:
     commits: CommitReader
     resolver: PathResolver
     config: Config
+    footers: Footers
 
     def corrupt(self, path: str, reason: object, version: int) -> LogCorruptError:
         text = " ".join(str(reason).split())
@@ -251,9 +251,26 @@ def open_checkpoint(
     commits: CommitReader,
     resolver: PathResolver,
     config: Config,
+    footers: Footers | None = None,
 ) -> Checkpoint:
-    """Return a checkpoint to read from; nothing is read yet."""
-    context = _Context(store=store, commits=commits, resolver=resolver, config=config)
+    """Return a checkpoint to read from; nothing is read yet.
+
+    Args:
+        store: Where the table is.
+        files: The checkpoint.
+        commits: Reads its manifest where that is JSON.
+        resolver: Knows where sidecars may lie.
+        config: Settings of the engine.
+        footers: Parsed footers of manifests, kept from one opening to the next: a footer grows
+            with the checkpoint and takes longer to parse than the first batch to decode.
+    """
+    context = _Context(
+        store=store,
+        commits=commits,
+        resolver=resolver,
+        config=config,
+        footers={} if footers is None else footers,
+    )
     return Checkpoint(files, context)
 
 

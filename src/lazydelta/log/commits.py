@@ -89,7 +89,9 @@ class CommitReader:
             pieces = self._streamed(file) if data is None else _pieces(data, most_bytes)
             for piece, first_line, is_last in pieces:
                 window.add(file, piece, first_line)
-                if is_last and window.bytes < most_bytes and len(window.parts) < most_commits:
+                # The end of a commit goes alone: its removes, held back so far, hide older adds.
+                is_whole = is_last and first_line == 1
+                if is_whole and window.bytes < most_bytes and len(window.parts) < most_commits:
                     continue
                 yield self._decode(window, complete=is_last)
                 window = _Window()

@@ -63,14 +63,15 @@ class CheckpointScan:
 
     def _decoded(self, rows: int, row_groups_at_once: int) -> Iterator[_Decoded]:
         for reader in self._checkpoint.readers():
-            self._metrics.checkpoint_leaves += 1
-            if "add.path" not in reader.columns:
-                continue
-            groups = self._pruner.keep_row_groups(reader.metadata)
-            self._count_row_groups(reader, groups)
-            for start in range(0, len(groups), row_groups_at_once):
-                chosen = groups[start : start + row_groups_at_once]
-                yield from self._row_groups(reader, chosen, rows)
+            with closing(reader):
+                self._metrics.checkpoint_leaves += 1
+                if "add.path" not in reader.columns:
+                    continue
+                groups = self._pruner.keep_row_groups(reader.metadata)
+                self._count_row_groups(reader, groups)
+                for start in range(0, len(groups), row_groups_at_once):
+                    chosen = groups[start : start + row_groups_at_once]
+                    yield from self._row_groups(reader, chosen, rows)
 
     def _row_groups(
         self, reader: LeafReader, groups: Sequence[int], rows: int
@@ -138,7 +139,7 @@ class CheckpointScan:
         if live is None or live.all():
             return batch
         self._metrics.files_superseded += len(live) - int(np.count_nonzero(live))
-        return batch.filter(selection(live))
+        return _filtered(batch, live)
 
     def _count_row_groups(self, reader: LeafReader, kept: Sequence[int]) -> None:
         total = reader.metadata.num_row_groups
@@ -149,6 +150,16 @@ class CheckpointScan:
                 row_group = reader.metadata.row_group(group)
                 nulls = row_group.column(path).statistics.null_count
                 self._metrics.files_pruned += row_group.num_rows - nulls
+
+
+def _filtered(batch: pa.RecordBatch, mask: np.ndarray) -> pa.RecordBatch:
+    """Filter a batch; columns without any value, as vectors mostly are, need no filtering."""
+    keep, count = selection(mask), int(np.count_nonzero(mask))
+    arrays = [
+        column.slice(0, count) if column.null_count == len(column) else column.filter(keep)
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
 
 def _adds(batch: pa.RecordBatch) -> pa.RecordBatch:

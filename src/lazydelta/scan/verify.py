@@ -168,7 +168,12 @@ def _stated(store: Store, config: Config, segment: LogSegment) -> _Stated:
         path = segment.checkpoint.files[0].path
         resolver = PathResolver(store.root, config.allowed_roots)
         checkpoint = open_checkpoint(
-            store, segment.checkpoint, commits=commits, resolver=resolver, config=config
+            store,
+            segment.checkpoint,
+            commits=commits,
+            resolver=resolver,
+            config=config,
+            footers={},
         )
         _keep_first(found, path, checkpoint.actions(missing, first_only=True))
     for kind in _KINDS:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import (
     DeltaError,
@@ -100,6 +100,7 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
         commits=commits,
         checksum=resolution.checksum,
         hint=hint,
+        footers=resolution.footers,
     )
 
 
@@ -179,6 +180,7 @@ class _Resolution:
     resolver: PathResolver
     checksum: Checksum | None = None
     found: dict[str, TableProtocol | TableMetadata] = field(default_factory=dict)
+    footers: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> tuple[TableProtocol, TableMetadata]:
         """Return both, or raise; the protocol is checked before anything else is believed."""
@@ -233,7 +235,12 @@ class _Resolution:
 
     def _open(self, files: CheckpointFiles) -> Checkpoint:
         return open_checkpoint(
-            self.store, files, commits=self.commits, resolver=self.resolver, config=self.config
+            self.store,
+            files,
+            commits=self.commits,
+            resolver=self.resolver,
+            config=self.config,
+            footers=self.footers,
         )
 
     def _take(self, kind: str, actions: list[dict[str, object]], path: str, version: int) -> None:

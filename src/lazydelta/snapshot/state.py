@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from lazydelta.log import (
     Checkpoint,
@@ -52,6 +52,7 @@ class Snapshot:
     commits: CommitReader
     checksum: Checksum | None
     hint: CheckpointHint | None
+    footers: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Snapshot({self.store.root!r}, version={self.version})"
@@ -102,7 +103,12 @@ class Snapshot:
     def open_checkpoint(self, files: CheckpointFiles) -> Checkpoint:
         """Return a checkpoint of this table to read from."""
         return open_checkpoint(
-            self.store, files, commits=self.commits, resolver=self.resolver, config=self.config
+            self.store,
+            files,
+            commits=self.commits,
+            resolver=self.resolver,
+            config=self.config,
+            footers=self.footers,
         )
 
     def transactions(self) -> dict[str, SetTransaction]:

@@ -109,6 +109,7 @@ _V2 = [
         ),
     ),
 ]
+_MAPS = ("partitionValues", "tags", "configuration", "options")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,13 +250,13 @@ def _uuid(version: int, number: int) -> str:
 
 def _paired(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the action with its maps as pairs, the way Arrow takes them."""
-    maps = ("partitionValues", "tags", "configuration", "options")
-    return {
-        name: list(value.items())
-        if name in maps and value is not None
-        else (_paired(value) if name == "format" else value)
-        for name, value in body.items()
-    }
+    paired = dict(body)
+    for name, value in body.items():
+        if name == "format":
+            paired[name] = _paired(value)
+        elif name in _MAPS and isinstance(value, dict):
+            paired[name] = list(value.items())
+    return paired
 
 
 def _physical(item: Any) -> str:

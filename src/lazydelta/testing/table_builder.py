@@ -198,12 +198,12 @@ class TableBuilder:
         return self
 
     def clean_up(self, before: int) -> Self:
-        """Delete the commits, checksums and compactions of versions before one, as retention does.
+        """Delete commits, checksums and compactions of versions before one, as retention does.
 
-        The builder still remembers what was in them.
+        Checkpoints stay, and the builder still remembers what was in the commits.
         """
-        names = [name for name in self.names() if name[:20].isdigit() and int(name[:20]) < before]
-        self.delete(*names)
+        names = [n for n in self.names() if n[:20].isdigit() and ".checkpoint." not in n]
+        self.delete(*(name for name in names if int(name[:20]) < before))
         return self
 
     def newest_checkpoint(self) -> int:

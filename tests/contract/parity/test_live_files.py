@@ -139,12 +139,12 @@ def test_a_remote_store_gives_the_same():
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("rows", [1, 3, 1000])
+@pytest.mark.parametrize("rows", [1, 1000])
 def test_a_limit_gives_as_many_live_files_each_once(layout, rows):
     store = memory_store()
     built(store, LONG, layout)
     config = Config(batch_rows=rows)
-    for limit, (name, read) in itertools.product([0, 1, 2, 3, 5, 8, 9, 100], READERS.items()):
+    for limit, (name, read) in itertools.product([0, 1, 3, 8, 9], READERS.items()):
         found = read(store, config, limit)
         assert len(found) == min(limit, len(LONG_LIVE)), name
         assert len(set(found)) == len(found), name
@@ -178,7 +178,7 @@ def test_F14_a_trip_in_mid_stream_gives_each_file_once(trip, read, at):
     commits = ["+t", "+a +b", "+c -a", "+d +b", "-c +e", "+f +a"]
     commits[at] += f" {trip}"
     live = {"b", "d", "e", "f", "a", "t#v1" if "#" in trip else "t"}
-    for checkpoint, rows in itertools.product([None, 0, at - 1, at, 5], [1, 1000]):
+    for checkpoint, rows in itertools.product([None, at - 1, at], [1, 1000]):
         store = memory_store()
         table = TableBuilder(store)
         for line in commits:
@@ -186,7 +186,7 @@ def test_F14_a_trip_in_mid_stream_gives_each_file_once(trip, read, at):
         if checkpoint is not None:
             table.checkpoint(version=checkpoint)
         config = Config(reverse_window_commits=rows, batch_rows=rows)
-        for limit in (None, 1, 2, 3, 4, 5, 6):
+        for limit in (None, 1, 3, 5):
             found = read(store, config, limit)
             assert len(found) == len(set(found)) == min(limit or 6, 6)
             assert set(found) <= live

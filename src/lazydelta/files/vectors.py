@@ -1,0 +1,305 @@
+"""Deletion vectors: from the descriptor in the log to the rows of a file that are deleted.
+
+Knows the bytes (Z85, the `.bin` entries, 64-bit Roaring bitmaps) and where they are kept; knows no
+data files and no rows. Everything is checked before memory is taken for it: a vector may be a
+kilobyte and claim a trillion rows, so its bitmap is never spread out for more than one batch.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import threading
+import uuid
+import zlib
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lazydelta._arrow import selection
+from lazydelta.errors import (
+    DeletionVectorError,
+    ObjectNotFoundError,
+    PathNotAllowedError,
+    StoreError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from lazydelta.spec import Location, PathResolver
+    from lazydelta.store import Store
+
+__all__ = ["DeletedRows", "VectorDescriptor", "VectorGroup", "parse_vector", "z85_decode"]
+
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_DIGITS = {character: value for value, character in enumerate(_ALPHABET)}
+_PADDED = re.compile(r"(#{1,3})([^#]+)")
+_UUID_CHARACTERS = 20
+_MAGIC, _NATIVE_MAGIC = 1681511377, 1681511376
+_FRAME = 8  # length in front, checksum behind
+_LEAST_PAYLOAD = 12  # magic and number of buckets
+
+
+class _BadVectorError(ValueError):
+    """A reason without a place; whoever knows the file adds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorDescriptor:
+    """The `deletionVector` of an add, as the log has it."""
+
+    storage_type: str
+    path_or_inline: str
+    offset: int | None
+    size: int
+    cardinality: int
+
+    @classmethod
+    def from_json(cls, obj: Mapping[str, Any]) -> VectorDescriptor:
+        """Take the fields of the action; numbers that cannot be true are refused.
+
+        Raises:
+            DeletionVectorError: A field is missing or negative; table and path are still empty.
+        """
+        values = [obj.get(name) for name in ("sizeInBytes", "cardinality")]
+        kind, where, offset = obj.get("storageType"), obj.get("pathOrInlineDv"), obj.get("offset")
+        if not kind or where is None or None in values:
+            raise DeletionVectorError("", "", "a field of its descriptor is missing")
+        size, cardinality = (int(value or 0) for value in values)
+        if size < 0 or cardinality < 0 or (offset or 0) < 0:
+            raise DeletionVectorError("", "", "a number of its descriptor is negative")
+        return cls(kind, where, offset, size, cardinality)
+
+
+class DeletedRows:
+    """The deleted rows of one file, by position in it."""
+
+    __slots__ = ("_bitmap", "count", "last")
+
+    def __init__(self, bitmap: Any) -> None:
+        self._bitmap = bitmap
+        self.count = len(bitmap)
+        self.last = bitmap.max() if self.count else -1
+
+    def kept(self, start: int, length: int) -> pa.BooleanArray | None:
+        """Return which of `length` rows from `start` on are not deleted; None if all are kept."""
+        if not self._bitmap.range_cardinality(start, start + length):
+            return None
+        wanted = type(self._bitmap)(range(start, start + length))
+        found = np.frombuffer((self._bitmap & wanted).to_array(), np.uint64)
+        mask = np.ones(length, np.bool_)
+        mask[found.astype(np.int64) - start] = False
+        return selection(mask)
+
+    def covers(self, start: int, length: int) -> bool:
+        """Whether all of these rows are deleted."""
+        return bool(self._bitmap.range_cardinality(start, start + length) == length)
+
+    def positions(self) -> list[int]:
+        """Return the deleted positions; for tests and for people."""
+        return list(self._bitmap)
+
+
+def z85_decode(text: str, size: int | None = None) -> bytes:
+    """Return the bytes of a Z85 text.
+
+    The Rust crate `z85` pads the last group with leading `#`, one for each byte that is missing.
+    No plain group begins so (its value would pass 32 bits), hence that form is read as well.
+
+    >>> z85_decode("HelloWorld").hex()
+    '864fd26fb559f75b'
+
+    Args:
+        text: The text.
+        size: How many of the bytes count; None takes all.
+
+    Raises:
+        ValueError: Not Z85, or too short for `size`.
+    """
+    if len(text) % 5:
+        raise _BadVectorError(f"its Z85 text has {len(text)} characters, not a multiple of five")
+    parts = [_z85_group(text[at : at + 5], at + 5 == len(text)) for at in range(0, len(text), 5)]
+    data = b"".join(parts)
+    if size is None:
+        return data
+    if size > len(data) or size < len(data) - 3:
+        raise _BadVectorError(f"its text holds {len(data)} bytes where {size} are declared")
+    return data[:size]
+
+
+def _z85_group(group: str, is_last: bool) -> bytes:
+    padded = _PADDED.fullmatch(group) if is_last else None
+    digits, width = (padded[2], 4 - len(padded[1])) if padded else (group, 4)
+    try:
+        value = reduce(lambda total, digit: total * 85 + _DIGITS[digit], digits, 0)
+        return value.to_bytes(width, "big")
+    except (KeyError, OverflowError):
+        raise _BadVectorError(f"{group!r} is not Z85") from None
+
+
+def parse_vector(payload: bytes | memoryview, cardinality: int) -> DeletedRows:
+    """Return the rows that a serialised bitmap array lists.
+
+    Raises:
+        ValueError: The bytes are damaged, or hold another number of rows than declared.
+    """
+    from pyroaring import BitMap64  # noqa: PLC0415 - only tables with vectors pay for it
+
+    if len(payload) < _LEAST_PAYLOAD:
+        raise _BadVectorError(f"{len(payload)} bytes are too few")
+    (magic,) = struct.unpack_from("<i", payload)
+    if magic != _MAGIC:
+        native = struct.unpack_from(">i", payload)[0] == _NATIVE_MAGIC or magic == _NATIVE_MAGIC
+        kind = "Java's native format, which no log should hold" if native else "not a bitmap"
+        raise _BadVectorError(f"its magic number is {magic}: {kind}")
+    (buckets,) = struct.unpack_from("<Q", payload, 4)
+    if buckets * 12 > len(payload):  # a key and the least 32-bit bitmap each
+        raise _BadVectorError(f"it claims {buckets} buckets in {len(payload)} bytes")
+    try:
+        rows = DeletedRows(BitMap64.deserialize(bytes(payload[4:])))
+    except (ValueError, MemoryError, OverflowError) as error:
+        raise _BadVectorError(f"its bitmap cannot be read ({error})") from None
+    if rows.count != cardinality:
+        raise _BadVectorError(f"it lists {rows.count} rows where {cardinality} are declared")
+    if rows.last >= 2**63:
+        raise _BadVectorError(f"row {rows.last} cannot be")
+    return rows
+
+
+def _entry_payload(entry: bytes | memoryview, size: int) -> bytes:
+    """Return the payload of an entry of a `.bin` file: length, payload, checksum."""
+    if len(entry) != size + _FRAME:
+        raise _BadVectorError(f"its file ends before its {size} bytes do")
+    view = memoryview(entry)
+    (length,) = struct.unpack_from(">i", view)
+    if length != size:
+        raise _BadVectorError(f"the entry has {length} bytes where {size} are declared")
+    payload = bytes(view[4:-4])
+    if zlib.crc32(payload) != struct.unpack_from(">I", view, size + 4)[0]:
+        raise _BadVectorError("its checksum does not match: the file is damaged")
+    return payload
+
+
+def _place(descriptor: VectorDescriptor, resolver: PathResolver) -> Location:
+    where = descriptor.path_or_inline
+    if descriptor.storage_type == "p":
+        return resolver.to_open(where)
+    if descriptor.storage_type != "u":
+        raise _BadVectorError(f"its storage type is {descriptor.storage_type!r}")
+    if len(where) < _UUID_CHARACTERS:
+        raise _BadVectorError(f"{where!r} is too short to name its file")
+    prefix, encoded = where[:-_UUID_CHARACTERS], where[-_UUID_CHARACTERS:]
+    name = f"deletion_vector_{uuid.UUID(bytes=z85_decode(encoded))}.bin"
+    return resolver.to_open(f"{prefix}/{name}" if prefix else name, decoded=True)
+
+
+class VectorGroup:
+    """The vectors of some files, fetched when the first of them is asked for.
+
+    Vectors of one `.bin` file come in one call to the store; each is given out once and then let
+    go of. Safe to use from several threads.
+
+    Args:
+        vectors: Descriptor by the path of its data file.
+        resolver: Says where a vector's file may be.
+        store_for: Gives the store of a place.
+    """
+
+    def __init__(
+        self,
+        vectors: Mapping[str, Mapping[str, Any]],
+        resolver: PathResolver,
+        store_for: Callable[[Location], Store],
+    ) -> None:
+        self._resolver = resolver
+        self._store_for = store_for
+        self._vectors = dict(vectors)
+        self._waiting: dict[Location, list[tuple[str, VectorDescriptor]]] | None = None
+        self._where: dict[str, Location] = {}
+        self._payloads: dict[str, bytes | DeletionVectorError] = {}
+        self._lock = threading.Lock()
+
+    def take(self, path: str) -> DeletedRows | None:
+        """Return the deleted rows of a data file; None if it has no vector.
+
+        Raises:
+            DeletionVectorError: It is missing, damaged, or not what the log says.
+            PathNotAllowedError: It lies where this table may not reach.
+        """
+        raw = self._vectors.get(path)
+        if raw is None:
+            return None
+        try:
+            descriptor = VectorDescriptor.from_json(raw)
+            if descriptor.storage_type == "i":
+                payload = z85_decode(descriptor.path_or_inline, descriptor.size)
+            else:
+                payload = self._stored(path)
+            return parse_vector(payload, descriptor.cardinality)
+        except DeletionVectorError as error:
+            raise self._bad(path, error.reason) from None
+        except _BadVectorError as error:
+            raise self._bad(path, str(error)) from None
+
+    def _stored(self, path: str) -> bytes:
+        with self._lock:
+            if self._waiting is None:
+                self._arrange()
+            place = self._where.get(path)
+            if place is None:  # its place was refused: raise that for this file only
+                place = _place(VectorDescriptor.from_json(self._vectors[path]), self._resolver)
+            wanted = self._waiting.pop(place, None) if self._waiting else None
+            if wanted:
+                self._fetch(place, wanted)
+            found = self._payloads.pop(path)
+        if isinstance(found, DeletionVectorError):
+            raise found
+        return found
+
+    def _arrange(self) -> None:
+        """Sort the vectors by the file that holds them; what cannot be placed is left out."""
+        waiting: dict[Location, list[tuple[str, VectorDescriptor]]] = defaultdict(list)
+        for path, raw in self._vectors.items():
+            try:
+                descriptor = VectorDescriptor.from_json(raw)
+                if descriptor.storage_type != "i":
+                    self._where[path] = place = _place(descriptor, self._resolver)
+                    waiting[place].append((path, descriptor))
+            except (DeletionVectorError, _BadVectorError, PathNotAllowedError):
+                continue
+        self._waiting = waiting
+
+    def _fetch(self, place: Location, wanted: Sequence[tuple[str, VectorDescriptor]]) -> None:
+        spans = [(d.offset or 0, (d.offset or 0) + d.size + _FRAME) for _, d in wanted]
+        try:
+            entries = self._read(place, spans)
+        except StoreError:  # one span may be wrong: find out which
+            entries = [self._read_one(place, path, s) for (path, _), s in zip(wanted, spans)]
+        for (path, descriptor), entry in zip(wanted, entries, strict=True):
+            if isinstance(entry, DeletionVectorError):
+                self._payloads[path] = entry
+                continue
+            try:
+                self._payloads[path] = _entry_payload(entry, descriptor.size)
+            except _BadVectorError as error:
+                self._payloads[path] = self._bad(path, f"{error} ({place.path})")
+
+    def _read(self, place: Location, spans: Sequence[tuple[int, int]]) -> list[Any]:
+        return list(self._store_for(place).read_ranges(place.path, spans))
+
+    def _read_one(self, place: Location, path: str, span: tuple[int, int]) -> Any:
+        try:
+            return self._read(place, [span])[0]
+        except ObjectNotFoundError:
+            return self._bad(path, f"its file {place.path} is missing")
+        except StoreError as error:
+            return self._bad(path, f"its file {place.path} cannot be read ({error.reason})")
+
+    def _bad(self, path: str, reason: str) -> DeletionVectorError:
+        return DeletionVectorError(self._resolver.root, path, reason)

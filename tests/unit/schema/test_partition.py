@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lazydelta.errors import SchemaError
+from lazydelta.schema import (
+    DecimalType,
+    PrimitiveType,
+    format_partition_value,
+    parse_partition_values,
+    unreadable_partition_values,
+)
+
+
+def parse(texts, kind, **more):
+    kind = kind if isinstance(kind, DecimalType) else PrimitiveType(kind)
+    found = parse_partition_values(pa.array(texts, pa.string()), kind, **more)
+    found.validate(full=True)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "expected"),
+    [
+        pytest.param("integer", ["7", "07", "-3", "+4"], [7, 7, -3, 4], id="integer"),
+        pytest.param("byte", ["127", "-128"], [127, -128], id="byte"),
+        pytest.param("long", ["9223372036854775807"], [2**63 - 1], id="long"),
+        pytest.param("boolean", ["true", "FALSE", "True"], [True, False, True], id="boolean"),
+        pytest.param("string", [" a ", "__HIVE_DEFAULT_PARTITION__"], [" a ", "__HIVE_DEFAULT_PARTITION__"], id="string"),
+        pytest.param("binary", ["\x01é"], [b"\x01\xc3\xa9"], id="binary-is-text-bytes"),
+        pytest.param("double", ["1e3", "Infinity", "-Infinity", ".5"], [1000.0, math.inf, -math.inf, 0.5], id="double"),
+        pytest.param("float", ["0.1"], [0.10000000149011612], id="float-is-rounded"),
+        pytest.param(DecimalType(5, 2), ["1", "1.0", "1.00", "1E+2"], [Decimal("1.00")] * 3 + [Decimal("100.00")], id="decimal"),
+        pytest.param("date", ["2026-02-28"], [date(2026, 2, 28)], id="date"),
+        pytest.param(
+            "timestamp",
+            ["2026-01-01 00:00:00", "2026-01-01T00:00:00.000000Z", "2026-01-01T02:00:00+02:00",
+             "2026-01-01 00:00:00.5"],
+            [datetime(2026, 1, 1, tzinfo=UTC)] * 3 + [datetime(2026, 1, 1, 0, 0, 0, 500_000, UTC)],
+            id="timestamp-in-both-forms-is-utc",
+        ),
+        pytest.param("timestamp_ntz", ["2026-01-01 10:00:00.000001", "2026-01-01T10:00:00Z"],
+                     [datetime(2026, 1, 1, 10, 0, 0, 1), datetime(2026, 1, 1, 10)], id="ntz-is-never-shifted"),
+    ],
+)
+def test_values_of_each_type(kind, texts, expected):
+    assert parse(texts, kind).to_pylist() == expected
+
+
+@pytest.mark.parametrize("kind", ["string", "integer", "date", "binary", "timestamp", "boolean"])
+def test_null_and_the_empty_text_are_null_for_every_type(kind):
+    assert parse(["", None], kind).to_pylist() == [None, None]
+
+
+def test_nan_is_read():
+    assert math.isnan(parse(["NaN"], "double")[0].as_py())
+
+
+def test_years_beyond_four_digits_and_before_christ():
+    days = parse(["+12026-01-01", "-0044-03-15", "9999-12-31"], "date").cast(pa.int32()).to_pylist()
+    assert days == [3_673_157, -735_526, 2_932_896]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("byte", "128"), ("integer", "1.0"), ("integer", "0x1F"), ("long", "9223372036854775808"),
+        ("integer", "1_000"), ("date", "2026-02-29"), ("date", "2026-13-01"), ("date", "01/02/2026"),
+        ("timestamp", "2026-01-01 24:00:00"), ("timestamp", "noon"), ("boolean", "yes"),
+        ("double", "1_0"), ("double", "abc"), (DecimalType(3, 1), "1.25"), (DecimalType(3, 1), "100.0"),
+        ("timestamp", "294248-01-01 00:00:00"),
+    ],
+)
+def test_a_text_that_is_no_value_raises_or_is_null(kind, text):
+    with pytest.raises(SchemaError, match="partition value of type"):
+        parse([text], kind)
+    found = parse([text, None, ""], kind, on_error="null")
+    assert found.to_pylist() == [None, None, None]
+    texts = pa.array([text, None, ""], pa.string())
+    assert unreadable_partition_values(texts, found).to_pylist() == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("timestamp", datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))), "2026-01-01T00:00:00.000000Z"),
+        ("timestamp_ntz", datetime(2026, 1, 1, 2), "2026-01-01 02:00:00.000000"),  # noqa: DTZ001
+        ("double", math.inf, "Infinity"), ("boolean", True, "true"), ("string", "", None),
+        ("string", None, None), ("binary", b"", None), ("integer", 5, "5"),
+    ],
+)
+def test_values_are_written_as_the_protocol_asks(kind, value, expected):
+    assert format_partition_value(value, PrimitiveType(kind)) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("byte", 128), ("integer", True), ("integer", "5"), ("date", datetime(2026, 1, 1)),  # noqa: DTZ001
+     ("binary", b"\xff"), ("boolean", 1), ("array", [1])],
+)
+def test_a_value_of_another_type_is_not_written(kind, value):
+    with pytest.raises(SchemaError):
+        format_partition_value(value, PrimitiveType(kind))
+
+
+VALUES = {
+    "long": st.integers(-(2**63), 2**63 - 1),
+    "double": st.floats(allow_nan=False),
+    "date": st.dates(),
+    "timestamp": st.datetimes(timezones=st.just(UTC)),
+    "timestamp_ntz": st.datetimes(),
+    "boolean": st.booleans(),
+    "string": st.text(min_size=1).filter(lambda text: text.isprintable()),
+}
+
+
+@given(st.sampled_from(sorted(VALUES)).flatmap(lambda kind: st.tuples(st.just(kind), VALUES[kind])))
+def test_a_written_value_is_read_back(case):
+    kind, value = case
+    text = format_partition_value(value, PrimitiveType(kind))
+    assert parse([text], kind).to_pylist() == [value]
+
+
+@given(st.decimals(-(10**10), 10**10, places=3))
+def test_a_written_decimal_is_read_back(value):
+    kind = DecimalType(14, 3)
+    assert parse([format_partition_value(value, kind)], kind).to_pylist() == [value]
