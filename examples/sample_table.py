@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 FIRST_DAY = np.datetime64("2026-01-01")
 DAYS = 250
@@ -48,11 +54,25 @@ METADATA = {
 }
 
 
+@contextmanager
+def table_to_show(arguments: Sequence[str] = ()) -> Iterator[str]:
+    """Give the address named on the command line, or that of a small table made for the moment."""
+    if len(arguments) > 1:
+        yield arguments[1]
+        return
+    with tempfile.TemporaryDirectory(prefix="lazydelta-example-") as directory:
+        root = Path(directory) / "trips"
+        write_table(root, files=30_000)
+        yield str(root)
+
+
 def write_table(root: Path, files: int) -> int:
-    """Write a log under `root` whose newest version has `files` files; return that version."""
+    """Write a log under `root` whose newest version has `files` files; return that version.
+
+    The tail adds files, replaces the oldest by one, and marks rows of that one as deleted.
+    """
     log = root / "_delta_log"
     log.mkdir(parents=True)
-    # The tail adds files, marks rows of two as deleted, and replaces some by one.
     tail = TAIL_COMMITS * NEW_FILES
     old = files - tail + COMPACTED - 1
     if old < COMPACTED:
@@ -157,7 +177,15 @@ def write_checkpoint(log: Path, adds: pa.Table) -> None:
 def write_upkeep(log: Path, old: list[dict]) -> None:
     """Write the two newest commits: one OPTIMIZE, then one DELETE by deletion vectors."""
     version = CHECKPOINT_VERSION + TAIL_COMMITS + 1
-    merged = dict(old[0], path=old[0]["path"].replace("part-", "optimized-"))
+    stats = json.loads(old[0]["stats"])
+    stats["numRecords"] = ROWS * len(old)
+    stats["maxValues"] |= {"id": ROWS * len(old) - 1, "fare": 500.5}
+    merged = dict(
+        old[0],
+        path=old[0]["path"].replace("part-", "optimized-"),
+        size=sum(add["size"] for add in old),
+        stats=json.dumps(stats),
+    )
     removes = [{"remove": {"path": add["path"], "dataChange": False}} for add in old]
     write_commit(log, version, "OPTIMIZE", [*removes, {"add": as_json(merged)}])
     vector = {

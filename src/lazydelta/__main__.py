@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lazydelta.cli import main
+from lazydelta import cli
 
 if __name__ == "__main__":
-    main(prog_name="lazydelta")
+    cli.main(prog_name="lazydelta")

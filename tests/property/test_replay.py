@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lazydelta import Config
 from lazydelta.log import commits as commit_files
+from lazydelta.testing import TableBuilder
 from lazydelta.testing.strategies import histories
 from tests.support import READERS, memory_store
 
@@ -30,6 +31,22 @@ def check_agreement(history, config):
     for name, read in READERS.items():
         found = read(store, config)
         assert sorted(found) == sorted(history.live), name
+
+
+def test_a_remove_in_the_first_block_of_a_commit_hides_adds_of_older_commits(monkeypatch):
+    monkeypatch.setattr(commit_files, "_FIRST_BLOCK_BYTES", 64)
+    store = memory_store()
+    TableBuilder(store).commit("+a").commit("-a", *(f"+x{number}" for number in range(9)))
+    for name, read in READERS.items():
+        assert sorted(read(store)) == [f"x{number}" for number in range(9)], name
+
+
+def test_a_trip_in_the_second_block_of_a_commit_loses_none_of_its_adds(monkeypatch):
+    monkeypatch.setattr(commit_files, "_FIRST_BLOCK_BYTES", 64)
+    store = memory_store()
+    TableBuilder(store).commit("+a +b").commit("-a +c +d +a -b +b#v1")
+    for name, read in READERS.items():
+        assert sorted(read(store)) == ["a", "b#v1", "c", "d"], name
 
 
 def check_limits(history, config, limit):

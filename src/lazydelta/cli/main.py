@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import click
 
 from lazydelta.cli.state import State, common_options
-from lazydelta.errors import DeltaError, redact
+from lazydelta.errors import DeltaError
 
 __all__ = ["main"]
 
@@ -61,8 +61,10 @@ class _Commands(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except BrokenPipeError:
-            _end_quietly(ctx)
+            _drop_output()
+            ctx.exit(0)  # `| head` has what it wanted
         except KeyboardInterrupt:
+            _drop_output()
             ctx.exit(_INTERRUPTED)
         except DeltaError as error:
             _fail(ctx, str(error))
@@ -91,20 +93,18 @@ def main() -> None:
 
 def _fail(ctx: click.Context, text: str, *, is_expected: bool = True) -> NoReturn:
     """Say what went wrong on standard error and end with code 1."""
-    is_verbose = ctx.ensure_object(State).verbose
-    if is_verbose:
-        click.echo(redact(traceback.format_exc()).rstrip(), err=True)
-    click.echo(f"error: {redact(text)}", err=True)
-    if not is_expected and not is_verbose:
+    state = ctx.ensure_object(State)
+    if state.verbose:
+        click.echo(state.hide(traceback.format_exc()).rstrip(), err=True)
+    click.echo(f"error: {state.hide(text)}", err=True)
+    if not is_expected and not state.verbose:
         click.echo("This was not expected; run with --verbose for the traceback.", err=True)
     ctx.exit(1)
 
 
-def _end_quietly(ctx: click.Context) -> NoReturn:
-    """End well although the reader of our output has gone: `| head` has what it wanted."""
+def _drop_output() -> None:
+    """Send what is still buffered nowhere: flushing it at exit would fail again, or wait."""
     with contextlib.suppress(OSError, ValueError):
-        # What is still buffered would fail once more when the interpreter flushes at exit.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-    ctx.exit(0)

@@ -18,6 +18,8 @@ from lazydelta.errors import redact
 
 __all__ = ["State", "common_options", "pass_state"]
 
+_SHORTEST_SECRET = 4
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -29,6 +31,17 @@ class State:
     json: bool = False
     quiet: bool = False
     verbose: bool = False
+
+    def hide(self, text: str) -> str:
+        """Return text for people without secrets: those of URLs, and values of storage options.
+
+        A store may repeat a value that it cannot use. Shorter values are no secrets, and hiding
+        every `1` of a text would make it unreadable.
+        """
+        for value in sorted(self.storage_options.values(), key=len, reverse=True):
+            if len(value) >= _SHORTEST_SECRET and value.lower() not in ("true", "false"):
+                text = text.replace(value, "***")
+        return redact(text)
 
 
 pass_state = click.make_pass_decorator(State, ensure=True)
@@ -89,8 +102,12 @@ def common_options(function: F) -> F:
 class _StderrHandler(logging.Handler):
     """Writes to standard error of the moment, without secrets."""
 
+    def __init__(self, state: State) -> None:
+        super().__init__()
+        self._state = state
+
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(redact(self.format(record)), err=True)
+        click.echo(self._state.hide(self.format(record)), err=True)
 
 
 class _Formatter(logging.Formatter):
@@ -110,7 +127,7 @@ def _log_to_stderr(root: click.Context, state: State) -> None:
     logger = logging.getLogger(__name__.partition(".")[0])
     handler: _StderrHandler | None = root.meta.get(__name__)
     if handler is None:
-        handler = root.meta[__name__] = _StderrHandler()
+        handler = root.meta[__name__] = _StderrHandler(state)
         logger.addHandler(handler)
         root.call_on_close(functools.partial(logger.removeHandler, handler))
         root.call_on_close(functools.partial(logger.setLevel, logger.level))

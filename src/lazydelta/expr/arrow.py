@@ -64,7 +64,7 @@ def evaluate(
 
     Args:
         predicate: Bound, or rewritten over statistics.
-        column: Gives the values of a column or statistic; asked once for each.
+        column: Gives the values of a column or statistic.
         length: How many rows there are.
     """
     return _Evaluation(column, length).predicate(predicate)
@@ -106,6 +106,8 @@ class _Evaluation:
             case IsNull(operand):
                 if isinstance(operand, Predicate):
                     return pc.is_null(self.predicate(operand))
+                if isinstance(operand, (Column, Stat)):  # of any type, known or not
+                    return pc.is_null(_whole(self.column(operand)))
                 return pc.is_null(self.array(operand))
             case IsTrue(inner):
                 found = self.predicate(inner)
@@ -208,14 +210,17 @@ def _options(options: tuple[Literal, ...], kind: DataType) -> pa.Array:
 
 def _as_type(found: pa.Array, kind: DataType) -> pa.Array:
     """Bring a column to the type its values are compared in; decimals may be wider."""
-    if isinstance(found, pa.ChunkedArray):
-        found = found.combine_chunks()
+    found = _whole(found)
     if not isinstance(kind, PrimitiveType):
         return found
     if not is_text(kind) and kind.name.startswith("string"):
         raise PredicateError(str(kind), "texts with a collation cannot be compared")
     target = to_arrow_type(kind)
     return found if found.type == target else found.cast(target, safe=False)
+
+
+def _whole(found: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
 def _sortable(values: pa.Array) -> np.ndarray:

@@ -82,6 +82,7 @@ _TYPE_NAMES = {
     },
 }
 _TYPED_LITERALS = ("date", "timestamp", "timestamp_ntz", "timestamp_ltz")
+_KEYWORDS = ("and", "or", "not", "in", "is", "like", "between", "escape", "as")
 _ALIASES = {"substr": "substring", "to_date": "date", "dayofmonth": "day"}
 _BOOLEAN = PrimitiveType("boolean")
 _STRING = PrimitiveType("string")
@@ -317,7 +318,8 @@ class _Parser:
             inner = self.expression()
             self.expect(")")
             return inner
-        if token.kind not in ("word", "quoted"):
+        keyword = token.kind == "word" and token.source.lower() in _KEYWORDS
+        if token.kind not in ("word", "quoted") or keyword:
             self.fail("expected a column or a constant")
         return self.word(token)
 

@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_SPACE = 0x20
 _OPENING = 0x7B  # `{`, and `[` once bit 0x20 is set
 _ROWS_PER_READ = 1 << 20
 
@@ -136,6 +137,7 @@ def _check_lines(lines: pa.Array, limits: JsonLimits) -> None:
     if longest > limits.line_bytes:
         line = int(np.diff(offsets).argmax())
         raise BadLineError(line, f"a line of {longest} bytes, more than {limits.line_bytes}")
+    _check_characters(lines)
     opening = np.flatnonzero((_bytes(lines) | 0x20) == _OPENING)
     if len(opening) <= limits.depth:
         return
@@ -146,6 +148,18 @@ def _check_lines(lines: pa.Array, limits: JsonLimits) -> None:
             raise BadLineError(line, f"nested deeper than {limits.depth} levels")
 
 
+def _check_characters(lines: pa.Array) -> None:
+    """Refuse control characters, which JSON forbids and the decoder lets pass in strings."""
+    data = _bytes(lines)
+    control = data < _SPACE
+    if np.count_nonzero(control) == len(lines):  # the newlines
+        return
+    control &= (data != ord("\n")) & (data != ord("\r")) & (data != ord("\t"))
+    if control.any():
+        at = np.searchsorted(_offsets(lines), np.flatnonzero(control)[0], side="right") - 1
+        raise BadLineError(int(at), "a control character")
+
+
 def _depth(line: bytes) -> int:
     bare = np.frombuffer(_STRING.sub(b"", line), np.uint8) | 0x20
     steps = (bare == _OPENING).astype(np.int64) - (bare == _OPENING + 2)
@@ -153,7 +167,7 @@ def _depth(line: bytes) -> int:
 
 
 def _check_unique_keys(lines: pa.Array, keys: Sequence[str]) -> None:
-    suspects = pc.match_substring_regex(lines, _twice(tuple(keys)))
+    suspects = pc.match_substring_regex(lines, _suspect(tuple(keys)))
     for line in np.flatnonzero(suspects.to_numpy(zero_copy_only=False)).tolist():
         try:
             _reject_duplicates(lines[line].as_py())
@@ -162,9 +176,15 @@ def _check_unique_keys(lines: pa.Array, keys: Sequence[str]) -> None:
 
 
 @lru_cache
-def _twice(keys: tuple[str, ...]) -> str:
-    """Return a pattern of lines in which a key occurs twice, at whatever level."""
-    return "|".join(f'"{key}":.*"{key}":' for key in keys)
+def _suspect(keys: tuple[str, ...]) -> str:
+    """Return a pattern of lines worth a closer look.
+
+    A key that occurs twice, at whatever level; an escaped ASCII character, which may be part of
+    such a key; and two objects side by side, whose row a string that runs over the end of another
+    line could take away again.
+    """
+    twice = [f'"{key}"\\s*:.*"{key}"\\s*:' for key in keys]
+    return "|".join([*twice, r"\\u00[2-7]", r"\}\s*\{"])
 
 
 def _reject_duplicates(line: bytes) -> None:
@@ -180,6 +200,8 @@ def _reject_duplicates(line: bytes) -> None:
         json.loads(line, object_pairs_hook=unique)
     except RecursionError:
         raise BadLineError(0, "nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise BadLineError(0, f"invalid JSON: {error}") from None
 
 
 def _first_bad_line(lines: pa.Array, schema: pa.Schema, reason: str) -> BadLineError:

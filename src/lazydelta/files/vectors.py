@@ -24,7 +24,9 @@ from lazydelta.errors import (
     DeletionVectorError,
     ObjectNotFoundError,
     PathNotAllowedError,
+    StoreAccessError,
     StoreError,
+    TransientStoreError,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from lazydelta.spec import Location, PathResolver
     from lazydelta.store import Store
 
-__all__ = ["DeletedRows", "VectorDescriptor", "VectorGroup", "parse_vector", "z85_decode"]
+__all__ = ["BadVectorError", "DeletedRows", "VectorDescriptor", "VectorGroup", "parse_vector", "z85_decode"]
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DIGITS = {character: value for value, character in enumerate(_ALPHABET)}
@@ -46,7 +48,7 @@ _FRAME = 8  # length in front, checksum behind
 _LEAST_PAYLOAD = 12  # magic and number of buckets
 
 
-class _BadVectorError(ValueError):
+class BadVectorError(ValueError):
     """A reason without a place; whoever knows the file adds it."""
 
 
@@ -65,15 +67,15 @@ class VectorDescriptor:
         """Take the fields of the action; numbers that cannot be true are refused.
 
         Raises:
-            DeletionVectorError: A field is missing or negative; table and path are still empty.
+            BadVectorError: A field is missing or negative.
         """
         values = [obj.get(name) for name in ("sizeInBytes", "cardinality")]
         kind, where, offset = obj.get("storageType"), obj.get("pathOrInlineDv"), obj.get("offset")
         if not kind or where is None or None in values:
-            raise DeletionVectorError("", "", "a field of its descriptor is missing")
+            raise BadVectorError("a field of its descriptor is missing")
         size, cardinality = (int(value or 0) for value in values)
         if size < 0 or cardinality < 0 or (offset or 0) < 0:
-            raise DeletionVectorError("", "", "a number of its descriptor is negative")
+            raise BadVectorError("a number of its descriptor is negative")
         return cls(kind, where, offset, size, cardinality)
 
 
@@ -120,16 +122,16 @@ def z85_decode(text: str, size: int | None = None) -> bytes:
         size: How many of the bytes count; None takes all.
 
     Raises:
-        ValueError: Not Z85, or too short for `size`.
+        BadVectorError: Not Z85, or too short for `size`.
     """
     if len(text) % 5:
-        raise _BadVectorError(f"its Z85 text has {len(text)} characters, not a multiple of five")
+        raise BadVectorError(f"its Z85 text has {len(text)} characters, not a multiple of five")
     parts = [_z85_group(text[at : at + 5], at + 5 == len(text)) for at in range(0, len(text), 5)]
     data = b"".join(parts)
     if size is None:
         return data
     if size > len(data) or size < len(data) - 3:
-        raise _BadVectorError(f"its text holds {len(data)} bytes where {size} are declared")
+        raise BadVectorError(f"its text holds {len(data)} bytes where {size} are declared")
     return data[:size]
 
 
@@ -140,49 +142,48 @@ def _z85_group(group: str, is_last: bool) -> bytes:
         value = reduce(lambda total, digit: total * 85 + _DIGITS[digit], digits, 0)
         return value.to_bytes(width, "big")
     except (KeyError, OverflowError):
-        raise _BadVectorError(f"{group!r} is not Z85") from None
+        raise BadVectorError(f"{group!r} is not Z85") from None
 
 
 def parse_vector(payload: bytes | memoryview, cardinality: int) -> DeletedRows:
     """Return the rows that a serialised bitmap array lists.
 
     Raises:
-        ValueError: The bytes are damaged, or hold another number of rows than declared.
+        BadVectorError: The bytes are damaged, or hold another number of rows than declared.
     """
     from pyroaring import BitMap64  # noqa: PLC0415 - only tables with vectors pay for it
 
     if len(payload) < _LEAST_PAYLOAD:
-        raise _BadVectorError(f"{len(payload)} bytes are too few")
+        raise BadVectorError(f"{len(payload)} bytes are too few")
     (magic,) = struct.unpack_from("<i", payload)
     if magic != _MAGIC:
         native = struct.unpack_from(">i", payload)[0] == _NATIVE_MAGIC or magic == _NATIVE_MAGIC
         kind = "Java's native format, which no log should hold" if native else "not a bitmap"
-        raise _BadVectorError(f"its magic number is {magic}: {kind}")
+        raise BadVectorError(f"its magic number is {magic}: {kind}")
     (buckets,) = struct.unpack_from("<Q", payload, 4)
     if buckets * 12 > len(payload):  # a key and the least 32-bit bitmap each
-        raise _BadVectorError(f"it claims {buckets} buckets in {len(payload)} bytes")
+        raise BadVectorError(f"it claims {buckets} buckets in {len(payload)} bytes")
     try:
         rows = DeletedRows(BitMap64.deserialize(bytes(payload[4:])))
     except (ValueError, MemoryError, OverflowError) as error:
-        raise _BadVectorError(f"its bitmap cannot be read ({error})") from None
+        raise BadVectorError(f"its bitmap cannot be read ({error})") from None
     if rows.count != cardinality:
-        raise _BadVectorError(f"it lists {rows.count} rows where {cardinality} are declared")
+        raise BadVectorError(f"it lists {rows.count} rows where {cardinality} are declared")
     if rows.last >= 2**63:
-        raise _BadVectorError(f"row {rows.last} cannot be")
+        raise BadVectorError(f"row {rows.last} cannot be")
     return rows
 
 
-def _entry_payload(entry: bytes | memoryview, size: int) -> bytes:
+def _entry_payload(view: memoryview, size: int) -> bytes:
     """Return the payload of an entry of a `.bin` file: length, payload, checksum."""
-    if len(entry) != size + _FRAME:
-        raise _BadVectorError(f"its file ends before its {size} bytes do")
-    view = memoryview(entry)
+    if view.nbytes != size + _FRAME:
+        raise BadVectorError(f"its file ends before its {size} bytes do")
     (length,) = struct.unpack_from(">i", view)
     if length != size:
-        raise _BadVectorError(f"the entry has {length} bytes where {size} are declared")
+        raise BadVectorError(f"the entry has {length} bytes where {size} are declared")
     payload = bytes(view[4:-4])
     if zlib.crc32(payload) != struct.unpack_from(">I", view, size + 4)[0]:
-        raise _BadVectorError("its checksum does not match: the file is damaged")
+        raise BadVectorError("its checksum does not match: the file is damaged")
     return payload
 
 
@@ -191,9 +192,9 @@ def _place(descriptor: VectorDescriptor, resolver: PathResolver) -> Location:
     if descriptor.storage_type == "p":
         return resolver.to_open(where)
     if descriptor.storage_type != "u":
-        raise _BadVectorError(f"its storage type is {descriptor.storage_type!r}")
+        raise BadVectorError(f"its storage type is {descriptor.storage_type!r}")
     if len(where) < _UUID_CHARACTERS:
-        raise _BadVectorError(f"{where!r} is too short to name its file")
+        raise BadVectorError(f"{where!r} is too short to name its file")
     prefix, encoded = where[:-_UUID_CHARACTERS], where[-_UUID_CHARACTERS:]
     name = f"deletion_vector_{uuid.UUID(bytes=z85_decode(encoded))}.bin"
     return resolver.to_open(f"{prefix}/{name}" if prefix else name, decoded=True)
@@ -206,33 +207,32 @@ class VectorGroup:
     go of. Safe to use from several threads.
 
     Args:
-        vectors: Descriptor by the path of its data file.
+        vectors: For each file its path, to be named in errors, and its `deletionVector` or None.
         resolver: Says where a vector's file may be.
         store_for: Gives the store of a place.
     """
 
     def __init__(
         self,
-        vectors: Mapping[str, Mapping[str, Any]],
+        vectors: Sequence[tuple[str, Mapping[str, Any] | None]],
         resolver: PathResolver,
         store_for: Callable[[Location], Store],
     ) -> None:
+        self._vectors = vectors
         self._resolver = resolver
         self._store_for = store_for
-        self._vectors = dict(vectors)
-        self._waiting: dict[Location, list[tuple[str, VectorDescriptor]]] | None = None
-        self._where: dict[str, Location] = {}
-        self._payloads: dict[str, bytes | DeletionVectorError] = {}
+        self._waiting: dict[Location, list[tuple[int, VectorDescriptor]]] | None = None
+        self._payloads: dict[int, bytes | DeletionVectorError] = {}
         self._lock = threading.Lock()
 
-    def take(self, path: str) -> DeletedRows | None:
-        """Return the deleted rows of a data file; None if it has no vector.
+    def take(self, at: int) -> DeletedRows | None:
+        """Return the deleted rows of a file, by its place in the group; None if it has no vector.
 
         Raises:
             DeletionVectorError: It is missing, damaged, or not what the log says.
             PathNotAllowedError: It lies where this table may not reach.
         """
-        raw = self._vectors.get(path)
+        path, raw = self._vectors[at]
         if raw is None:
             return None
         try:
@@ -240,66 +240,61 @@ class VectorGroup:
             if descriptor.storage_type == "i":
                 payload = z85_decode(descriptor.path_or_inline, descriptor.size)
             else:
-                payload = self._stored(path)
+                payload = self._stored(at, _place(descriptor, self._resolver))
             return parse_vector(payload, descriptor.cardinality)
-        except DeletionVectorError as error:
-            raise self._bad(path, error.reason) from None
-        except _BadVectorError as error:
-            raise self._bad(path, str(error)) from None
+        except BadVectorError as error:
+            raise DeletionVectorError(self._resolver.root, path, str(error)) from None
 
-    def _stored(self, path: str) -> bytes:
+    def _stored(self, at: int, place: Location) -> bytes:
         with self._lock:
             if self._waiting is None:
-                self._arrange()
-            place = self._where.get(path)
-            if place is None:  # its place was refused: raise that for this file only
-                place = _place(VectorDescriptor.from_json(self._vectors[path]), self._resolver)
-            wanted = self._waiting.pop(place, None) if self._waiting else None
-            if wanted:
+                self._waiting = self._by_place()
+            wanted = self._waiting.get(place)
+            if wanted is not None:
                 self._fetch(place, wanted)
-            found = self._payloads.pop(path)
+                del self._waiting[place]
+            found = self._payloads.pop(at)
         if isinstance(found, DeletionVectorError):
             raise found
         return found
 
-    def _arrange(self) -> None:
-        """Sort the vectors by the file that holds them; what cannot be placed is left out."""
-        waiting: dict[Location, list[tuple[str, VectorDescriptor]]] = defaultdict(list)
-        for path, raw in self._vectors.items():
+    def _by_place(self) -> dict[Location, list[tuple[int, VectorDescriptor]]]:
+        """Return the stored vectors by their file; those that `take` will refuse are left out."""
+        waiting: dict[Location, list[tuple[int, VectorDescriptor]]] = defaultdict(list)
+        for at, (_, raw) in enumerate(self._vectors):
+            if raw is None:
+                continue
             try:
                 descriptor = VectorDescriptor.from_json(raw)
                 if descriptor.storage_type != "i":
-                    self._where[path] = place = _place(descriptor, self._resolver)
-                    waiting[place].append((path, descriptor))
-            except (DeletionVectorError, _BadVectorError, PathNotAllowedError):
+                    waiting[_place(descriptor, self._resolver)].append((at, descriptor))
+            except (BadVectorError, PathNotAllowedError):
                 continue
-        self._waiting = waiting
+        return waiting
 
-    def _fetch(self, place: Location, wanted: Sequence[tuple[str, VectorDescriptor]]) -> None:
+    def _fetch(self, place: Location, wanted: Sequence[tuple[int, VectorDescriptor]]) -> None:
         spans = [(d.offset or 0, (d.offset or 0) + d.size + _FRAME) for _, d in wanted]
         try:
-            entries = self._read(place, spans)
+            entries = self._store_for(place).read_ranges(place.path, spans)
+        except (TransientStoreError, StoreAccessError):
+            raise
         except StoreError:  # one span may be wrong: find out which
-            entries = [self._read_one(place, path, s) for (path, _), s in zip(wanted, spans)]
-        for (path, descriptor), entry in zip(wanted, entries, strict=True):
-            if isinstance(entry, DeletionVectorError):
-                self._payloads[path] = entry
-                continue
+            entries = [None] * len(spans)  # type: ignore[list-item]
+        for (at, descriptor), span, entry in zip(wanted, spans, entries, strict=True):
             try:
-                self._payloads[path] = _entry_payload(entry, descriptor.size)
-            except _BadVectorError as error:
-                self._payloads[path] = self._bad(path, f"{error} ({place.path})")
+                whole = self._one(place, span) if entry is None else memoryview(entry)
+                self._payloads[at] = _entry_payload(whole, descriptor.size)
+            except BadVectorError as error:
+                reason = f"{error} (in {place.path})"
+                path = self._vectors[at][0]
+                self._payloads[at] = DeletionVectorError(self._resolver.root, path, reason)
 
-    def _read(self, place: Location, spans: Sequence[tuple[int, int]]) -> list[Any]:
-        return list(self._store_for(place).read_ranges(place.path, spans))
-
-    def _read_one(self, place: Location, path: str, span: tuple[int, int]) -> Any:
+    def _one(self, place: Location, span: tuple[int, int]) -> memoryview:
         try:
-            return self._read(place, [span])[0]
+            return memoryview(self._store_for(place).read_ranges(place.path, [span])[0])
         except ObjectNotFoundError:
-            return self._bad(path, f"its file {place.path} is missing")
+            raise BadVectorError("its file is missing") from None
+        except (TransientStoreError, StoreAccessError):
+            raise
         except StoreError as error:
-            return self._bad(path, f"its file {place.path} cannot be read ({error.reason})")
-
-    def _bad(self, path: str, reason: str) -> DeletionVectorError:
-        return DeletionVectorError(self._resolver.root, path, reason)
+            raise BadVectorError(f"its bytes cannot be read: {error.reason}") from None

@@ -10,8 +10,9 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.errors import ObjectNotFoundError
+from lazydelta.errors import ObjectNotFoundError, SchemaError
 from lazydelta.files import BadLineError, parse_object
+from lazydelta.schema import parse_schema
 from lazydelta.spec import MalformedActionError, TableMetadata, TableProtocol
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def read_checksum(store: Store, file: LogFile) -> Checksum | None:
         return _parse(file.version, parse_object(bytes(store.read(file.path))))
     except ObjectNotFoundError:
         return None
-    except (BadLineError, MalformedActionError, TypeError) as error:
+    except (BadLineError, MalformedActionError, SchemaError, TypeError) as error:
         logger.warning("ignoring %s: %s", file.path, getattr(error, "reason", error))
         return None
 
@@ -58,16 +59,16 @@ def _parse(version: int, obj: Mapping[str, Any]) -> Checksum:
     files, size = obj.get("numFiles"), obj.get("tableSizeBytes")
     if not isinstance(files, int) or not isinstance(size, int) or files < 0 or size < 0:
         raise MalformedActionError("numFiles or tableSizeBytes is not a count")
+    if "protocol" not in obj or "metadata" not in obj:
+        raise MalformedActionError("it has no protocol or no metadata")
+    metadata = TableMetadata.from_json(obj["metadata"])
+    parse_schema(metadata.schema_string, where="the checksum")
     timestamp = obj.get("inCommitTimestampOpt")
     return Checksum(
         version=version,
-        protocol=TableProtocol.from_json(obj["protocol"]) if "protocol" in obj else _missing(),
-        metadata=TableMetadata.from_json(obj["metadata"]) if "metadata" in obj else _missing(),
+        protocol=TableProtocol.from_json(obj["protocol"]),
+        metadata=metadata,
         num_files=files,
         table_size_bytes=size,
         in_commit_timestamp=timestamp if isinstance(timestamp, int) else None,
     )
-
-
-def _missing() -> Any:
-    raise MalformedActionError("it has no protocol or no metadata")

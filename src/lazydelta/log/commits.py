@@ -106,14 +106,14 @@ class CommitReader:
         whole = self._read(file) if file.size <= _STREAMED_BYTES else None
         pieces = [(whole, 1, True)] if whole is not None else self._streamed(file)
         for piece, first_line, _ in pieces:
-            for kind in kinds:
-                for number, line in _lines_with(piece, f'"{kind}"'.encode()):
-                    try:
-                        action = parse_object(line).get(kind)
-                    except BadLineError as error:
-                        raise self._corrupt(file, error.reason, first_line + number) from None
-                    if isinstance(action, dict):
-                        found[kind].append(action)
+            for number, line in _lines_with_any(piece, kinds):
+                try:
+                    action = parse_object(line)
+                except BadLineError as error:
+                    raise self._corrupt(file, error.reason, first_line + number) from None
+                for kind in kinds:
+                    if isinstance(action.get(kind), dict):
+                        found[kind].append(action[kind])
         return found
 
     def find_each(
@@ -173,7 +173,7 @@ class CommitReader:
         except BadLineError as error:
             which = int(np.searchsorted(np.cumsum(counts), error.line, side="right"))
             file, _, first_line = window.parts[min(which, len(window.parts) - 1)]
-            line = error.line - int(counts[:which].sum()) + first_line
+            line = first_line + window.line_of(which, error.line - int(counts[:which].sum()))
             raise self._corrupt(file, error.reason, line) from None
         newest = np.array([file.last_version for file, _, _ in window.parts], np.int64)
         versions = np.repeat(newest, counts)
@@ -195,6 +195,7 @@ class _Window:
 
     def __init__(self) -> None:
         self.parts: list[tuple[LogFile, bytes, int]] = []
+        self._untidy: list[tuple[LogFile, bytes, int]] = []
         self.bytes = 0
 
     def add(self, file: LogFile, piece: bytes, first_line: int) -> None:
@@ -204,7 +205,15 @@ class _Window:
 
     def tidy(self) -> None:
         """Drop blank lines and padding; what is then no object is wrong."""
+        self._untidy = self.parts
         self.parts = [(file, tidy_lines(part), line) for file, part, line in self.parts]
+
+    def line_of(self, part: int, line: int) -> int:
+        """Return where a line of a part was before blank ones were dropped."""
+        if part >= len(self._untidy):
+            return line
+        lines = self._untidy[part][1].split(b"\n")
+        return [number for number, text in enumerate(lines) if text.strip()][line]
 
 
 def _pieces(data: bytes, first_bytes: int) -> Iterator[tuple[bytes, int, bool]]:
@@ -235,7 +244,23 @@ def _kind_of_each_row(rows: pa.RecordBatch) -> np.ndarray:
             raise BadLineError(int(np.flatnonzero(bad)[0]), f"{name} has no path")
     if taken.max(initial=0) > 1:
         raise BadLineError(int(np.flatnonzero(taken > 1)[0]), "more than one action on a line")
+    _check_partition_values(rows.column("add").field("partitionValues"))
     return kinds
+
+
+def _check_partition_values(values: pa.MapArray) -> None:
+    """Refuse a partition column with two values: which one counts, every reader would guess."""
+    offsets = np.asarray(values.offsets)
+    counts = np.diff(offsets)
+    if counts.max(initial=0) < 2:
+        return
+    rows = np.repeat(np.arange(len(counts)), counts)
+    keys = values.keys.slice(offsets[0], offsets[-1] - offsets[0]).dictionary_encode()
+    pairs = rows * len(keys.dictionary) + keys.indices.to_numpy(zero_copy_only=False)
+    unique, first = np.unique(pairs, return_index=True)
+    if len(unique) < len(pairs):
+        again = np.setdiff1d(np.arange(len(pairs)), first)[0]
+        raise BadLineError(int(rows[again]), f"duplicate key {keys[again].as_py()!r}")
 
 
 def _others(kinds: np.ndarray, versions: np.ndarray) -> tuple[OtherAction, ...]:
@@ -244,6 +269,17 @@ def _others(kinds: np.ndarray, versions: np.ndarray) -> tuple[OtherAction, ...]:
     rows = np.flatnonzero(kinds >= 2)
     pairs = dict.fromkeys(zip(versions[rows].tolist(), kinds[rows].tolist(), strict=True))
     return tuple(OtherAction(version, names[kind]) for version, kind in pairs)
+
+
+def _lines_with_any(data: bytes, kinds: Sequence[str]) -> list[tuple[int, bytes]]:
+    """Return number (from 0) and text of the lines that may hold such an action.
+
+    The name of an action may be written with escapes, which no sane writer does: then it is
+    looked at too, so that no two readers see different actions.
+    """
+    markers = [*(f'"{kind}"'.encode() for kind in kinds), b"\\u00"]
+    found = dict(line for marker in markers for line in _lines_with(data, marker))
+    return sorted(found.items())
 
 
 def _lines_with(data: bytes, marker: bytes) -> Iterator[tuple[int, bytes]]:

@@ -280,7 +280,11 @@ class ScanRun:
 
 
 def _newer_than(batch: CommitBatch, version: int) -> CommitBatch:
-    """Return the part of a batch above a version."""
+    """Return the part of a batch above a version.
+
+    Never complete: removes that wait for the end of their commit must not hide its adds from the
+    reference replay, which decides about that commit as a whole.
+    """
     count = int(np.count_nonzero(batch.versions > version))
     return CommitBatch(
         add=batch.add.slice(0, count),
@@ -288,5 +292,5 @@ def _newer_than(batch: CommitBatch, version: int) -> CommitBatch:
         versions=batch.versions[:count],
         others=(),
         commits=0,
-        complete=True,
+        complete=False,
     )

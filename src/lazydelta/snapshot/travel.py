@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from lazydelta.errors import LogCorruptError, TableNotFoundError, TimestampNotFoundError
+from lazydelta.errors import ConfigError, LogCorruptError, TableNotFoundError, TimestampNotFoundError
 from lazydelta.log import CommitReader, LogFile, LogFileKind, earliest_version, list_log
 from lazydelta.snapshot.load import load_snapshot
 from lazydelta.spec import CommitInfo
@@ -81,7 +81,10 @@ def version_at(store: Store, config: Config, when: datetime | str) -> int:
 
 
 def _parse(when: datetime | str) -> datetime:
-    moment = datetime.fromisoformat(when) if isinstance(when, str) else when
+    try:
+        moment = datetime.fromisoformat(when) if isinstance(when, str) else when
+    except ValueError:
+        raise ConfigError("timestamp", f"cannot be {when!r}: give an ISO 8601 time") from None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 

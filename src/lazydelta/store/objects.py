@@ -42,6 +42,7 @@ _PAGE = 1000
 _GAP = 1024 * 1024
 _WIDTH = 16
 _STATUS = re.compile(r"status code: (\d{3})")
+_SHORTEST_SECRET = 3
 _UNKNOWN_KEY = re.compile(r"Configuration key: '([^']*)'")
 
 
@@ -231,10 +232,19 @@ def _client(
         found = _UNKNOWN_KEY.search(str(error))
         raise unknown_option(kind, found[1] if found else "?") from None
     except (obstore.exceptions.BaseError, ValueError) as error:
+        reason = _without_values(_reason(error), config)
         raise StoreAccessError(
-            f"{kind} store {bucket!r}", f"{_reason(error)}. Check storage_options and environment"
+            f"{kind} store {bucket!r}", f"{reason}. Check storage_options and environment"
         ) from None
     return obstore, client
+
+
+def _without_values(text: str, config: Mapping[str, Any]) -> str:
+    """Return a message without the settings' values, which obstore may quote: one may be secret."""
+    for value in sorted(map(str, config.values()), key=len, reverse=True):
+        if len(value) > _SHORTEST_SECRET:
+            text = text.replace(value, "***")
+    return text
 
 
 def _whole(path: str, span: tuple[int, int], data: Any) -> pa.Buffer:

@@ -1,0 +1,20 @@
+"""The newest files of a table, without waiting for the rest.
+
+python examples/first_files.py [URL]
+"""
+
+from __future__ import annotations
+
+import sys
+
+from sample_table import table_to_show
+
+import lazydelta as ld
+
+with table_to_show(sys.argv) as url:
+    scan = ld.Table.open(url).scan(limit=3)
+    for file in scan.files():
+        print(f"version {file.version}: {file.path}, {file.size:,} bytes")
+
+    # Nothing of the checkpoint was needed: the newest commits had enough.
+    print("checkpoint bytes read:", scan.explain()["checkpoint"]["bytes"])

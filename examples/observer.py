@@ -1,0 +1,55 @@
+"""Metrics for a dashboard: an observer that keeps Prometheus text, without a dependency.
+
+`Config.observer` is told when an operation ends. What it does with that is its own business: here
+it adds up counters and prints them in the format that Prometheus scrapes.
+
+    python examples/observer.py [URL]
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+
+from sample_table import table_to_show
+
+import lazydelta as ld
+from lazydelta.metrics import Event, FallbackTriggered, ScanFinished, StoreCalled
+
+
+class Totals:
+    """Adds events up; several scans in several threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._totals: Counter[str] = Counter()
+
+    def __call__(self, event: Event, /) -> None:
+        """Take notice of an event."""
+        with self._lock:
+            if isinstance(event, StoreCalled):
+                self._totals[f'lazydelta_store_requests{{operation="{event.operation}"}}'] += (
+                    event.requests
+                )
+                self._totals["lazydelta_store_bytes"] += event.bytes
+            elif isinstance(event, ScanFinished):
+                self._totals[f'lazydelta_scans{{strategy="{event.strategy}"}}'] += 1
+                for name in ("delta.lazy.files_emitted", "delta.lazy.commits_scanned"):
+                    self._totals[name.replace(".", "_")] += int(event.metrics[name])
+            elif isinstance(event, FallbackTriggered):
+                self._totals["delta_lazy_fallback_triggered"] += 1
+
+    def text(self) -> str:
+        """Return the totals as Prometheus reads them."""
+        with self._lock:
+            return "\n".join(f"{name} {total}" for name, total in sorted(self._totals.items()))
+
+
+with table_to_show(sys.argv) as url:
+    totals = Totals()
+    table = ld.Table.open(url, config=ld.Config(observer=totals))
+    for limit in (5, None):
+        for _ in table.scan(limit=limit).file_batches():
+            pass
+    print(totals.text())

@@ -1,0 +1,165 @@
+"""Which row groups of a data file may hold a row that a predicate wants, from its footer alone.
+
+The rule is a predicate over statistics (`expr.to_skipping`), FALSE only if no row can match; here
+it is asked of every row group at once. A bound that is missing, of another type than the table's,
+or not one we know how to read is unknown, and what is unknown is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lazydelta.expr import evaluate
+from lazydelta.schema import DecimalType, build_array
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow.parquet as pq
+
+    from lazydelta.expr import Predicate, Stat
+    from lazydelta.schema import DataType
+
+__all__ = ["matching_row_groups"]
+
+_INTEGERS = ("byte", "short", "integer", "long", "date")
+_FLOATS = ("float", "double")
+_TO_MICROS = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
+_INT64 = range(-(2**63), 2**63)
+
+
+def matching_row_groups(
+    metadata: pq.FileMetaData,
+    rule: Predicate | None,
+    leaves: Mapping[tuple[str, ...], str],
+    partition: Mapping[tuple[str, ...], pa.Scalar],
+) -> list[int]:
+    """Return the row groups that have rows, and for which the rule is not FALSE.
+
+    Args:
+        metadata: The footer.
+        rule: Over statistics of logical paths; None keeps all.
+        leaves: Path in the file by logical path; a path that is not there is null in all rows.
+        partition: Values of the file's partition columns.
+    """
+    count = metadata.num_row_groups
+    groups = [at for at in range(count) if metadata.row_group(at).num_rows]
+    if rule is None or not groups:
+        return groups
+    footer = _Footer(metadata, leaves, partition)
+    found = evaluate(rule, footer.stat, count)
+    kept = pc.or_kleene(found, pc.is_null(found)).to_pylist()
+    return [at for at in groups if kept[at]]
+
+
+class _Footer:
+    """The footer as statistics, one value for each row group."""
+
+    def __init__(
+        self,
+        metadata: pq.FileMetaData,
+        leaves: Mapping[tuple[str, ...], str],
+        partition: Mapping[tuple[str, ...], pa.Scalar],
+    ) -> None:
+        self.metadata = metadata
+        self.leaves = leaves
+        self.partition = partition
+        self.groups = range(metadata.num_row_groups)
+        self.places: dict[str, int] = {}
+        for at in range(metadata.num_columns):
+            path = metadata.schema.column(at).path
+            # A dot may be part of a name, so a path may mean two leaves: then it means none.
+            self.places[path] = -1 if path in self.places else at
+
+    def stat(self, stat: Any) -> pa.Array:
+        """Return a fact for every row group; null is unknown."""
+        if stat.kind == "partition":
+            return pa.repeat(self.partition[stat.path], len(self.groups))
+        rows = [self.metadata.row_group(at).num_rows for at in self.groups]
+        if stat.kind == "num_records":
+            return build_array(rows, stat.type)
+        name = self.leaves.get(stat.path)
+        if name is None:  # a column that this file does not have
+            missing = rows if stat.kind == "null_count" else [None] * len(rows)
+            return build_array(missing, stat.type)
+        chunks = self._chunks(self.places.get(name, -1))
+        if stat.kind == "null_count":
+            known = [c.null_count if c and c.has_null_count else None for c in chunks]
+            return build_array(known, stat.type)
+        if not any(chunks):
+            return build_array([None] * len(rows), stat.type)
+        column = self.metadata.schema.column(self.places[name])
+        bounds = _Bounds(column, stat.type, upper=stat.kind == "max")
+        return build_array([bounds.of(chunk) for chunk in chunks], stat.type)
+
+    def _chunks(self, place: int) -> list[Any]:
+        if place < 0:
+            return [None for _ in self.groups]
+        return [self.metadata.row_group(at).column(place).statistics for at in self.groups]
+
+
+class _Bounds:
+    """Turns the raw bounds of one Parquet column into values of a Delta type, or None."""
+
+    def __init__(self, column: Any, kind: DataType, *, upper: bool) -> None:
+        self.kind = kind
+        self.upper = upper
+        self.physical = column.physical_type
+        self.logical = column.logical_type.type
+        self.details = orjson.loads(column.logical_type.to_json())
+
+    def of(self, chunk: Any) -> Any:
+        """Return the bound of a column chunk; None if it has none that we can use."""
+        if chunk is None or not chunk.has_min_max:
+            return None
+        return self._value(chunk.max_raw if self.upper else chunk.min_raw)
+
+    def _value(self, raw: Any) -> Any:
+        name = str(self.kind)
+        if isinstance(self.kind, DecimalType):
+            return self._decimal(raw, self.kind)
+        if name == "boolean":
+            return raw if isinstance(raw, bool) else None
+        if name in _INTEGERS:
+            return self._integer(raw, name)
+        if name in _FLOATS:
+            usable = self.physical in ("FLOAT", "DOUBLE") and not math.isnan(raw)
+            return float(raw) if usable else None
+        if name in ("timestamp", "timestamp_ntz"):
+            return self._micros(raw)
+        return self._text(raw) if name == "string" else None
+
+    def _integer(self, raw: Any, name: str) -> int | None:
+        signed = self.details.get("isSigned", True)
+        logical = ("DATE",) if name == "date" else ("INT", "NONE")
+        return raw if self.physical in ("INT32", "INT64") and signed and self.logical in logical else None
+
+    def _micros(self, raw: Any) -> int | None:
+        times, parts = _TO_MICROS.get(self.details.get("timeUnit", ""), (0, 1))
+        if self.physical != "INT64" or not times:
+            return None
+        value = -(-raw * times // parts) if self.upper else raw * times // parts
+        return value if value in _INT64 else None
+
+    def _decimal(self, raw: Any, kind: DecimalType) -> Decimal | None:
+        if self.logical != "DECIMAL" or self.details.get("scale") != kind.scale:
+            return None
+        whole = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
+        value = Decimal((int(whole < 0), tuple(map(int, str(abs(whole)))), -kind.scale))
+        return value if abs(whole) < 10**kind.precision else None
+
+    def _text(self, raw: Any) -> str | None:
+        if self.physical != "BYTE_ARRAY":
+            return None
+        if isinstance(raw, str):
+            return raw
+        try:  # writers may cut in the middle of a character
+            return bytes(raw).decode(errors="strict" if self.upper else "ignore")
+        except UnicodeDecodeError:
+            return None

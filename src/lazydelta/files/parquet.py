@@ -1,0 +1,145 @@
+"""Data files: Parquet -> Arrow, a run of rows at a time, each with its position in the file.
+
+Knows Parquet and stores; nothing of tables, logical names or deletion vectors. Positions stay
+true when row groups are left out, so whoever drops rows by position can do so afterwards.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lazydelta.errors import DataFileError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lazydelta.store import Store
+
+__all__ = ["DataFile", "Rows"]
+
+# A local page cache makes small reads cheap; a remote store is paid by the request.
+_LOCAL_BUFFER = 1 << 20
+_REMOTE_RUN_BYTES = 64 << 20
+_THRIFT_LIMIT = 256 << 20
+_BATCH_BYTES = 32 << 20
+_LEAST_ROWS = 1024
+
+
+class Rows(NamedTuple):
+    """Consecutive rows of a file; `columns` is None where none were asked for."""
+
+    start: int
+    length: int
+    columns: pa.RecordBatch | None
+
+
+class DataFile:
+    """A Parquet file of a table, footer read.
+
+    Args:
+        store: Where it is.
+        path: Its path in the store.
+        size: Its size as the log has it; saves a request.
+
+    Raises:
+        ObjectNotFoundError: It is not there.
+        DataFileError: It is not a Parquet file, or damaged.
+    """
+
+    def __init__(self, store: Store, path: str, size: int | None = None) -> None:
+        self.path = path
+        self._table = store.root
+        self._is_remote = not store.root.startswith("/")
+        with self._guarded():
+            source = store.open_input(path, size=size)
+            try:
+                self._file = pq.ParquetFile(
+                    source,
+                    pre_buffer=self._is_remote,
+                    buffer_size=0 if self._is_remote else _LOCAL_BUFFER,
+                    coerce_int96_timestamp_unit="us",  # nanoseconds end in the year 2262
+                    thrift_string_size_limit=_THRIFT_LIMIT,
+                    thrift_container_size_limit=_THRIFT_LIMIT,
+                )
+                self.schema: pa.Schema = self._file.schema_arrow
+            except BaseException:
+                source.close()
+                raise
+        self.metadata: pq.FileMetaData = self._file.metadata
+        self.num_rows: int = self.metadata.num_rows
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close(force=True)
+
+    def rows(
+        self, columns: Sequence[str], row_groups: Sequence[int], *, batch_rows: int
+    ) -> Iterator[Rows]:
+        """Yield the chosen columns of the chosen row groups, in the order of the file.
+
+        Args:
+            columns: Paths of leaves, or of what holds them; others do not cost anything.
+            row_groups: Ascending numbers of row groups.
+            batch_rows: Most rows at a time; fewer where rows are large.
+        """
+        counts = [self.metadata.row_group(at).num_rows for at in range(self.metadata.num_row_groups)]
+        starts = list(accumulate(counts, initial=0))
+        if starts[-1] != self.num_rows or min(counts, default=0) < 0:
+            raise DataFileError(self._table, self.path, "its footer contradicts itself")
+        for run in self._runs(row_groups):
+            position, end = starts[run[0]], starts[run[-1] + 1]
+            if not columns:
+                for start in range(position, end, batch_rows):
+                    yield Rows(start, min(batch_rows, end - start), None)
+                continue
+            for batch in self._batches(columns, run, self._fitting(run, batch_rows)):
+                yield Rows(position, batch.num_rows, batch)
+                position += batch.num_rows
+            if position != end:
+                reason = f"{end - position} rows of row groups {run[0]} to {run[-1]} are missing"
+                raise DataFileError(self._table, self.path, reason)
+
+    def _runs(self, row_groups: Sequence[int]) -> Iterator[list[int]]:
+        """Yield neighbouring row groups to read together; remote ones are buffered, so not many."""
+        run: list[int] = []
+        held = 0
+        for group in row_groups:
+            size = self.metadata.row_group(group).total_byte_size if self._is_remote else 0
+            if run and (group != run[-1] + 1 or held + size > _REMOTE_RUN_BYTES):
+                yield run
+                run, held = [], 0
+            run.append(group)
+            held += size
+        if run:
+            yield run
+
+    def _fitting(self, run: Sequence[int], batch_rows: int) -> int:
+        """Return how many rows to decode at once: wide rows are taken fewer at a time."""
+        groups = [self.metadata.row_group(at) for at in run]
+        rows = sum(group.num_rows for group in groups)
+        per_row = sum(group.total_byte_size for group in groups) // max(rows, 1)
+        return min(batch_rows, max(_LEAST_ROWS, _BATCH_BYTES // max(per_row, 1)))
+
+    def _batches(
+        self, columns: Sequence[str], run: Sequence[int], rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        with self._guarded():
+            yield from self._file.iter_batches(
+                rows, row_groups=list(run), columns=list(columns), use_threads=False
+            )
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Report what Arrow says of a damaged file in our words."""
+        try:
+            yield
+        except (StoreError, DataFileError):
+            raise
+        except (pa.ArrowException, OSError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise DataFileError(self._table, self.path, reason) from error

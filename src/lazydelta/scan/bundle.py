@@ -1,0 +1,114 @@
+"""A pinned snapshot as a small JSON: enough to open exactly the same version again, anywhere.
+
+Carries the address (without secrets), the version, how it was chosen, the protocol's four fields and
+a hash of the content. The hash covers metadata, protocol and every live file; it does not depend on
+the order in which files are found, so every strategy and every process computes the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from lazydelta.errors import ConfigError
+from lazydelta.scan.request import Scan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lazydelta.snapshot import Snapshot
+
+__all__ = ["Bundle", "content_hash", "pin"]
+
+_FORMAT = 1
+# Not the text of the statistics: a checkpoint may hold them typed, and be written later.
+_HASHED = (
+    "path",
+    "size",
+    "modification_time",
+    "partition_values",
+    "deletion_vector",
+    "num_records",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """What `Table.open_bundle` needs to find this very snapshot again."""
+
+    table_uri: str
+    resolved_version: int
+    selector: dict[str, Any]
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: list[str]
+    writer_features: list[str]
+    snapshot_hash: str
+    format: int = _FORMAT
+
+    def to_json(self) -> str:
+        """Return the bundle as JSON, keys in order, the same for the same snapshot."""
+        return orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Bundle:
+        """Read a bundle back, or raise `ConfigError`."""
+        try:
+            fields = orjson.loads(text)
+            bundle = cls(**fields)
+        except (orjson.JSONDecodeError, TypeError) as error:
+            raise ConfigError("bundle", f"it is no bundle: {error}") from None
+        if bundle.format != _FORMAT:
+            raise ConfigError(
+                "bundle", f"it has format {bundle.format}; this engine reads {_FORMAT}"
+            )
+        return bundle
+
+
+def pin(snapshot: Snapshot, *, timestamp: str | None = None) -> Bundle:
+    """Return a bundle for a snapshot; reads all of its files' metadata once to hash it."""
+    protocol = snapshot.protocol
+    chosen = {"version": snapshot.version}
+    return Bundle(
+        table_uri=snapshot.store.root,
+        resolved_version=snapshot.version,
+        selector=chosen if timestamp is None else {"timestamp_rfc3339": timestamp},
+        min_reader_version=protocol.min_reader_version,
+        min_writer_version=protocol.min_writer_version,
+        reader_features=sorted(protocol.reader_features or ()),
+        writer_features=sorted(protocol.writer_features or ()),
+        snapshot_hash=content_hash(snapshot),
+    )
+
+
+def content_hash(snapshot: Snapshot) -> str:
+    """Return a hash of what the snapshot is: metadata, protocol and the set of its live files."""
+    metadata, protocol = asdict(snapshot.metadata), asdict(snapshot.protocol)
+    head = orjson.dumps(
+        [snapshot.version, metadata, _sorted_features(protocol)], option=orjson.OPT_SORT_KEYS
+    )
+    files = 0
+    with Scan(snapshot, strategy="forward").file_batches(all_fields=True) as batches:
+        for batch in batches:
+            files += _sum_of_hashes(batch)
+    total = files % 2**128
+    return hashlib.sha256(head + total.to_bytes(16, "big")).hexdigest()
+
+
+def _sorted_features(protocol: dict[str, Any]) -> dict[str, Any]:
+    lists = ("reader_features", "writer_features")
+    return {k: sorted(v) if k in lists and v is not None else v for k, v in protocol.items()}
+
+
+def _sum_of_hashes(batch: pa.RecordBatch) -> int:
+    """Return the sum of the files' hashes: a hash of the set, whatever its order."""
+    columns = [batch.column(name).to_pylist() for name in _HASHED]
+    total = 0
+    for path, size, modified, values, vector, records in zip(*columns, strict=True):
+        row = [path, size, modified, sorted(values or ()), vector, records]
+        digest = hashlib.blake2b(orjson.dumps(row), digest_size=16).digest()
+        total += int.from_bytes(digest, "big")
+    return total

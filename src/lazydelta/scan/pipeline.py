@@ -1,0 +1,172 @@
+"""Several files read at once, their batches handed to one consumer, in bounded memory.
+
+Knows threads and batches; nothing of tables. Tasks are pulled one by one by whichever thread is
+free, so later tasks may still be found while the first are worked on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+
+__all__ = ["read_ahead"]
+
+T = TypeVar("T")
+
+Read = Callable[[T], Iterator[pa.RecordBatch]]
+
+
+class _StoppedError(Exception):
+    """The consumer has gone, or another thread failed."""
+
+
+class _Slot:
+    """The batches of one task that wait for the consumer; in any order, all tasks share one."""
+
+    __slots__ = ("batches", "is_done")
+
+    def __init__(self) -> None:
+        self.batches: deque[pa.RecordBatch] = deque()
+        self.is_done = False
+
+
+def read_ahead(
+    tasks: Iterator[T], read: Read[T], *, width: int, memory_limit: int, ordered: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of all tasks, up to `width` of which are read at the same time.
+
+    Closing the iterator ends the threads before `close()` returns. An error ends the iteration
+    at once, whichever task it is from.
+
+    Args:
+        tasks: Pulled under a lock, by one thread at a time; closed at the end.
+        read: Gives the batches of a task; called in a thread, closed if not used up.
+        width: How many threads read.
+        memory_limit: Bytes of finished batches that may wait; past them the threads wait.
+        ordered: Whether batches come in the order of the tasks, or as they are ready.
+    """
+    exchange = _Exchange(tasks, read, memory_limit=memory_limit, ordered=ordered)
+    workers = [
+        threading.Thread(target=exchange.work, name=f"lazydelta-read-{at}", daemon=True)
+        for at in range(width)
+    ]
+    exchange.running = len(workers)
+    for worker in workers:
+        worker.start()
+    try:
+        while True:
+            batch = exchange.get()
+            if batch is None:
+                return
+            yield batch
+    finally:
+        exchange.stop()
+        for worker in workers:
+            worker.join()
+        close = getattr(tasks, "close", None)
+        if close is not None:
+            close()
+
+
+class _Exchange(Generic[T]):
+    """What threads and consumer share; `_changed` guards all of it but the tasks."""
+
+    def __init__(
+        self, tasks: Iterator[T], read: Read[T], *, memory_limit: int, ordered: bool
+    ) -> None:
+        self._tasks = tasks
+        self._pulling = threading.Lock()
+        self._read = read
+        self._memory_limit = memory_limit
+        self._ordered = ordered
+        self._changed = threading.Condition()
+        self._slots: deque[_Slot] = deque() if ordered else deque([_Slot()])
+        self._waiting_bytes = 0
+        self._stopped = False
+        self._error: BaseException | None = None
+        self.running = 0
+
+    def work(self) -> None:
+        """Read task after task until there are none, or nobody wants them."""
+        try:
+            while (pulled := self._pull()) is not None:
+                self._carry_out(*pulled)
+        except _StoppedError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - it is raised again in the consumer
+            with self._changed:
+                self._error = self._error or error
+                self._stopped = True
+        finally:
+            with self._changed:
+                self.running -= 1
+                self._changed.notify_all()
+
+    def _pull(self) -> tuple[T, _Slot] | None:
+        with self._pulling:
+            if self._stopped:
+                return None
+            for task in self._tasks:
+                with self._changed:
+                    if self._ordered:
+                        self._slots.append(_Slot())
+                    return task, self._slots[-1]
+        return None
+
+    def _carry_out(self, task: T, slot: _Slot) -> None:
+        batches = self._read(task)
+        try:
+            for batch in batches:
+                self._put(slot, batch)
+        finally:
+            close = getattr(batches, "close", None)
+            if close is not None:
+                close()
+        if self._ordered:
+            with self._changed:
+                slot.is_done = True
+                self._changed.notify_all()
+
+    def _put(self, slot: _Slot, batch: pa.RecordBatch) -> None:
+        with self._changed:
+            while not self._stopped and not self._has_room(slot):
+                self._changed.wait()
+            if self._stopped:
+                raise _StoppedError
+            slot.batches.append(batch)
+            self._waiting_bytes += batch.nbytes
+            self._changed.notify_all()
+
+    def _has_room(self, slot: _Slot) -> bool:
+        # What the consumer waits for may always come, or everybody would wait for it.
+        is_next = not slot.batches and slot is self._slots[0]
+        return is_next or self._waiting_bytes < self._memory_limit
+
+    def get(self) -> pa.RecordBatch | None:
+        """Return the next batch, waiting for it; None at the end."""
+        with self._changed:
+            while True:
+                if self._error is not None:
+                    raise self._error
+                while self._slots and self._slots[0].is_done and not self._slots[0].batches:
+                    self._slots.popleft()
+                if self._slots and self._slots[0].batches:
+                    batch = self._slots[0].batches.popleft()
+                    self._waiting_bytes -= batch.nbytes
+                    self._changed.notify_all()
+                    return batch
+                if not self.running:
+                    return None
+                self._changed.wait()
+
+    def stop(self) -> None:
+        """Let the threads go: they end at their next batch."""
+        with self._changed:
+            self._stopped = True
+            for slot in self._slots:
+                slot.batches.clear()
+            self._changed.notify_all()

@@ -1,0 +1,324 @@
+"""Planned files -> rows: Arrow batches in the table's logical schema, while planning goes on.
+
+A file becomes rows in one pass: open, choose row groups by the footer, decode, bring to the
+table's types (`scan.transform`), drop what is deleted (`files.vectors`) or does not match. How
+many files are read at once, and what may wait for a slow consumer, is `scan.pipeline`'s.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lazydelta._arrow import text
+from lazydelta._parallel import prefetch
+from lazydelta.errors import (
+    ConfigError,
+    DataFileError,
+    DataFileNotFoundError,
+    DeletionVectorError,
+    ObjectNotFoundError,
+    SchemaError,
+)
+from lazydelta.expr import evaluate, split_conjuncts, to_skipping
+from lazydelta.files.footer import matching_row_groups
+from lazydelta.files.parquet import DataFile
+from lazydelta.files.vectors import DeletedRows, VectorGroup
+from lazydelta.scan.metrics import ScanMetrics
+from lazydelta.scan.pipeline import read_ahead
+from lazydelta.scan.rows import RowShape
+from lazydelta.scan.run import ScanRun
+from lazydelta.scan.stream import Stream
+from lazydelta.scan.transform import MisfitError
+from lazydelta.schema import parse_partition_values, physical_name
+from lazydelta.store import Store, open_store
+
+if TYPE_CHECKING:
+    from lazydelta.expr import Predicate
+    from lazydelta.replay import Pruner
+    from lazydelta.scan.strategy import Choice
+    from lazydelta.snapshot import Snapshot
+    from lazydelta.spec import Location
+
+__all__ = ["ReadOptions", "read_batches", "row_schema"]
+
+_FIELDS = ("path", "size", "partitionValues", "deletionVector")
+_TRACKING = ("baseRowId", "defaultRowCommitVersion")
+_VECTORS_AT_ONCE = 32
+_LEAST_BATCH = 1024
+_REMOTE_FILES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """How rows are read, and what is shown beside the table's own columns."""
+
+    batch_rows: int = 131_072
+    """Most rows in one batch."""
+    files_at_once: int | None = None
+    """How many files are read at the same time; by default one for each core, more if remote."""
+    memory_limit: int = 128 * 1024 * 1024
+    """Bytes of finished batches that may wait for a slow consumer."""
+    ordered: bool = False
+    """Whether rows come in the order of the plan; else as they are ready."""
+    pushdown: bool = True
+    """Whether row groups that cannot match are left out; the rows are the same either way."""
+    file_column: str | None = None
+    """Name of a column with the path of the file a row is from."""
+    row_id_column: str | None = None
+    """Name of a column with the row's id, in tables that track rows."""
+    row_commit_version_column: str | None = None
+    """Name of a column with the version that last changed the row, in tables that track rows."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that could only fail later."""
+        for name, least in (("batch_rows", 1), ("files_at_once", 1), ("memory_limit", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ConfigError(name, f"must be at least {least}, not {value}")
+
+
+class ReadableScan(Protocol):
+    """What a `Scan` offers to its reader."""
+
+    snapshot: Snapshot
+    columns: tuple[str, ...] | None
+    limit: int | None
+    _pruner: Pruner
+    _choice: Choice
+    _last_run: ScanMetrics | None
+
+    @property
+    def predicate(self) -> Predicate | None:
+        """The predicate, bound to the schema."""
+
+
+def row_schema(scan: ReadableScan, options: ReadOptions | None = None) -> pa.Schema:
+    """Return the schema of the rows that `read_batches` gives."""
+    return _Reading(scan, options or ReadOptions()).shape.schema
+
+
+def read_batches(
+    scan: ReadableScan, options: ReadOptions | None = None
+) -> Stream[pa.RecordBatch]:
+    """Return the rows of a scan as batches, all in the schema of `row_schema`.
+
+    Every row satisfies the whole predicate; `limit` counts rows here. Nothing is read before the
+    first batch is asked for, and closing the stream stops planning and reading.
+
+    Raises:
+        DataFileNotFoundError: A file of this version is gone.
+        DataFileError: A file is damaged, or not of the table's types.
+        DeletionVectorError: A deletion vector is missing or damaged.
+        PathNotAllowedError: The log points out of the table's root.
+    """
+    reading = _Reading(scan, options or ReadOptions())
+    return Stream(reading.limited())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _FileTask:
+    """One file to read."""
+
+    path: str
+    shown_path: str
+    size: int | None
+    vectors: VectorGroup
+    place: int
+    constants: Mapping[str, pa.Scalar]
+    base_row_id: int | None = None
+    row_commit_version: int | None = None
+
+
+class _Reading:
+    """One read of a scan's rows."""
+
+    def __init__(self, scan: ReadableScan, options: ReadOptions) -> None:
+        self._scan = scan
+        self._snapshot = snapshot = scan.snapshot
+        self._options = options
+        self._table = snapshot.store.root
+        self._exact, self._residual = None, None
+        if scan.predicate is not None:
+            self._exact, self._residual = split_conjuncts(scan.predicate)
+        self.shape = RowShape.build(
+            snapshot,
+            columns=scan.columns,
+            residual=self._residual,
+            file_column=options.file_column,
+            row_id_column=options.row_id_column,
+            row_commit_version_column=options.row_commit_version_column,
+        )
+        self._rule = None
+        if self._residual is not None and options.pushdown:
+            self._rule = to_skipping(self._residual)
+        self._stores: dict[str | None, Store] = {None: snapshot.store}
+        self._lock = threading.Lock()
+        self._certain = 0  # rows of files that were opened, where every row counts
+
+    def limited(self) -> Iterator[pa.RecordBatch]:
+        """Yield batches until the limit."""
+        left = self._scan.limit
+        if left == 0:
+            return
+        batches = self._batches()
+        with closing(batches):
+            for batch in batches:
+                if left is None:
+                    yield batch
+                    continue
+                batch = batch.slice(0, left)  # noqa: PLW2901 - the rest is not wanted
+                left -= batch.num_rows
+                yield batch
+                if not left:
+                    return
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        return read_ahead(
+            self._tasks(),
+            self._read,
+            width=self._width(),
+            memory_limit=self._options.memory_limit,
+            ordered=self._options.ordered,
+        )
+
+    def _width(self) -> int:
+        if self._options.files_at_once is not None:
+            return self._options.files_at_once
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        return max(cores or 1, 1 if self._table.startswith("/") else _REMOTE_FILES)
+
+    # --- files to read ----------------------------------------------------------------------
+
+    def _tasks(self) -> Iterator[_FileTask]:
+        fields = (*_FIELDS, *_TRACKING) if self.shape.tracks_rows else _FIELDS
+        run = ScanRun(
+            self._snapshot,
+            pruner=self._scan._pruner,  # noqa: SLF001 - a scan and its reader are one room
+            fields=fields,
+            limit=None,
+            choice=self._scan._choice,  # noqa: SLF001
+        )
+        self._scan._last_run = run.metrics  # noqa: SLF001
+        planned = prefetch(run.batches, depth=self._snapshot.config.prefetch_batches)
+        with closing(planned):  # type: ignore[type-var]
+            for adds in planned:
+                for task in self._tasks_of(adds):
+                    yield task
+                    if self._is_certain():
+                        return
+
+    def _is_certain(self) -> bool:
+        """Whether the files opened so far have all the rows that are wanted."""
+        limit = self._scan.limit
+        return limit is not None and self._residual is None and self._certain >= limit
+
+    def _tasks_of(self, adds: pa.RecordBatch) -> Iterator[_FileTask]:
+        constants = self._partition_columns(adds)
+        if self._exact is not None:
+            names = {(name,): array for name, array in constants.items()}
+            keep = evaluate(self._exact, lambda column: names[column.path], adds.num_rows)
+            adds = adds.filter(keep)
+            constants = {name: array.filter(keep) for name, array in constants.items()}
+        for start in range(0, adds.num_rows, _VECTORS_AT_ONCE):
+            part = adds.slice(start, _VECTORS_AT_ONCE)
+            values = {name: array.slice(start) for name, array in constants.items()}
+            yield from self._tasks_of_part(part, values)
+
+    def _tasks_of_part(
+        self, adds: pa.RecordBatch, constants: Mapping[str, pa.Array]
+    ) -> Iterator[_FileTask]:
+        resolver = self._snapshot.resolver
+        paths, sizes = adds.column("path").to_pylist(), adds.column("size").to_pylist()
+        shown = resolver.decoded(adds.column("path")).to_pylist()
+        vectors = adds.column("deletionVector").to_pylist()
+        group = VectorGroup(list(zip(shown, vectors, strict=True)), resolver, self._store)
+        tracked: list[Sequence[Any]] = [[None] * len(paths)] * 2
+        if self.shape.tracks_rows:
+            tracked = [adds.column(name).to_pylist() for name in _TRACKING]
+        for at, path in enumerate(paths):
+            values = {name: array[at] for name, array in constants.items()}
+            yield _FileTask(
+                path, shown[at], sizes[at], group, at, values, tracked[0][at], tracked[1][at]
+            )
+
+    def _partition_columns(self, adds: pa.RecordBatch) -> dict[str, pa.Array]:
+        """Return the typed partition values of the files, for the columns that matter."""
+        snapshot = self._snapshot
+        wanted = set(self.shape.partition_columns)
+        if self._exact is not None:
+            wanted |= {node.path[0] for node in self._exact.walk() if hasattr(node, "path")}
+        found = {}
+        for item in snapshot.schema:
+            if item.name not in snapshot.partition_columns or item.name not in wanted:
+                continue
+            key = text(physical_name(item, snapshot.column_mapping_mode))
+            texts = pc.map_lookup(adds.column("partitionValues"), key, "first")
+            try:
+                found[item.name] = parse_partition_values(texts, item.type)
+            except SchemaError as error:
+                reason = f"column {item.name!r}: {error.reason}"
+                raise SchemaError(reason, self._table) from None
+        return found
+
+    # --- one file ---------------------------------------------------------------------------
+
+    def _read(self, task: _FileTask) -> Iterator[pa.RecordBatch]:
+        place = self._snapshot.resolver.to_open(task.path)
+        deleted = task.vectors.take(task.place)
+        try:
+            file = DataFile(self._store(place), place.path, task.size)
+        except ObjectNotFoundError:
+            version = self._snapshot.version
+            raise DataFileNotFoundError(self._table, task.shown_path, version) from None
+        with closing(file):
+            self._note(file, task, deleted)
+            try:
+                yield from self._rows(file, task, deleted)
+            except (MisfitError, pa.ArrowException) as error:
+                reason = " ".join(str(error).split())
+                raise DataFileError(self._table, task.shown_path, reason) from error
+
+    def _note(self, file: DataFile, task: _FileTask, deleted: DeletedRows | None) -> None:
+        """Check the vector against the file's rows, and count those that are certain."""
+        gone = 0
+        if deleted is not None:
+            gone = deleted.count
+            if deleted.last >= file.num_rows:
+                reason = f"it lists row {deleted.last}, but the file has {file.num_rows} rows"
+                raise DeletionVectorError(self._table, task.shown_path, reason)
+        with self._lock:
+            self._certain += file.num_rows - gone
+
+    def _rows(
+        self, file: DataFile, task: _FileTask, deleted: DeletedRows | None
+    ) -> Iterator[pa.RecordBatch]:
+        fit = self.shape.fit(file.schema)
+        paths = {(name,): value for name, value in task.constants.items()}
+        groups = matching_row_groups(file.metadata, self._rule, fit.table.leaves, paths)
+        batch_rows = self._options.batch_rows
+        if self._scan.limit is not None:
+            batch_rows = min(batch_rows, max(self._scan.limit, _LEAST_BATCH))
+        for rows in file.rows(fit.columns, groups, batch_rows=batch_rows):
+            keep = None
+            if deleted is not None:
+                keep = deleted.kept(rows.start, rows.length)
+            batch = fit.batch(rows, task, keep)
+            if batch is not None:
+                yield batch
+
+    def _store(self, place: Location) -> Store:
+        """Return the store of a place; those of other roots never get this table's credentials."""
+        with self._lock:
+            found = self._stores.get(place.store_root)
+            if found is None:
+                assert place.store_root is not None  # noqa: S101 - None is the table's own
+                found = self._stores[place.store_root] = open_store(place.store_root)
+            return found

@@ -1,0 +1,275 @@
+"""What the rows of a read look like, and how the rows of a file become them.
+
+Knows columns: the table's, those that only the predicate needs, partition values, and the ones
+that a caller may ask for beside them (the file's path, row ids). Does not open anything.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lazydelta._arrow import from_numpy, text
+from lazydelta.errors import ConfigError, UnsupportedFeatureError
+from lazydelta.expr import Column, evaluate
+from lazydelta.scan.transform import Fit, fit_file
+from lazydelta.schema import PrimitiveType, StructField, StructType, to_arrow_schema
+
+if TYPE_CHECKING:
+    from lazydelta.expr import Predicate
+    from lazydelta.files.parquet import Rows
+    from lazydelta.snapshot import Snapshot
+
+__all__ = ["FileFit", "RowShape"]
+
+_LONG = PrimitiveType("long")
+_ROW_ID = "delta.rowTracking.materializedRowIdColumnName"
+_ROW_VERSION = "delta.rowTracking.materializedRowCommitVersionColumnName"
+
+
+class FileFacts(Protocol):
+    """What the log says of the file that rows are from."""
+
+    @property
+    def shown_path(self) -> str:
+        """Its path, decoded."""
+
+    @property
+    def constants(self) -> Mapping[str, pa.Scalar]:
+        """Its partition values by column."""
+
+    @property
+    def base_row_id(self) -> int | None:
+        """The id of its first row."""
+
+    @property
+    def row_commit_version(self) -> int | None:
+        """The version of its rows that do not say otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tracked:
+    """A column of row tracking: its name, and where files keep values that were moved."""
+
+    name: str
+    stored: StructField | None
+    is_id: bool
+
+
+class RowShape:
+    """The columns of a read. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        fields: Sequence[StructField],
+        extra: Sequence[StructField],
+        snapshot: Snapshot,
+        residual: Predicate | None,
+    ) -> None:
+        self.fields = tuple(fields)
+        self.residual = residual
+        self.mode = snapshot.column_mapping_mode
+        partition = set(snapshot.partition_columns)
+        self.data_fields = tuple(f for f in (*fields, *extra) if f.name not in partition)
+        self.partition_columns = tuple(f.name for f in (*fields, *extra) if f.name in partition)
+        self.file_column: str | None = None
+        self.tracked: tuple[_Tracked, ...] = ()
+        self.schema: pa.Schema = to_arrow_schema(StructType(self.fields))
+        self.data_types = tuple(to_arrow_schema(StructType(self.data_fields)).types)
+        self._fits: dict[bytes, FileFit] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def build(
+        cls,
+        snapshot: Snapshot,
+        *,
+        columns: Sequence[str] | None,
+        residual: Predicate | None,
+        file_column: str | None,
+        row_id_column: str | None,
+        row_commit_version_column: str | None,
+    ) -> RowShape:
+        """Decide on the columns of a read.
+
+        Raises:
+            ConfigError: A column asked for beside the table's has the name of one of them.
+            UnsupportedFeatureError: Row ids of a table that does not track rows.
+        """
+        by_name = {field.name: field for field in snapshot.schema}
+        names = by_name if columns is None else columns
+        fields = [by_name[name] for name in names]
+        shape = cls(fields, _only_filtered(residual, by_name, set(names)), snapshot, residual)
+        shape._show("file_column", file_column, pa.string())
+        shape.file_column = file_column
+        shape.tracked = (
+            *shape._track(snapshot, row_id_column, _ROW_ID),
+            *shape._track(snapshot, row_commit_version_column, _ROW_VERSION),
+        )
+        return shape
+
+    @property
+    def tracks_rows(self) -> bool:
+        """Whether row ids or their versions are shown."""
+        return bool(self.tracked)
+
+    def fit(self, schema: pa.Schema) -> FileFit:
+        """Return how files of a schema become rows; looked at once for each schema.
+
+        Raises:
+            MisfitError: They cannot.
+        """
+        key = schema.remove_metadata().serialize().to_pybytes()
+        found = self._fits.get(key)
+        if found is None:
+            fit = fit_file(schema, self.data_fields, self.mode)
+            stored = [tracked.stored for tracked in self.tracked if tracked.stored is not None]
+            found = FileFit(self, fit, fit_file(schema, stored, "none"))
+            with self._lock:
+                self._fits[key] = found
+        return found
+
+    def _show(self, setting: str, name: str | None, kind: pa.DataType) -> None:
+        if name is None:
+            return
+        if name in self.schema.names:
+            raise ConfigError(setting, f"the table has a column {name!r} already")
+        self.schema = self.schema.append(pa.field(name, kind))
+
+    def _track(self, snapshot: Snapshot, name: str | None, key: str) -> tuple[_Tracked, ...]:
+        if name is None:
+            return ()
+        configuration = snapshot.metadata.configuration
+        if "rowTracking" not in (snapshot.protocol.writer_features or ()):
+            reason = "its protocol has no rowTracking, so rows have no ids"
+            raise UnsupportedFeatureError(snapshot.store.root, ("row ids",), "read", reason)
+        self._show("row_id_column", name, pa.int64())
+        stored = configuration.get(key)
+        held = None if stored is None else StructField(stored, _LONG)
+        return (_Tracked(name, held, key == _ROW_ID),)
+
+
+class FileFit:
+    """How files of one schema become rows."""
+
+    def __init__(self, shape: RowShape, table: Fit, tracking: Fit) -> None:
+        self._shape = shape
+        self.table = table
+        self._tracking = tracking
+        self.columns = (*table.columns, *tracking.columns)
+
+    def batch(
+        self, rows: Rows, file: FileFacts, keep: pa.BooleanArray | None
+    ) -> pa.RecordBatch | None:
+        """Return the rows to show, in the shape's schema; None if there are none.
+
+        Args:
+            rows: As the file has them.
+            file: What the log says of it.
+            keep: Which rows are not deleted; None keeps all.
+        """
+        shape = self._shape
+        found = self._data(rows)
+        if shape.residual is not None:
+            matches = evaluate(shape.residual, _Values(found, file, rows.length), rows.length)
+            keep = matches if keep is None else pc.and_kleene(keep, matches)
+        tracked = self._tracked(rows, file)
+        count = rows.length if keep is None else keep.true_count
+        if not count:
+            return None
+        arrays: list[pa.Array] = []
+        for field in shape.fields:
+            array = found.get(field.name)
+            if array is None:
+                arrays.append(pa.repeat(file.constants[field.name], count))
+            else:
+                arrays.append(_kept(array, keep, count))
+        if shape.file_column is not None:
+            arrays.append(pa.repeat(text(file.shown_path), count))
+        arrays += [_kept(array, keep, count) for array in tracked]
+        return pa.RecordBatch.from_arrays(arrays, schema=shape.schema)
+
+    def _data(self, rows: Rows) -> dict[str, pa.Array]:
+        found = {}
+        for field, kind, source in zip(
+            self._shape.data_fields, self._shape.data_types, self.table.sources, strict=True
+        ):
+            if source is None or rows.columns is None:
+                found[field.name] = pa.nulls(rows.length, kind)
+                continue
+            name, convert = source
+            array = rows.columns.column(name)
+            found[field.name] = array if convert is None else convert(array)
+        return found
+
+    def _tracked(self, rows: Rows, file: FileFacts) -> list[pa.Array]:
+        sources = iter(self._tracking.sources)
+        arrays = []
+        for column in self._shape.tracked:
+            default = _default_ids(rows, file, is_id=column.is_id)
+            source = None if column.stored is None else next(sources)
+            if source is not None and rows.columns is not None:
+                stored = rows.columns.column(source[0])
+                default = pc.coalesce(stored if source[1] is None else source[1](stored), default)
+            arrays.append(default)
+        return arrays
+
+
+class _Values:
+    """The columns of a predicate, for one batch."""
+
+    def __init__(self, data: Mapping[str, pa.Array], file: FileFacts, length: int) -> None:
+        self._data = data
+        self._file = file
+        self._length = length
+
+    def __call__(self, column: Any) -> pa.Array:
+        name, *inner = column.path
+        array = self._data.get(name)
+        if array is None:
+            return pa.repeat(self._file.constants[name], self._length)
+        for part in inner:
+            array = pc.struct_field(array, array.type.get_field_index(part))
+        return array
+
+
+def _kept(array: pa.Array, keep: pa.BooleanArray | None, count: int) -> pa.Array:
+    return array if keep is None or count == len(array) else array.filter(keep)
+
+
+def _default_ids(rows: Rows, file: FileFacts, *, is_id: bool) -> pa.Array:
+    first = file.base_row_id if is_id else file.row_commit_version
+    if first is None:
+        return pa.nulls(rows.length, pa.int64())
+    if not is_id:
+        return from_numpy(np.full(rows.length, first, np.int64))
+    return from_numpy(np.arange(rows.start, rows.start + rows.length, dtype=np.int64) + first)
+
+
+def _only_filtered(
+    residual: Predicate | None, by_name: Mapping[str, StructField], shown: set[str]
+) -> list[StructField]:
+    """Return the fields that only the predicate needs; of structs, only the parts it names."""
+    paths = [] if residual is None else [n.path for n in residual.walk() if isinstance(n, Column)]
+    found: dict[str, StructField] = {}
+    for name in dict.fromkeys(path[0] for path in paths if path[0] not in shown):
+        wanted = [path[1:] for path in paths if path[0] == name]
+        found[name] = _narrowed(by_name[name], wanted)
+    return list(found.values())
+
+
+def _narrowed(field: StructField, paths: Sequence[tuple[str, ...]]) -> StructField:
+    if not isinstance(field.type, StructType) or () in paths:
+        return field
+    parts = []
+    for part in field.type:
+        inner = [path[1:] for path in paths if path[0] == part.name]
+        if inner:
+            parts.append(_narrowed(part, inner))
+    return StructField(field.name, StructType(tuple(parts)), field.nullable, field.metadata)

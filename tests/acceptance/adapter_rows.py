@@ -1,0 +1,21 @@
+"""Golden adapter that reads rows as well as plans: see the pack's README for its shape."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lazydelta import Table
+from lazydelta.scan.read import read_batches, row_schema
+
+NAME = "lazydelta-rows"
+
+
+def plan(path, version=None):
+    with Table.open(path).snapshot(version=version).scan().files() as files:
+        return [(f.path, f.deletion_vector and f.deletion_vector.cardinality) for f in files]
+
+
+def read(path, version=None):
+    scan = Table.open(path).snapshot(version=version).scan()
+    with read_batches(scan) as batches:
+        return pa.Table.from_batches(list(batches), row_schema(scan))

@@ -1,0 +1,55 @@
+"""The golden tables: real tables of other engines, with facts that this project did not state.
+
+The pack lies beside the repository, in `../shared/golden`, or where `LAZYDELTA_GOLDEN` says; it is
+not part of it (its tables have licences of their own).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.adapter import WAYS
+
+REPOSITORY = Path(__file__).parents[2]
+# Read at import: the fixtures hide `LAZYDELTA_*` from the tests themselves.
+PACK = Path(os.environ.get("LAZYDELTA_GOLDEN") or REPOSITORY.parent / "shared" / "golden")
+ADAPTER = Path(__file__).parent / "adapter.py"
+LEAST_PLANS = 170
+
+pytestmark = [
+    pytest.mark.acceptance,
+    pytest.mark.skipif(
+        not (PACK / "check.py").is_file(),
+        reason=f"the golden pack is not at {PACK}: set LAZYDELTA_GOLDEN to where it is",
+    ),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_fact_of_the_golden_tables_holds(way):
+    command = [
+        sys.executable,
+        str(PACK / "check.py"),
+        *("--tables", str(PACK / "tables")),
+        *("--manifest", str(PACK / "manifest.json")),
+        *("--adapter", str(ADAPTER)),
+        "--no-cdf",
+    ]
+    environment = os.environ | {
+        "ADAPTER_WAY": way,
+        "PYTHONPATH": str(REPOSITORY / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    held = re.search(r"\bplan (\d+)/(\d+)", done.stdout)
+    assert held is not None, done.stdout
+    assert held[1] == held[2]
+    assert int(held[1]) >= LEAST_PLANS, "too few tables were planned: is the pack whole?"
+    assert re.search(r"\d+ passed, 0 failed", done.stdout), done.stdout

@@ -1,0 +1,152 @@
+"""The gate: what the protocol does not allow this engine to read is refused before any file."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lazydelta import Config, Table
+from lazydelta.errors import DeltaError, LogCorruptError, UnsupportedFeatureError
+from lazydelta.testing import TableBuilder
+from tests.bad_input.outcomes import read_rightly, refused
+from tests.support import memory_store
+
+
+def built(protocol, *, checkpoint=False, checksum=False):
+    store = memory_store()
+    table = TableBuilder(store, protocol=protocol).commit("+a").commit("+b")
+    if checkpoint:
+        table.checkpoint(version=0).delete(f"{0:020d}.json")
+    if checksum:
+        table.crc()
+    return store
+
+
+def features(*names, reader=3, writer=7):
+    return {
+        "minReaderVersion": reader,
+        "minWriterVersion": writer,
+        "readerFeatures": list(names),
+        "writerFeatures": list(names),
+    }
+
+
+@pytest.mark.parametrize("source", ["commit", "checkpoint", "checksum"])
+def test_F10_an_unknown_feature_is_refused_wherever_the_protocol_is_found(source):
+    store = built(
+        features("deletionVectors", "notYetInvented"),
+        checkpoint=source == "checkpoint",
+        checksum=source == "checksum",
+    )
+    error = refused(store, UnsupportedFeatureError)
+    assert error.features == ("notYetInvented",)
+    assert "notYetInvented" in str(error)
+
+
+@pytest.mark.parametrize("feature", ["catalogManaged", "catalogOwned-preview"])
+def test_a_catalogs_table_is_refused_with_the_reason(feature):
+    error = refused(built(features(feature)), UnsupportedFeatureError)
+    assert "catalog" in str(error)
+
+
+def test_a_newer_reader_version_is_refused():
+    protocol = features(reader=4)
+    refused(built(protocol), UnsupportedFeatureError)
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        {"minReaderVersion": 0, "minWriterVersion": 2},
+        {"minReaderVersion": -3, "minWriterVersion": 2},
+        {"minReaderVersion": 1, "minWriterVersion": 0},
+        {"minReaderVersion": 3, "minWriterVersion": 7},
+        {"minReaderVersion": 3, "minWriterVersion": 2, "readerFeatures": []},
+        {"minReaderVersion": "1", "minWriterVersion": 2},
+        {"minReaderVersion": True, "minWriterVersion": 2},
+        {"minReaderVersion": 1.5, "minWriterVersion": 2},
+        {"minReaderVersion": 2**64, "minWriterVersion": 2},
+        {"minWriterVersion": 2},
+        {"minReaderVersion": 1},
+        {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": "deletionVectors"},
+        {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [1]},
+        {},
+    ],
+)
+def test_a_protocol_that_contradicts_itself_is_refused(protocol):
+    store = memory_store()
+    table = TableBuilder(store)
+    table.protocol = protocol
+    table.commit("+a")
+    refused(store, LogCorruptError)
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        {"minReaderVersion": 1, "minWriterVersion": 1},
+        {"minReaderVersion": 1, "minWriterVersion": 2},
+        {"minReaderVersion": 2, "minWriterVersion": 5},
+        {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["notYetInvented"]},
+        {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["rowTracking"]},
+        features("vacuumProtocolCheck"),
+        features("timestampNtz", "typeWidening", "columnMapping"),
+    ],
+    ids=lambda protocol: json.dumps(protocol)[-40:],
+)
+def test_F21_F27_what_only_concerns_writers_is_read(protocol):
+    read_rightly(built(protocol), ["a", "b"])
+
+
+@pytest.mark.parametrize("kind", ["protocol", "metaData"])
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_table_without_protocol_or_metadata_is_refused(kind, checkpoint):
+    store = memory_store()
+    table = TableBuilder(store)
+    present = {"protocol": table.metadata, "metaData": table.protocol}[kind]
+    table.commit(
+        {"metaData" if kind == "protocol" else "protocol": present}, "+a", create=False
+    ).commit("+b")
+    if checkpoint:
+        table.checkpoint(version=0).delete(f"{0:020d}.json")
+    error = refused(store, LogCorruptError, reason=kind)
+    assert error.version == 1
+
+
+@pytest.mark.parametrize("kind", ["protocol", "metaData"])
+def test_two_of_a_kind_in_one_commit_are_refused(kind):
+    store = memory_store()
+    TableBuilder(store).commit("+a").commit(f"!{kind} !{kind}")
+    refused(store, LogCorruptError, version=1, reason=f"more than one {kind}")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schemaString": None},
+        {"schemaString": "not json"},
+        {"schemaString": "[]"},
+        {"schemaString": 7},
+        {"schemaString": '{"type":"struct"}'},
+        {"schemaString": '{"type":"struct","fields":[{"name":"a"}]}'},
+        {"schemaString": '{"type":"struct","fields":' + "[" * 5000 + "]" * 5000 + "}"},
+        {"partitionColumns": "id"},
+        {"partitionColumns": [None]},
+        {"partitionColumns": ["no such column"]},
+        {"configuration": {"a": 1}},
+        {"configuration": []},
+        {"configuration": {"delta.columnMapping.mode": "sideways"}},
+        {"configuration": {"delta.inCommitTimestampEnablementVersion": "soon"}},
+        {"format": "parquet"},
+    ],
+    ids=lambda change: str(change)[:60],
+)
+def test_metadata_that_cannot_be_understood_is_refused(change):
+    store = memory_store()
+    table = TableBuilder(store)
+    table.metadata = {k: v for k, v in (table.metadata | change).items() if v is not None}
+    table.commit("+a")
+    with pytest.raises(DeltaError):
+        list(Table(store, Config()).scan().files())
+    refused(store, DeltaError)

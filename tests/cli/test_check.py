@@ -1,0 +1,212 @@
+"""`check`: the verdict on a table, and its `.crc` held against the log."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lazydelta import Config, Table
+from lazydelta.log import LOG_DIRECTORY
+from lazydelta.scan import check_table, verify_checksum
+from lazydelta.testing import TableBuilder, deletion_vector
+from lazydelta.testing import add as add_action
+from tests.cli.support import build, run
+
+
+def checked(directory):
+    result = run("check", directory, "--json")
+    return result.exit_code, json.loads(result.stdout)
+
+
+def test_a_true_checksum_agrees(tmp_path):
+    build(tmp_path).crc()
+    code, found = checked(tmp_path)
+    assert code == 0
+    assert found["ok"] is True
+    assert found["compatibility"]["decision"] == "readable"
+    assert found["checksum"]["status"] == "matches"
+    assert found["checksum"]["version"] == 3
+    assert found["checksum"]["absent"] == []
+
+
+def test_no_checksum_is_fine_and_said(tmp_path):
+    build(tmp_path)
+    code, found = checked(tmp_path)
+    assert (code, found["checksum"]["status"]) == (0, "missing")
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "recorded", "computed"),
+    [
+        ("numFiles", 6, 6, 5),
+        ("numFiles", "5", "5", 5),
+        ("numMetadata", 2, 2, 1),
+        ("numProtocol", True, True, 1),
+        ("numDeletionVectorsOpt", 0, 0, 1),
+        ("numDeletedRecordsOpt", 5, 5, 1),
+        ("protocol", "x", "x", None),
+    ],
+)
+def test_a_wrong_field_is_named_with_both_values(tmp_path, field, wrong, recorded, computed):
+    build(tmp_path).crc(**{field: wrong})
+    code, found = checked(tmp_path)
+    assert code == 1
+    [mismatch] = found["checksum"]["mismatches"]
+    assert (mismatch["field"], mismatch["recorded"]) == (field, recorded)
+    if computed is not None:
+        assert mismatch["computed"] == computed
+
+
+def test_sizes_are_added_up(tmp_path):
+    table = TableBuilder(tmp_path).commit(add_action("a", size=70), add_action("b", size=7))
+    assert table.crc(tableSizeBytes=77)
+    assert checked(tmp_path)[0] == 0
+    table.crc(tableSizeBytes=78)
+    [mismatch] = checked(tmp_path)[1]["checksum"]["mismatches"]
+    assert mismatch == {"field": "tableSizeBytes", "recorded": 78, "computed": 77}
+
+
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        ({"protocol": {"minReaderVersion": 1}}, ["protocol.minReaderVersion"]),
+        ({"protocol": {"readerFeatures": []}}, ["protocol.readerFeatures"]),
+        ({"metadata": {"id": "other"}}, ["metadata.id"]),
+        ({"metadata": {"configuration": {}}}, ["metadata.configuration"]),
+        ({"metadata": {"partitionColumns": ["id"]}}, ["metadata.partitionColumns"]),
+        (
+            {"metadata": {"schemaString": '{"type":"struct","fields":[]}'}},
+            ["metadata.schemaString"],
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_protocol_and_metadata_are_compared_with_the_log_itself(tmp_path, change, fields):
+    table = build(tmp_path)
+    actions = {"protocol": table.protocol, "metadata": table.metadata}
+    table.crc(**{name: actions[name] | fields for name, fields in change.items()})
+    code, found = checked(tmp_path)
+    assert code == 1
+    assert [m["field"] for m in found["checksum"]["mismatches"]] == fields
+
+
+def test_order_of_features_and_spacing_of_a_schema_do_not_count(tmp_path):
+    table = build(tmp_path)
+    features = table.protocol["readerFeatures"][::-1]
+    assert features != table.protocol["readerFeatures"]
+    schema = json.dumps(json.loads(table.metadata["schemaString"]), indent=4)
+    table.crc(
+        protocol=table.protocol | {"readerFeatures": features},
+        metadata=table.metadata | {"schemaString": schema},
+    )
+    assert checked(tmp_path)[0] == 0
+
+
+def test_fields_that_old_writers_left_out_are_named_not_blamed(tmp_path):
+    build(tmp_path).crc(protocol=None, metadata=None)
+    code, found = checked(tmp_path)
+    assert (code, found["checksum"]["status"]) == (0, "matches")
+    assert found["checksum"]["absent"] == ["protocol", "metadata"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"numFiles":1,"numFiles":1}', b"\xff{}"])
+def test_a_damaged_checksum_is_reported_and_breaks_nothing(tmp_path, content):
+    build(tmp_path).write(f"{3:020d}.crc", content)
+    code, found = checked(tmp_path)
+    assert (code, found["checksum"]["status"]) == (0, "unusable")
+    assert found["checksum"]["reason"]
+
+
+def test_the_newest_checksum_is_held_against_its_own_version(tmp_path):
+    build(tmp_path).crc(version=1)
+    code, found = checked(tmp_path)
+    assert code == 0
+    assert (found["checksum"]["status"], found["checksum"]["version"]) == ("matches", 1)
+    assert found["compatibility"]["version"] == 3
+
+
+def test_a_checksum_whose_version_is_gone_cannot_be_checked(tmp_path):
+    table = build(tmp_path).crc(version=0)
+    table.delete(f"{0:020d}.json", "_last_checkpoint")
+    code, found = checked(tmp_path)
+    assert (code, found["checksum"]["status"]) == (0, "unusable")
+    assert "cannot be rebuilt" in found["checksum"]["reason"]
+
+
+def test_an_older_version_can_be_checked(tmp_path):
+    build(tmp_path).crc(version=1).crc(version=3, numFiles=99)
+    assert run("check", tmp_path).exit_code == 1
+    assert run("check", tmp_path, "--version", "2").exit_code == 0
+
+
+def test_a_table_that_needs_more_than_we_know_is_not_readable(tmp_path):
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["timeTravelling"],
+        "writerFeatures": ["timeTravelling"],
+    }
+    TableBuilder(tmp_path, protocol=protocol).commit("+a").crc()
+    code, found = checked(tmp_path)
+    assert code == 1
+    assert found["checksum"] is None
+    verdict = found["compatibility"]
+    assert verdict["decision"] == "not-readable"
+    assert "timeTravelling" in verdict["reason"]
+    assert verdict["reader_features"] == ["timeTravelling"]
+    assert run("files", tmp_path).exit_code == 1
+
+
+def test_a_protocol_that_contradicts_itself_is_not_readable(tmp_path):
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "writerFeatures": []}
+    TableBuilder(tmp_path, protocol=protocol).commit("+a")
+    code, found = checked(tmp_path)
+    assert code == 1
+    assert "readerFeatures" in found["compatibility"]["reason"]
+
+
+def test_a_log_without_metadata_is_an_error_that_names_the_file(tmp_path):
+    table = TableBuilder(tmp_path)
+    table.commit({"protocol": table.protocol}, create=False)
+    result = run("check", tmp_path)
+    assert result.exit_code == 1
+    assert "no metaData action" in result.stderr
+    assert LOG_DIRECTORY in result.stderr
+
+
+def test_a_checkpoint_alone_is_enough(tmp_path):
+    table = build(tmp_path).checkpoint().hint().crc()
+    table.clean_up(before=3)
+    table.delete(f"{3:020d}.json")
+    assert checked(tmp_path)[1]["checksum"]["status"] == "matches"
+
+
+def test_in_a_pipe_each_mismatch_is_readable(tmp_path):
+    build(tmp_path).crc(numFiles=6)
+    lines = dict(line.split("\t", 1) for line in run("check", tmp_path).stdout.splitlines())
+    assert lines["ok"] == "false"
+    assert json.loads(lines["checksum.mismatches"])[0]["field"] == "numFiles"
+
+
+def test_from_python(tmp_path):
+    build(tmp_path).crc(numFiles=6)
+    table = Table.open(tmp_path)
+    snapshot = table.snapshot()
+    report = verify_checksum(snapshot)
+    assert not report.ok
+    assert str(report.mismatches[0]) == "numFiles: recorded 6, the log gives 5"
+    assert check_table(snapshot.store, Config()).checksum == report
+    assert table.check().checksum == report
+
+
+def test_vectors_are_counted(tmp_path):
+    table = TableBuilder(tmp_path)
+    table.commit(
+        add_action("a", vector=deletion_vector("v1", 3)),
+        add_action("b", vector=deletion_vector("v2", 4)),
+        add_action("c"),
+    ).crc(numDeletionVectorsOpt=2, numDeletedRecordsOpt=7)
+    assert checked(tmp_path)[0] == 0
+    table.crc(numDeletedRecordsOpt=8)
+    assert checked(tmp_path)[0] == 1

@@ -1,0 +1,162 @@
+"""The command as a process of its own: pipes, signals, exit codes, and what it imports."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.support import big, build, command, environment, start
+
+TIMEOUT = 60
+
+
+def finished(*args):
+    return subprocess.run(
+        command(*args),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+
+
+def test_output_in_a_pipe_is_plain(tmp_path):
+    build(tmp_path)
+    done = finished("files", tmp_path)
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 5
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""  # no progress, no summary
+
+
+def test_long_work_in_a_pipe_shows_no_progress(tmp_path):
+    big(tmp_path)
+    code = (
+        "import lazydelta.cli.progress as p; p._PATIENCE_SECONDS = 0; p._REDRAW_SECONDS = 0.001;"
+        "from lazydelta.cli import main; main(prog_name='lazydelta')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "explain", str(tmp_path)],
+        env=environment(), capture_output=True, text=True, timeout=TIMEOUT, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("style", [[], ["--json"], ["--csv"]], ids=["lines", "json", "csv"])
+def test_a_reader_that_goes_away_ends_it_quietly(tmp_path, style):
+    big(tmp_path)
+    process = start("files", tmp_path, *style)
+    first = process.stdout.readline()
+    process.stdout.close()
+    assert first
+    assert process.wait(TIMEOUT) == 0
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_head_gets_its_lines(tmp_path):
+    big(tmp_path)
+    listing = start("files", tmp_path, "--json")
+    head = subprocess.run(
+        ["head", "-n", "3"], stdin=listing.stdout, capture_output=True, timeout=TIMEOUT, check=True
+    )
+    listing.stdout.close()
+    assert [json.loads(line)["path"] for line in head.stdout.splitlines()] == [
+        f"part-{number:08d}.parquet" for number in range(3)
+    ]
+    assert listing.wait(TIMEOUT) == 0
+    assert listing.stderr.read() == b""
+    listing.stderr.close()
+
+
+def test_lines_come_before_the_scan_ends(tmp_path):
+    # Far more than the pipe holds: if the first line needed the last, this would never return.
+    big(tmp_path)
+    process = start("files", tmp_path)
+    assert process.stdout.readline().startswith(b"part-")
+    assert process.poll() is None
+    assert process.stdout.read().count(b"\n") == 19_999
+    assert process.wait(TIMEOUT) == 0
+    process.stdout.close()
+    process.stderr.close()
+
+
+def test_an_interrupt_ends_it_with_130_and_no_traceback(tmp_path):
+    big(tmp_path)
+    process = start("files", tmp_path)
+    process.stdout.readline()  # it runs, and now waits for us to read on
+    process.send_signal(signal.SIGINT)
+    assert process.wait(TIMEOUT) == 130
+    assert process.stderr.read() == b""
+    process.stdout.close()
+    process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [(["--help"], 0), (["--version"], 0), (["files", "{missing}"], 1), (["files"], 2)],
+    ids=["help", "version", "error", "usage"],
+)
+def test_exit_codes(tmp_path, args, code):
+    done = finished(*(arg.format(missing=tmp_path / "missing") for arg in args))
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+
+
+def test_a_secret_is_not_shown_even_when_verbose():
+    done = finished(
+        "files", "s3://bucket/table", "--storage-option", "aws_secret_access_key=hunter2",
+        "--storage-option", "nonsense_key=hunter3", "--verbose",
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "error: " in done.stderr
+    assert "hunter" not in done.stdout + done.stderr
+
+
+# --- what it imports -----------------------------------------------------------------------------
+
+_PROBE = """
+import json, sys, types
+{prepare}
+from lazydelta.cli import main
+try:
+    main({args!r}, prog_name="lazydelta")
+except SystemExit:
+    pass
+print("@" + json.dumps(sorted(sys.modules)))
+"""
+_BARE_PACKAGE = """
+import pathlib
+package = types.ModuleType("lazydelta")
+package.__path__ = [{path!r}]
+package.__version__ = "0"
+sys.modules["lazydelta"] = package
+"""
+
+
+def modules_after(args, prepare=""):
+    done = subprocess.run(
+        [sys.executable, "-c", _PROBE.format(args=args, prepare=prepare)],
+        env=environment(), capture_output=True, text=True, timeout=TIMEOUT, check=True,
+    )  # fmt: skip
+    return set(json.loads(done.stdout.rpartition("@")[2]))
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["nosuch"]], ids=lambda args: args[0])
+def test_the_frame_of_the_command_needs_no_engine(args):
+    path = str(environment()["PYTHONPATH"].split(":")[0]) + "/lazydelta"
+    loaded = modules_after(args, _BARE_PACKAGE.format(path=path))
+    assert "click" in loaded
+    assert not {"pyarrow", "numpy", "obstore", "rich", "orjson"} & loaded
+
+
+def test_listing_files_in_a_pipe_loads_neither_rich_nor_pandas_nor_a_cloud_client(tmp_path):
+    build(tmp_path)
+    loaded = modules_after(["files", str(tmp_path)])
+    assert "pyarrow" in loaded
+    assert not {"rich", "pandas", "obstore"} & loaded
