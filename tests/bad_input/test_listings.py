@@ -147,11 +147,15 @@ def test_a_directory_without_a_log_is_no_table(tmp_path):
 
 
 class OddListing:
-    """A store whose listings are not what they should be."""
+    """A store whose listings are not what they should be.
 
-    def __init__(self, inner, change):
+    Pages are in order, as the contract of a store has it; within a page nothing is.
+    """
+
+    def __init__(self, inner, change, page=1000):
         self._inner = inner
         self._change = change
+        self._page = page
         self.listings = 0
 
     def __getattr__(self, name):
@@ -165,8 +169,8 @@ class OddListing:
         schema = pa.schema(
             [("path", pa.string()), ("size", pa.int64()), ("modified", pa.timestamp("ms", "UTC"))]
         )
-        for start in range(0, len(changed), 2):
-            yield pa.RecordBatch.from_pylist(changed[start : start + 2], schema)
+        for start in range(0, len(changed), self._page):
+            yield pa.RecordBatch.from_pylist(changed[start : start + self._page], schema)
 
 
 @pytest.mark.parametrize(
@@ -186,6 +190,14 @@ def test_a_listing_may_be_unordered_and_hold_duplicates(change, version):
     expected = [f"f{number}" for number in range(6 if version is None else 5)]
     with Table(odd, QUICK).snapshot(version).scan().files() as files:
         assert sorted(file.path for file in files) == expected
+
+
+@pytest.mark.parametrize("page", [1, 2, 3])
+def test_a_name_may_come_again_on_the_next_page(page):
+    store, table = built()
+    table.checkpoint(version=2, kind="multipart").hint()
+    odd = OddListing(store, lambda rows, _: [row for row in rows for _ in range(2)], page)
+    assert sorted(READERS["reverse"](odd, QUICK)) == [f"f{number}" for number in range(6)]
 
 
 def test_a_commit_that_a_stale_listing_lacks_is_waited_for():

@@ -7,13 +7,14 @@ import math
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lazydelta.expr import as_predicate, bind, col, evaluate, lit
+from lazydelta.expr import as_predicate, bind, evaluate, lit
 from lazydelta.schema import parse_schema, to_arrow_schema
 
 _EPOCH = datetime(2026, 3, 1, tzinfo=UTC)
@@ -50,30 +51,31 @@ SCHEMA = parse_schema(
 PARTITION_COLUMNS = ("p", "q", "u", "g", "gy", "gm")
 _ARROW = to_arrow_schema(SCHEMA)
 
-_INTS = st.one_of(st.integers(-3, 3), st.sampled_from([-128, 127]))
-_LONGS = st.one_of(_INTS, st.sampled_from([2**53 + 1, 2**63 - 1, -(2**63)]))
-_DOUBLES = st.sampled_from(
-    [0.0, -0.0, 0.1, 1.0, -1.5, 2.5, 1e300, math.inf, -math.inf, math.nan]
-)
-_FLOATS = _DOUBLES.map(lambda v: float(np.float32(v)) if abs(v) < 1e38 or not math.isfinite(v) else 3.0)
-_TEXTS = st.one_of(
-    st.sampled_from(["", "a", "ab", "abc", "b", "\x7f", "é", "\U0010ffff", "a%", "a_b", "\U0001f600"]),
-    st.sampled_from(["", "x", "y", "\x7f", "\U0010ffff"]).map(lambda end: _LONG_TEXT + end),
-)
-_DATES = st.sampled_from([date(2025, 12, 31), date(2026, 1, 1), date(2026, 2, 28), date(2026, 3, 1)])
-_MICROS = st.sampled_from([0, 1, 999, 1000, 1001, 500_000, 86_399_999_999, 86_400_000_000, -1])
-_TIMES = _MICROS.map(lambda micros: _EPOCH + timedelta(microseconds=micros))
-_WALLS = _TIMES.map(lambda time: time.replace(tzinfo=None))
-_MONEY = st.sampled_from([Decimal(v) for v in ("0.00", "0.01", "-1.50", "99999999.99", "2.00")])
-_WIDE = st.sampled_from(
-    [Decimal(v) for v in ("0.0000", "123456789012345678.1234", "123456789012345678.1235",
-                          "-999999999999999999999.9999", "1.5000")]
-)
-VALUES: dict[str, st.SearchStrategy[Any]] = {
+_INTS = [-3, -2, -1, 0, 1, 2, 3, -128, 127]
+_LONGS = [*_INTS, 2**53 + 1, 2**63 - 1, -(2**63)]
+_DOUBLES = [0.0, -0.0, 0.1, 1.0, -1.5, 2.5, 1e300, math.inf, -math.inf, math.nan]
+_FLOATS = [float(np.float32(v)) for v in _DOUBLES if v != 1e300]
+_TEXTS = [
+    *("", "a", "ab", "abc", "b", "\x7f", "é", "\U0010ffff", "a%", "a_b", "\U0001f600"),
+    *(_LONG_TEXT + end for end in ("", "x", "y", "\x7f", "\U0010ffff")),
+]
+_DATES = [date(2025, 12, 31), date(2026, 1, 1), date(2026, 2, 28), date(2026, 3, 1)]
+_MICROS = [0, 1, 999, 1000, 1001, 500_000, 86_399_999_999, 86_400_000_000, -1]
+_TIMES = [_EPOCH + timedelta(microseconds=micros) for micros in _MICROS]
+_WALLS = [time.replace(tzinfo=None) for time in _TIMES]
+_MONEY = [Decimal(v) for v in ("0.00", "0.01", "-1.50", "99999999.99", "2.00")]
+_WIDE = [
+    Decimal(v)
+    for v in (
+        *("0.0000", "123456789012345678.1234", "123456789012345678.1235", "1.5000"),
+        "-999999999999999999999.9999",
+    )
+]
+VALUES: dict[str, list[Any]] = {
     "b": _INTS, "i": _INTS, "l": _LONGS, "d": _DATES, "t": _TIMES, "n": _WALLS, "s": _TEXTS,
-    "x": _DOUBLES, "f": _FLOATS, "m": _MONEY, "w": _WIDE, "o": st.booleans(), "st.k": _LONGS,
-    "p": _INTS, "q": _TEXTS.filter(bool), "u": _TIMES, "g": _DATES, "gy": st.integers(2025, 2027),
-    "gm": st.integers(1, 12),
+    "x": _DOUBLES, "f": _FLOATS, "m": _MONEY, "w": _WIDE, "o": [True, False], "st.k": _LONGS,
+    "p": _INTS, "q": [text for text in _TEXTS if text], "u": _TIMES, "g": _DATES,
+    "gy": [2025, 2026, 2027], "gm": [*range(1, 13)],
 }
 
 
@@ -97,28 +99,30 @@ def _wall_day(rows: list[dict[str, Any]]) -> None:
             row["n"] = datetime.combine(first.date(), row["n"].time())
 
 
-@st.composite
-def files(draw: st.DrawFn) -> File:
-    """Draw a file: a few rows, some deleted, with statistics over all of them."""
-    count = draw(st.integers(1, 5))
-    columns = list(_FIELDS)
-    same = draw(st.sets(st.sampled_from(columns)))
+def make_files(seed: int, count: int) -> list[File]:
+    """Make files from a seed: hypothesis is for the predicate, and data this wide is slow to draw."""
+    chance = Random(seed)
+    return [_make_file(chance) for _ in range(count)]
+
+
+def _make_file(chance: Random) -> File:
+    """Make a file: a few rows, some deleted, with statistics over all of them."""
+    count = chance.randint(1, 4)
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
-    for name in [*columns, "st.k"]:
-        value = st.none() | VALUES[name] if draw(st.booleans()) else VALUES[name]
-        if draw(st.integers(0, 9)) == 0:
-            value = st.none()
-        drawn = [draw(value)] * count if name in same else [draw(value) for _ in range(count)]
-        for row, item in zip(rows, drawn, strict=True):
-            row[name] = item
+    for name in [*_FIELDS, "st.k"]:
+        few = chance.sample(VALUES[name], chance.randint(1, 2))
+        values = [*few, None] if chance.random() < 0.4 else few
+        values = [None] if chance.random() < 0.1 else values
+        for row in rows:
+            row[name] = chance.choice(values)
     _wall_day(rows)
-    zone = timedelta(hours=draw(st.sampled_from([0, -11, 14])))
-    partition = {name: draw(st.none() | VALUES[name]) for name in _PARTITIONS}
+    zone = timedelta(hours=chance.choice([0, -11, 14]))
+    partition = {name: chance.choice([None, *VALUES[name]]) for name in _PARTITIONS}
     partition |= _generated(rows, zone)
-    deleted = [draw(st.booleans()) if count > 1 else False for _ in range(count)]
+    deleted = [count > 1 and chance.random() < 0.3 for _ in range(count)]
     found = File(rows, deleted, partition)
-    if draw(st.integers(0, 9)):
-        _add_stats(found, draw)
+    if chance.random() < 0.9:
+        _add_stats(found, chance)
     return found
 
 
@@ -138,20 +142,20 @@ def _generated(rows: list[dict[str, Any]], zone: timedelta) -> dict[str, Any]:
 # --- statistics ---------------------------------------------------------------------------------
 
 
-def _add_stats(file: File, draw: st.DrawFn) -> None:
-    """Write statistics as some writer would: complete or not, exact or wide."""
-    spark = draw(st.booleans())
+def _add_stats(file: File, chance: Random) -> None:
+    """Write statistics as some writer would: complete or not, exact or cut."""
+    spark = chance.random() < 0.5
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
     for name in [*_FIELDS, "st.k"]:
-        if draw(st.integers(0, 4)) == 0:
+        if chance.random() < 0.1:
             continue
         values = [row[name] for row in file.rows if row[name] is not None]
         nulls[name] = len(file.rows) - len(values)
         if name in ("x", "f") and not spark:
             values = [value for value in values if not math.isnan(value)]
-        if values and draw(st.integers(0, 9)):
+        if values and chance.random() < 0.9:
             order = (lambda v: (math.isnan(v), v)) if name in ("x", "f") else (lambda v: v)
             rounded = not spark and name == "w"
             low[name] = _least(min(values, key=order), rounded)
@@ -220,25 +224,26 @@ def stats_text(stats: dict[str, Any] | None) -> str | None:
 # --- predicates ---------------------------------------------------------------------------------
 
 _OPS = ("=", "!=", "<", "<=", ">", ">=", "<=>")
-_ODD_NUMBERS = st.sampled_from(
-    [0, 1, -2, 200, 0.5, -1.5, 1e20, Decimal("0.5"), Decimal("2.00"), 2**63, -(2**70), math.nan, math.inf]
-)
+_ODD_NUMBERS = [
+    *(0, 1, -2, 200, 0.5, -1.5, 1e20, Decimal("0.5"), Decimal("2.00"), 2**63, -(2**70)),
+    *(math.nan, math.inf),
+]
 _NUMERIC = ("b", "i", "l", "x", "f", "m", "w", "st.k", "p")
-_FUNCTIONS: dict[str, tuple[str, Any]] = {
-    "date(t)": ("date", _DATES), "date(n)": ("date", _DATES), "cast(d as timestamp)": ("ts", _TIMES),
-    "year(d)": ("int", st.integers(2025, 2027)), "month(d)": ("int", st.integers(1, 3)),
-    "day(t)": ("int", st.integers(1, 31)), "hour(n)": ("int", st.sampled_from([0, 23])),
-    "trunc(d, 'MM')": ("date", _DATES), "date_trunc('hour', t)": ("ts", _TIMES),
-    "date_format(d, 'yyyy-MM')": ("text", st.sampled_from(["2025-12", "2026-01", "2026-03"])),
-    "substring(s, 1, 2)": ("text", _TEXTS), "substring(s, 2, 2)": ("text", _TEXTS),
-    "substring(s, -2)": ("text", _TEXTS), "length(s)": ("int", st.sampled_from([0, 1, 32, 33])),
-    "cast(i as double)": ("num", _ODD_NUMBERS), "cast(l as double)": ("num", _ODD_NUMBERS),
-    "cast(f as double)": ("num", _DOUBLES), "cast(b as string)": ("text", st.sampled_from(["1", "-2"])),
-    "cast(s as integer)": ("num", _INTS), "cast(d as string)": ("text", st.just("2026-01-01")),
-    "i + 1": ("num", _ODD_NUMBERS), "l - 2": ("num", _ODD_NUMBERS), "3 - b": ("num", _INTS),
-    "x + 1.5D": ("num", _DOUBLES), "- i": ("num", _INTS), "i + l": ("num", _ODD_NUMBERS),
-    "m + 1": ("num", _ODD_NUMBERS), "x - 1.0D": ("num", _DOUBLES), "year(u)": ("int", st.just(2026)),
-    "- x": ("num", _DOUBLES), "substring(q, 1, 1)": ("text", _TEXTS),
+_FUNCTIONS: dict[str, list[Any]] = {
+    "date(t)": _DATES, "date(n)": _DATES, "cast(d as timestamp)": _TIMES,
+    "year(d)": [2025, 2026, 2027], "month(d)": [1, 2, 3],
+    "day(t)": [28, 1, 2], "hour(n)": [0, 23],
+    "trunc(d, 'MM')": _DATES, "date_trunc('hour', t)": _TIMES,
+    "date_format(d, 'yyyy-MM')": ["2025-12", "2026-01", "2026-03"],
+    "substring(s, 1, 2)": _TEXTS, "substring(s, 2, 2)": _TEXTS,
+    "substring(s, -2)": _TEXTS, "length(s)": [0, 1, 32, 33],
+    "cast(i as double)": _ODD_NUMBERS, "cast(l as double)": _ODD_NUMBERS,
+    "cast(f as double)": _DOUBLES, "cast(b as string)": ["1", "-2"],
+    "cast(s as integer)": _INTS, "cast(d as string)": ["2026-01-01"],
+    "i + 1": _ODD_NUMBERS, "l - 2": _ODD_NUMBERS, "3 - b": _INTS,
+    "x + 1.5D": _DOUBLES, "- i": _INTS, "i + l": _ODD_NUMBERS,
+    "m + 1": _ODD_NUMBERS, "x - 1.0D": _DOUBLES, "year(u)": [2026],
+    "- x": _DOUBLES, "substring(q, 1, 1)": _TEXTS,
 }
 _PAIRS = [("i", "l"), ("b", "p"), ("x", "f"), ("m", "w"), ("d", "t"), ("t", "n"), ("s", "q"), ("l", "x"),
           ("i", "m"), ("l", "st.k"), ("d", "g"), ("t", "u"), ("i", "i"), ("o", "o")]
@@ -254,25 +259,24 @@ def _text(value: Any) -> str:
 @st.composite
 def _comparison(draw: st.DrawFn) -> str:
     name, op = draw(st.sampled_from(sorted(VALUES))), draw(st.sampled_from(_OPS))
-    value = VALUES[name]
-    if name in _NUMERIC and draw(st.booleans()):
-        value = _ODD_NUMBERS
-    return f"{name} {op} {_text(draw(value))}"
+    odd = name in _NUMERIC and draw(st.booleans())
+    return f"{name} {op} {_text(draw(st.sampled_from(_ODD_NUMBERS if odd else VALUES[name])))}"
 
 
 @st.composite
 def _function(draw: st.DrawFn) -> str:
     text = draw(st.sampled_from(sorted(_FUNCTIONS)))
-    value = _text(draw(_FUNCTIONS[text][1]))
+    values = st.sampled_from(_FUNCTIONS[text])
+    value = _text(draw(values))
     if draw(st.integers(0, 4)) == 0:
-        return f"{text} IN ({value}, {_text(draw(_FUNCTIONS[text][1]))})"
+        return f"{text} IN ({value}, {_text(draw(values))})"
     return f"{text} {draw(st.sampled_from(_OPS))} {value}"
 
 
 @st.composite
 def _membership(draw: st.DrawFn) -> str:
     name = draw(st.sampled_from(sorted(VALUES)))
-    options = draw(st.lists(VALUES[name], min_size=1, max_size=4))
+    options = draw(st.lists(st.sampled_from(VALUES[name]), min_size=1, max_size=4))
     texts = [_text(option) for option in options]
     if draw(st.integers(0, 5)) == 0:
         texts.append("NULL")
@@ -312,17 +316,23 @@ PREDICATES = st.recursive(_LEAVES, _grown, max_leaves=4)
 # --- what a file says, and what it holds ---------------------------------------------------------
 
 
-def has_match(predicate: str, file: File) -> bool:
-    """Whether a row that is not deleted satisfies the predicate: the truth to hold pruning to."""
+def matches(predicate: str, files: list[File]) -> list[bool]:
+    """Return which files hold a row, not deleted, that satisfies the predicate: the truth."""
     bound = bind(as_predicate(predicate), SCHEMA, PARTITION_COLUMNS)
-    live = [row for row, gone in zip(file.rows, file.deleted, strict=True) if not gone]
+    live = [
+        (at, row | file.partition)
+        for at, file in enumerate(files)
+        for row, gone in zip(file.rows, file.deleted, strict=True)
+        if not gone
+    ]
 
     def column(ref: Any) -> pa.Array:
-        name = ".".join(ref.path)
-        values = [file.partition[name] if name in file.partition else row[name] for row in live]
-        return pa.array(values, _ARROW.field(ref.path[0]).type if name != "st.k" else pa.int64())
+        kind = pa.int64() if ref.path[0] == "st" else _ARROW.field(ref.path[0]).type
+        return pa.array([row[".".join(ref.path)] for _, row in live], kind)
 
-    return bool(live) and evaluate(bound, column, len(live)).true_count > 0
+    found = evaluate(bound, column, len(live)).to_pylist()
+    wanted = {at for (at, _), true in zip(live, found, strict=True) if true}
+    return [at in wanted for at in range(len(files))]
 
 
 def partition_text(value: Any) -> str | None:
@@ -334,5 +344,7 @@ def partition_text(value: Any) -> str | None:
     return str(value)
 
 
-__all__ = ["PARTITION_COLUMNS", "PREDICATES", "SCHEMA", "File", "col", "files", "has_match",
-           "partition_text", "stats_text"]
+__all__ = [
+    *("PARTITION_COLUMNS", "PREDICATES", "SCHEMA", "File", "make_files", "matches"),
+    *("partition_text", "stats_text"),
+]

@@ -1,5 +1,10 @@
-"""Bytes <-> Arrow: JSON lines and file statistics. Knows no log, no versions, no tables."""
+"""Bytes <-> Arrow: JSON lines, statistics, data files, deletion vectors, variants.
 
+Knows no log, no versions, no tables.
+"""
+from __future__ import annotations
+
+from lazydelta.files.footer import matching_row_groups
 from lazydelta.files.json_lines import (
     BadLineError,
     JsonLimits,
@@ -9,16 +14,27 @@ from lazydelta.files.json_lines import (
     split_lines,
     tidy_lines,
 )
+from lazydelta.files.parquet import DataFile, Rows
 from lazydelta.files.stats import num_records, parse_stats
+from lazydelta.files.variant import BadVariantError, check_shredding, unshredded
+from lazydelta.files.vectors import DeletedRows, VectorGroup
 
 __all__ = [
     "BadLineError",
+    "BadVariantError",
+    "DataFile",
+    "DeletedRows",
     "JsonLimits",
+    "Rows",
+    "VectorGroup",
     "are_objects",
+    "check_shredding",
     "decode_lines",
+    "matching_row_groups",
     "num_records",
     "parse_object",
     "parse_stats",
     "split_lines",
     "tidy_lines",
+    "unshredded",
 ]

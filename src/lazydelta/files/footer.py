@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
-    from lazydelta.expr import Predicate, Stat
+    from lazydelta.expr import Predicate
     from lazydelta.schema import DataType
 
 __all__ = ["matching_row_groups"]
@@ -38,7 +38,7 @@ def matching_row_groups(
     metadata: pq.FileMetaData,
     rule: Predicate | None,
     leaves: Mapping[tuple[str, ...], str],
-    partition: Mapping[tuple[str, ...], pa.Scalar],
+    partition: Mapping[str, pa.Scalar],
 ) -> list[int]:
     """Return the row groups that have rows, and for which the rule is not FALSE.
 
@@ -65,7 +65,7 @@ class _Footer:
         self,
         metadata: pq.FileMetaData,
         leaves: Mapping[tuple[str, ...], str],
-        partition: Mapping[tuple[str, ...], pa.Scalar],
+        partition: Mapping[str, pa.Scalar],
     ) -> None:
         self.metadata = metadata
         self.leaves = leaves
@@ -80,7 +80,7 @@ class _Footer:
     def stat(self, stat: Any) -> pa.Array:
         """Return a fact for every row group; null is unknown."""
         if stat.kind == "partition":
-            return pa.repeat(self.partition[stat.path], len(self.groups))
+            return pa.repeat(self.partition[stat.path[0]], len(self.groups))
         rows = [self.metadata.row_group(at).num_rows for at in self.groups]
         if stat.kind == "num_records":
             return build_array(rows, stat.type)
@@ -138,7 +138,8 @@ class _Bounds:
     def _integer(self, raw: Any, name: str) -> int | None:
         signed = self.details.get("isSigned", True)
         logical = ("DATE",) if name == "date" else ("INT", "NONE")
-        return raw if self.physical in ("INT32", "INT64") and signed and self.logical in logical else None
+        known = self.physical in ("INT32", "INT64") and self.logical in logical
+        return raw if known and signed else None
 
     def _micros(self, raw: Any) -> int | None:
         times, parts = _TO_MICROS.get(self.details.get("timeUnit", ""), (0, 1))

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from lazydelta.errors import DataFileError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from lazydelta.store import Store
 
@@ -87,10 +87,7 @@ class DataFile:
             row_groups: Ascending numbers of row groups.
             batch_rows: Most rows at a time; fewer where rows are large.
         """
-        counts = [self.metadata.row_group(at).num_rows for at in range(self.metadata.num_row_groups)]
-        starts = list(accumulate(counts, initial=0))
-        if starts[-1] != self.num_rows or min(counts, default=0) < 0:
-            raise DataFileError(self._table, self.path, "its footer contradicts itself")
+        starts = self._starts()
         for run in self._runs(row_groups):
             position, end = starts[run[0]], starts[run[-1] + 1]
             if not columns:
@@ -103,6 +100,27 @@ class DataFile:
             if position != end:
                 reason = f"{end - position} rows of row groups {run[0]} to {run[-1]} are missing"
                 raise DataFileError(self._table, self.path, reason)
+
+    def column_bytes(self, columns: Collection[str], row_groups: Sequence[int]) -> int:
+        """Return how many bytes a read of these columns of these row groups takes."""
+        roots = {name.partition(".")[0] for name in columns}
+        schema = self.metadata.schema
+        places = [
+            at
+            for at in range(self.metadata.num_columns)
+            if schema.column(at).path.partition(".")[0] in roots
+        ]
+        groups = [self.metadata.row_group(at) for at in row_groups]
+        return sum(group.column(at).total_compressed_size for group in groups for at in places)
+
+    def _starts(self) -> list[int]:
+        """Return the position of the first row of each row group, and the end."""
+        groups = range(self.metadata.num_row_groups)
+        counts = [self.metadata.row_group(at).num_rows for at in groups]
+        starts = list(accumulate(counts, initial=0))
+        if starts[-1] != self.num_rows or min(counts, default=0) < 0:
+            raise DataFileError(self._table, self.path, "its footer contradicts itself")
+        return starts
 
     def _runs(self, row_groups: Sequence[int]) -> Iterator[list[int]]:
         """Yield neighbouring row groups to read together; remote ones are buffered, so not many."""

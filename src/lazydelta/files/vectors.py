@@ -37,7 +37,14 @@ if TYPE_CHECKING:
     from lazydelta.spec import Location, PathResolver
     from lazydelta.store import Store
 
-__all__ = ["BadVectorError", "DeletedRows", "VectorDescriptor", "VectorGroup", "parse_vector", "z85_decode"]
+__all__ = [
+    "BadVectorError",
+    "DeletedRows",
+    "VectorDescriptor",
+    "VectorGroup",
+    "parse_vector",
+    "z85_decode",
+]
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DIGITS = {character: value for value, character in enumerate(_ALPHABET)}
@@ -151,7 +158,7 @@ def parse_vector(payload: bytes | memoryview, cardinality: int) -> DeletedRows:
     Raises:
         BadVectorError: The bytes are damaged, or hold another number of rows than declared.
     """
-    from pyroaring import BitMap64  # noqa: PLC0415 - only tables with vectors pay for it
+    from pyroaring import BitMap64
 
     if len(payload) < _LEAST_PAYLOAD:
         raise BadVectorError(f"{len(payload)} bytes are too few")
@@ -274,12 +281,13 @@ class VectorGroup:
 
     def _fetch(self, place: Location, wanted: Sequence[tuple[int, VectorDescriptor]]) -> None:
         spans = [(d.offset or 0, (d.offset or 0) + d.size + _FRAME) for _, d in wanted]
+        entries: Sequence[Any]
         try:
             entries = self._store_for(place).read_ranges(place.path, spans)
         except (TransientStoreError, StoreAccessError):
             raise
         except StoreError:  # one span may be wrong: find out which
-            entries = [None] * len(spans)  # type: ignore[list-item]
+            entries = [None] * len(spans)
         for (at, descriptor), span, entry in zip(wanted, spans, entries, strict=True):
             try:
                 whole = self._one(place, span) if entry is None else memoryview(entry)

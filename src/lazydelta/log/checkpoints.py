@@ -153,14 +153,15 @@ class LeafReader:
                 buffer_size=_REMOTE_BUFFER if self._is_remote else _LOCAL_BUFFER,
                 thrift_string_size_limit=_THRIFT_LIMIT,
                 thrift_container_size_limit=_THRIFT_LIMIT,
+                page_checksum_verification=True,  # of pages that have one: else damage goes unseen
             )
-        self.metadata: pq.FileMetaData = self._file.metadata
+            self.metadata: pq.FileMetaData = self._file.metadata
+            schema = self.metadata.schema
+            self.columns: dict[str, int] = {
+                schema.column(i).path: i for i in range(self.metadata.num_columns)
+            }
         if leaf.is_manifest:
             context.footers[leaf.path] = self.metadata
-        schema = self.metadata.schema
-        self.columns: dict[str, int] = {
-            schema.column(i).path: i for i in range(self.metadata.num_columns)
-        }
 
     def close(self) -> None:
         """Close the file."""
@@ -203,7 +204,8 @@ class LeafReader:
                     rows = batch.column(kind)
                     if rows.null_count < len(rows):
                         plain = rows.drop_null()
-                        found[kind] += [_plain(row, plain.type) for row in plain.to_pylist()]
+                        with self._guarded():  # Parquet does not promise valid UTF-8
+                            found[kind] += [_plain(row, plain.type) for row in plain.to_pylist()]
                 if first_only and all(found[kind] for kind in wanted):
                     break
 
@@ -227,7 +229,7 @@ class LeafReader:
             raise self._context.corrupt(self.leaf.path, "it is missing", self._version) from error
         except StoreError:
             raise
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise self._context.corrupt(self.leaf.path, error, self._version) from error
 
 

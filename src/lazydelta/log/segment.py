@@ -18,9 +18,11 @@ from lazydelta.errors import (
 from lazydelta.log.paths import LogFile, LogFileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 __all__ = ["CheckpointFiles", "LogSegment", "choose_segment"]
+
+_MOST_MISSING = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +95,12 @@ def choose_segment(
         raise VersionNotCommittedError(table, target, earliest, latest)
     usable = [c for c in checkpoints if c.version <= target]
     floor = usable[0].version if usable else -1
-    missing = [v for v in range(floor + 1, target + 1) if v not in commits]
+    missing = _missing(commits, floor + 1, target)
     if missing:
         earliest = _earliest(commits, checkpoints)
         if floor == -1 and 0 in missing and target < earliest:
             raise VersionCleanedUpError(table, target, earliest, latest)
-        raise LogGapError(table, tuple(missing), target)
+        raise LogGapError(table, missing, target)
     ordered = tuple(commits[v] for v in range(floor + 1, target + 1))
     return LogSegment(
         table=table,
@@ -142,6 +144,18 @@ def _earliest(commits: dict[int, LogFile], checkpoints: Sequence[CheckpointFiles
     if 0 in commits:
         return 0
     return min((c.version for c in checkpoints), default=min(commits, default=0))
+
+
+def _missing(commits: Collection[int], first: int, last: int) -> tuple[int, ...]:
+    """Return the versions that are not there, the first of them if there are very many."""
+    present = sorted(version for version in commits if first <= version <= last)
+    missing: list[int] = []
+    for version in [*present, last + 1]:
+        missing += range(first, min(version, first + _MOST_MISSING))
+        first = version + 1
+        if len(missing) >= _MOST_MISSING:
+            break
+    return tuple(missing[:_MOST_MISSING])
 
 
 def _cover(

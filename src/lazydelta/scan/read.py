@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,11 +26,14 @@ from lazydelta.errors import (
     ObjectNotFoundError,
     SchemaError,
 )
-from lazydelta.expr import evaluate, split_conjuncts, to_skipping
-from lazydelta.files.footer import matching_row_groups
-from lazydelta.files.parquet import DataFile
-from lazydelta.files.vectors import DeletedRows, VectorGroup
-from lazydelta.scan.metrics import ScanMetrics
+from lazydelta.expr import Column, evaluate, split_conjuncts, to_skipping
+from lazydelta.files import (
+    BadVariantError,
+    DataFile,
+    DeletedRows,
+    VectorGroup,
+    matching_row_groups,
+)
 from lazydelta.scan.pipeline import read_ahead
 from lazydelta.scan.rows import RowShape
 from lazydelta.scan.run import ScanRun
@@ -41,8 +43,11 @@ from lazydelta.schema import parse_partition_values, physical_name
 from lazydelta.store import Store, open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from lazydelta.expr import Predicate
     from lazydelta.replay import Pruner
+    from lazydelta.scan.metrics import ScanMetrics
     from lazydelta.scan.strategy import Choice
     from lazydelta.snapshot import Snapshot
     from lazydelta.spec import Location
@@ -168,8 +173,7 @@ class _Reading:
         left = self._scan.limit
         if left == 0:
             return
-        batches = self._batches()
-        with closing(batches):
+        with Stream(self._batches()) as batches:
             for batch in batches:
                 if left is None:
                     yield batch
@@ -207,8 +211,8 @@ class _Reading:
             choice=self._scan._choice,  # noqa: SLF001
         )
         self._scan._last_run = run.metrics  # noqa: SLF001
-        planned = prefetch(run.batches, depth=self._snapshot.config.prefetch_batches)
-        with closing(planned):  # type: ignore[type-var]
+        depth = self._snapshot.config.prefetch_batches
+        with Stream(prefetch(run.batches, depth=depth)) as planned:
             for adds in planned:
                 for task in self._tasks_of(adds):
                     yield task
@@ -223,8 +227,8 @@ class _Reading:
     def _tasks_of(self, adds: pa.RecordBatch) -> Iterator[_FileTask]:
         constants = self._partition_columns(adds)
         if self._exact is not None:
-            names = {(name,): array for name, array in constants.items()}
-            keep = evaluate(self._exact, lambda column: names[column.path], adds.num_rows)
+            known = constants
+            keep = evaluate(self._exact, lambda column: known[column.path[0]], adds.num_rows)
             adds = adds.filter(keep)
             constants = {name: array.filter(keep) for name, array in constants.items()}
         for start in range(0, adds.num_rows, _VECTORS_AT_ONCE):
@@ -254,7 +258,7 @@ class _Reading:
         snapshot = self._snapshot
         wanted = set(self.shape.partition_columns)
         if self._exact is not None:
-            wanted |= {node.path[0] for node in self._exact.walk() if hasattr(node, "path")}
+            wanted |= {node.path[0] for node in self._exact.walk() if isinstance(node, Column)}
         found = {}
         for item in snapshot.schema:
             if item.name not in snapshot.partition_columns or item.name not in wanted:
@@ -282,7 +286,7 @@ class _Reading:
             self._note(file, task, deleted)
             try:
                 yield from self._rows(file, task, deleted)
-            except (MisfitError, pa.ArrowException) as error:
+            except (MisfitError, BadVariantError, pa.ArrowException) as error:
                 reason = " ".join(str(error).split())
                 raise DataFileError(self._table, task.shown_path, reason) from error
 
@@ -301,8 +305,7 @@ class _Reading:
         self, file: DataFile, task: _FileTask, deleted: DeletedRows | None
     ) -> Iterator[pa.RecordBatch]:
         fit = self.shape.fit(file.schema)
-        paths = {(name,): value for name, value in task.constants.items()}
-        groups = matching_row_groups(file.metadata, self._rule, fit.table.leaves, paths)
+        groups = matching_row_groups(file.metadata, self._rule, fit.table.leaves, task.constants)
         batch_rows = self._options.batch_rows
         if self._scan.limit is not None:
             batch_rows = min(batch_rows, max(self._scan.limit, _LEAST_BATCH))

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
+
+import pyarrow as pa
 
 from lazydelta._parallel import prefetch
 from lazydelta.config import Strategy
-from lazydelta.errors import ColumnNotFoundError, ConfigError
+from lazydelta.errors import ColumnNotFoundError, ConfigError, MissingExtraError
 from lazydelta.expr import Predicate, as_predicate
 from lazydelta.replay import Pruner
 from lazydelta.scan.adds import ALL_FIELDS, PLAN_FIELDS
 from lazydelta.scan.explain import Explanation, explain
 from lazydelta.scan.files import FileBatches, FileColumns, ScanFile
 from lazydelta.scan.metrics import ScanMetrics
+from lazydelta.scan.read import ReadOptions, read_batches, row_schema
 from lazydelta.scan.run import ScanRun
 from lazydelta.scan.strategy import Choice, choose_strategy
 from lazydelta.scan.stream import Stream
 from lazydelta.schema import physical_name
 from lazydelta.snapshot import BYTES_PER_ADD, Snapshot
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["Scan", "Where"]
 
@@ -131,6 +131,34 @@ class Scan:
             {field.name: field.type for field in fields},
             {physical_name(field, mode): field.name for field in fields},
         )
+
+    def to_batches(self, options: ReadOptions | None = None) -> Stream[pa.RecordBatch]:
+        """Return the rows as Arrow batches while files are still being planned.
+
+        Every row satisfies the whole predicate; `limit` counts rows here.
+        """
+        return read_batches(self, options)
+
+    def to_reader(self, options: ReadOptions | None = None) -> pa.RecordBatchReader:
+        """Return the rows as a reader that any Arrow consumer can stream from."""
+        return pa.RecordBatchReader.from_batches(
+            row_schema(self, options), read_batches(self, options)
+        )
+
+    def to_arrow(self, options: ReadOptions | None = None) -> pa.Table:
+        """Return all rows as one table."""
+        return self.to_reader(options).read_all()
+
+    def to_pandas(self, options: ReadOptions | None = None) -> Any:
+        """Return all rows as a pandas DataFrame."""
+        try:
+            return self.to_arrow(options).to_pandas()
+        except ModuleNotFoundError:
+            raise MissingExtraError("pandas", "pandas") from None
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand the rows to another library through the Arrow C interface, as a stream."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def explain(self) -> Explanation:
         """Return what was chosen and, once the scan has run, what it read and pruned."""

@@ -7,7 +7,6 @@ that a caller may ask for beside them (the file's path, row ids). Does not open 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,8 +21,10 @@ from lazydelta.scan.transform import Fit, fit_file
 from lazydelta.schema import PrimitiveType, StructField, StructType, to_arrow_schema
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from lazydelta.expr import Predicate
-    from lazydelta.files.parquet import Rows
+    from lazydelta.files import Rows
     from lazydelta.snapshot import Snapshot
 
 __all__ = ["FileFit", "RowShape"]
@@ -193,6 +194,9 @@ class FileFit:
         if shape.file_column is not None:
             arrays.append(pa.repeat(text(file.shown_path), count))
         arrays += [_kept(array, keep, count) for array in tracked]
+        if not arrays:  # rows without columns still count
+            empty = pa.Array.from_buffers(pa.struct([]), count, [None])
+            return pa.RecordBatch.from_struct_array(empty)
         return pa.RecordBatch.from_arrays(arrays, schema=shape.schema)
 
     def _data(self, rows: Rows) -> dict[str, pa.Array]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lazydelta._arrow import selection
+from lazydelta.scan.variant import variant_converter
 from lazydelta.schema import (
     ArrayType,
     DataType,
@@ -26,7 +27,6 @@ from lazydelta.schema import (
     physical_name,
     to_arrow_type,
 )
-from lazydelta.scan.variant import variant_converter
 
 __all__ = ["Fit", "MisfitError", "fit_file"]
 
@@ -68,7 +68,7 @@ def fit_file(schema: pa.Schema, fields: Sequence[StructField], mode: str) -> Fit
     if mode == "id" and len(schema) and not any(_field_id(column) for column in schema):
         raise MisfitError("the table maps columns by id, but the file has no field ids")
     matcher = _Matcher(mode)
-    sources = []
+    sources: list[tuple[str, Convert | None] | None] = []
     for item in fields:
         found = matcher.find(list(schema), item)
         if found is None:
@@ -118,7 +118,9 @@ class _Matcher:
         self.columns.append(".".join(here))
         self.leaves[logical] = ".".join(here)
 
-    def converter(self, source: pa.DataType, kind: DataType, where: str) -> Convert | None:
+    def converter(  # noqa: PLR0911 - one return for each shape
+        self, source: pa.DataType, kind: DataType, where: str
+    ) -> Convert | None:
         """Return what brings values of a file to the table's type; None if they are of it.
 
         Raises:
@@ -205,7 +207,8 @@ def _is_list(source: pa.DataType) -> bool:
 
 def _is_entries(source: pa.DataType) -> bool:
     """Whether a list is a map that its writer did not call one."""
-    return _is_list(source) and pt.is_struct(source.value_type) and source.value_type.num_fields == 2
+    inner = source.value_type if _is_list(source) else None
+    return inner is not None and pt.is_struct(inner) and inner.num_fields == 2
 
 
 def _entries_type(source: pa.DataType) -> pa.StructType:

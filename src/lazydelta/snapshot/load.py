@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from lazydelta.errors import (
     DeltaError,
     LogCorruptError,
     LogGapError,
+    SchemaError,
     TableNotFoundError,
     UnsupportedFeatureError,
     VersionNotFoundError,
@@ -37,7 +39,7 @@ from lazydelta.log import (
     read_hint,
 )
 from lazydelta.metrics import SegmentListed
-from lazydelta.schema import parse_schema
+from lazydelta.schema import StructType, parse_schema
 from lazydelta.snapshot.state import Snapshot
 from lazydelta.spec import (
     MalformedActionError,
@@ -94,7 +96,7 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
         segment=segment,
         protocol=protocol,
         metadata=metadata,
-        schema=parse_schema(metadata.schema_string, where=store.root),
+        schema=_schema(store, metadata),
         properties=TableProperties.parse(metadata.configuration),
         resolver=resolver,
         commits=commits,
@@ -102,6 +104,14 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
         hint=hint,
         footers=resolution.footers,
     )
+
+
+def _schema(store: Store, metadata: TableMetadata) -> StructType:
+    schema = parse_schema(metadata.schema_string, where=store.root)
+    for name in metadata.partition_columns:
+        if name not in schema.names:
+            raise SchemaError(f"the partition column {name!r} is not one of its columns", store.root)
+    return schema
 
 
 def find_segment(
@@ -113,8 +123,8 @@ def find_segment(
 ) -> tuple[LogSegment, CheckpointHint | None]:
     """List the log and choose the segment that rebuilds a version."""
 
-    def choose(from_version: int) -> LogSegment:
-        files = list_log(store, from_version=from_version, to_version=version)
+    def choose(from_version: int, to_version: int | None = version) -> LogSegment:
+        files = list_log(store, from_version=from_version, to_version=to_version)
         return choose_segment(
             store.root,
             files,
@@ -131,7 +141,13 @@ def find_segment(
                 return segment, hint
         except (LogGapError, TableNotFoundError, VersionNotFoundError):
             pass  # the hint is stale or dangling: the whole listing decides
-    return _patiently(lambda: choose(0), config), hint
+    try:
+        return _patiently(lambda: choose(0), config), hint
+    except (LogGapError, TableNotFoundError, VersionNotFoundError):
+        if version is None:
+            raise
+        # What comes after the version tells why it is not there: cleaned up, or not committed yet.
+        return choose(0, to_version=None), hint
 
 
 def _patiently(choose: Callable[[], LogSegment], config: Config) -> LogSegment:
@@ -225,8 +241,9 @@ class _Resolution:
         hint = self.hint
         if hint is not None and hint.v2_name == files.name and hint.v2_actions is not None:
             for kind in kinds:
-                stated = [action[kind] for action in hint.v2_actions if kind in action]
-                self._take(kind, stated, files.name, files.version)
+                stated = [a[kind] for a in hint.v2_actions if isinstance(a.get(kind), dict)]
+                with suppress(LogCorruptError):  # it is a hint: the checkpoint itself decides
+                    self._take(kind, stated, files.name, files.version)
             kinds = [kind for kind in kinds if kind not in self.found]
         if kinds:
             actions = self._open(files).actions(kinds, first_only=True)

@@ -127,6 +127,7 @@ class CheckpointOptions:
     removes: bool = True
     """Whether tombstones are kept."""
     compression: str = "zstd"
+    page_checksums: bool = True
 
 
 def checkpoint_files(version: int, state: LogState, options: CheckpointOptions) -> dict[str, bytes]:
@@ -211,6 +212,7 @@ class _Writer:
             sink,
             row_group_size=self._options.row_group_rows,
             compression=self._options.compression,
+            write_page_checksum=self._options.page_checksums,
         )
         return sink.getvalue()
 
