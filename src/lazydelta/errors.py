@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 __all__ = [
+    "BundleMismatchError",
     "ColumnNotFoundError",
     "ConfigError",
     "DataFileError",
@@ -106,7 +107,7 @@ class VersionNotCommittedError(VersionNotFoundError):
 class VersionCleanedUpError(VersionNotFoundError):
     """The commits that would rebuild the requested version were removed by log cleanup."""
 
-    _reason = "log cleanup removed the commits it needs"
+    _reason = "log cleanup (delta.logRetentionDuration) removed the commits it needs"
 
 
 @dataclass(eq=False)
@@ -128,6 +129,23 @@ class TimestampNotFoundError(DeltaError, LookupError):
         return (
             f"cannot read {redact(self.table)} as of {self.requested}: {reason}. "
             f"Readable times: {self.earliest} to {self.latest}."
+        )
+
+
+@dataclass(eq=False)
+class BundleMismatchError(DeltaError, ValueError):
+    """A bundle names a version that is there, but is not what it was when it was pinned."""
+
+    table: str
+    version: int
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return (
+            f"version {self.version} of {redact(self.table)} is not the one that was pinned: its "
+            f"content hash is {self.found[:12]}..., not {self.expected[:12]}... . The table was "
+            "replaced or rewritten; pin it anew."
         )
 
 

@@ -8,15 +8,25 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lazydelta.config import Config, Strategy
 from lazydelta.errors import ConfigError
-from lazydelta.scan import Scan, ScanFile, TableCheck, Where, check_table
+from lazydelta.scan import (
+    Bundle,
+    Scan,
+    ScanFile,
+    TableCheck,
+    Where,
+    check_bundle,
+    check_table,
+    pin,
+)
 from lazydelta.snapshot import Snapshot, load_snapshot, read_history, version_at
+from lazydelta.spec import Retention
 from lazydelta.store import MeteredStore, RetryingStore, Store, open_store
 
 if TYPE_CHECKING:
     import os
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
-    from lazydelta.spec import CommitInfo
+    from lazydelta.spec import CommitInfo, RetentionCheck
 
 __all__ = ["Table", "TableSnapshot"]
 
@@ -35,6 +45,14 @@ class TableSnapshot(Snapshot):
     ) -> Scan:
         """Describe a scan of this version; nothing is read until it is iterated."""
         return Scan(self, where=where, columns=columns, limit=limit, strategy=strategy)
+
+    def pin(self) -> Bundle:
+        """Return a small JSON-able bundle that opens exactly this snapshot again, anywhere."""
+        return pin(self)
+
+    def check_retention(self, window: timedelta) -> RetentionCheck:
+        """Judge whether versions as old as `window` stay readable in this table."""
+        return Retention.parse(self.metadata.configuration).check(window)
 
 
 class Table:
@@ -66,6 +84,35 @@ class Table:
         if config.observer is not None:
             store = MeteredStore(store, config.observer)
         return cls(store, config)
+
+    @classmethod
+    def open_bundle(
+        cls,
+        bundle: Bundle | str | bytes,
+        storage_options: Mapping[str, str] | None = None,
+        config: Config | None = None,
+        *,
+        verify: bool = True,
+    ) -> TableSnapshot:
+        """Return exactly the snapshot that was pinned.
+
+        Args:
+            bundle: From `snapshot.pin()`, or its JSON.
+            storage_options: Settings of the store; a bundle never holds any.
+            config: Settings of the engine.
+            verify: Whether to compare the content hash, which reads all files' metadata.
+
+        Raises:
+            VersionCleanedUpError: Log cleanup took the commits it needs.
+            BundleMismatchError: The version is there but is not what was pinned.
+        """
+        if not isinstance(bundle, Bundle):
+            bundle = Bundle.from_json(bundle)
+        table = cls.open(bundle.table_uri, storage_options, config)
+        snapshot = table.snapshot(bundle.resolved_version)
+        if verify:
+            check_bundle(bundle, snapshot)
+        return snapshot
 
     @property
     def url(self) -> str:

@@ -185,6 +185,31 @@ class LeafReader:
                 rows, row_groups=list(row_groups), columns=columns, use_threads=self._is_remote
             )
 
+    def has_adds(self) -> bool:
+        """Whether it has file actions at all: the manifest of a V2 checkpoint may have none."""
+        column = self.columns.get("add.path")
+        if column is not None:
+            if self.metadata.schema.column(column).physical_type == "BYTE_ARRAY":
+                return True
+            raise self._context.corrupt(self.leaf.path, "add.path is not text", self._version)
+        if self.leaf.is_manifest and any(n.startswith("checkpointMetadata.") for n in self.columns):
+            return False
+        raise self._context.corrupt(self.leaf.path, "it has no add.path", self._version)
+
+    def adds(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the adds of a batch, their fields as columns; refuse one without a path."""
+        adds = batch.column("add")
+        if adds.null_count:
+            adds = adds.drop_null()
+        fields = pa.RecordBatch.from_struct_array(adds)
+        if "path" in fields.schema.names:
+            paths = fields.column("path")
+            if paths.null_count:
+                raise self._context.corrupt(self.leaf.path, "an add has no path", self._version)
+            with self._guarded():
+                paths.validate(full=True)  # Parquet does not promise valid UTF-8
+        return fields
+
     def collect(self, found: Actions, *, first_only: bool) -> None:
         """Add the actions of the kinds in `found`, reading only their columns and row groups."""
         leaves = {

@@ -59,7 +59,7 @@ def _parse(version: int, obj: Mapping[str, Any]) -> Checksum:
     files, size = obj.get("numFiles"), obj.get("tableSizeBytes")
     if not isinstance(files, int) or not isinstance(size, int) or files < 0 or size < 0:
         raise MalformedActionError("numFiles or tableSizeBytes is not a count")
-    if "protocol" not in obj or "metadata" not in obj:
+    if not all(isinstance(obj.get(name), dict) for name in ("protocol", "metadata")):
         raise MalformedActionError("it has no protocol or no metadata")
     metadata = TableMetadata.from_json(obj["metadata"])
     parse_schema(metadata.schema_string, where="the checksum")

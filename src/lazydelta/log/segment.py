@@ -15,7 +15,7 @@ from lazydelta.errors import (
     VersionCleanedUpError,
     VersionNotCommittedError,
 )
-from lazydelta.log.paths import LogFile, LogFileKind
+from lazydelta.log.paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile, LogFileKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -36,6 +36,11 @@ class CheckpointFiles:
     def name(self) -> str:
         """The name of its first file, which identifies it."""
         return self.files[0].name
+
+    def may_include(self, path: str) -> bool:
+        """Whether a file of the log is one of its files, or perhaps one of its sidecars."""
+        sidecars = f"{LOG_DIRECTORY}/{SIDECAR_DIRECTORY}/"
+        return path.startswith(sidecars) or any(path == file.path for file in self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

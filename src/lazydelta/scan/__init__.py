@@ -1,12 +1,14 @@
 """Scanning a snapshot: plan, run, and the files that come out."""
 
 from lazydelta.scan.files import DeletionVector, ScanFile
+from lazydelta.scan.bundle import Bundle, check_bundle, pin
 from lazydelta.scan.explain import Explanation
 from lazydelta.scan.request import Scan, Where
 from lazydelta.scan.stream import Stream
 from lazydelta.scan.verify import ChecksumReport, TableCheck, check_table, verify_checksum
 
 __all__ = [
+    "Bundle",
     "ChecksumReport",
     "DeletionVector",
     "Explanation",
@@ -15,6 +17,8 @@ __all__ = [
     "Stream",
     "TableCheck",
     "Where",
+    "check_bundle",
     "check_table",
+    "pin",
     "verify_checksum",
 ]

@@ -1,8 +1,8 @@
 """A pinned snapshot as a small JSON: enough to open exactly the same version again, anywhere.
 
-Carries the address (without secrets), the version, how it was chosen, the protocol's four fields and
-a hash of the content. The hash covers metadata, protocol and every live file; it does not depend on
-the order in which files are found, so every strategy and every process computes the same.
+Carries the address (without secrets), the version, how it was chosen, the protocol's four fields
+and a hash of the content. The hash covers metadata, protocol and every live file; it does not
+depend on the order in which files are found, so every strategy and process computes the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from lazydelta.errors import ConfigError
+from lazydelta.errors import BundleMismatchError, ConfigError
 from lazydelta.scan.request import Scan
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lazydelta.snapshot import Snapshot
 
-__all__ = ["Bundle", "content_hash", "pin"]
+__all__ = ["Bundle", "check_bundle", "content_hash", "pin"]
 
 _FORMAT = 1
 # Not the text of the statistics: a checkpoint may hold them typed, and be written later.
@@ -62,9 +62,8 @@ class Bundle:
         except (orjson.JSONDecodeError, TypeError) as error:
             raise ConfigError("bundle", f"it is no bundle: {error}") from None
         if bundle.format != _FORMAT:
-            raise ConfigError(
-                "bundle", f"it has format {bundle.format}; this engine reads {_FORMAT}"
-            )
+            reason = f"it has format {bundle.format}; this engine reads {_FORMAT}"
+            raise ConfigError("bundle", reason)
         return bundle
 
 
@@ -82,6 +81,15 @@ def pin(snapshot: Snapshot, *, timestamp: str | None = None) -> Bundle:
         writer_features=sorted(protocol.writer_features or ()),
         snapshot_hash=content_hash(snapshot),
     )
+
+
+def check_bundle(bundle: Bundle, snapshot: Snapshot) -> None:
+    """Raise `BundleMismatchError` unless the snapshot is what the bundle pinned."""
+    found = content_hash(snapshot)
+    if found != bundle.snapshot_hash:
+        raise BundleMismatchError(
+            snapshot.store.root, snapshot.version, bundle.snapshot_hash, found
+        )
 
 
 def content_hash(snapshot: Snapshot) -> str:

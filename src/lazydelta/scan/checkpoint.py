@@ -65,7 +65,7 @@ class CheckpointScan:
         for reader in self._checkpoint.readers():
             with closing(reader):
                 self._metrics.checkpoint_leaves += 1
-                if "add.path" not in reader.columns:
+                if not reader.has_adds():
                     continue
                 groups = self._pruner.keep_row_groups(reader.metadata)
                 self._count_row_groups(reader, groups)
@@ -97,7 +97,7 @@ class CheckpointScan:
         self._metrics.checkpoint_bytes += reader.column_bytes(columns, groups)
         self._last_group_matched = False
         for batch in reader.batches(columns, groups, rows=rows):
-            adds = _adds(batch)
+            adds = reader.adds(batch)
             mask = self._matching(adds)
             self._last_group_matched |= mask is None or bool(mask.any())
             yield adds, mask
@@ -113,7 +113,8 @@ class CheckpointScan:
         """Decode the predicate's columns of a row group, and the rest only if a file matches."""
         self._metrics.checkpoint_bytes += reader.column_bytes(wanted, [group])
         masks = [
-            self._matching(_adds(batch)) for batch in reader.batches(wanted, [group], rows=rows)
+            self._matching(reader.adds(batch))
+            for batch in reader.batches(wanted, [group], rows=rows)
         ]
         self._last_group_matched = any(mask is None or mask.any() for mask in masks)
         if not self._last_group_matched:
@@ -121,7 +122,7 @@ class CheckpointScan:
         self._metrics.checkpoint_bytes += reader.column_bytes(columns, [group])
         for batch, mask in zip(reader.batches(columns, [group], rows=rows), masks, strict=True):
             if mask is None or mask.any():
-                yield _adds(batch), mask
+                yield reader.adds(batch), mask
 
     def _matching(self, adds: pa.RecordBatch) -> np.ndarray | None:
         mask = self._pruner.mask(adds)
@@ -160,11 +161,3 @@ def _filtered(batch: pa.RecordBatch, mask: np.ndarray) -> pa.RecordBatch:
         for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
-
-
-def _adds(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the adds of a batch of a checkpoint, their fields as columns."""
-    adds = batch.column("add")
-    if adds.null_count:
-        adds = adds.drop_null()
-    return pa.RecordBatch.from_struct_array(adds)

@@ -48,9 +48,10 @@ def _replayed(snapshot: Snapshot) -> ReferenceReplay:
         try:
             return _replay(snapshot, segment)
         except LogCorruptError as error:
-            if segment.checkpoint is None or error.line is not None:
+            checkpoint = segment.checkpoint
+            if checkpoint is None or not checkpoint.may_include(error.file):
                 raise
-            excluded.add(segment.checkpoint.name)
+            excluded.add(checkpoint.name)
             try:
                 segment, _ = find_segment(
                     snapshot.store,
@@ -70,13 +71,12 @@ def _replay(snapshot: Snapshot, segment: LogSegment) -> ReferenceReplay:
             blocks = snapshot.commits.batches([checkpoint.inline_actions])
             replay.apply_commit(segment.floor, blocks)
         for reader in checkpoint.readers():
-            if "add.path" not in reader.columns:
+            if not reader.has_adds():
                 continue
             columns = leaves_of(ADD.names, list(reader.columns))
             groups = range(reader.metadata.num_row_groups)
             for batch in reader.batches(columns, groups, rows=snapshot.config.batch_rows):
-                adds = batch.column("add").drop_null()
-                replay.apply_checkpoint(segment.floor, pa.RecordBatch.from_struct_array(adds))
+                replay.apply_checkpoint(segment.floor, reader.adds(batch))
     for file in segment.commits:
         replay.apply_commit(file.version, snapshot.commits.batches([file]))
     return replay

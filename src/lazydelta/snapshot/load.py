@@ -167,9 +167,7 @@ def _way_round(
 ) -> LogSegment:
     """Return another segment for the same version that does without the damaged checkpoint."""
     checkpoint = segment.checkpoint
-    if checkpoint is None or not error.file.startswith(LOG_DIRECTORY) or error.line is not None:
-        raise error
-    if isinstance(error, IncompleteLogError):
+    if checkpoint is None or not checkpoint.may_include(error.file):
         raise error
     excluded.add(checkpoint.name)
     try:

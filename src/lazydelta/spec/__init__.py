@@ -23,6 +23,7 @@ from lazydelta.spec.features import (
 )
 from lazydelta.spec.paths import Location, PathResolver
 from lazydelta.spec.properties import TableProperties
+from lazydelta.spec.retention import Retention, RetentionCheck
 
 __all__ = [
     "ADD",
@@ -36,6 +37,8 @@ __all__ = [
     "MalformedActionError",
     "OtherAction",
     "PathResolver",
+    "Retention",
+    "RetentionCheck",
     "SetTransaction",
     "Sidecar",
     "TableMetadata",

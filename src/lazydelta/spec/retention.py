@@ -1,6 +1,6 @@
 """How long a table keeps its past: the two retention properties, and what they allow.
 
-Log cleanup takes commits, VACUUM takes data files; a version can be read while both kinds are there.
+Log cleanup takes commits, VACUUM takes data files; a version can be read while both are there.
 """
 
 from __future__ import annotations

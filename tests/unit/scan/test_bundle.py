@@ -1,0 +1,77 @@
+"""Pinned bundles: the same snapshot again, or an error that says why not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import timedelta
+
+import pytest
+
+import lazydelta as ld
+from lazydelta.errors import BundleMismatchError, ConfigError, VersionNotCommittedError
+from lazydelta.testing import TableBuilder
+
+
+@pytest.fixture
+def builder(tmp_path):
+    builder = TableBuilder(tmp_path / "t")
+    builder.commit("+a +b")
+    builder.commit("-a +c#dv1")
+    builder.commit("+d")
+    return builder
+
+
+@pytest.fixture
+def table(builder, tmp_path):
+    return tmp_path / "t"
+
+
+def test_a_bundle_opens_the_pinned_version_again(table):
+    bundle = ld.Table.open(table).snapshot(1).pin()
+    again = ld.Table.open_bundle(bundle.to_json())
+    assert again.version == 1
+    assert sorted(f.path for f in again.scan().files()) == ["b", "c"]
+
+
+def test_the_hash_does_not_depend_on_the_layout_of_the_log(builder, table):
+    before = ld.Table.open(table).snapshot(1).pin()
+    builder.checkpoint(version=1)
+    assert ld.Table.open(table).snapshot(1).segment.checkpoint is not None
+    assert ld.Table.open(table).snapshot(1).pin() == before
+
+
+def test_another_content_under_the_same_version_is_refused(table, tmp_path):
+    bundle = ld.Table.open(table).snapshot(1).pin()
+    shutil.rmtree(table)
+    other = TableBuilder(tmp_path / "t")
+    other.commit("+a +b")
+    other.commit("+x")
+    with pytest.raises(BundleMismatchError, match="pin it anew"):
+        ld.Table.open_bundle(bundle)
+    assert ld.Table.open_bundle(bundle, verify=False).version == 1
+
+
+def test_a_version_that_is_gone_says_so(table):
+    bundle = ld.Table.open(table).snapshot(2).pin()
+    (table / "_delta_log" / f"{2:020d}.json").unlink()
+    with pytest.raises(VersionNotCommittedError):
+        ld.Table.open_bundle(bundle)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"x": 1}'])
+def test_what_is_no_bundle_is_refused(text):
+    with pytest.raises(ConfigError, match="bundle"):
+        ld.Table.open_bundle(text)
+
+
+def test_a_bundle_of_another_format_is_refused(table):
+    fields = json.loads(ld.Table.open(table).snapshot().pin().to_json())
+    with pytest.raises(ConfigError, match="format 9"):
+        ld.Table.open_bundle(json.dumps({**fields, "format": 9}))
+
+
+def test_retention_names_the_property_that_is_too_short(table):
+    found = ld.Table.open(table).snapshot().check_retention(timedelta(days=14))
+    assert found.too_short == ("delta.deletedFileRetentionDuration",)
+    assert ld.Table.open(table).snapshot().check_retention(timedelta(days=7)).ok
