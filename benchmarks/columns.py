@@ -17,10 +17,13 @@ import pyarrow as pa
 
 from benchmarks.spec import DAYS, TableSpec
 
-__all__ = ["FileColumns", "Template", "mix"]
+__all__ = ["REAL_BYTES", "FileColumns", "Integers", "Template", "mix", "z85_text"]
 
 Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
+
+REAL_BYTES = 512 * 1024
+"""The size of every data file that exists beside a `TableSpec`'s log."""
 
 _MILLISECONDS_PER_DAY = 86_400_000
 _FIRST_DAY = date(2026, 1, 1)
@@ -54,6 +57,13 @@ def text_array(matrix: Bytes) -> pa.Array:
     return pa.Array.from_buffers(
         pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(matrix))]
     )
+
+
+def z85_text(words: npt.NDArray[np.uint32]) -> pa.Array:
+    """Return the rows of a matrix of 32-bit words in Z85, five characters a word."""
+    places = 85 ** np.arange(4, -1, -1)
+    characters = _Z85[words.astype(np.int64)[:, :, None] // places % 85]
+    return text_array(characters.reshape(len(words), 5 * words.shape[1]))
 
 
 def digits(numbers: npt.NDArray[np.integer], width: int) -> Bytes:
@@ -135,7 +145,8 @@ class FileColumns:
     @property
     def size(self) -> Integers:
         """Bytes of each file."""
-        return self._draw(1, 30_000_000, 130_000_000)
+        drawn = self._draw(1, 30_000_000, 130_000_000)
+        return np.where(self.index < self.spec.first_real, drawn, REAL_BYTES)
 
     @property
     def modified(self) -> Integers:
@@ -169,9 +180,7 @@ class FileColumns:
     def vector_text(self, salt: int) -> pa.Array:
         """A vector's name: twenty characters that stand for sixteen bytes."""
         bits = np.stack([mix(self.index, salt), mix(self.index, salt + 1)], axis=1)
-        words = bits.view(np.uint32).astype(np.int64)
-        places = 85 ** np.arange(4, -1, -1)
-        return text_array(_Z85[words[:, :, None] // places % 85].reshape(len(bits), 20))
+        return z85_text(bits.view(np.uint32))
 
     def bounds(self, end: str) -> dict[str, Integers]:
         """The least or greatest (`lo`, `hi`) value of each column, as whole numbers."""

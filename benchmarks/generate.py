@@ -1,7 +1,8 @@
-"""Synthetic `_delta_log`s of any size, without data files: `python -m benchmarks.generate --help`.
+"""Synthetic `_delta_log`s of any size: `python -m benchmarks.generate --help`.
 
 Written row group by row group, so memory stays bounded; kept and reused under the spec's key.
-Beside the log lies `expected.json`, the facts that every engine must find.
+Beside the log lies `expected.json`, the facts that every engine must find. Data files are rare
+here (`real_files`); `rows` makes the tables that have all of theirs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,17 @@ from benchmarks.actions import (
     rows_of,
 )
 from benchmarks.columns import FileColumns
-from benchmarks.spec import CACHE, CHECKPOINT_VERSION, FILTER_DAY, Kind, TableSpec
+from benchmarks.real import write_real_files
+from benchmarks.rows import generate_rows
+from benchmarks.spec import (
+    CACHE,
+    CHECKPOINT_VERSION,
+    FILTER_DAY,
+    Kind,
+    RowsSpec,
+    Spec,
+    TableSpec,
+)
 from benchmarks.tail import commit_text, live_indices, tail_commits
 
 if TYPE_CHECKING:
@@ -139,15 +150,17 @@ def _write_v2(spec: TableSpec, log: Path, order: Integers) -> dict[str, Any]:
 def expected_facts(spec: TableSpec) -> dict[str, int]:
     """Return what the newest version holds, worked out from the spec alone."""
     numbers = live_indices(spec)
-    total = on_day = 0
+    total = on_day = rows = 0
     for start in range(0, len(numbers), 1 << 20):
         files = FileColumns(spec, numbers[start : start + (1 << 20)])
         total += int(files.size.sum())
         on_day += int((files.day == FILTER_DAY).sum())
+        rows += int(files.records.sum())
     return {
         "version": spec.last_version,
         "live_files": len(numbers),
         "live_bytes": total,
+        "live_rows": rows,
         "files_on_filter_day": on_day,
     }
 
@@ -167,7 +180,10 @@ def _write_crc(spec: TableSpec, log: Path, facts: dict[str, int]) -> None:
 
 
 def generate(spec: TableSpec, where: Path) -> dict[str, int]:
-    """Write the table into the folder `where`, which must not exist yet; return the facts."""
+    """Write the table into the folder `where`, which must not exist yet; return the facts.
+
+    `live_rows` is what the statistics add up to; no row is known to be deleted by a vector.
+    """
     log = where / "_delta_log"
     log.mkdir(parents=True)
     hint = {"version": CHECKPOINT_VERSION} | _write_checkpoint(spec, log)
@@ -177,6 +193,8 @@ def generate(spec: TableSpec, where: Path) -> dict[str, int]:
     for commit in tail_commits(spec):
         name = _log_name(CHECKPOINT_VERSION + 1 + commit.ordinal, "json")
         (log / name).write_text(commit_text(spec, commit))
+    if spec.real_files:
+        write_real_files(spec, where)
     facts = expected_facts(spec)
     if spec.crc:
         _write_crc(spec, log, facts)
@@ -184,14 +202,18 @@ def generate(spec: TableSpec, where: Path) -> dict[str, int]:
     return facts
 
 
-def table_for(spec: TableSpec) -> Path:
+def table_for(spec: Spec) -> Path:
     """Return the folder of the table, made now if it is not kept from an earlier run."""
     if not spec.path.exists():
         CACHE.mkdir(exist_ok=True)
         (CACHE / ".gitignore").write_text("*\n")
         with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
-            generate(spec, Path(scratch) / "table")
-            (Path(scratch) / "table").rename(spec.path)
+            made = Path(scratch) / "table"
+            if isinstance(spec, RowsSpec):
+                generate_rows(spec, made, share=table_for(spec.base) if spec.base else None)
+            else:
+                generate(spec, made)
+            made.rename(spec.path)
     return spec.path
 
 

@@ -1,6 +1,6 @@
-"""Arrow values from numpy and plain text without `pa.array` and `pa.scalar`.
+"""Between Arrow and numpy without `pa.array`, `pa.scalar` and `to_numpy`.
 
-Those two import pandas when it is installed, a quarter of a second on the way to the first file.
+Those import pandas when it is installed: a quarter of a second on the way to the first file.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["from_numpy", "selection", "text"]
+__all__ = ["bits", "from_numpy", "integers", "selection", "text"]
 
 _TYPES = {"i8": pa.int64(), "i4": pa.int32(), "u8": pa.uint64()}
 
@@ -32,6 +32,28 @@ def selection(mask: np.ndarray) -> pa.BooleanArray:
     """
     bits = pa.py_buffer(np.packbits(mask, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), len(mask), [None, bits])
+
+
+def bits(mask: pa.BooleanArray) -> np.ndarray:
+    """Return a boolean array without nulls as a numpy mask.
+
+    >>> bits(selection(np.array([True, False, True])).slice(1)).tolist()
+    [False, True]
+    """
+    packed = np.frombuffer(mask.buffers()[1] or b"", np.uint8)
+    end = mask.offset + len(mask)
+    return np.unpackbits(packed, bitorder="little", count=end)[mask.offset :].view(np.bool_)
+
+
+def integers(values: pa.Array) -> np.ndarray:
+    """Return an integer array without nulls as a numpy array that shares its memory.
+
+    >>> integers(from_numpy(np.arange(4)).slice(2)).tolist()
+    [2, 3]
+    """
+    kind = np.dtype(values.type.to_pandas_dtype())
+    data = np.frombuffer(values.buffers()[1] or b"", kind)
+    return data[values.offset : values.offset + len(values)]
 
 
 def text(value: str) -> pa.StringScalar:

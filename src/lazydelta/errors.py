@@ -360,6 +360,43 @@ class DeletionVectorError(DeltaError, ValueError):
 
 
 @dataclass(eq=False)
+class ChangeFeedDisabledError(DeltaError, ValueError):
+    """Changes are asked for of a version that did not record them."""
+
+    table: str
+    version: int
+    start: int
+    end: int
+    enabled_from: int | None = None
+
+    def __str__(self) -> str:
+        cure = "Set delta.enableChangeDataFeed=true on the table; later versions then record them."
+        if self.enabled_from is not None:
+            cure = f"Start at version {self.enabled_from}: from there to {self.end} it is on."
+        return (
+            f"cannot read the changes of versions {self.start} to {self.end} of "
+            f"{redact(self.table)}: the change data feed is off at version {self.version}. {cure}"
+        )
+
+
+@dataclass(eq=False)
+class ChangeFeedSchemaError(DeltaError, ValueError):
+    """The schema changed within a range of changes so that one schema cannot show them all."""
+
+    table: str
+    version: int
+    end: int
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"the changes of version {self.version} of {redact(self.table)} do not fit the schema "
+            f"of version {self.end}, in which they are shown: {self.reason}. Read up to version "
+            f"{self.end} in parts that end before the schema changes."
+        )
+
+
+@dataclass(eq=False)
 class ConfigError(DeltaError, ValueError):
     """A setting that does not exist or does not take this value."""
 

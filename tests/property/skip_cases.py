@@ -21,8 +21,17 @@ _EPOCH = datetime(2026, 3, 1, tzinfo=UTC)
 _LONG_TEXT = "abcdefghijklmnopqrstuvwxyz012345"  # exactly as long as statistics keep
 
 _FIELDS = {
-    "b": "byte", "i": "integer", "l": "long", "d": "date", "t": "timestamp", "n": "timestamp_ntz",
-    "s": "string", "x": "double", "f": "float", "m": "decimal(10,2)", "w": "decimal(25,4)",
+    "b": "byte",
+    "i": "integer",
+    "l": "long",
+    "d": "date",
+    "t": "timestamp",
+    "n": "timestamp_ntz",
+    "s": "string",
+    "x": "double",
+    "f": "float",
+    "m": "decimal(10,2)",
+    "w": "decimal(25,4)",
     "o": "boolean",
 }
 _PARTITIONS = {"p": "integer", "q": "string", "u": "timestamp"}
@@ -72,10 +81,25 @@ _WIDE = [
     )
 ]
 VALUES: dict[str, list[Any]] = {
-    "b": _INTS, "i": _INTS, "l": _LONGS, "d": _DATES, "t": _TIMES, "n": _WALLS, "s": _TEXTS,
-    "x": _DOUBLES, "f": _FLOATS, "m": _MONEY, "w": _WIDE, "o": [True, False], "st.k": _LONGS,
-    "p": _INTS, "q": [text for text in _TEXTS if text], "u": _TIMES, "g": _DATES,
-    "gy": [2025, 2026, 2027], "gm": [*range(1, 13)],
+    "b": _INTS,
+    "i": _INTS,
+    "l": _LONGS,
+    "d": _DATES,
+    "t": _TIMES,
+    "n": _WALLS,
+    "s": _TEXTS,
+    "x": _DOUBLES,
+    "f": _FLOATS,
+    "m": _MONEY,
+    "w": _WIDE,
+    "o": [True, False],
+    "st.k": _LONGS,
+    "p": _INTS,
+    "q": [text for text in _TEXTS if text],
+    "u": _TIMES,
+    "g": _DATES,
+    "gy": [2025, 2026, 2027],
+    "gm": [*range(1, 13)],
 }
 
 
@@ -162,11 +186,18 @@ def _add_stats(file: File, chance: Random) -> None:
             high[name] = _greatest(max(values, key=order), rounded)
             if high[name] is None:
                 del high[name]
-    file.typed = {"numRecords": len(file.rows), "minValues": low, "maxValues": high, "nullCount": nulls}
+    file.typed = {
+        "numRecords": len(file.rows),
+        "minValues": low,
+        "maxValues": high,
+        "nullCount": nulls,
+    }
     file.stats = {
         "numRecords": len(file.rows),
-        **{group: _nested({n: _plain(v) for n, v in values.items()})
-           for group, values in (("minValues", low), ("maxValues", high), ("nullCount", nulls))},
+        **{
+            group: _nested({n: _plain(v) for n, v in values.items()})
+            for group, values in (("minValues", low), ("maxValues", high), ("nullCount", nulls))
+        },
     }
 
 
@@ -230,25 +261,68 @@ _ODD_NUMBERS = [
 ]
 _NUMERIC = ("b", "i", "l", "x", "f", "m", "w", "st.k", "p")
 _FUNCTIONS: dict[str, list[Any]] = {
-    "date(t)": _DATES, "date(n)": _DATES, "cast(d as timestamp)": _TIMES,
-    "year(d)": [2025, 2026, 2027], "month(d)": [1, 2, 3],
-    "day(t)": [28, 1, 2], "hour(n)": [0, 23],
-    "trunc(d, 'MM')": _DATES, "date_trunc('hour', t)": _TIMES,
+    "date(t)": _DATES,
+    "date(n)": _DATES,
+    "cast(d as timestamp)": _TIMES,
+    "year(d)": [2025, 2026, 2027],
+    "month(d)": [1, 2, 3],
+    "day(t)": [28, 1, 2],
+    "hour(n)": [0, 23],
+    "trunc(d, 'MM')": _DATES,
+    "date_trunc('hour', t)": _TIMES,
     "date_format(d, 'yyyy-MM')": ["2025-12", "2026-01", "2026-03"],
-    "substring(s, 1, 2)": _TEXTS, "substring(s, 2, 2)": _TEXTS,
-    "substring(s, -2)": _TEXTS, "length(s)": [0, 1, 32, 33],
-    "cast(i as double)": _ODD_NUMBERS, "cast(l as double)": _ODD_NUMBERS,
-    "cast(f as double)": _DOUBLES, "cast(b as string)": ["1", "-2"],
-    "cast(s as integer)": _INTS, "cast(d as string)": ["2026-01-01"],
-    "i + 1": _ODD_NUMBERS, "l - 2": _ODD_NUMBERS, "3 - b": _INTS,
-    "x + 1.5D": _DOUBLES, "- i": _INTS, "i + l": _ODD_NUMBERS,
-    "m + 1": _ODD_NUMBERS, "x - 1.0D": _DOUBLES, "year(u)": [2026],
-    "- x": _DOUBLES, "substring(q, 1, 1)": _TEXTS,
+    "substring(s, 1, 2)": _TEXTS,
+    "substring(s, 2, 2)": _TEXTS,
+    "substring(s, -2)": _TEXTS,
+    "length(s)": [0, 1, 32, 33],
+    "cast(i as double)": _ODD_NUMBERS,
+    "cast(l as double)": _ODD_NUMBERS,
+    "cast(f as double)": _DOUBLES,
+    "cast(b as string)": ["1", "-2"],
+    "cast(s as integer)": _INTS,
+    "cast(d as string)": ["2026-01-01"],
+    "i + 1": _ODD_NUMBERS,
+    "l - 2": _ODD_NUMBERS,
+    "3 - b": _INTS,
+    "x + 1.5D": _DOUBLES,
+    "- i": _INTS,
+    "i + l": _ODD_NUMBERS,
+    "m + 1": _ODD_NUMBERS,
+    "x - 1.0D": _DOUBLES,
+    "year(u)": [2026],
+    "- x": _DOUBLES,
+    "substring(q, 1, 1)": _TEXTS,
 }
-_PAIRS = [("i", "l"), ("b", "p"), ("x", "f"), ("m", "w"), ("d", "t"), ("t", "n"), ("s", "q"), ("l", "x"),
-          ("i", "m"), ("l", "st.k"), ("d", "g"), ("t", "u"), ("i", "i"), ("o", "o")]
+_PAIRS = [
+    ("i", "l"),
+    ("b", "p"),
+    ("x", "f"),
+    ("m", "w"),
+    ("d", "t"),
+    ("t", "n"),
+    ("s", "q"),
+    ("l", "x"),
+    ("i", "m"),
+    ("l", "st.k"),
+    ("d", "g"),
+    ("t", "u"),
+    ("i", "i"),
+    ("o", "o"),
+]
 _PATTERNS = st.sampled_from(
-    ["a%", "ab", "%", "a_%", "%b", "a\\%", "", "_", "\U0010ffff%", _LONG_TEXT + "%", _LONG_TEXT[:10] + "%x"]
+    [
+        "a%",
+        "ab",
+        "%",
+        "a_%",
+        "%b",
+        "a\\%",
+        "",
+        "_",
+        "\U0010ffff%",
+        _LONG_TEXT + "%",
+        _LONG_TEXT[:10] + "%x",
+    ]
 )
 
 
@@ -345,6 +419,12 @@ def partition_text(value: Any) -> str | None:
 
 
 __all__ = [
-    *("PARTITION_COLUMNS", "PREDICATES", "SCHEMA", "File", "make_files", "matches"),
-    *("partition_text", "stats_text"),
+    "PARTITION_COLUMNS",
+    "PREDICATES",
+    "SCHEMA",
+    "File",
+    "make_files",
+    "matches",
+    "partition_text",
+    "stats_text",
 ]

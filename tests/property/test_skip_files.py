@@ -55,10 +55,20 @@ def test_pruning_is_not_vacuous():
     """Most files that could be dropped by looking at their rows are dropped by looking at less."""
     batch = make_files(7, 400)
     adds = to_adds(batch)
-    for predicate, least in [("i = 2", 0.5), ("p = 1", 0.9), ("l IN (1, 2)", 0.3), ("d < '2026-01-01'", 0.5),
-                             ("s LIKE 'b%'", 0.5), ("t = '2026-03-01'", 0.5), ("x < -1000", 0.5)]:
+    for predicate, least in [
+        ("i = 2", 0.5),
+        ("p = 1", 0.9),
+        ("l IN (1, 2)", 0.3),
+        ("d < '2026-01-01'", 0.5),
+        ("s LIKE 'b%'", 0.5),
+        ("t = '2026-03-01'", 0.5),
+        ("x < -1000", 0.5),
+    ]:
         pruner = Pruner.build(
-            as_predicate(predicate), schema=SCHEMA, partition_columns=PARTITION_COLUMNS, mapping_mode="none"
+            as_predicate(predicate),
+            schema=SCHEMA,
+            partition_columns=PARTITION_COLUMNS,
+            mapping_mode="none",
         )
         dropped = len(batch) - pruner.mask(adds).true_count
         hopeless = matches(predicate, batch).count(False)

@@ -6,7 +6,7 @@ Pure: no files, no log. One tree serves every door, and every engine that evalua
 from __future__ import annotations
 
 from lazydelta.expr.arrow import evaluate
-from lazydelta.expr.bind import bind, split_conjuncts
+from lazydelta.expr.binding import bind, split_conjuncts
 from lazydelta.expr.build import as_predicate, col, lit, partition_eq
 from lazydelta.expr.generated import derivations
 from lazydelta.expr.nodes import Column, Constant, Predicate, Stat

@@ -232,7 +232,9 @@ def _sortable(values: pa.Array) -> np.ndarray:
     elif pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        return values.to_numpy(zero_copy_only=False)
+        kind = np.dtype(values.type.to_pandas_dtype())
+        data = np.frombuffer(values.buffers()[1] or b"", kind)
+        return data[values.offset : values.offset + len(values)]
     result = np.empty(len(values), dtype=object)
     result[:] = values.to_pylist()
     return result

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta._arrow import integers
 from lazydelta.errors import InternalError
 from lazydelta.expr.functions import DATE_UNITS, is_text
 from lazydelta.schema import (
@@ -106,7 +107,7 @@ def _days(values: pa.Array) -> pa.Array:
     if pa.types.is_date32(values.type):
         return values.view(pa.int32()).cast(pa.int64())
     micros = values.view(pa.int64())
-    filled = pc.coalesce(micros, build_scalar(0, _LONG)).to_numpy(zero_copy_only=False)
+    filled = integers(pc.coalesce(micros, build_scalar(0, _LONG)))
     days = np.floor_divide(filled, _DAY)
     plain = pa.Array.from_buffers(pa.int64(), len(days), [None, pa.py_buffer(days)])
     return pc.if_else(micros.is_valid(), plain, build_scalar(None, _LONG))

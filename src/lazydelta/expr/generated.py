@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import PredicateError, SchemaError
-from lazydelta.expr.bind import bind_value, constant_of, join_and, join_or
+from lazydelta.expr.binding import bind_value, constant_of, join_and, join_or
 from lazydelta.expr.coerce import compare_constant
 from lazydelta.expr.functions import keeps_order, type_of
 from lazydelta.expr.nodes import (

@@ -2,7 +2,7 @@
 
 It takes what can stand in a WHERE clause over one table's columns, and says where the text goes
 wrong. The text is untrusted: its depth and size are bounded. Names and types are checked later,
-by `expr.bind`.
+by `expr.binding`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lazydelta.expr.bind import conjuncts, join_and, join_or
+from lazydelta.expr.binding import conjuncts, join_and, join_or
 from lazydelta.expr.bounds import (
     below,
     differ,

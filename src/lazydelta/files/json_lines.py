@@ -21,6 +21,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta._arrow import bits
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -36,6 +38,7 @@ __all__ = [
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _SPACE = 0x20
+_NUL = b"\\u0000"
 _OPENING = 0x7B  # `{`, and `[` once bit 0x20 is set
 _ROWS_PER_READ = 1 << 20
 
@@ -94,10 +97,7 @@ def decode_lines(
         return pa.RecordBatch.from_pylist([], schema)
     _check_lines(lines, limits)
     try:
-        stream = arro3.io.read_json(
-            io.BytesIO(lines.buffers()[2]), schema, batch_size=_ROWS_PER_READ
-        )
-        table = pa.RecordBatchReader.from_stream(stream).read_all()
+        table = _decoded(lines.buffers()[2], schema)
     except Exception as error:  # noqa: BLE001 - arro3 raises bare Exceptions
         raise _first_bad_line(lines, schema, str(error)) from None
     if table.num_rows != len(lines):
@@ -116,6 +116,20 @@ def parse_object(line: bytes) -> dict[str, Any]:
         raise BadLineError(0, "not a JSON object")
     _reject_duplicates(line)
     return value
+
+
+def _decoded(data: bytes | pa.Buffer, schema: pa.Schema) -> pa.Table:
+    raw = bytes(data)
+    if _NUL in raw:
+        # The decoder aborts the process when an error of its own has a NUL in its text, as a
+        # hostile log can make it. What decodes with another character decodes with this one too.
+        _read_all(raw.replace(_NUL, b"\\u0001"), schema)
+    return _read_all(raw, schema)
+
+
+def _read_all(data: bytes, schema: pa.Schema) -> pa.Table:
+    stream = arro3.io.read_json(io.BytesIO(data), schema, batch_size=_ROWS_PER_READ)
+    return pa.RecordBatchReader.from_stream(stream).read_all()
 
 
 def _offsets(lines: pa.Array) -> np.ndarray:
@@ -168,7 +182,7 @@ def _depth(line: bytes) -> int:
 
 def _check_unique_keys(lines: pa.Array, keys: Sequence[str]) -> None:
     suspects = pc.match_substring_regex(lines, _suspect(tuple(keys)))
-    for line in np.flatnonzero(suspects.to_numpy(zero_copy_only=False)).tolist():
+    for line in np.flatnonzero(bits(suspects)).tolist():
         try:
             _reject_duplicates(lines[line].as_py())
         except BadLineError as error:
@@ -208,8 +222,7 @@ def _first_bad_line(lines: pa.Array, schema: pa.Schema, reason: str) -> BadLineE
     """Find the line that made the bulk decoder fail; only ever called to report an error."""
     for number, line in enumerate(lines.to_pylist()):
         try:
-            stream = arro3.io.read_json(io.BytesIO(line), schema)
-            rows = pa.RecordBatchReader.from_stream(stream).read_all().num_rows
+            rows = _decoded(line, schema).num_rows
         except Exception as error:  # noqa: BLE001 - arro3 raises bare Exceptions
             return BadLineError(number, _plain(str(error)))
         if rows != 1:

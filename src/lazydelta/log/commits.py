@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from lazydelta._arrow import bits, integers
 from lazydelta._parallel import ordered_map
 from lazydelta.errors import LogCorruptError, ObjectNotFoundError
 from lazydelta.files import (
@@ -233,14 +234,14 @@ def _kind_of_each_row(rows: pa.RecordBatch) -> np.ndarray:
     for position, column in enumerate(rows.columns):
         if column.null_count == len(column):
             continue
-        present = column.is_valid().to_numpy(zero_copy_only=False)
+        present = bits(column.is_valid())
         taken += present
         kinds[present] = position
     for name in ("add", "remove"):
         actions = rows.column(name)
         paths = actions.field("path")
         if actions.null_count < len(actions) and paths.null_count > actions.null_count:
-            bad = actions.is_valid().to_numpy(False) & paths.is_null().to_numpy(False)
+            bad = bits(actions.is_valid()) & bits(paths.is_null())
             raise BadLineError(int(np.flatnonzero(bad)[0]), f"{name} has no path")
     if taken.max(initial=0) > 1:
         raise BadLineError(int(np.flatnonzero(taken > 1)[0]), "more than one action on a line")
@@ -250,17 +251,18 @@ def _kind_of_each_row(rows: pa.RecordBatch) -> np.ndarray:
 
 def _check_partition_values(values: pa.MapArray) -> None:
     """Refuse a partition column with two values: which one counts, every reader would guess."""
-    offsets = np.asarray(values.offsets)
+    offsets = integers(values.offsets)
     counts = np.diff(offsets)
     if counts.max(initial=0) < 2:
         return
     rows = np.repeat(np.arange(len(counts)), counts)
     keys = values.keys.slice(offsets[0], offsets[-1] - offsets[0]).dictionary_encode()
-    pairs = rows * len(keys.dictionary) + keys.indices.to_numpy(zero_copy_only=False)
-    unique, first = np.unique(pairs, return_index=True)
-    if len(unique) < len(pairs):
-        again = np.setdiff1d(np.arange(len(pairs)), first)[0]
-        raise BadLineError(int(rows[again]), f"duplicate key {keys[again].as_py()!r}")
+    pairs = rows * len(keys.dictionary) + integers(keys.indices)
+    order = np.argsort(pairs, kind="stable")
+    again = order[1:][np.diff(pairs[order]) == 0]
+    if len(again):
+        at = int(again.min())
+        raise BadLineError(int(rows[at]), f"duplicate key {keys[at].as_py()!r}")
 
 
 def _others(kinds: np.ndarray, versions: np.ndarray) -> tuple[OtherAction, ...]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta._arrow import integers
 from lazydelta.expr import Stat
 from lazydelta.files import parse_stats
 from lazydelta.schema import (
@@ -201,8 +203,32 @@ def _child(parent: Any, path: tuple[str, ...], target: pa.DataType) -> pa.Array 
 
 
 def _map_values(maps: pa.MapArray, name: str) -> pa.StringArray:
-    found = pc.map_lookup(maps, query_key=_key(name, maps.type.key_type), occurrence="first")
+    """Return the values of one key, as texts.
+
+    Writers put the same keys in the same order, so the values of one key stand at even distances;
+    where that holds (it is checked), it is many times faster than looking each one up.
+    """
+    key = _key(name, maps.type.key_type)
+    offsets = integers(maps.offsets)
+    each = int(offsets[1] - offsets[0]) if len(maps) else 0
+    even = each > 0 and not maps.null_count and bool((np.diff(offsets) == each).all())
+    found = _at_even_distance(maps, key, int(offsets[0]), each) if even else None
+    if found is None:
+        found = pc.map_lookup(maps, query_key=key, occurrence="first")
     return found if found.type == pa.string() else found.cast(pa.string())
+
+
+def _at_even_distance(maps: pa.MapArray, key: pa.Scalar, start: int, each: int) -> pa.Array | None:
+    count = len(maps) * each
+    keys, values = (part.slice(start, count) for part in (maps.keys, maps.items))
+    at = pc.index(keys.slice(0, each), key).as_py()
+    if at < 0:
+        return None
+    if each > 1:
+        places = np.arange(at, count, each)
+        rows = pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)])
+        keys, values = keys.take(rows), values.take(rows)
+    return values if pc.equal(keys, key).true_count == len(maps) else None
 
 
 def _key(name: str, kind: pa.DataType) -> pa.Scalar:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import text
+from lazydelta._arrow import integers, text
 
 __all__ = ["file_keys", "hash_keys", "new_seed"]
 
@@ -55,7 +55,7 @@ def hash_keys(keys: pa.Array, seed: np.ndarray) -> np.ndarray:
     """
     if len(keys) == 0:
         return np.empty(0, np.uint64)
-    lengths = pc.binary_length(keys).to_numpy().astype(np.int64)
+    lengths = integers(pc.binary_length(keys)).astype(np.int64)
     longest = int(lengths.max())
     if longest > _HASHED_BYTES:
         keys, longest = pc.binary_slice(keys.cast(pa.binary()), 0, _HASHED_BYTES), _HASHED_BYTES

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_numpy, selection
+from lazydelta._arrow import bits, from_numpy, integers, selection
 from lazydelta.replay.keys import file_keys
 
 if TYPE_CHECKING:
@@ -102,14 +102,14 @@ class Reconciler:
 
 
 def _is_valid(actions: pa.StructArray) -> np.ndarray:
-    return np.asarray(actions.is_valid().to_numpy(zero_copy_only=False))
+    return bits(actions.is_valid())
 
 
 def _first_of_each(keys: pa.Array, versions: np.ndarray, removes: np.ndarray) -> np.ndarray:
     """Return the row that decides each key: of the newest version, an add before a remove."""
     order = np.lexsort((removes, -versions))
     encoded = keys.dictionary_encode()
-    codes = encoded.indices.to_numpy()[order]
+    codes = integers(encoded.indices)[order]
     first = np.empty(len(encoded.dictionary), np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]  # of equal codes the first is written last
     return order[np.sort(first)]

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 
-from lazydelta._arrow import from_numpy
+from lazydelta._arrow import bits, from_numpy
 from lazydelta.replay.keys import hash_keys, new_seed
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class RemoveSet:
             if len(rows) == 0:
                 return
             asked = keys.take(from_numpy(rows)).cast(_TEXT)
-            hit = pc.equal(run.keys.take(from_numpy(at)), asked).to_numpy()
+            hit = bits(pc.equal(run.keys.take(from_numpy(at)).combine_chunks(), asked))
             found[rows[hit]] = True
             rows, at, wanted = rows[~hit], at[~hit] + 1, wanted[~hit]
 

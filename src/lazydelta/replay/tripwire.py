@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from lazydelta.spec import CommitBatch
 
+from lazydelta._arrow import bits
+
 __all__ = ["Trip", "find_trip"]
 
 
@@ -40,6 +42,6 @@ def find_trip(batch: CommitBatch, mode: str) -> Trip | None:
     for actions in (batch.add, batch.remove):
         vectors = pc.struct_field(actions, "deletionVector")
         if vectors.null_count < len(vectors):
-            row = int(np.flatnonzero(vectors.is_valid().to_numpy(zero_copy_only=False))[0])
+            row = int(np.flatnonzero(bits(vectors.is_valid()))[0])
             trips.append(Trip(int(batch.versions[row]), "deletionVector"))
     return max(trips, key=lambda trip: trip.version, default=None)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lazydelta._arrow import selection
+from lazydelta._arrow import bits, selection
 from lazydelta._parallel import prefetch
 from lazydelta.scan.adds import from_checkpoint, leaves_of
 
@@ -128,7 +128,7 @@ class CheckpointScan:
         mask = self._pruner.mask(adds)
         if mask is None:
             return None
-        kept = np.asarray(mask.to_numpy(zero_copy_only=False))
+        kept = bits(mask)
         self._metrics.files_pruned += len(kept) - int(np.count_nonzero(kept))
         return kept
 

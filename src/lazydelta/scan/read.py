@@ -35,6 +35,7 @@ from lazydelta.files import (
     matching_row_groups,
 )
 from lazydelta.scan.pipeline import read_ahead
+from lazydelta.scan.probe import Probe
 from lazydelta.scan.rows import RowShape
 from lazydelta.scan.run import ScanRun
 from lazydelta.scan.stream import Stream
@@ -166,6 +167,7 @@ class _Reading:
             self._rule = to_skipping(self._residual)
         self._stores: dict[str | None, Store] = {None: snapshot.store}
         self._lock = threading.Lock()
+        self._probe = Probe()
         self._certain = 0  # rows of files that were opened, where every row counts
 
     def limited(self) -> Iterator[pa.RecordBatch]:
@@ -305,14 +307,17 @@ class _Reading:
         self, file: DataFile, task: _FileTask, deleted: DeletedRows | None
     ) -> Iterator[pa.RecordBatch]:
         fit = self.shape.fit(file.schema)
-        groups = matching_row_groups(file.metadata, self._rule, fit.table.leaves, task.constants)
+        groups = matching_row_groups(file.metadata, self._rule, fit.leaves, task.constants)
         batch_rows = self._options.batch_rows
         if self._scan.limit is not None:
             batch_rows = min(batch_rows, max(self._scan.limit, _LEAST_BATCH))
+        if self._rule is not None and self._probe.is_worth_it(file, fit, groups):
+            groups = self._probe.with_matches(file, fit, task, groups, batch_rows=batch_rows)
         for rows in file.rows(fit.columns, groups, batch_rows=batch_rows):
-            keep = None
-            if deleted is not None:
-                keep = deleted.kept(rows.start, rows.length)
+            keep = fit.matches(rows, task)
+            alive = None if deleted is None else deleted.kept(rows.start, rows.length)
+            if alive is not None:
+                keep = alive if keep is None else pc.and_kleene(alive, keep)
             batch = fit.batch(rows, task, keep)
             if batch is not None:
                 yield batch

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lazydelta._arrow import from_numpy, text
 from lazydelta.errors import ConfigError, UnsupportedFeatureError
 from lazydelta.expr import Column, evaluate
-from lazydelta.scan.transform import Fit, fit_file
+from lazydelta.scan.transform import Fit, Source, decoded, fit_file
 from lazydelta.schema import PrimitiveType, StructField, StructType, to_arrow_schema
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class RowShape:
     ) -> None:
         self.fields = tuple(fields)
         self.residual = residual
+        self.filter_names = frozenset(path[0] for path in _paths(residual))
         self.mode = snapshot.column_mapping_mode
         partition = set(snapshot.partition_columns)
         self.data_fields = tuple(f for f in (*fields, *extra) if f.name not in partition)
@@ -161,9 +162,22 @@ class FileFit:
 
     def __init__(self, shape: RowShape, table: Fit, tracking: Fit) -> None:
         self._shape = shape
-        self.table = table
-        self._tracking = tracking
-        self.columns = (*table.columns, *tracking.columns)
+        self.leaves = table.leaves
+        names = [field.name for field in shape.data_fields]
+        self._sources = dict(zip(names, table.sources, strict=True))
+        self._types = dict(zip(names, shape.data_types, strict=True))
+        self._tracking = tracking.sources
+        self.columns = _columns((*table.sources, *tracking.sources))
+        self.filter_columns = _columns(
+            [source for name, source in self._sources.items() if name in shape.filter_names]
+        )
+
+    def matches(self, rows: Rows, file: FileFacts) -> pa.BooleanArray | None:
+        """Return which rows match the predicate; None if there is none. Null is no match."""
+        if self._shape.residual is None:
+            return None
+        values = _Values(self, rows, file)
+        return evaluate(self._shape.residual, values, rows.length)
 
     def batch(
         self, rows: Rows, file: FileFacts, keep: pa.BooleanArray | None
@@ -173,54 +187,47 @@ class FileFit:
         Args:
             rows: As the file has them.
             file: What the log says of it.
-            keep: Which rows are not deleted; None keeps all.
+            keep: Which rows to show; None shows all.
         """
         shape = self._shape
-        found = self._data(rows)
-        if shape.residual is not None:
-            matches = evaluate(shape.residual, _Values(found, file, rows.length), rows.length)
-            keep = matches if keep is None else pc.and_kleene(keep, matches)
-        tracked = self._tracked(rows, file)
         count = rows.length if keep is None else keep.true_count
         if not count:
             return None
-        arrays: list[pa.Array] = []
-        for field in shape.fields:
-            array = found.get(field.name)
-            if array is None:
-                arrays.append(pa.repeat(file.constants[field.name], count))
-            else:
-                arrays.append(_kept(array, keep, count))
+        chosen = None if keep is None or count == rows.length else _positions(keep)
+        arrays = [
+            self.values(rows, field.name, chosen)
+            if field.name in self._sources
+            else pa.repeat(file.constants[field.name], count)
+            for field in shape.fields
+        ]
         if shape.file_column is not None:
             arrays.append(pa.repeat(text(file.shown_path), count))
-        arrays += [_kept(array, keep, count) for array in tracked]
+        tracked = self._tracked(rows, file)
+        arrays += tracked if chosen is None else [array.take(chosen) for array in tracked]
         if not arrays:  # rows without columns still count
             empty = pa.Array.from_buffers(pa.struct([]), count, [None])
             return pa.RecordBatch.from_struct_array(empty)
         return pa.RecordBatch.from_arrays(arrays, schema=shape.schema)
 
-    def _data(self, rows: Rows) -> dict[str, pa.Array]:
-        found = {}
-        for field, kind, source in zip(
-            self._shape.data_fields, self._shape.data_types, self.table.sources, strict=True
-        ):
-            if source is None or rows.columns is None:
-                found[field.name] = pa.nulls(rows.length, kind)
-                continue
-            name, convert = source
-            array = rows.columns.column(name)
-            found[field.name] = array if convert is None else convert(array)
-        return found
+    def values(self, rows: Rows, name: str, chosen: pa.Int32Array | None) -> pa.Array:
+        """Return the values of a column, of the chosen rows; the others are not converted."""
+        source = self._sources[name]
+        if source is None or rows.columns is None:
+            return pa.nulls(rows.length if chosen is None else len(chosen), self._types[name])
+        array = rows.columns.column(source.name)
+        array = decoded(array if chosen is None else array.take(chosen))
+        return array if source.convert is None else source.convert(array)
 
     def _tracked(self, rows: Rows, file: FileFacts) -> list[pa.Array]:
-        sources = iter(self._tracking.sources)
+        sources = iter(self._tracking)
         arrays = []
         for column in self._shape.tracked:
             default = _default_ids(rows, file, is_id=column.is_id)
             source = None if column.stored is None else next(sources)
             if source is not None and rows.columns is not None:
-                stored = rows.columns.column(source[0])
-                default = pc.coalesce(stored if source[1] is None else source[1](stored), default)
+                stored = decoded(rows.columns.column(source.name))
+                moved = stored if source.convert is None else source.convert(stored)
+                default = pc.coalesce(moved, default)
             arrays.append(default)
         return arrays
 
@@ -228,23 +235,30 @@ class FileFit:
 class _Values:
     """The columns of a predicate, for one batch."""
 
-    def __init__(self, data: Mapping[str, pa.Array], file: FileFacts, length: int) -> None:
-        self._data = data
+    def __init__(self, fit: FileFit, rows: Rows, file: FileFacts) -> None:
+        self._fit = fit
+        self._rows = rows
         self._file = file
-        self._length = length
 
     def __call__(self, column: Any) -> pa.Array:
         name, *inner = column.path
-        array = self._data.get(name)
-        if array is None:
-            return pa.repeat(self._file.constants[name], self._length)
+        constant = self._file.constants.get(name)
+        if constant is not None:
+            return pa.repeat(constant, self._rows.length)
+        array = self._fit.values(self._rows, name, None)
         for part in inner:
             array = pc.struct_field(array, array.type.get_field_index(part))
         return array
 
 
-def _kept(array: pa.Array, keep: pa.BooleanArray | None, count: int) -> pa.Array:
-    return array if keep is None or count == len(array) else array.filter(keep)
+def _columns(sources: Sequence[Source | None]) -> tuple[str, ...]:
+    names = [name for source in sources if source is not None for name in source.columns]
+    return tuple(dict.fromkeys(names))
+
+
+def _positions(keep: pa.BooleanArray) -> pa.Int32Array:
+    """Return where a mask is true: taking rows by position is three times as fast as by mask."""
+    return from_numpy(pc.indices_nonzero(keep).to_numpy().astype(np.int32))
 
 
 def _default_ids(rows: Rows, file: FileFacts, *, is_id: bool) -> pa.Array:
@@ -260,7 +274,7 @@ def _only_filtered(
     residual: Predicate | None, by_name: Mapping[str, StructField], shown: set[str]
 ) -> list[StructField]:
     """Return the fields that only the predicate needs; of structs, only the parts it names."""
-    paths = [] if residual is None else [n.path for n in residual.walk() if isinstance(n, Column)]
+    paths = _paths(residual)
     found: dict[str, StructField] = {}
     for name in dict.fromkeys(path[0] for path in paths if path[0] not in shown):
         wanted = [path[1:] for path in paths if path[0] == name]
@@ -277,3 +291,8 @@ def _narrowed(field: StructField, paths: Sequence[tuple[str, ...]]) -> StructFie
         if inner:
             parts.append(_narrowed(part, inner))
     return StructField(field.name, StructType(tuple(parts)), field.nullable, field.metadata)
+
+
+def _paths(predicate: Predicate | None) -> list[tuple[str, ...]]:
+    nodes = () if predicate is None else predicate.walk()
+    return [node.path for node in nodes if isinstance(node, Column)]

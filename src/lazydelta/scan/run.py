@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lazydelta._arrow import selection
+from lazydelta._arrow import bits, selection
 from lazydelta.errors import (
     DeltaError,
     LogCorruptError,
@@ -200,7 +200,7 @@ class ScanRun:
         checkpoint = self._snapshot.open_checkpoint(segment.checkpoint)
         if checkpoint.inline_actions is not None:
             for batch in self._snapshot.commits.batches([checkpoint.inline_actions]):
-                rows = np.flatnonzero(batch.add.is_valid().to_numpy(zero_copy_only=False))
+                rows = np.flatnonzero(bits(batch.add.is_valid()))
                 adds = self._matching(from_commit(batch.add, rows, batch.versions, _EVERY_FIELD))
                 live = self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
                 yield adds if live is None else adds.filter(selection(live))

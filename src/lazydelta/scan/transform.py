@@ -8,7 +8,7 @@ every value are known here, and those that could fail for some value say so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,7 +28,7 @@ from lazydelta.schema import (
     to_arrow_type,
 )
 
-__all__ = ["Fit", "MisfitError", "fit_file"]
+__all__ = ["Fit", "MisfitError", "Source", "decoded", "fit_file"]
 
 Convert = Callable[[pa.Array], pa.Array]
 """Brings an array of a file to the table's type."""
@@ -43,14 +43,24 @@ class MisfitError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """Where the values of one field come from in a file."""
+
+    name: str
+    """The column of the file."""
+    convert: Convert | None
+    """What to do to its values; None if they are of the table's type."""
+    columns: tuple[str, ...]
+    """What to read of it: paths of leaves, or of what holds them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fit:
     """How files of one schema become rows of the table."""
 
-    columns: tuple[str, ...]
-    """What to read of the file."""
-    sources: tuple[tuple[str, Convert | None] | None, ...]
-    """For each field its column in the file and what to do to it; None if the file has none."""
-    leaves: dict[tuple[str, ...], str] = field(default_factory=dict)
+    sources: tuple[Source | None, ...]
+    """For each field; None if the file has no column for it."""
+    leaves: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     """Where the values of a logical path are, for what is not inside a list or map."""
 
 
@@ -68,16 +78,17 @@ def fit_file(schema: pa.Schema, fields: Sequence[StructField], mode: str) -> Fit
     if mode == "id" and len(schema) and not any(_field_id(column) for column in schema):
         raise MisfitError("the table maps columns by id, but the file has no field ids")
     matcher = _Matcher(mode)
-    sources: list[tuple[str, Convert | None] | None] = []
+    sources: list[Source | None] = []
     for item in fields:
         found = matcher.find(list(schema), item)
         if found is None:
             sources.append(None)
             continue
         column = schema.field(found)
-        matcher.note(item, column, (), ())
-        sources.append((column.name, matcher.converter(column.type, item.type, item.name)))
-    return Fit(tuple(dict.fromkeys(matcher.columns)), tuple(sources), matcher.leaves)
+        columns = matcher.wanted(item, column, (), ())
+        convert = matcher.converter(column.type, item.type, item.name)
+        sources.append(Source(column.name, convert, tuple(columns)))
+    return Fit(tuple(sources), matcher.leaves)
 
 
 class _Matcher:
@@ -85,7 +96,6 @@ class _Matcher:
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
-        self.columns: list[str] = []
         self.leaves: dict[tuple[str, ...], str] = {}
 
     def find(self, columns: Sequence[pa.Field], item: StructField) -> int | None:
@@ -103,20 +113,19 @@ class _Matcher:
             raise MisfitError(f"the file has column {item.name!r} more than once")
         return found[0] if found else None
 
-    def note(
+    def wanted(
         self, item: StructField, column: pa.Field, above: tuple[str, ...], path: tuple[str, ...]
-    ) -> None:
-        """Remember what to read for a field: of a struct, only the parts that are wanted."""
+    ) -> list[str]:
+        """Return what to read for a field, and note where; of a struct, only the wanted parts."""
         here, logical = (*above, column.name), (*path, item.name)
         if isinstance(item.type, StructType) and pt.is_struct(column.type):
             parts = [(part, self.find(list(column.type), part)) for part in item.type]
             known = [(part, column.type.field(at)) for part, at in parts if at is not None]
-            for part, inner in known:
-                self.note(part, inner, here, logical)
-            if known:
-                return
-        self.columns.append(".".join(here))
+            found = [self.wanted(part, inner, here, logical) for part, inner in known]
+            if found:
+                return [name for names in found for name in names]
         self.leaves[logical] = ".".join(here)
+        return [".".join(here)]
 
     def converter(  # noqa: PLR0911 - one return for each shape
         self, source: pa.DataType, kind: DataType, where: str
@@ -130,7 +139,7 @@ class _Matcher:
             return _then(lambda a: a.storage, self.converter(source.storage_type, kind, where))
         if pt.is_dictionary(source):
             inner = self.converter(source.value_type, kind, where)
-            return _then(lambda a: a.dictionary_decode(), inner)
+            return _then(decoded, inner)
         if pt.is_null(source):
             target = to_arrow_type(kind)
             return lambda a: pa.nulls(len(a), target)
@@ -184,6 +193,11 @@ class _Matcher:
             return pa.StructArray.from_arrays(children, fields=list(inner_type))
 
         return lambda array: _rebuilt_list(array, target, convert)
+
+
+def decoded(array: pa.Array) -> pa.Array:
+    """Return an array without its dictionary, if it has one."""
+    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
 
 
 def _applied(convert: Convert | None, array: pa.Array) -> pa.Array:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from lazydelta.snapshot.load import find_segment, load_snapshot
 from lazydelta.snapshot.state import BYTES_PER_ADD, Snapshot
-from lazydelta.snapshot.travel import read_history, version_at
+from lazydelta.snapshot.travel import file_times, read_history, version_at, version_since
 
 __all__ = [
     "BYTES_PER_ADD",
     "Snapshot",
+    "file_times",
     "find_segment",
     "load_snapshot",
     "read_history",
     "version_at",
+    "version_since",
 ]

@@ -8,14 +8,14 @@ one search: the table records at which version it changed over.
 from __future__ import annotations
 
 from bisect import bisect_right
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConfigError, LogCorruptError, TableNotFoundError, TimestampNotFoundError
 from lazydelta.log import CommitReader, LogFile, LogFileKind, earliest_version, list_log
 from lazydelta.snapshot.load import load_snapshot
-from lazydelta.spec import CommitInfo
+from lazydelta.spec import CommitInfo, TableProperties
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.store import Store
 
-__all__ = ["read_history", "version_at"]
+__all__ = ["file_times", "read_history", "version_at", "version_since"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def read_history(store: Store, config: Config, *, limit: int | None = None) -> list[CommitInfo]:
@@ -58,26 +61,66 @@ def version_at(store: Store, config: Config, when: datetime | str) -> int:
             in the future, when the answer may still change.
     """
     moment = _parse(when)
-    files = list_log(store)
-    commits = [f for f in files if f.kind is LogFileKind.COMMIT]
-    if not commits:
-        raise TableNotFoundError(store.root)
-    earliest = earliest_version(files)
-    commits = [f for f in commits if f.version >= earliest]
-    target = int(moment.timestamp() * 1000)
-    clock = _Clock(store, config, commits)
-    position = clock.last_not_after(target)
-    now = datetime.now(UTC)
-    if position >= 0 and moment <= now:
-        return commits[position].version
-    kind = "not-yet" if position >= 0 else "before-table" if earliest == 0 else "cleaned-up"
-    raise TimestampNotFoundError(
-        store.root,
-        moment.isoformat(),
-        kind,
-        _text(clock.time_of(0)),
-        _text(clock.time_of(len(commits) - 1)),
-    )
+    log = _RetainedLog(store, config)
+    position = log.clock.last_not_after((moment - _EPOCH) // _MILLISECOND)
+    if position >= 0 and moment <= datetime.now(UTC):
+        return log.commits[position].version
+    raise log.not_found(moment, "not-yet" if position >= 0 else None)
+
+
+def version_since(store: Store, config: Config, when: datetime | str) -> int:
+    """Return the oldest version committed at or after a time (naive times are UTC).
+
+    Raises:
+        TimestampNotFoundError: No commit is that new, or log cleanup removed commits that may be.
+    """
+    moment = _parse(when)
+    log = _RetainedLog(store, config)
+    first = -(-(moment - _EPOCH) // _MILLISECOND)  # a commit's time has no microseconds
+    position = log.clock.last_not_after(first - 1) + 1
+    if position == len(log.commits):
+        raise log.not_found(moment, "not-yet")
+    if position == 0 and log.earliest > 0 and log.clock.time_of(0) > first:
+        raise log.not_found(moment, None)
+    return log.commits[position].version
+
+
+def file_times(commits: Sequence[LogFile], properties: TableProperties) -> list[int | None]:
+    """Return when commits were made, in milliseconds; None for one that carries its own time.
+
+    Modification times are made strictly increasing, so that the order of versions is theirs too.
+
+    Args:
+        commits: Consecutive, ascending.
+        properties: Of a version that is not older than the last of them.
+    """
+    times = _strictly_increasing([file.modified_ms for file in commits])
+    own = _changeover(commits, properties)
+    return [time if at < own else None for at, time in enumerate(times)]
+
+
+class _RetainedLog:
+    """The commits that log cleanup left and that can be rebuilt, with their times."""
+
+    def __init__(self, store: Store, config: Config) -> None:
+        self._store = store
+        files = list_log(store)
+        commits = [f for f in files if f.kind is LogFileKind.COMMIT]
+        if not commits:
+            raise TableNotFoundError(store.root)
+        self.earliest = earliest_version(files)
+        self.commits = [f for f in commits if f.version >= self.earliest]
+        self.clock = _Clock(store, config, self.commits)
+
+    def not_found(self, moment: datetime, kind: str | None) -> TimestampNotFoundError:
+        """Return the error for a time; by default it is one before the first commit."""
+        return TimestampNotFoundError(
+            self._store.root,
+            moment.isoformat(),
+            kind or ("before-table" if self.earliest == 0 else "cleaned-up"),
+            _text(self.clock.time_of(0)),
+            _text(self.clock.time_of(len(self.commits) - 1)),
+        )
 
 
 def _parse(when: datetime | str) -> datetime:
@@ -101,10 +144,7 @@ class _Clock:
         self._reader = CommitReader(store, config)
         properties = load_snapshot(store, config).properties
         # From this position on commits carry their own time; none do where it is past the end.
-        self._changeover = len(commits)
-        if properties.in_commit_timestamps:
-            since = properties.in_commit_timestamps_since_version or 0
-            self._changeover = sum(file.version < since for file in commits)
+        self._changeover = _changeover(commits, properties)
         self._file_times = _strictly_increasing([f.modified_ms for f in commits])
 
     def time_of(self, position: int) -> int:
@@ -126,6 +166,14 @@ class _Clock:
         if first < len(self._commits) and self.time_of(first) <= target:
             return _last(self.time_of, first, len(self._commits), target)
         return bisect_right(self._file_times, target, 0, first) - 1
+
+
+def _changeover(commits: Sequence[LogFile], properties: TableProperties) -> int:
+    """Return from which position on commits carry their own time."""
+    if not properties.in_commit_timestamps:
+        return len(commits)
+    since = properties.in_commit_timestamps_since_version or 0
+    return sum(file.version < since for file in commits)
 
 
 def _last(time_of: Callable[[int], int], low: int, high: int, target: int) -> int:

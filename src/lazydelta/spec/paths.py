@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta._arrow import bits
 from lazydelta.errors import ConfigError, PathNotAllowedError
 
 if TYPE_CHECKING:
@@ -257,7 +258,7 @@ def _rebuilt(like: pa.StringArray, data: Bytes, offsets: Offsets) -> pa.StringAr
     starts = offsets if wide else offsets.astype(np.int32)
     valid = None
     if like.null_count:
-        valid = pa.py_buffer(np.packbits(like.is_valid().to_numpy(False), bitorder="little"))
+        valid = pa.py_buffer(np.packbits(bits(like.is_valid()), bitorder="little"))
     buffers = [valid, pa.py_buffer(starts), pa.py_buffer(np.ascontiguousarray(data))]
     return pa.Array.from_buffers(like.type, len(like), buffers)
 

@@ -1,3 +1,4 @@
+# ruff: noqa: DTZ001 - times without a zone are what is tested, and == builds a node
 from __future__ import annotations
 
 import json
@@ -17,14 +18,28 @@ from lazydelta.schema import parse_schema
 
 NAN = math.nan
 TYPES = {
-    "i": "integer", "l": "long", "x": "double", "f": "float", "m": "decimal(10,2)", "d": "date",
-    "t": "timestamp", "n": "timestamp_ntz", "s": "string", "o": "boolean", "z": "binary",
+    "i": "integer",
+    "l": "long",
+    "x": "double",
+    "f": "float",
+    "m": "decimal(10,2)",
+    "d": "date",
+    "t": "timestamp",
+    "n": "timestamp_ntz",
+    "s": "string",
+    "o": "boolean",
+    "z": "binary",
 }
 SCHEMA = parse_schema(
-    json.dumps({"type": "struct", "fields": [
-        *({"name": name, "type": kind} for name, kind in TYPES.items()),
-        {"name": "c", "type": "string", "metadata": {"__COLLATIONS": {"c": "ICU.DE"}}},
-    ]}),
+    json.dumps(
+        {
+            "type": "struct",
+            "fields": [
+                *({"name": name, "type": kind} for name, kind in TYPES.items()),
+                {"name": "c", "type": "string", "metadata": {"__COLLATIONS": {"c": "ICU.DE"}}},
+            ],
+        }
+    ),
     where="test",
 )
 ROWS = {
@@ -32,10 +47,22 @@ ROWS = {
     "l": pa.array([2**53 + 1, 2**53, None, -5], pa.int64()),
     "x": pa.array([1.5, NAN, None, -0.0], pa.float64()),
     "f": pa.array([0.1, NAN, None, 0.0], pa.float32()),
-    "m": pa.array([Decimal("1.50"), Decimal("-0.01"), None, Decimal("99999999.99")], pa.decimal128(10, 2)),
+    "m": pa.array(
+        [Decimal("1.50"), Decimal("-0.01"), None, Decimal("99999999.99")], pa.decimal128(10, 2)
+    ),
     "d": pa.array([date(2026, 2, 28), date(1969, 12, 31), None, date(2024, 2, 29)], pa.date32()),
-    "t": pa.array([datetime(2026, 2, 28, 23, 59, 59, 999999, UTC), datetime(1969, 12, 31, 23, 0, 0, 1, UTC), None, datetime(2026, 3, 1, tzinfo=UTC)], pa.timestamp("us", "UTC")),
-    "n": pa.array([datetime(2026, 2, 28, 10, 30), None, None, datetime(1960, 5, 5)], pa.timestamp("us")),  # noqa: DTZ001
+    "t": pa.array(
+        [
+            datetime(2026, 2, 28, 23, 59, 59, 999999, UTC),
+            datetime(1969, 12, 31, 23, 0, 0, 1, UTC),
+            None,
+            datetime(2026, 3, 1, tzinfo=UTC),
+        ],
+        pa.timestamp("us", "UTC"),
+    ),
+    "n": pa.array(
+        [datetime(2026, 2, 28, 10, 30), None, None, datetime(1960, 5, 5)], pa.timestamp("us")
+    ),
     "s": pa.array(["abc", "été", None, "a%"], pa.string()),
     "o": pa.array([True, False, None, True]),
     "z": pa.array([b"\x01", b"a", None, b""], pa.binary()),
@@ -45,7 +72,9 @@ T, F, N = True, False, None
 
 
 def run(predicate):
-    bound = bind(predicate if not isinstance(predicate, str) else as_predicate(predicate), SCHEMA, [])
+    bound = bind(
+        predicate if not isinstance(predicate, str) else as_predicate(predicate), SCHEMA, []
+    )
     return evaluate(bound, lambda ref: ROWS[ref.path[0]], 4).to_pylist()
 
 
@@ -148,8 +177,14 @@ def test_stored_forms_of_a_type_are_read():
     assert evaluate(bound, lambda ref: stored[ref.path[0]], 2).to_pylist() == [T, F]
 
 
-OPS = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
-       ">": operator.gt, ">=": operator.ge}
+OPS = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 DOUBLES = st.floats(width=64) | st.sampled_from([0.0, -0.0, NAN, math.inf, -math.inf])
 
 
@@ -159,8 +194,14 @@ def order(value):
 
 @given(st.sampled_from(sorted(OPS)), st.lists(DOUBLES | st.none(), min_size=1), DOUBLES)
 def test_doubles_compare_in_the_total_order_of_sql(op, values, constant):
-    build = {"=": col("x").__eq__, "!=": col("x").__ne__, "<": col("x").__lt__,
-             "<=": col("x").__le__, ">": col("x").__gt__, ">=": col("x").__ge__}[op]
+    build = {
+        "=": col("x").__eq__,
+        "!=": col("x").__ne__,
+        "<": col("x").__lt__,
+        "<=": col("x").__le__,
+        ">": col("x").__gt__,
+        ">=": col("x").__ge__,
+    }[op]
     bound = bind(build(lit(constant)), SCHEMA, [])
     found = evaluate(bound, lambda _: pa.array(values, pa.float64()), len(values)).to_pylist()
     assert found == [None if v is None else OPS[op](order(v), order(constant)) for v in values]

@@ -10,13 +10,24 @@ from lazydelta.schema import parse_schema
 
 def table(**partitions):
     fields = [
-        *({"name": name, "type": kind} for name, kind in [
-            ("t", "timestamp"), ("n", "timestamp_ntz"), ("d", "date"), ("s", "string"), ("l", "long"),
-        ]),
-        *({"name": name, "type": kind, "metadata": {"delta.generationExpression": text}}
-          for name, (kind, text) in partitions.items()),
+        *(
+            {"name": name, "type": kind}
+            for name, kind in [
+                ("t", "timestamp"),
+                ("n", "timestamp_ntz"),
+                ("d", "date"),
+                ("s", "string"),
+                ("l", "long"),
+            ]
+        ),
+        *(
+            {"name": name, "type": kind, "metadata": {"delta.generationExpression": text}}
+            for name, (kind, text) in partitions.items()
+        ),
     ]
-    return parse_schema(json.dumps({"type": "struct", "fields": fields}), where="test"), [*partitions]
+    return parse_schema(json.dumps({"type": "struct", "fields": fields}), where="test"), [
+        *partitions
+    ]
 
 
 def implied(sql, **partitions):
@@ -29,27 +40,87 @@ def implied(sql, **partitions):
 @pytest.mark.parametrize(
     ("kind", "expression", "sql", "expected"),
     [
-        pytest.param("date", "CAST(n AS DATE)", "n < '2026-02-03 04:00:00'", "`partition.g` <= DATE '2026-02-03'", id="cast-strict-is-relaxed"),
-        pytest.param("date", "CAST(n AS DATE)", "n >= '2026-02-03 04:00:00'", "`partition.g` >= DATE '2026-02-03'", id="cast-from-below"),
-        pytest.param("date", "CAST(t AS DATE)", "t = '2026-02-03 04:00:00'", "`partition.g` <= DATE '2026-02-04' AND `partition.g` >= DATE '2026-02-02'", id="zoned-is-a-day-wide"),
+        pytest.param(
+            "date",
+            "CAST(n AS DATE)",
+            "n < '2026-02-03 04:00:00'",
+            "`partition.g` <= DATE '2026-02-03'",
+            id="cast-strict-is-relaxed",
+        ),
+        pytest.param(
+            "date",
+            "CAST(n AS DATE)",
+            "n >= '2026-02-03 04:00:00'",
+            "`partition.g` >= DATE '2026-02-03'",
+            id="cast-from-below",
+        ),
+        pytest.param(
+            "date",
+            "CAST(t AS DATE)",
+            "t = '2026-02-03 04:00:00'",
+            "`partition.g` <= DATE '2026-02-04' AND `partition.g` >= DATE '2026-02-02'",
+            id="zoned-is-a-day-wide",
+        ),
         pytest.param("integer", "YEAR(n)", "n > '2026-02-03'", "`partition.g` >= 2026", id="year"),
-        pytest.param("integer", "MONTH(n)", "n = '2026-02-03'", "`partition.g` = 2", id="month-equal"),
-        pytest.param("string", "date_format(n, 'yyyy-MM')", "n <= '2026-02-03'", "`partition.g` <= '2026-02'", id="format-month"),
-        pytest.param("string", "date_format(n, 'yyyy-MM-dd-HH')", "n = '2026-02-03 04:00:00'", "`partition.g` = '2026-02-03-04'", id="format-hour"),
-        pytest.param("string", "DATE_FORMAT(n, 'MM')", "n < '2026-02-03'", None, id="unordered-format-says-nothing"),
-        pytest.param("string", "SUBSTRING(s, 1, 2)", "s <= 'abc'", "`partition.g` <= 'ab'", id="prefix"),
+        pytest.param(
+            "integer", "MONTH(n)", "n = '2026-02-03'", "`partition.g` = 2", id="month-equal"
+        ),
+        pytest.param(
+            "string",
+            "date_format(n, 'yyyy-MM')",
+            "n <= '2026-02-03'",
+            "`partition.g` <= '2026-02'",
+            id="format-month",
+        ),
+        pytest.param(
+            "string",
+            "date_format(n, 'yyyy-MM-dd-HH')",
+            "n = '2026-02-03 04:00:00'",
+            "`partition.g` = '2026-02-03-04'",
+            id="format-hour",
+        ),
+        pytest.param(
+            "string",
+            "DATE_FORMAT(n, 'MM')",
+            "n < '2026-02-03'",
+            None,
+            id="unordered-format-says-nothing",
+        ),
+        pytest.param(
+            "string", "SUBSTRING(s, 1, 2)", "s <= 'abc'", "`partition.g` <= 'ab'", id="prefix"
+        ),
         pytest.param("string", "SUBSTRING(s, 2, 2)", "s <= 'abc'", None, id="middle-says-nothing"),
-        pytest.param("string", "SUBSTRING(s, 2, 2)", "s = 'abc'", "`partition.g` = 'bc'", id="middle-equal"),
-        pytest.param("timestamp_ntz", "date_trunc('hour', n)", "n < '2026-02-03 04:05:00'", "`partition.g` <= TIMESTAMP_NTZ '2026-02-03 04:00:00.000000'", id="date-trunc"),
-        pytest.param("date", "trunc(d, 'MM')", "d > DATE '2026-02-03'", "`partition.g` >= DATE '2026-02-01'", id="trunc"),
+        pytest.param(
+            "string", "SUBSTRING(s, 2, 2)", "s = 'abc'", "`partition.g` = 'bc'", id="middle-equal"
+        ),
+        pytest.param(
+            "timestamp_ntz",
+            "date_trunc('hour', n)",
+            "n < '2026-02-03 04:05:00'",
+            "`partition.g` <= TIMESTAMP_NTZ '2026-02-03 04:00:00.000000'",
+            id="date-trunc",
+        ),
+        pytest.param(
+            "date",
+            "trunc(d, 'MM')",
+            "d > DATE '2026-02-03'",
+            "`partition.g` >= DATE '2026-02-01'",
+            id="trunc",
+        ),
         pytest.param("long", "l", "l < 5", "`partition.g` <= 5", id="identity"),
         pytest.param("date", "CAST(n AS DATE)", "n IS NULL", "`partition.g` IS NULL", id="null"),
-        pytest.param("date", "CAST(n AS DATE)", "n != '2026-02-03'", None, id="unequal-says-nothing"),
+        pytest.param(
+            "date", "CAST(n AS DATE)", "n != '2026-02-03'", None, id="unequal-says-nothing"
+        ),
         pytest.param("long", "abs(l)", "l = 5", None, id="unknown-function-says-nothing"),
         pytest.param("long", "((((", "l = 5", None, id="unreadable-says-nothing"),
         pytest.param("long", "nosuch", "l = 5", None, id="unknown-column-says-nothing"),
-        pytest.param("string", "CAST(l AS STRING)", "l = 5", "`partition.g` = '5'", id="cast-equal"),
-        pytest.param("string", "CAST(l AS STRING)", "l < 5", None, id="cast-to-text-is-not-ordered"),
+        pytest.param(
+            "string", "CAST(l AS STRING)", "l = 5", "`partition.g` = '5'", id="cast-equal"
+        ),
+        pytest.param(
+            "string", "CAST(l AS STRING)", "l < 5", None, id="cast-to-text-is-not-ordered"
+        ),
     ],
 )
 def test_what_a_generated_column_says(kind, expression, sql, expected):

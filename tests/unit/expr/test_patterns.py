@@ -12,8 +12,17 @@ from lazydelta.expr.patterns import after_prefix, fixed_prefix, to_regex
 
 @pytest.mark.parametrize(
     ("pattern", "prefix", "after"),
-    [("ab%", "ab", "%"), ("ab", "ab", ""), ("a_c", "a", "?"), ("%", "", "%"), ("", "", ""),
-     ("a\\%b%%", "a%b", "%"), ("a%b", "a", "?"), ("\\\\%", "\\", "%"), ("_", "", "?")],
+    [
+        ("ab%", "ab", "%"),
+        ("ab", "ab", ""),
+        ("a_c", "a", "?"),
+        ("%", "", "%"),
+        ("", "", ""),
+        ("a\\%b%%", "a%b", "%"),
+        ("a%b", "a", "?"),
+        ("\\\\%", "\\", "%"),
+        ("_", "", "?"),
+    ],
 )
 def test_the_fixed_beginning(pattern, prefix, after):
     assert fixed_prefix(pattern, "\\") == (prefix, after)

@@ -21,16 +21,21 @@ def field(name, kind, physical=None, **metadata):
 
 
 SCHEMA = parse_schema(
-    json.dumps({"type": "struct", "fields": [
-        field("id", "long", "c-id"),
-        field("s", "string", "c-s"),
-        field("t", "timestamp", "c-t"),
-        field("x", "double", "c-x"),
-        field("w", "decimal(30,2)", "c-w"),
-        field("st", {"type": "struct", "fields": [field("k", "long", "c-k")]}, "c-st"),
-        field("p", "integer", "c-p"),
-        field("day", "date", "c-day"),
-    ]}),
+    json.dumps(
+        {
+            "type": "struct",
+            "fields": [
+                field("id", "long", "c-id"),
+                field("s", "string", "c-s"),
+                field("t", "timestamp", "c-t"),
+                field("x", "double", "c-x"),
+                field("w", "decimal(30,2)", "c-w"),
+                field("st", {"type": "struct", "fields": [field("k", "long", "c-k")]}, "c-st"),
+                field("p", "integer", "c-p"),
+                field("day", "date", "c-day"),
+            ],
+        }
+    ),
     where="test",
 )
 PARTITIONS = ("p", "day")
@@ -44,7 +49,12 @@ def build(where, mode="none"):
 
 def stats(low=None, high=None, nulls=None, rows=10):
     return json.dumps(
-        {"numRecords": rows, "minValues": low or {}, "maxValues": high or {}, "nullCount": nulls or {}}
+        {
+            "numRecords": rows,
+            "minValues": low or {},
+            "maxValues": high or {},
+            "nullCount": nulls or {},
+        }
     )
 
 
@@ -54,7 +64,8 @@ def adds(stats_texts=None, partitions=None, **more):
         columns["stats"] = pa.array(stats_texts, pa.string())
     if partitions is not None:
         columns["partitionValues"] = pa.array(
-            [None if p is None else [*p.items()] for p in partitions], pa.map_(pa.string(), pa.string())
+            [None if p is None else [*p.items()] for p in partitions],
+            pa.map_(pa.string(), pa.string()),
         )
     return pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
 
@@ -67,23 +78,33 @@ def kept(where, batch, mode="none"):
     return mask.to_pylist()
 
 
-RANGES = adds([
-    stats({"id": 1, "s": "b"}, {"id": 5, "s": "d"}, {"id": 0, "s": 0}),
-    stats({"id": 6}, {"id": 9}, {"id": 2, "s": 10}),
-    stats(),
-    None,
-    "{broken",
-])
+RANGES = adds(
+    [
+        stats({"id": 1, "s": "b"}, {"id": 5, "s": "d"}, {"id": 0, "s": 0}),
+        stats({"id": 6}, {"id": 9}, {"id": 2, "s": 10}),
+        stats(),
+        None,
+        "{broken",
+    ]
+)
 
 
 @pytest.mark.parametrize(
     ("where", "first", "second"),
     [
-        ("id = 3", True, False), ("id > 5", False, True), ("id < 1", False, False),
-        ("id IN (0, 7)", False, True), ("id != 3", True, True), ("s = 'c'", True, False),
-        ("s LIKE 'c%'", True, False), ("s LIKE 'e%'", False, False), ("id IS NULL", False, True),
-        ("s IS NOT NULL", True, False), ("id = 3 OR id = 7", True, True),
-        ("id + 1 = 10", False, True), ("NOT (id <= 5)", False, True),
+        ("id = 3", True, False),
+        ("id > 5", False, True),
+        ("id < 1", False, False),
+        ("id IN (0, 7)", False, True),
+        ("id != 3", True, True),
+        ("s = 'c'", True, False),
+        ("s LIKE 'c%'", True, False),
+        ("s LIKE 'e%'", False, False),
+        ("id IS NULL", False, True),
+        ("s IS NOT NULL", True, False),
+        ("id = 3 OR id = 7", True, True),
+        ("id + 1 = 10", False, True),
+        ("NOT (id <= 5)", False, True),
     ],
 )
 def test_statistics_drop_files_and_unknown_ones_are_kept(where, first, second):
@@ -109,9 +130,10 @@ def test_timestamps_cut_to_milliseconds_keep_their_microseconds():
 
 
 def test_the_latest_timestamp_there_is_does_not_wrap():
-    column = pa.array([{"maxValues": {"t": 2**63 - 1}}], pa.struct(
-        [("maxValues", pa.struct([("t", pa.int64())]))]
-    ))
+    column = pa.array(
+        [{"maxValues": {"t": 2**63 - 1}}],
+        pa.struct([("maxValues", pa.struct([("t", pa.int64())]))]),
+    )
     typed = pa.struct([("maxValues", pa.struct([("t", pa.timestamp("us", "UTC"))]))])
     inner = column.field(0).field(0).view(pa.timestamp("us", "UTC"))
     middle = pa.StructArray.from_arrays([inner], fields=[typed.field(0).type.field(0)])
@@ -143,6 +165,27 @@ def test_partition_values_compare_by_type():
     assert kept("p - 7 = 0 OR p IS NULL", batch) == [True, True, False, True, True, True]
 
 
+@pytest.mark.parametrize(
+    "partitions",
+    [
+        pytest.param([{"p": "7"}, {"p": "8"}, {"p": "7"}], id="one-key"),
+        pytest.param([{"x": "7", "p": "7"}, {"x": "7", "p": "8"}, {"x": "8", "p": "7"}], id="even"),
+        pytest.param([{"x": "8", "p": "7"}, {"p": "8", "x": "7"}, {"x": "8", "p": "7"}], id="mixed"),
+        pytest.param([{"p": "7"}, {"p": "8", "x": "7"}, {"x": "8", "p": "7"}], id="uneven"),
+    ],
+)
+def test_keys_are_found_wherever_they_stand(partitions):
+    batch = adds(partitions=[{"p": "7"}, *partitions, {"p": "9"}])
+    assert kept("p = 7", batch.slice(1, 3)) == [True, False, True]
+    assert kept("p = 7", batch) == [True, True, False, True, False]
+
+
+def test_a_key_that_is_nowhere_and_a_map_that_is_null_are_null():
+    batch = adds(partitions=[{"x": "7"}, None, {"x": "8"}])
+    assert kept("p IS NULL", batch) == [True, True, True]
+    assert kept("p = 7", batch) == [False, False, False]
+
+
 def test_a_partition_value_that_cannot_be_read_keeps_its_file():
     batch = adds(partitions=[{"p": "seven", "day": "2026-01-01"}, {"p": "8", "day": "2026-01-01"}])
     assert kept("p = 7", batch) == [True, False]
@@ -153,7 +196,12 @@ def test_a_partition_value_that_cannot_be_read_keeps_its_file():
 def test_typed_columns_are_used_and_the_text_where_they_are_missing():
     parsed = pa.array(
         [{"minValues": {"id": 1}, "maxValues": {"id": 2}}, None, None],
-        pa.struct([("minValues", pa.struct([("id", pa.int64())])), ("maxValues", pa.struct([("id", pa.int64())]))]),
+        pa.struct(
+            [
+                ("minValues", pa.struct([("id", pa.int64())])),
+                ("maxValues", pa.struct([("id", pa.int64())])),
+            ]
+        ),
     )
     texts = [None, stats({"id": 5}, {"id": 6}), None]
     batch = adds(texts, stats_parsed=parsed)
@@ -192,13 +240,25 @@ def test_what_is_needed_and_what_is_static():
 
 
 def test_leaves_of_a_checkpoint():
-    typed = {"add.path", "add.stats", "add.stats_parsed.numRecords", "add.stats_parsed.minValues.id",
-             "add.stats_parsed.maxValues.id", "add.stats_parsed.nullCount.id",
-             "add.partitionValues_parsed.p", "add.partitionValues.key_value.key"}
+    typed = {
+        "add.path",
+        "add.stats",
+        "add.stats_parsed.numRecords",
+        "add.stats_parsed.minValues.id",
+        "add.stats_parsed.maxValues.id",
+        "add.stats_parsed.nullCount.id",
+        "add.partitionValues_parsed.p",
+        "add.partitionValues.key_value.key",
+    }
     assert build("id = 1 AND p = 1").checkpoint_leaves(typed) == sorted(
         typed - {"add.path", "add.stats", "add.partitionValues.key_value.key"}
     )
-    plain = {"add.path", "add.stats", "add.partitionValues.key_value.key", "add.partitionValues.key_value.value"}
+    plain = {
+        "add.path",
+        "add.stats",
+        "add.partitionValues.key_value.key",
+        "add.partitionValues.key_value.value",
+    }
     assert build("id = 1 AND p = 1").checkpoint_leaves(plain) == sorted(plain - {"add.path"})
     assert build("s = 'a'").checkpoint_leaves(typed) == ["add.stats_parsed.numRecords"]
     assert build(None).checkpoint_leaves(typed) == []
@@ -213,28 +273,58 @@ def test_an_unknown_column_or_a_bad_comparison_is_an_error():
 
 # --- row groups ---------------------------------------------------------------------------------
 
-STATS = pa.struct([
-    ("numRecords", pa.int64()),
-    *((group, pa.struct([("id", pa.int64()), ("t", pa.timestamp("us", "UTC")), ("x", pa.float64()), ("s", pa.string())]))
-      for group in ("minValues", "maxValues")),
-    ("nullCount", pa.struct([("id", pa.int64())])),
-])
-ADD = pa.struct([("path", pa.string()), ("partitionValues_parsed", pa.struct([("p", pa.int32())])), ("stats_parsed", STATS)])
+STATS = pa.struct(
+    [
+        ("numRecords", pa.int64()),
+        *(
+            (
+                group,
+                pa.struct(
+                    [
+                        ("id", pa.int64()),
+                        ("t", pa.timestamp("us", "UTC")),
+                        ("x", pa.float64()),
+                        ("s", pa.string()),
+                        ("w", pa.decimal128(30, 2)),
+                    ]
+                ),
+            )
+            for group in ("minValues", "maxValues")
+        ),
+        ("nullCount", pa.struct([("id", pa.int64())])),
+    ]
+)
+ADD = pa.struct(
+    [
+        ("path", pa.string()),
+        ("partitionValues_parsed", pa.struct([("p", pa.int32())])),
+        ("stats_parsed", STATS),
+    ]
+)
 
 
 def checkpoint(rows, group=2):
     """Write one row per add, given as (p, min, max), and a remove for each None."""
     values = [
-        None if row is None else {
+        None
+        if row is None
+        else {
             "path": f"f{at}",
             "partitionValues_parsed": {"p": row[0]},
-            "stats_parsed": None if row[1] is None else {
-                "numRecords": 5, "minValues": row[1], "maxValues": row[2], "nullCount": {"id": 0}
+            "stats_parsed": None
+            if row[1] is None
+            else {
+                "numRecords": 5,
+                "minValues": row[1],
+                "maxValues": row[2],
+                "nullCount": {"id": 0},
             },
         }
         for at, row in enumerate(rows)
     ]
-    table = pa.table({"add": pa.array(values, ADD), "remove": pa.array([v is None for v in values])})
+    table = pa.table(
+        {"add": pa.array(values, ADD), "remove": pa.array([v is None for v in values])}
+    )
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, row_group_size=group)
     return pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata
@@ -286,8 +376,16 @@ def test_timestamps_of_a_footer_keep_their_microseconds():
     assert build("t = TIMESTAMP '2026-01-01 00:00:00.001000Z'").keep_row_groups(metadata) == []
 
 
+def test_decimals_of_a_footer_that_may_be_rounded_are_not_used():
+    rounded = {"w": Decimal("12345678901234568.00")}
+    metadata = checkpoint([(1, rounded, rounded)])
+    assert build("w = 12345678901234567.12").keep_row_groups(metadata) == [0]
+
+
 def test_texts_of_a_footer():
-    metadata = checkpoint([(1, {"s": "a"}, {"s": "b"}), (1, {"s": "é"}, {"s": "\U0010ffff"})], group=1)
+    metadata = checkpoint(
+        [(1, {"s": "a"}, {"s": "b"}), (1, {"s": "é"}, {"s": "\U0010ffff"})], group=1
+    )
     assert build("s LIKE 'b%'").keep_row_groups(metadata) == [0]
     assert build("s > 'z'").keep_row_groups(metadata) == [1]
 

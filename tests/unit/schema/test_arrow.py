@@ -20,11 +20,21 @@ from lazydelta.schema import (
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("byte", pa.int8()), ("short", pa.int16()), ("integer", pa.int32()), ("long", pa.int64()),
-        ("float", pa.float32()), ("double", pa.float64()), ("boolean", pa.bool_()),
-        ("string", pa.string()), ("binary", pa.binary()), ("date", pa.date32()),
-        ("timestamp", pa.timestamp("us", "UTC")), ("timestamp_ntz", pa.timestamp("us")),
-        ("void", pa.null()), ("char(3)", pa.string()), ("varchar(3)", pa.string()),
+        ("byte", pa.int8()),
+        ("short", pa.int16()),
+        ("integer", pa.int32()),
+        ("long", pa.int64()),
+        ("float", pa.float32()),
+        ("double", pa.float64()),
+        ("boolean", pa.bool_()),
+        ("string", pa.string()),
+        ("binary", pa.binary()),
+        ("date", pa.date32()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("timestamp_ntz", pa.timestamp("us")),
+        ("void", pa.null()),
+        ("char(3)", pa.string()),
+        ("varchar(3)", pa.string()),
     ],
 )
 def test_primitive_types(name, expected):
@@ -33,7 +43,9 @@ def test_primitive_types(name, expected):
 
 def test_nested_types_keep_their_nullability():
     element = ArrayType(PrimitiveType("long"), contains_null=False)
-    kind = StructType((StructField("m", MapType(PrimitiveType("string"), element), nullable=False),))
+    kind = StructType(
+        (StructField("m", MapType(PrimitiveType("string"), element), nullable=False),)
+    )
     arrow = to_arrow_type(kind)
     assert not arrow.field("m").nullable
     assert not arrow.field("m").type.item_type.value_field.nullable
@@ -43,7 +55,7 @@ def test_nested_types_keep_their_nullability():
 
 def test_only_reading_an_unknown_type_is_refused_and_the_column_is_named():
     schema = StructType((StructField("place", PrimitiveType("geometry(OGC:CRS84)")),))
-    with pytest.raises(SchemaError, match="column 'place'.*geometry"):
+    with pytest.raises(SchemaError, match=r"column 'place'.*geometry"):
         to_arrow_schema(schema)
 
 

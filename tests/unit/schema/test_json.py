@@ -38,8 +38,16 @@ def nested(depth):
 
 @pytest.mark.parametrize(
     "name",
-    ["long", "timestamp_ntz", "void", "variant", "geometry(OGC:CRS84)", "char(3)", "varchar(9)",
-     "a_type_of_tomorrow"],
+    [
+        "long",
+        "timestamp_ntz",
+        "void",
+        "variant",
+        "geometry(OGC:CRS84)",
+        "char(3)",
+        "varchar(9)",
+        "a_type_of_tomorrow",
+    ],
 )
 def test_a_type_name_is_kept_whether_known_or_not(name):
     assert parse(struct(field("x", name))).fields[0].type == PrimitiveType(name)
@@ -50,8 +58,15 @@ def test_a_schema_survives_the_way_there_and_back():
         field("id", "long", nullable=False, metadata={"delta.columnMapping.id": 1, "odd": [1]}),
         field("price", "decimal(10,2)"),
         field("tags", {"type": "array", "elementType": "string", "containsNull": False}),
-        field("by", {"type": "map", "keyType": "string", "valueType": struct(field("v", "date")),
-                     "valueContainsNull": True}),
+        field(
+            "by",
+            {
+                "type": "map",
+                "keyType": "string",
+                "valueType": struct(field("v", "date")),
+                "valueContainsNull": True,
+            },
+        ),
     )
     schema = parse(raw)
     assert json.loads(schema_to_json(schema)) == raw
@@ -108,7 +123,9 @@ def test_names_are_found_exactly_or_ignoring_case_and_near_ones_are_shown():
     schema = parse(struct(field("Fare", "long"), field("trip", struct(field("id", "long")))))
     assert [f.name for f in schema.find(("fare",))] == ["Fare"]
     assert [f.name for f in schema.find(("TRIP", "ID"))] == ["trip", "id"]
-    with pytest.raises(ColumnNotFoundError, match="no column 'Fares'.*did you mean 'Fare'") as caught:
+    with pytest.raises(
+        ColumnNotFoundError, match=r"no column 'Fares'.*did you mean 'Fare'"
+    ) as caught:
         schema.find(("Fares",))
     assert caught.value.existing == ("Fare", "trip")
     with pytest.raises(ColumnNotFoundError, match=r"trip\.id"):

@@ -46,7 +46,7 @@ def test_without_mapping_names_stay_even_if_a_physical_one_is_left_over():
 
 
 def test_a_missing_physical_name_is_an_error_that_names_the_field():
-    with pytest.raises(SchemaError, match="'plain' has no delta.columnMapping.physicalName"):
+    with pytest.raises(SchemaError, match=r"'plain' has no delta\.columnMapping\.physicalName"):
         physical_name(StructField("plain", LONG), "name")
 
 

@@ -1,0 +1,212 @@
+"""Scans that are left, stalled or very large: what they hold on to, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from lazydelta import Config, Table
+from lazydelta.errors import LogCorruptError
+from lazydelta.store import MeteredStore
+from lazydelta.testing import TableBuilder
+from tests.support import listed, memory_store
+
+FILES = 2000
+
+
+def built(*, local=True, tail=0):
+    store = memory_store(local=local)
+    table = TableBuilder(store)
+    table.commit(" ".join(f"+f{number:05d}" for number in range(FILES)))
+    table.checkpoint(row_group_rows=50)
+    for number in range(tail):
+        table.commit(f"+t{number:03d}")
+    return MeteredStore(store)
+
+
+def engine_threads():
+    return [t for t in threading.enumerate() if t.name.startswith("lazydelta-")]
+
+
+def until(condition, seconds=5.0):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return condition()
+
+
+@pytest.mark.parametrize("local", [True, False])
+@pytest.mark.parametrize("strategy", ["reverse", "forward"])
+def test_a_consumer_that_closes_ends_threads_and_reads_at_once(local, strategy):
+    store = built(local=local, tail=50)
+    config = Config(batch_rows=10, prefetch_batches=1, checkpoint_row_groups_per_batch=1)
+    files = Table(store, config).scan(strategy=strategy).files()
+    next(files)
+    files.close()
+    assert not engine_threads()
+    after = store.requests
+    time.sleep(0.05)
+    assert store.requests == after
+    assert list(files) == []
+
+
+def test_leaving_a_loop_in_a_with_block_ends_the_threads():
+    store = built()
+    with Table(store, Config(batch_rows=10)).scan().file_batches() as batches:
+        for _ in batches:
+            break
+        assert engine_threads()
+    assert not engine_threads()
+
+
+def test_a_dropped_iterator_ends_its_threads():
+    store = built()
+    files = Table(store, Config(batch_rows=10)).scan().files()
+    next(files)
+    del files
+    assert until(lambda: not engine_threads())
+
+
+def test_a_stalled_consumer_holds_few_batches_and_loses_nothing():
+    store = built()
+    config = Config(batch_rows=50, prefetch_batches=1, checkpoint_row_groups_per_batch=1)
+    scan = Table(store, config).scan(strategy="forward")
+    found = []
+    with scan.file_batches() as batches:
+        found += next(batches).column("path").to_pylist()
+        quiet = store.requests
+        until(lambda: False, 0.3)
+        settled = store.requests
+        until(lambda: False, 0.3)
+        assert store.requests == settled, "it goes on reading for a consumer that does not take"
+        assert scan.explain()["checkpoint"]["row_groups_read"] < 20
+        assert quiet <= settled
+        for batch in batches:
+            found += batch.column("path").to_pylist()
+    assert sorted(found) == [f"f{number:05d}" for number in range(FILES)]
+
+
+def test_an_error_in_the_background_reaches_the_consumer_in_its_place():
+    store = memory_store()
+    table = TableBuilder(store).commit("+a").commit("+b").commit("+c")
+    table.write(f"{1:020d}.json", b"oops\n")
+    # The newest commit answers for the metadata, so that the scan itself meets the damage.
+    table.write(f"{2:020d}.json", table.read(f"{0:020d}.json").replace(b'"path":"a"', b'"path":"c"'))
+    files = Table(store, Config(reverse_window_commits=1)).scan(strategy="reverse").files()
+    assert next(files).path == "c"
+    with pytest.raises(LogCorruptError):
+        next(files)
+    assert not engine_threads()
+
+
+def test_files_can_be_awaited():
+    async def collect():
+        return [file.path async for file in Table(built(), Config()).scan(limit=7).files()]
+
+    assert len(asyncio.run(collect())) == 7
+    assert not engine_threads()
+
+
+def test_the_event_loop_stays_free_and_leaving_early_stops_the_work():
+    async def first():
+        ticks = 0
+
+        async def tick():
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0)
+
+        ticker = asyncio.create_task(tick())
+        stream = Table(built(), Config(batch_rows=10)).scan().files()
+        async for file in stream:
+            found = file.path
+            break
+        await asyncio.to_thread(stream.close)
+        ticker.cancel()
+        return found, ticks
+
+    found, ticks = asyncio.run(first())
+    assert found.startswith("f")
+    assert ticks > 1
+    assert until(lambda: not engine_threads())
+
+
+def test_a_scan_can_be_run_again_and_pins_its_version():
+    store = memory_store()
+    table = TableBuilder(store).commit("+a")
+    scan = Table(store, Config()).scan()
+    assert listed(scan) == ["a"]
+    table.commit("+b")
+    assert listed(scan) == ["a"]
+    assert sorted(listed(Table(store, Config()).scan())) == ["a", "b"]
+
+
+def test_two_scans_of_one_snapshot_do_not_disturb_each_other():
+    snapshot = Table(built(tail=20), Config(batch_rows=10)).snapshot()
+    one, two = snapshot.scan(strategy="reverse").files(), snapshot.scan(strategy="forward").files()
+    with one, two:
+        pairs = [(a.path, b.path) for a, b in zip(one, two, strict=True)]
+    assert len({a for a, _ in pairs}) == len({b for _, b in pairs}) == FILES + 20
+
+
+_PEAK = """
+import resource, sys
+from pathlib import Path
+import pyarrow as pa
+from lazydelta import Config, Table
+from lazydelta.testing import TableBuilder
+
+where, limit = Path(sys.argv[1]), int(sys.argv[2])
+scan = Table.open(where, config=Config(remove_set_memory_limit=limit, remove_set_capacity=1000)).scan()
+count = sum(batch.num_rows for batch in scan.file_batches())
+explained = scan.explain()["seen_set"]
+print(count, explained["keys"], explained["memory_bytes"], explained["spilled_runs"],
+      pa.default_memory_pool().max_memory())
+"""
+
+
+def test_the_seen_set_keeps_to_its_memory_and_gives_the_same(tmp_path):
+    removes, files = 60_000, 5
+    table = TableBuilder(tmp_path).commit(" ".join(f"+keep{n}" for n in range(files))).checkpoint()
+    width = 10_000
+    for start in range(0, removes, width):
+        line = b'{"remove":{"path":"part-%07d-0123456789abcdef0123456789abcdef","dataChange":true}}\n'
+        table.write(
+            f"{1 + start // width:020d}.json", b"".join(line % n for n in range(start, start + width))
+        )
+    results = {}
+    for limit in (100_000, 1 << 30):
+        done = subprocess.run(
+            [sys.executable, "-c", _PEAK, str(tmp_path), str(limit)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        results[limit] = [int(word) for word in done.stdout.split()]
+    count, keys, held, spilled, _ = results[100_000]
+    assert (count, keys) == (files, removes)
+    assert spilled >= 1
+    assert held < 1_000_000
+    count, keys, held, spilled, _ = results[1 << 30]
+    assert (count, keys, spilled) == (files, removes, 0)
+    assert held > 2_000_000
+
+
+def test_temporary_files_are_gone_when_a_scan_ends(tmp_path, monkeypatch):
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    store = built(tail=30)
+    config = Config(remove_set_memory_limit=0, batch_rows=10, reverse_window_commits=3)
+    for strategy in ("reverse", "forward"):
+        assert len(listed(Table(store, config).scan(strategy=strategy))) == FILES + 30
+        assert list(tmp_path.iterdir()) == []
+        files = Table(store, config).scan(strategy=strategy).files()
+        next(files)
+        files.close()
+        assert list(tmp_path.iterdir()) == []
