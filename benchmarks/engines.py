@@ -1,7 +1,8 @@
 """What each engine does for each workload: `python -m benchmarks.engines ENGINE WORKLOAD PATH`.
 
 One process, one operation: imports are timed apart, then the clock runs. The result goes to
-standard output as one line of JSON. Only this module knows lazydelta and its peers.
+standard output as one line of JSON. Only this module knows how lazydelta and its peers list files;
+`row_engines` knows how they read rows.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ import json
 import resource
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from benchmarks.clock import Clock, Sample, count_batches
+from benchmarks.row_engines import ROW_OPERATIONS, lazydelta_scan
 
-__all__ = ["LIMIT", "OPERATIONS", "Sample", "run"]
+if TYPE_CHECKING:
+    from benchmarks.clock import Operation
+
+__all__ = ["LIMIT", "OPERATIONS", "run"]
 
 LIMIT = 100
 """Of the workload `first`."""
@@ -27,78 +31,19 @@ _DAY = date(2026, 3, 1)  # `spec.FILTER_DAY`
 _NO_DAY = date(2019, 3, 1)
 
 
-@dataclass(slots=True, kw_only=True)
-class Sample:
-    """One measured run; times in seconds, memory in bytes."""
-
-    count: int = -1
-    import_seconds: float = 0.0
-    first_seconds: float = 0.0
-    total_seconds: float = 0.0
-    base_rss: int = 0
-    peak_rss: int = 0
-    read_bytes: int = 0
-    read_calls: int = 0
-    requests: int = 0
-    request_bytes: int = 0
-    error: str = ""
-
-
-class _Account:
-    """An observer of lazydelta that adds up its requests to the store."""
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self.bytes = 0
-
-    def __call__(self, event: Any) -> None:
-        """Add one call; other events have no `requests`."""
-        self.requests += getattr(event, "requests", 0)
-        self.bytes += getattr(event, "bytes", 0)
-
-
-class _Clock:
-    """Times an operation from its construction; `first` is called when a file is there."""
-
-    def __init__(self, *, accounting: bool) -> None:
-        self.start = time.perf_counter()
-        self.first_seconds = 0.0
-        self.accounting = accounting
-        self.account = _Account()
-
-    def first(self) -> None:
-        """Note the time, the first time."""
-        self.first_seconds = self.first_seconds or time.perf_counter() - self.start
-
-
-def _count_batches(batches: Iterator[Any], clock: _Clock) -> int:
-    rows = 0
-    for batch in batches:
-        clock.first()
-        rows += batch.num_rows
-    return rows
-
-
 # --- lazydelta ------------------------------------------------------------------------------------
 
 
-def _lazydelta_scan(path: str, clock: _Clock, **scan: Any) -> Any:
-    import lazydelta
-
-    config = lazydelta.Config(observer=clock.account) if clock.accounting else None
-    return lazydelta.Table.open(path, config=config).scan(**scan)
-
-
-def _lazydelta(**scan: Any) -> Callable[[str, _Clock], int]:
-    def operation(path: str, clock: _Clock) -> int:
-        return _count_batches(_lazydelta_scan(path, clock, **scan).file_batches(), clock)
+def _lazydelta(**scan: Any) -> Operation:
+    def operation(path: str, clock: Clock) -> int:
+        return count_batches(lazydelta_scan(path, clock, **scan).file_batches(), clock)
 
     return operation
 
 
-def _lazydelta_objects(path: str, clock: _Clock) -> int:
+def _lazydelta_objects(path: str, clock: Clock) -> int:
     count = 0
-    for _ in _lazydelta_scan(path, clock).files():
+    for _ in lazydelta_scan(path, clock).files():
         clock.first()
         count += 1
     return count
@@ -107,7 +52,7 @@ def _lazydelta_objects(path: str, clock: _Clock) -> int:
 # --- deltalake ------------------------------------------------------------------------------------
 
 
-def _deltalake_open(path: str, clock: _Clock) -> int:
+def _deltalake_open(path: str, clock: Clock) -> int:
     from deltalake import DeltaTable
 
     DeltaTable(path)
@@ -115,7 +60,7 @@ def _deltalake_open(path: str, clock: _Clock) -> int:
     return 0
 
 
-def _deltalake_actions(path: str, clock: _Clock) -> int:
+def _deltalake_actions(path: str, clock: Clock) -> int:
     from deltalake import DeltaTable
 
     rows = int(DeltaTable(path).get_add_actions().num_rows)
@@ -123,8 +68,8 @@ def _deltalake_actions(path: str, clock: _Clock) -> int:
     return rows
 
 
-def _deltalake_uris(predicate: Any = None) -> Callable[[str, _Clock], int]:
-    def operation(path: str, clock: _Clock) -> int:
+def _deltalake_uris(predicate: Any = None) -> Operation:
+    def operation(path: str, clock: Clock) -> int:
         from deltalake import DeltaTable
 
         uris = DeltaTable(path).file_uris(file_pruning_predicate=predicate)
@@ -134,16 +79,16 @@ def _deltalake_uris(predicate: Any = None) -> Callable[[str, _Clock], int]:
     return operation
 
 
-def _deltalake_rows(path: str, clock: _Clock) -> int:
+def _deltalake_rows(path: str, clock: Clock) -> int:
     from deltalake import DeltaTable
 
-    return _count_batches(DeltaTable(path).scan(columns=["id"], predicate="id < -1"), clock)
+    return count_batches(DeltaTable(path).scan(columns=["id"], predicate="id < -1"), clock)
 
 
 # --- Polars ---------------------------------------------------------------------------------------
 
 
-def _polars_plan(path: str, clock: _Clock) -> int:
+def _polars_plan(path: str, clock: Clock) -> int:
     import polars as pl
 
     pl.scan_delta(path).explain()
@@ -151,7 +96,7 @@ def _polars_plan(path: str, clock: _Clock) -> int:
     return 0
 
 
-def _polars_partition_plan(path: str, clock: _Clock) -> int:
+def _polars_partition_plan(path: str, clock: Clock) -> int:
     import polars as pl
 
     pl.scan_delta(path).filter(pl.col("date") == _DAY).explain()
@@ -159,7 +104,7 @@ def _polars_partition_plan(path: str, clock: _Clock) -> int:
     return 0
 
 
-def _polars_rows(path: str, clock: _Clock) -> int:
+def _polars_rows(path: str, clock: Clock) -> int:
     import polars as pl
 
     height = pl.scan_delta(path).filter(pl.col("id") < -1).collect().height
@@ -178,7 +123,7 @@ _COLUMNS = [
 ]
 
 
-def _raw(path: str, clock: _Clock) -> int:
+def _raw(path: str, clock: Clock) -> int:
     import pyarrow.parquet as pq
 
     log = Path(path) / "_delta_log"
@@ -198,8 +143,13 @@ _IMPORTS = {
     "polars": ["polars", "deltalake"],
     "pyarrow": ["pyarrow", "pyarrow.parquet"],
 }
+_VARIANT_IMPORTS = {
+    "dataset": ["pyarrow.dataset"],
+    "get_add_actions": ["pyarrow", "pyarrow.compute"],
+    "to_pyarrow_table": ["pyarrow", "pyarrow.dataset"],
+}
 
-OPERATIONS: dict[str, dict[str, Callable[[str, _Clock], int]]] = {
+OPERATIONS: dict[str, dict[str, Operation]] = {
     "lazydelta": {
         "first": _lazydelta(limit=LIMIT),
         "all": _lazydelta(),
@@ -255,14 +205,15 @@ def run(engine: str, workload: str, path: str, *, accounting: bool = False) -> S
     With `accounting`, lazydelta's own requests are counted as well; the time is then not used.
     """
     sample = Sample()
-    operation = OPERATIONS[engine][workload]
+    operation = (OPERATIONS[engine] | ROW_OPERATIONS[engine])[workload]
     before = time.perf_counter()
-    for module in _IMPORTS[engine]:
+    variant = workload.partition(": ")[2]
+    for module in [*_IMPORTS[engine], *_VARIANT_IMPORTS.get(variant, [])]:
         importlib.import_module(module)
     sample.import_seconds = time.perf_counter() - before
     sample.base_rss = _status("VmRSS")
     read_before = _io()
-    clock = _Clock(accounting=accounting)
+    clock = Clock(accounting=accounting)
     try:
         sample.count = operation(path, clock)
     except Exception as error:  # noqa: BLE001 - a peer that fails is a result, not an accident

@@ -209,19 +209,24 @@ def table_for(spec: Spec) -> Path:
         (CACHE / ".gitignore").write_text("*\n")
         with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
             made = Path(scratch) / "table"
-            if isinstance(spec, RowsSpec):
-                generate_rows(spec, made, share=table_for(spec.base) if spec.base else None)
-            else:
-                generate(spec, made)
+            _make(spec, made)
             made.rename(spec.path)
     return spec.path
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make(spec: Spec, where: Path) -> None:
+    if isinstance(spec, RowsSpec):
+        generate_rows(spec, where, share=table_for(spec.base) if spec.base else None)
+    else:
+        generate(spec, where)
+
+
+def _parser(knobs: type[Spec]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.generate", description=__doc__)
     parser.add_argument("out", nargs="?", type=Path, help="folder to make; default: the cache")
     parser.add_argument("--force", action="store_true", help="replace the folder if it exists")
-    for knob in fields(TableSpec):
+    parser.add_argument("--of-rows", action="store_true", help="a table with all its data files")
+    for knob in fields(knobs):
         flag = "--" + knob.name.replace("_", "-")
         if isinstance(knob.default, bool):
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=knob.default)
@@ -235,12 +240,16 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make one table and say where it is and what it holds."""
-    parser = _parser()
+    first = argparse.ArgumentParser(add_help=False)  # the knobs depend on this one flag
+    first.add_argument("--of-rows", action="store_true")
+    kind = RowsSpec if first.parse_known_args(arguments)[0].of_rows else TableSpec
+    parser = _parser(kind)
     given = vars(parser.parse_args(arguments))
     out: Path | None = given.pop("out")
     force = given.pop("force")
+    del given["of_rows"]
     try:
-        spec = TableSpec(**given)
+        spec: Spec = kind(**given)
     except ValueError as error:
         parser.error(str(error))
     if out is None:
@@ -249,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if out.exists() and not force:
             parser.error(f"{out} exists; give --force to replace it")
         shutil.rmtree(out, ignore_errors=True)
-        generate(spec, out)
+        _make(spec, out)
     print(json.dumps({"table": str(out), **json.loads((out / "expected.json").read_text())}))
 
 

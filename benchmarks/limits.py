@@ -1,4 +1,6 @@
-"""The limits that issue 2 sets, and the verdict of a run on each. Pure: results in, verdicts out.
+"""The limits that issues 2 (files) and 3 (rows) set, and the verdict of a run on each.
+
+Pure: results in, verdicts out.
 
 Times are compared best against best, memory worst (ours) against best (theirs). Where a peer has
 several ways to do a thing, its fastest one counts. A limit whose figures were not measured, or
@@ -14,13 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from benchmarks.measure import Result
-    from benchmarks.spec import TableSpec
+    from benchmarks.spec import Spec, TableSpec
+    from benchmarks.suites import RowTables
 
-__all__ = ["Verdict", "find", "verdicts"]
+__all__ = ["Verdict", "find", "row_verdicts", "verdicts"]
 
 _SECONDS = "total_seconds"
 _PEAK = "peak_rss"
 _MOST_FIRST_RSS = 150e6
+_MOST_STREAM_RSS = 512e6
+_ANY_PEER = "any peer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,8 @@ class _Limit:
     figure: str = _SECONDS
     files: int = 0  # 0: as many as the table the verdicts are about
     their_files: int = 0
+    on: str = "plain"  # which of the tables of rows
+    their_on: str = "plain"
 
 
 _LIMITS = [
@@ -98,20 +105,60 @@ _LIMITS = [
     ),
 ]  # fmt: skip
 
+_ROW_LIMITS = [
+    _Limit(
+        what="full read to Arrow", must="0.8 x deltalake", most=0.8, ours="read", theirs="read",
+    ),
+    _Limit(
+        what="full read to Arrow", must="1.25 x raw pyarrow on the same files", most=1.25,
+        ours="read", theirs="read", engine="pyarrow",
+    ),
+    _Limit(
+        what="full read, 10 % of the rows deleted", must="1.3 x ours without vectors", most=1.3,
+        ours="read", theirs="read", engine="lazydelta", on="deleted",
+    ),
+    _Limit(
+        what="1 % of the rows, by the clustered column", must="1/2 of deltalake", most=1 / 2,
+        ours="filter", theirs="filter",
+    ),
+    _Limit(
+        what="1 % of the rows, by the clustered column", must="1/2 of Polars scan_delta",
+        most=1 / 2, ours="filter", theirs="filter", engine="polars",
+    ),
+    _Limit(
+        what="limit 10, 1 M files in the log", must="1/20 of the quickest peer", most=1 / 20,
+        ours="limit", theirs="limit", engine=_ANY_PEER, on="log", their_on="log",
+    ),
+    _Limit(
+        what="count, 1 M files in the log", must="1/5 of deltalake", most=1 / 5, ours="count",
+        theirs="count", on="log", their_on="log",
+    ),
+    _Limit(
+        what="peak RSS, all rows streamed, 1000 files", must="1.2 x the figure of 200 files",
+        most=1.2, ours="stream", theirs="stream", engine="lazydelta", figure=_PEAK, on="many",
+    ),
+]  # fmt: skip
 
-def find(
-    results: Iterable[Result], engine: str, workload: str, spec: TableSpec
-) -> Sequence[Result]:
-    """Return the usable results of a workload on a table: the plain one, for peers its variants."""
+
+def find(results: Iterable[Result], engine: str, workload: str, spec: Spec) -> Sequence[Result]:
+    """Return the usable results of a workload on a table: the plain one, for peers its variants.
+
+    `engine` may also be `any peer`.
+    """
     return [
         result
         for result in results
-        if (result.case.engine, result.case.spec) == (engine, spec)
-        and result.case.workload.split(":")[0] == workload
+        if result.case.spec == spec
+        and _is(engine, result.case.engine)
+        and result.case.kind == workload
         and (engine != "lazydelta" or result.case.workload == workload)
         and not (workload == "nothing" and result.case.workload == "nothing: partition")
         and not result.problem
     ]
+
+
+def _is(wanted: str, engine: str) -> bool:
+    return engine in {"deltalake", "polars"} if wanted == _ANY_PEER else engine == wanted
 
 
 def _format(value: float, figure: str) -> str:
@@ -120,10 +167,8 @@ def _format(value: float, figure: str) -> str:
     return f"{value * 1000:.1f} ms" if value < 0.1 else f"{value:.2f} s"
 
 
-def _verdict(limit: _Limit, results: Sequence[Result], spec: TableSpec) -> Verdict:
-    ours_spec = replace(spec, files=limit.files or spec.files)
-    their_spec = replace(spec, files=limit.their_files or spec.files)
-    ours = find(results, "lazydelta", limit.ours, ours_spec)
+def _verdict(limit: _Limit, results: Sequence[Result], spec: Spec, their_spec: Spec) -> Verdict:
+    ours = find(results, "lazydelta", limit.ours, spec)
     theirs = find(results, limit.engine, limit.theirs, their_spec)
     if not ours or not theirs:
         return Verdict(what=limit.what, must=limit.must, ratio=None, most=limit.most, shown="")
@@ -142,16 +187,34 @@ def _verdict(limit: _Limit, results: Sequence[Result], spec: TableSpec) -> Verdi
     )
 
 
-def verdicts(results: Sequence[Result], spec: TableSpec) -> list[Verdict]:
-    """Return the verdict on every limit, for the table `spec` (1 M files, as the issue says)."""
-    table = [_verdict(limit, results, spec) for limit in _LIMITS]
-    first = find(results, "lazydelta", "first", spec)
-    peak = first[0].worst(_PEAK) if first else None
-    last = Verdict(
-        what="peak RSS, first 100 files",
-        must="150 MB, whole process",
-        ratio=None if peak is None else peak / _MOST_FIRST_RSS,
+def _peak_verdict(what: str, found: Sequence[Result], most: float) -> Verdict:
+    """Return the verdict on the memory of a whole process, ours alone."""
+    peak = found[0].worst(_PEAK) if found else None
+    return Verdict(
+        what=what,
+        must=f"{most / 1e6:.0f} MB, whole process",
+        ratio=None if peak is None else peak / most,
         most=1.0,
         shown="" if peak is None else _format(peak, _PEAK),
     )
-    return [*table, last]
+
+
+def verdicts(results: Sequence[Result], spec: TableSpec) -> list[Verdict]:
+    """Return the verdict on every limit, for the table `spec` (1 M files, as the issue says)."""
+    table = []
+    for limit in _LIMITS:
+        ours = replace(spec, files=limit.files or spec.files)
+        theirs = replace(spec, files=limit.their_files or spec.files)
+        table.append(_verdict(limit, results, ours, theirs))
+    first = find(results, "lazydelta", "first", spec)
+    return [*table, _peak_verdict("peak RSS, first 100 files", first, _MOST_FIRST_RSS)]
+
+
+def row_verdicts(results: Sequence[Result], tables: RowTables) -> list[Verdict]:
+    """Return the verdict on every limit about rows."""
+    table = [
+        _verdict(limit, results, getattr(tables, limit.on), getattr(tables, limit.their_on))
+        for limit in _ROW_LIMITS
+    ]
+    stream = find(results, "lazydelta", "stream", tables.plain)
+    return [*table, _peak_verdict("peak RSS, all rows streamed", stream, _MOST_STREAM_RSS)]

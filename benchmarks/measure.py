@@ -16,9 +16,11 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from benchmarks.engines import LIMIT, Sample
+from benchmarks.clock import Sample
+from benchmarks.engines import LIMIT
 from benchmarks.generate import table_for
-from benchmarks.spec import TableSpec
+from benchmarks.row_engines import ROW_LIMIT
+from benchmarks.spec import RowsSpec, Spec, spec_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,7 +29,9 @@ __all__ = ["Case", "Result", "Run", "measure"]
 
 _ROOT = Path(__file__).resolve().parent.parent
 _TIMEOUT_SECONDS = 600
+_ROW_KINDS = {"read", "stream", "filter", "limit", "count"}
 _SHORT_SECONDS = 0.5
+_LONG_SECONDS = 30.0  # what takes longer is run once: its noise is relatively small
 _SHORT_RUNS = 3  # a short operation is run this often per round: its noise is relatively larger
 
 
@@ -37,11 +41,23 @@ class Case:
 
     engine: str
     workload: str
-    spec: TableSpec
+    spec: Spec
+
+    @property
+    def kind(self) -> str:
+        """The workload without its variant."""
+        return self.workload.split(":")[0]
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether it is about rows, not files."""
+        return self.kind in _ROW_KINDS
 
     def expected_count(self, facts: dict[str, int]) -> int | None:
         """Return what the operation must count; None if it only plans."""
-        kind = self.workload.split(":")[0]
+        kind = self.kind
+        if self.reads_rows:
+            return self._expected_rows(facts)
         if kind == "open" or (self.engine == "polars" and kind != "nothing"):
             return None
         if self.engine == "pyarrow":
@@ -49,6 +65,14 @@ class Case:
         live = facts["live_files"]
         counts = {"first": min(LIMIT, live), "all": live, "nothing": 0}
         return counts.get(kind, facts["files_on_filter_day"])
+
+    def _expected_rows(self, facts: dict[str, int]) -> int:
+        live = facts["live_rows"]
+        if isinstance(self.spec, RowsSpec) and self.engine == "pyarrow":
+            return self.spec.rows  # the data files as they are: it does not look at the vectors
+        if self.kind == "filter":
+            return facts["rows_in_filter"]
+        return min(ROW_LIMIT, live) if self.kind == "limit" else live
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,7 +145,7 @@ def measure(
 ) -> list[Result]:
     """Run every case `rounds` times, short ones more often, and return the results in order.
 
-    A case that fails is not run again: its result says why.
+    A case that fails is not run again: its result says why. Nor is a very long one.
     """
     results = []
     for case in cases:
@@ -129,9 +153,10 @@ def measure(
         results.append(Result(case=case, expected=case.expected_count(facts)))
     for number in range(rounds):
         for result in results:
-            if result.samples and result.samples[-1].error:
+            last = result.samples[-1] if result.samples else None
+            if last and (last.error or last.total_seconds > _LONG_SECONDS):
                 continue
-            short = bool(result.samples) and result.samples[-1].total_seconds < _SHORT_SECONDS
+            short = last is not None and last.total_seconds < _SHORT_SECONDS
             for _ in range(_SHORT_RUNS if short else 1):
                 result.samples.append(_run_once(result.case, table_for(result.case.spec)))
             say(_progress(number, result))
@@ -171,7 +196,7 @@ class Run:
 
 
 def _result(entry: dict[str, Any]) -> Result:
-    case = Case(**entry["case"] | {"spec": TableSpec(**entry["case"]["spec"])})
+    case = Case(**entry["case"] | {"spec": spec_from(entry["case"]["spec"])})
     samples = [Sample(**sample) for sample in entry["samples"]]
     account = Sample(**entry["account"]) if entry["account"] else None
     return Result(case=case, expected=entry["expected"], samples=samples, account=account)

@@ -1,9 +1,9 @@
-"""The picture of a run: time to all files and peak memory against the number of files."""
+"""The pictures of a run: time and memory against the number of files; the time to read rows."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.limits import find
 
@@ -12,22 +12,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from benchmarks.measure import Result
-    from benchmarks.spec import TableSpec
+    from benchmarks.spec import Spec, TableSpec
+    from benchmarks.suites import RowTables
 
-__all__ = ["draw"]
+__all__ = ["draw", "draw_rows"]
 
 _STYLES = {
     "lazydelta": ("#0b6e4f", "o", "lazydelta"),
     "deltalake": ("#c8553d", "s", "deltalake (open + list)"),
     "polars": ("#3d5a80", "^", "Polars (scan_delta, plan)"),
-    "pyarrow": ("#8d99ae", "x", "raw pyarrow column read"),
+    "pyarrow": ("#8d99ae", "x", "raw pyarrow read"),
 }
 
 
 def _points(
     results: Sequence[Result], engine: str, spec: TableSpec, figure: str
 ) -> list[tuple[int, float]]:
-    sizes = sorted({result.case.spec.files for result in results})
+    sizes = sorted({result.case.spec.files for result in results if result.case.kind == "all"})
     points = []
     for files in sizes:
         found = find(results, engine, "all", replace(spec, files=files))
@@ -36,8 +37,7 @@ def _points(
     return points
 
 
-def draw(results: Sequence[Result], spec: TableSpec, path: Path) -> None:
-    """Write the picture as SVG; `spec` is any table of the ladder of sizes."""
+def _pyplot() -> Any:
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -45,6 +45,18 @@ def draw(results: Sequence[Result], spec: TableSpec, path: Path) -> None:
     mpl.rcParams["svg.fonttype"] = "none"  # text stays text: small, and it can be searched
     from matplotlib import pyplot as plt
 
+    return plt
+
+
+def _save(figure: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+    _pyplot().close(figure)
+
+
+def draw(results: Sequence[Result], spec: TableSpec, path: Path) -> None:
+    """Write the picture as SVG; `spec` is any table of the ladder of sizes."""
+    plt = _pyplot()
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     panels = [
         ("total_seconds", 1.0, "seconds to list all files"),
@@ -61,6 +73,38 @@ def draw(results: Sequence[Result], spec: TableSpec, path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
+    _save(figure, path)
+
+
+def _row_bars(tables: RowTables) -> list[tuple[str, str, Spec]]:
+    """Return a title, a workload and a table for each group of bars."""
+    return [
+        ("all rows", "read", tables.plain),
+        ("all rows, 10 % deleted", "read", tables.deleted),
+        ("1 % of the rows", "filter", tables.plain),
+        (f"10 rows, {tables.log_files:,} files", "limit", tables.log),
+        (f"count, {tables.log_files:,} files", "count", tables.log),
+    ]
+
+
+def draw_rows(results: Sequence[Result], tables: RowTables, path: Path) -> None:
+    """Write the picture of the workloads on rows as SVG: bars, each engine's fastest way."""
+    plt = _pyplot()
+    figure, axis = plt.subplots(figsize=(10, 4), layout="constrained")
+    groups = _row_bars(tables)
+    for place, (engine, (color, _, title)) in enumerate(_STYLES.items()):
+        found = [find(results, engine, workload, spec) for _, workload, spec in groups]
+        at = [n + 0.2 * place for n, some in enumerate(found) if some]
+        seconds = [min(r.best("total_seconds") for r in some) for some in found if some]
+        if seconds:
+            bars = axis.barh(at, seconds, height=0.18, color=color, label=title.split(" (")[0])
+            axis.bar_label(bars, fmt="%.3g s", padding=3, fontsize=8)
+    axis.set_yticks([n + 0.3 for n in range(len(groups))], [title for title, _, _ in groups])
+    axis.set(xscale="log", xlabel="seconds")
+    axis.invert_yaxis()
+    axis.margins(x=0.1)
+    axis.grid(visible=True, axis="x", which="major", alpha=0.3)
+    axis.spines[["top", "right"]].set_visible(False)
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    _save(figure, path)

@@ -7,17 +7,19 @@ import platform
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from benchmarks.limits import verdicts
-from benchmarks.suites import HEADLINE, MATRIX, SPARK_LIKE
+from benchmarks.limits import row_verdicts, verdicts
+from benchmarks.spec import RowsSpec
+from benchmarks.suites import HEADLINE, MATRIX, SPARK_LIKE, RowTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from benchmarks.limits import Verdict
     from benchmarks.measure import Result, Run
-    from benchmarks.spec import TableSpec
+    from benchmarks.spec import Spec, TableSpec
 
-__all__ = ["limits_table", "markdown", "problems"]
+__all__ = ["limits_table", "markdown", "problems", "row_limits_table"]
 
 _WORKLOADS = {
     "open": "Open the table",
@@ -25,28 +27,44 @@ _WORKLOADS = {
     "all": "All files, no filter",
     "partition": "One partition of 365",
     "nothing": "A predicate that matches nothing",
+    "read": "All rows, as one Arrow table",
+    "stream": "All rows, batch by batch, none of them kept",
+    "filter": "1 % of the rows: `id` between two values",
+    "limit": "Any ten rows",
+    "count": "The number of rows",
 }
 _METHOD = """\
 Each figure comes from a process of its own that does one operation once. Importing is not in the
-times; it has a column. The logs are synthetic and have no data files, so only planning is
-measured. Rounds are interleaved; operations under half a second run three times as often. Files
-are in the page cache, as they are after the generator wrote them.
+times; it has a column. Rounds are interleaved; operations under half a second run three times as
+often, those over half a minute once. Files are in the page cache, as they are after the generator
+wrote them.
 
-- *best*, *median*: of the runs, in seconds, from the call that opens the table to the last file.
-- *first*: until the first file (or batch of files) is there; for engines that only return whole
-  results it is the same as *best*.
+The logs whose *files* are listed are synthetic and have no data files, so only planning is
+measured. *Rows* are read from tables with all their data files (200 files, 8 columns: long,
+double, two strings, timestamp, date, decimal(12,2), integer; sorted by `id`; Snappy, one row group
+each; one commit), from the same files with real deletion vectors for a tenth of the rows,
+scattered, and from a large log whose newest 1000 data files exist. For the memory of a longer
+stream the 200 files are in the table five times, under different names.
+
+- *best*, *median*: of the runs, in seconds, from the call that opens the table to the last file
+  or row.
+- *first*: until the first file or row (or a batch of them) is there; for engines that only return
+  whole results it is the same as *best*.
 - *RSS*: peak of the whole process, greatest over the runs; *imports*: what it had before it
   began.
 - *read*, *calls*: bytes and read calls of the process as the kernel counts them (also whatever
   modules it loads on the way). *requests*: what lazydelta asked its store for, counted by itself
   in one more run.
-- Every engine's count of files is checked against what the generator knows.
+- Every engine's count of files or rows is checked against what the generator knows.
 - Raw pyarrow reads the columns of a plan without filter (path, partition values, size,
   modification time, deletion vector) from the checkpoint and does nothing with them: no commits,
-  no replay. It is the floor, not a competitor.
+  no replay. For rows it reads the data files, without the log and whatever that deletes. It is
+  the floor, not a competitor.
 - A ratio compares the best time of lazydelta with the best of the peer's fastest way; memory is
   compared worst of ours with best of theirs. The ratio of the medians stands beside it: where the
   two differ much, the machine was busy and the run should be repeated.
+- Engines return rows in the Arrow types of their choice: deltalake's own engine and Polars keep
+  strings as views into the pages they were read from, pyarrow and lazydelta copy them.
 - Polars' `all` and `partition` only make a plan; it does not say how many files are in it.
 """
 
@@ -77,8 +95,7 @@ def _rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
-def limits_table(results: Sequence[Result], spec: TableSpec) -> str:
-    """Return the issue's table with what was measured; a verdict only on the size it is for."""
+def _verdict_table(found: Iterable[Verdict], *, is_judged: bool) -> str:
     rows = [
         (
             v.what,
@@ -86,11 +103,21 @@ def limits_table(results: Sequence[Result], spec: TableSpec) -> str:
             "" if v.ratio is None else f"{v.ratio:.3f} (at most {v.most:.3f})",
             "" if v.median_ratio is None else f"{v.median_ratio:.3f}",
             v.shown,
-            v.word if spec.files == HEADLINE.files else "",
+            v.word if is_judged else "",
         )
-        for v in verdicts(results, spec)
+        for v in found
     ]
     return _rows(["what", "must be", "measured ratio", "of medians", "ours / theirs", "ok"], rows)
+
+
+def limits_table(results: Sequence[Result], spec: TableSpec) -> str:
+    """Return the issue's table with what was measured; a verdict only on the size it is for."""
+    return _verdict_table(verdicts(results, spec), is_judged=spec.files == HEADLINE.files)
+
+
+def row_limits_table(results: Sequence[Result], tables: RowTables) -> str:
+    """Return the same for the limits about rows."""
+    return _verdict_table(row_verdicts(results, tables), is_judged=tables.is_judged)
 
 
 def _seconds(value: float) -> str:
@@ -124,13 +151,13 @@ _HEADER = [
 ]  # fmt: skip
 
 
-def _tables(results: Sequence[Result], spec: TableSpec) -> str:
+def _tables(results: Sequence[Result], spec: Spec) -> str:
     text = ""
     for kind, title in _WORKLOADS.items():
         rows = [
             _line(result)
             for result in results
-            if result.case.spec == spec and result.case.workload.split(":")[0] == kind
+            if result.case.spec == spec and result.case.kind == kind
         ]
         if rows:
             text += f"\n**{title}**\n\n{_rows(_HEADER, rows)}"
@@ -147,7 +174,15 @@ def problems(results: Iterable[Result]) -> list[str]:
     ]
 
 
-def _title(spec: TableSpec) -> str:
+def _title(spec: Spec) -> str:
+    if isinstance(spec, RowsSpec):
+        words = f"Rows: {spec.files:,} files, {spec.rows:,} rows"
+        if spec.deleted_percent:
+            words += f", {spec.deleted_percent} % of them deleted by vectors"
+        return words + (f"; {spec.distinct:,} files differ" if spec.distinct else "")
+    if spec.real_files:
+        newest = spec.indices - spec.first_real
+        return f"Rows: {spec.files:,} files in the log, of which the newest {newest:,} exist"
     for name, known in MATRIX.items():
         if spec == known:
             return f"{spec.files:,} files: {name}"
@@ -157,7 +192,8 @@ def _title(spec: TableSpec) -> str:
 
 
 def _judged(results: Sequence[Result]) -> str:
-    specs = {result.case.spec for result in results}
+    """Return the limits about files."""
+    specs = {r.case.spec for r in results if not isinstance(r.case.spec, RowsSpec)}
     text = ""
     for spec, name in (
         (HEADLINE, "Clustered by date, small row groups"),
@@ -172,8 +208,32 @@ def _judged(results: Sequence[Result]) -> str:
     return text
 
 
-def markdown(run: Run, *, picture: Path) -> str:
-    """Return the report of a run; `picture` is its plot, as the report links it."""
+def _judged_rows(results: Sequence[Result], tables: RowTables) -> str:
+    text = "\n"
+    if not tables.is_judged:
+        text += (
+            f"{tables.rows:,} rows, and {tables.log_files:,} files in the large log: the limits "
+            "are for 20 M and 1 M, so these ratios have no verdict.\n\n"
+        )
+    return text + row_limits_table(results, tables)
+
+
+def _verdict_parts(results: Sequence[Result], picture: Path, rows_picture: Path) -> list[str]:
+    files = [result for result in results if not result.case.reads_rows]
+    rows = [result for result in results if result.case.reads_rows]
+    tables = RowTables.among(result.case.spec for result in rows)
+    parts = []
+    if files:
+        parts.append("## Against the limits\n" + _judged(files))
+        parts.append(f"![Time and memory against the number of files]({picture.as_posix()})\n")
+    if tables is not None:
+        parts.append("## Rows\n" + _judged_rows(rows, tables))
+        parts.append(f"![Time of each engine to read rows]({rows_picture.as_posix()})\n")
+    return parts
+
+
+def markdown(run: Run, *, picture: Path, rows_picture: Path) -> str:
+    """Return the report of a run; the pictures are its plots, as the report links them."""
     results = run.results
     specs = list(dict.fromkeys(result.case.spec for result in results))
     failed = problems(results)
@@ -181,8 +241,7 @@ def markdown(run: Run, *, picture: Path) -> str:
         "# Benchmarks\n",
         f"Written by `python -m benchmarks` ({run.suite}) on {run.day.isoformat()}.\n",
         f"{_machine()}; {_versions()}. Load average when it began: {run.busy:.1f}.\n",
-        "## Against the limits\n" + _judged(results),
-        f"![Time and memory against the number of files]({picture.as_posix()})\n",
+        *_verdict_parts(results, picture, rows_picture),
         "## How it was measured\n\n" + _METHOD,
         "## All figures\n",
         *[f"### {_title(spec)}\n{_tables(results, spec)}" for spec in specs],

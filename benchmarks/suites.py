@@ -1,4 +1,4 @@
-"""Which tables and workloads a run covers: quick, default, full.
+"""Which tables and workloads a run covers: quick, default, full; of files and of rows.
 
 Pure lists. The headline table is clustered with small row groups; the Spark-like one is the
 opposite in both, so that neither layout flatters anybody.
@@ -6,14 +6,26 @@ opposite in both, so that neither layout flatters anybody.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Self
 
 from benchmarks.engines import OPERATIONS
 from benchmarks.measure import Case
-from benchmarks.spec import TableSpec
+from benchmarks.row_engines import ROW_OPERATIONS
+from benchmarks.spec import RowsSpec, Spec, TableSpec
 
-__all__ = ["HEADLINE", "MATRIX", "SPARK_LIKE", "Suite", "cases_of"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "HEADLINE",
+    "MATRIX",
+    "SPARK_LIKE",
+    "RowTables",
+    "Suite",
+    "cases_of",
+    "row_cases",
+]
 
 Suite = Literal["quick", "default", "full"]
 
@@ -55,12 +67,85 @@ _SIZE_ONLY = {"lazydelta": ["first", "all"], "deltalake": ["all"], "pyarrow": ["
 _OURS_ONLY = {"lazydelta": ["first", "all"], "pyarrow": ["all"]}
 
 
-def _cases(spec: TableSpec, workloads: dict[str, list[str]]) -> list[Case]:
+_ROW_WORKLOADS = {engine: list(workloads) for engine, workloads in ROW_OPERATIONS.items()}
+_ROW_FILES = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowTables:
+    """The tables whose rows are read; all of them follow from two sizes."""
+
+    rows: int = 20_000_000
+    log_files: int = 1_000_000
+
+    @classmethod
+    def among(cls, specs: Iterable[Spec]) -> Self | None:
+        """Return the tables of rows that a run was about, if it was about any."""
+        rows, files = set(), set()
+        for spec in specs:
+            if isinstance(spec, RowsSpec):
+                rows.add(spec.rows_per_file * _ROW_FILES)
+            elif spec.real_files:
+                files.add(spec.files)
+        if not rows | files:
+            return None
+        usual = cls()
+        return cls(
+            rows=max(rows, default=usual.rows), log_files=max(files, default=usual.log_files)
+        )
+
+    @property
+    def plain(self) -> RowsSpec:
+        """All rows are there."""
+        return RowsSpec(files=_ROW_FILES, rows_per_file=max(1, self.rows // _ROW_FILES))
+
+    @property
+    def deleted(self) -> RowsSpec:
+        """The same data files; vectors delete a tenth of the rows."""
+        return replace(self.plain, deleted_percent=10)
+
+    @property
+    def many(self) -> RowsSpec:
+        """Five times as many data files of the same size."""
+        return replace(self.plain, files=5 * _ROW_FILES, distinct=_ROW_FILES)
+
+    @property
+    def log(self) -> TableSpec:
+        """A large log; only the newest data files exist."""
+        return replace(HEADLINE, files=self.log_files, real_files=True)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the limits are for these sizes."""
+        return self == RowTables()
+
+
+def _cases(spec: Spec, workloads: dict[str, list[str]]) -> list[Case]:
+    without_days = isinstance(spec, TableSpec) and not spec.partitioned
     return [
         Case(engine=engine, workload=name, spec=spec)
         for engine, names in workloads.items()
         for name in names
-        if spec.partitioned or "partition" not in name
+        if not (without_days and "partition" in name)
+    ]
+
+
+def _row_workloads(*kinds: str, without: str = "nothing") -> dict[str, list[str]]:
+    return {
+        engine: [n for n in names if n.split(":")[0] in kinds and without not in n]
+        for engine, names in _ROW_WORKLOADS.items()
+    }
+
+
+def row_cases(tables: RowTables) -> list[Case]:
+    """Return the cases that read rows."""
+    # deltalake's way by pyarrow refuses tables with deletion vectors; raw pyarrow ignores them.
+    with_vectors = _row_workloads("read", "filter", without="to_pyarrow_table") | {"pyarrow": []}
+    return [
+        *_cases(tables.plain, _row_workloads("read", "stream", "filter")),
+        *_cases(tables.deleted, with_vectors),
+        *_cases(tables.many, {"lazydelta": ["stream"]}),
+        *_cases(tables.log, _row_workloads("limit", "count")),
     ]
 
 

@@ -7,7 +7,6 @@ array behind a magic number, and a checksum. Many vectors share a file, as in ta
 from __future__ import annotations
 
 import struct
-import uuid
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from pyroaring import BitMap64
 from benchmarks.columns import z85_text
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Sequence
     from pathlib import Path
 

@@ -59,9 +59,10 @@ def reference(store, config=None, limit=None):
     snapshot = Table(store, config or Config()).snapshot()
     found = []
     for batch in reference_adds(snapshot):
-        for row in batch.select(["path", "deletionVector"]).to_pylist():
-            vector = row["deletionVector"]
-            found.append(name_of(row["path"], vector and vector["pathOrInlineDv"]))
+        paths = snapshot.resolver.decoded(batch.column("path")).to_pylist()
+        vectors = batch.column("deletionVector").to_pylist()
+        for path, vector in zip(paths, vectors, strict=True):
+            found.append(name_of(path, vector and vector["pathOrInlineDv"]))
     return found[:limit]
 
 

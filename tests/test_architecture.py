@@ -286,7 +286,8 @@ def made_up_package(where: Path, changed: dict[str, str]) -> list[Module]:
 
 # --- what `import lazydelta` costs ---------------------------------------------------------------
 
-ALLOWED_THIRD_PARTY = {"pyarrow", "numpy", "orjson", "arro3"}
+# pyarrow itself imports cloudpickle where it finds it.
+ALLOWED_THIRD_PARTY = {"pyarrow", "numpy", "orjson", "arro3", "cloudpickle"}
 NEVER_ON_IMPORT = {"click", "rich", "pandas", "obstore", "polars", "deltalake"}
 
 _LIST_MODULES = """

@@ -27,6 +27,7 @@ __all__ = [
     "ObjectNotFoundError",
     "PathNotAllowedError",
     "PredicateError",
+    "QueryError",
     "RetentionGuardError",
     "SchemaError",
     "StoreAccessError",
@@ -283,6 +284,18 @@ class PredicateError(DeltaError, ValueError):
 
     def __str__(self) -> str:
         return f"cannot use the predicate {self.predicate!r}: {self.reason}"
+
+
+@dataclass(eq=False)
+class QueryError(DeltaError, ValueError):
+    """A query that the SQL engine refused, or failed on."""
+
+    sql: str
+    engine: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.engine} cannot run {self.sql!r}: {redact(self.reason)}"
 
 
 @dataclass(eq=False)

@@ -10,6 +10,7 @@ from lazydelta.config import Config, Strategy
 from lazydelta.errors import ConfigError
 from lazydelta.scan import (
     Bundle,
+    ReadOptions,
     Scan,
     ScanFile,
     TableCheck,
@@ -17,6 +18,7 @@ from lazydelta.scan import (
     check_bundle,
     check_table,
     pin,
+    read_changes,
 )
 from lazydelta.snapshot import Snapshot, load_snapshot, read_history, version_at
 from lazydelta.spec import Retention
@@ -25,6 +27,8 @@ from lazydelta.store import MeteredStore, RetryingStore, Store, open_store
 if TYPE_CHECKING:
     import os
     from datetime import datetime, timedelta
+
+    import pyarrow as pa
 
     from lazydelta.spec import CommitInfo, RetentionCheck
 
@@ -152,6 +156,36 @@ class Table:
     ) -> Scan:
         """Describe a scan of the newest version; no file action is read until it is iterated."""
         return self.snapshot().scan(where, columns, limit, strategy)
+
+    def changes(
+        self,
+        *,
+        start_version: int | None = None,
+        end_version: int | None = None,
+        start_timestamp: datetime | str | None = None,
+        end_timestamp: datetime | str | None = None,
+        columns: Sequence[str] | None = None,
+        where: Where = None,
+        allow_out_of_range: bool = False,
+        options: ReadOptions | None = None,
+    ) -> pa.RecordBatchReader:
+        """Return the rows that changed in a range of versions or times, both ends inclusive.
+
+        Beside the table's columns each row has `_change_type` (`insert`, `delete`,
+        `update_preimage`, `update_postimage`), `_commit_version` and `_commit_timestamp`.
+        """
+        return read_changes(
+            self._store,
+            self._config,
+            start_version=start_version,
+            end_version=end_version,
+            start_timestamp=start_timestamp,
+            end_timestamp=end_timestamp,
+            columns=columns,
+            where=where,
+            allow_out_of_range=allow_out_of_range,
+            options=options,
+        )
 
     def history(self, limit: int | None = None) -> list[CommitInfo]:
         """Return the retained commits, newest first."""

@@ -91,7 +91,10 @@ def test_F20_a_multi_part_checkpoint_counts_only_when_it_is_whole(parts):
 def test_parts_of_different_sets_are_never_mixed():
     store, table = built("multipart", parts=2)
     table.checkpoint("multipart", version=AT, parts=3)
-    two, three = f"{AT:020d}.checkpoint.{{:010d}}.{2:010d}.parquet", f"{AT:020d}.checkpoint.{{:010d}}.{3:010d}.parquet"
+    two, three = (
+        f"{AT:020d}.checkpoint.{{:010d}}.{2:010d}.parquet",
+        f"{AT:020d}.checkpoint.{{:010d}}.{3:010d}.parquet",
+    )
     table.delete(two.format(2), three.format(1))
     read_rightly(store, LIVE, QUICK)
     table.clean_up(AT + 1)
@@ -155,7 +158,8 @@ def test_a_sidecar_outside_its_directory_is_never_opened(path):
 
 
 @pytest.mark.parametrize(
-    "body", [{}, {"path": 1}, {"path": "x", "sizeInBytes": "1"}, {"path": "x", "sizeInBytes": 2**70}]
+    "body",
+    [{}, {"path": 1}, {"path": "x", "sizeInBytes": "1"}, {"path": "x", "sizeInBytes": 2**70}],
 )
 def test_a_malformed_sidecar_is_refused(body):
     store, table = built("v2-json", parts=1, cleaned_up=True)
@@ -255,7 +259,10 @@ def test_damage_in_mid_stream_without_commits_is_an_error_not_an_end():
         pytest.param(lambda t: t.drop_columns(["metaData"]), id="no-metadata"),
         pytest.param(lambda t: t.slice(0, 0), id="no-rows"),
         pytest.param(lambda t: pa.table({"x": [1]}), id="another-table"),
-        pytest.param(lambda t: t.drop_columns(["add"]).append_column("add", pa.array([1] * len(t))), id="adds-that-are-numbers"),
+        pytest.param(
+            lambda t: t.drop_columns(["add"]).append_column("add", pa.array([1] * len(t))),
+            id="adds-that-are-numbers",
+        ),
         pytest.param(
             lambda t: t.drop_columns(["add"]).append_column(
                 "add", pa.array([{"path": 1}] * len(t))
@@ -263,7 +270,9 @@ def test_damage_in_mid_stream_without_commits_is_an_error_not_an_end():
             id="paths-that-are-numbers",
         ),
         pytest.param(
-            lambda t: t.drop_columns(["add"]).append_column("add", pa.array([{"size": 1}] * len(t))),
+            lambda t: t.drop_columns(["add"]).append_column(
+                "add", pa.array([{"size": 1}] * len(t))
+            ),
             id="adds-without-paths",
         ),
         pytest.param(
@@ -273,7 +282,9 @@ def test_damage_in_mid_stream_without_commits_is_an_error_not_an_end():
             id="paths-that-are-null",
         ),
         pytest.param(
-            lambda t: t.drop_columns(["protocol"]).append_column("protocol", pa.array(["x"] * len(t))),
+            lambda t: t.drop_columns(["protocol"]).append_column(
+                "protocol", pa.array(["x"] * len(t))
+            ),
             id="a-protocol-that-is-text",
         ),
         pytest.param(
@@ -301,8 +312,14 @@ def test_a_checkpoint_with_fewer_fields_than_ours_is_read():
     (name,) = checkpoint_names(table)
     whole = pq.read_table(io.BytesIO(table.read(name)))
     adds = whole.column("add").combine_chunks()
-    kept = [f for f in adds.type if f.name in ("path", "size", "partitionValues", "deletionVector", "modificationTime")]
-    slim = pa.StructArray.from_arrays([adds.field(f.name) for f in kept], fields=kept, mask=adds.is_null())
+    kept = [
+        f
+        for f in adds.type
+        if f.name in ("path", "size", "partitionValues", "deletionVector", "modificationTime")
+    ]
+    slim = pa.StructArray.from_arrays(
+        [adds.field(f.name) for f in kept], fields=kept, mask=adds.is_null()
+    )
     sink = io.BytesIO()
     pq.write_table(whole.set_column(whole.schema.get_field_index("add"), "add", slim), sink)
     table.write(name, sink.getvalue())

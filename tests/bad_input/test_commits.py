@@ -54,7 +54,11 @@ def table_with(data):
         pytest.param(b'{"remove":{}}', "path", id="a-remove-without-a-path"),
         pytest.param(b'{"add":[]}', "", id="an-add-that-is-an-array"),
         pytest.param(b'{"add":"a"}', "", id="an-add-that-is-a-string"),
-        pytest.param(b'{"add":{"path":"a","partitionValues":{"p":1}}}', "", id="a-partition-value-that-is-a-number"),
+        pytest.param(
+            b'{"add":{"path":"a","partitionValues":{"p":1}}}',
+            "",
+            id="a-partition-value-that-is-a-number",
+        ),
         pytest.param(
             b'{"add":{"path":"a","deletionVector":{"storageType":"u","offset":99999999999}}}',
             "",
@@ -71,8 +75,12 @@ def table_with(data):
         ),
         pytest.param(b'{"add":{"path":"a"},"add":{"path":"b"}}', "duplicate", id="add-twice"),
         pytest.param(b'{"add":{"path":"a","path":"b"}}', "duplicate", id="path-twice"),
-        pytest.param(b'{"add":{"path":"a","path" : "b"}}', "duplicate", id="path-twice-with-spaces"),
-        pytest.param(b'{"add":{"path":"a","p\\u0061th":"b"}}', "duplicate", id="path-twice-escaped"),
+        pytest.param(
+            b'{"add":{"path":"a","path" : "b"}}', "duplicate", id="path-twice-with-spaces"
+        ),
+        pytest.param(
+            b'{"add":{"path":"a","p\\u0061th":"b"}}', "duplicate", id="path-twice-escaped"
+        ),
         pytest.param(
             b'{"add":{"path":"a","partitionValues":{"p":"1","p":"2"}}}',
             "duplicate",

@@ -69,6 +69,8 @@ def mutate(rng, value):
         key = rng.choice(list(node)) if isinstance(node, dict) else rng.randrange(len(node))
         path.append((node, key))
         node = node[key]
+    if not path:
+        return rng.choice(HOSTILE)
     parent, key = path[-1]
     how = rng.randrange(4)
     if how == 0:
@@ -82,7 +84,9 @@ def mutate(rng, value):
 
 def lines_of_a_table():
     table = TableBuilder(memory_store(), schema={"id": "long", "day": "date"}, partition_by=["day"])
-    table.commit(add("day=2026-01-01/a", partition_values={"day": "2026-01-01"}, stats={"numRecords": 1}))
+    table.commit(
+        add("day=2026-01-01/a", partition_values={"day": "2026-01-01"}, stats={"numRecords": 1})
+    )
     table.commit("-day=2026-01-01/a +b#v1 !txn !domainMetadata")
     return [table.commits[0], table.commits[1]]
 
@@ -148,7 +152,10 @@ def a_log(rng):
         table.commit(line)
     for version in rng.sample(range(8), rng.randint(0, 2)):
         table.checkpoint(
-            rng.choice(KINDS), version=version, parts=rng.randint(1, 3), row_group_rows=rng.choice([2, 100])
+            rng.choice(KINDS),
+            version=version,
+            parts=rng.randint(1, 3),
+            row_group_rows=rng.choice([2, 100]),
         )
     if rng.random() < 0.5 and any(".checkpoint." in name for name in table.names()):
         table.hint()
@@ -167,7 +174,9 @@ def damage(rng, table):
     names = [*table.names(), *table.sidecars()]
     name = rng.choice(names)
     data = table.read(name)
-    how = rng.choice(["delete", "truncate", "empty", "garbage", "append", "stray", "flip-text", "swap"])
+    how = rng.choice(
+        ["delete", "truncate", "empty", "garbage", "append", "stray", "flip-text", "swap"]
+    )
     if how == "delete":
         table.delete(name)
     elif how == "truncate" and len(data) > 2:
@@ -183,7 +192,7 @@ def damage(rng, table):
         table.write(name, data + b"\x00garbage")
     elif how == "stray":
         table.write(rng.choice(["x.json", "9.json", f"{9:020d}.json.tmp", "_commits.json"]), data)
-    elif how == "flip-text" and name.endswith(".json"):
+    elif how == "flip-text" and name.endswith(".json") and data:
         at = data.find(b'"', rng.randrange(len(data)))
         if at >= 0:
             table.write(name, data[:at] + b"\x01" + data[at + 1 :])

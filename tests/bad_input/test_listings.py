@@ -49,7 +49,7 @@ def commit_name(version):
         "-0000000000000000006.json",
         "+0000000000000000006.json",
         "0x000000000000000006.json",
-        "٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٦.json",  # noqa: RUF001 - digits, but not ASCII ones
+        "٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٦.json",
         "99999999999999999999.json",
         "00000000000000000006.checkpoint",
         "00000000000000000006.checkpoint.parquet.tmp",
@@ -176,7 +176,9 @@ class OddListing:
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda rows, _: [row for row in rows for _ in range(2)], id="every-name-twice"),
+        pytest.param(
+            lambda rows, _: [row for row in rows for _ in range(2)], id="every-name-twice"
+        ),
         pytest.param(lambda rows, _: rows + rows, id="the-whole-listing-twice"),
         pytest.param(lambda rows, _: rows[::-1], id="backwards"),
         pytest.param(lambda rows, _: random.Random(1).sample(rows, len(rows)), id="shuffled"),

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import generate, spec
-from benchmarks.engines import OPERATIONS, Sample
+from benchmarks.clock import Sample
+from benchmarks.engines import OPERATIONS
 from benchmarks.limits import verdicts
 from benchmarks.measure import Case, Result, Run, measure
 from benchmarks.plot import draw
@@ -156,15 +157,18 @@ def test_the_report_shows_every_table_and_hides_this_machine(tmp_path):
     run.append(result("polars", "all", SPARK_LIKE, count=3, expected=4))
     run[0].account = Sample(requests=42, request_bytes=123_456)
     text = markdown(
-        Run(suite="full", day=date(2026, 11, 15), busy=0.5, results=run), picture=Path("img/b.svg")
+        Run(suite="full", day=date(2026, 11, 15), busy=0.5, results=run),
+        picture=Path("img/b.svg"),
+        rows_picture=Path("img/r.svg"),
     )
+    assert "## Rows" not in text
     for part in ("42 (0.1 MB)", "V2 with sidecars", "Spark-like", "2026-11-15", "img/b.svg"):
         assert part in text
     assert "## What failed" in text
     assert str(Path(__file__).resolve().parent.parent.parent) not in text
     draw(run, HEADLINE, tmp_path / "img" / "b.svg")
     picture = (tmp_path / "img" / "b.svg").read_text()
-    assert "raw pyarrow column read" in picture
+    assert "raw pyarrow read" in picture
     assert "deltalake (open + list)" in picture
     assert "Polars" not in picture  # it has no usable figure for all files in this run
 

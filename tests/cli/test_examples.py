@@ -30,6 +30,10 @@ def run_example(name, tmp_path, *args, **more):
         ("first_files.py", ["version 122", "checkpoint bytes read: 0"]),
         ("where.py", ["120 files", "240 files", "6 files", "0 files"]),
         (
+            "changes.py",
+            ["version 1: update_postimage  (1, 12.5)", "version 2: delete", "are the same"],
+        ),
+        (
             "observer.py",
             ["delta_lazy_files_emitted 30005", 'lazydelta_scans{strategy="reverse"} 1'],
         ),

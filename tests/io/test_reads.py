@@ -98,7 +98,9 @@ def test_a_limit_met_after_some_row_groups_reads_no_further_ones():
 
 
 @pytest.mark.parametrize("local", [True, False])
-@pytest.mark.parametrize("where", ["day = '2026-01-07'", [("day", "=", "2026-01-07")], {"day": "2026-01-07"}])
+@pytest.mark.parametrize(
+    "where", ["day = '2026-01-07'", [("day", "=", "2026-01-07")], {"day": "2026-01-07"}]
+)
 def test_one_partition_of_a_clustered_checkpoint_reads_its_row_groups_only(local, where):
     table, store = metered(clustered, local=local)
     scan = table.scan(where)
@@ -194,7 +196,11 @@ def test_a_commit_is_fetched_once():
 
     table, store = metered(build)
     listed(table.scan())
-    reads = [call.path for call in store.calls if call.operation == "read" and call.path.endswith(".json")]
+    reads = [
+        call.path
+        for call in store.calls
+        if call.operation == "read" and call.path.endswith(".json")
+    ]
     assert sorted(reads) == sorted(set(reads))
     assert len(reads) == 5
 

@@ -96,7 +96,9 @@ def test_an_error_in_the_background_reaches_the_consumer_in_its_place():
     table = TableBuilder(store).commit("+a").commit("+b").commit("+c")
     table.write(f"{1:020d}.json", b"oops\n")
     # The newest commit answers for the metadata, so that the scan itself meets the damage.
-    table.write(f"{2:020d}.json", table.read(f"{0:020d}.json").replace(b'"path":"a"', b'"path":"c"'))
+    table.write(
+        f"{2:020d}.json", table.read(f"{0:020d}.json").replace(b'"path":"a"', b'"path":"c"')
+    )
     files = Table(store, Config(reverse_window_commits=1)).scan(strategy="reverse").files()
     assert next(files).path == "c"
     with pytest.raises(LogCorruptError):
@@ -176,9 +178,12 @@ def test_the_seen_set_keeps_to_its_memory_and_gives_the_same(tmp_path):
     table = TableBuilder(tmp_path).commit(" ".join(f"+keep{n}" for n in range(files))).checkpoint()
     width = 10_000
     for start in range(0, removes, width):
-        line = b'{"remove":{"path":"part-%07d-0123456789abcdef0123456789abcdef","dataChange":true}}\n'
+        line = (
+            b'{"remove":{"path":"part-%07d-0123456789abcdef0123456789abcdef","dataChange":true}}\n'
+        )
         table.write(
-            f"{1 + start // width:020d}.json", b"".join(line % n for n in range(start, start + width))
+            f"{1 + start // width:020d}.json",
+            b"".join(line % n for n in range(start, start + width)),
         )
     results = {}
     for limit in (100_000, 1 << 30):

@@ -49,6 +49,14 @@ def test_a_trip_in_the_second_block_of_a_commit_loses_none_of_its_adds(monkeypat
         assert sorted(read(store)) == ["a", "b#v1", "c", "d"], name
 
 
+def test_a_first_block_without_files_does_not_hold_back_the_removes_above_it(monkeypatch):
+    monkeypatch.setattr(commit_files, "_FIRST_BLOCK_BYTES", 64)
+    store = memory_store()
+    TableBuilder(store).commit("").commit("!metaData !protocol +a").commit("-a").commit("")
+    for name, read in READERS.items():
+        assert read(store) == [], name
+
+
 def check_limits(history, config, limit):
     store = memory_store()
     history.build(store)

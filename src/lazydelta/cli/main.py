@@ -26,6 +26,11 @@ _INTERRUPTED = 130
 _COMMANDS = {
     "info": ("about", "Show what a table is: version, protocol, schema, properties."),
     "files": ("files", "List the files of a table, as they are found."),
+    "head": ("read", "Show some rows of a table."),
+    "count": ("read", "Count the rows of a table, from its log where that is exact."),
+    "schema": ("schema", "Show the columns of a table."),
+    "changes": ("read", "Show what changed in a table, version by version."),
+    "sql": ("sql", "Run a query over tables."),
     "history": ("about", "List the commits of a table, newest first."),
     "explain": ("files", "Run a scan and show what it chose, read and pruned."),
     "check": ("check", "Judge whether a table can be read and whether its .crc holds."),

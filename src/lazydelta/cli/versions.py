@@ -13,12 +13,12 @@ from lazydelta.table import Table, TableSnapshot
 if TYPE_CHECKING:
     from lazydelta.cli.state import State
 
-__all__ = ["open_table", "pick_snapshot", "version_options"]
+__all__ = ["Time", "open_table", "pick_snapshot", "version_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Time(click.ParamType):
+class Time(click.ParamType):
     """A time in ISO 8601; without a zone it is UTC."""
 
     name = "TIME"
@@ -38,7 +38,7 @@ class _Time(click.ParamType):
 def version_options(function: F) -> F:
     """Give a command `--version` and `--timestamp`."""
     for option in (
-        click.option("--timestamp", type=_Time(), help="The version of a time (ISO 8601; UTC)."),
+        click.option("--timestamp", type=Time(), help="The version of a time (ISO 8601; UTC)."),
         click.option("--version", type=click.IntRange(min=0), help="A version; default: newest."),
     ):
         function = option(function)

@@ -230,8 +230,9 @@ def _decimal(kind: pa.DataType) -> Callable[[Any], bytes]:
     head = bytes([code << 2, kind.scale])
 
     def encode(value: Any) -> bytes:
-        whole = int(value.scaleb(kind.scale))
-        return head + whole.to_bytes(width, "little", signed=True)
+        sign, digits, _ = value.as_tuple()  # arithmetic would round to 28 digits
+        whole = int("".join(map(str, digits)))
+        return head + (-whole if sign else whole).to_bytes(width, "little", signed=True)
 
     return encode
 

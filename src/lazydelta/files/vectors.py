@@ -106,10 +106,6 @@ class DeletedRows:
         mask[found.astype(np.int64) - start] = False
         return selection(mask)
 
-    def covers(self, start: int, length: int) -> bool:
-        """Whether all of these rows are deleted."""
-        return bool(self._bitmap.range_cardinality(start, start + length) == length)
-
     def positions(self) -> list[int]:
         """Return the deleted positions; for tests and for people."""
         return list(self._bitmap)

@@ -231,19 +231,31 @@ class _Translation:
         return self._conditions.is_nan(field.path) if isinstance(field, _Field) else None
 
     def is_in(self, part: _Call, exact: bool) -> Predicate | None:  # noqa: ARG002 - always
-        field, options = part.args[0], part.options
-        nulls = _plain(options.get("null_matching_behavior"))
-        if not isinstance(field, _Field) or nulls not in (_MATCH_NULL, _SKIP_NULL):
+        """Translate `is_in`, for which NULL is just another value, and mostly in no set."""
+        given = _value_set(part)
+        if given is None:
             return None
-        given = [_value(item) for item in options["value_set"].values]
-        if any(value is NotImplemented for value in given):
+        path, values, has_null = given
+        found = self._conditions.is_in(path, values, null_is_false=True)
+        null = self._conditions.is_null(path)
+        if found is None or null is None:
             return None
-        values = [value for value in given if value is not None]
-        found = self._conditions.is_in(field.path, values, null_is_false=True)
-        if found is None or len(values) == len(given) or nulls == _SKIP_NULL:
-            return found
-        null = self._conditions.is_null(field.path)
-        return None if null is None else found | null
+        return found | null if has_null else found
+
+    def if_else(self, part: _Call, exact: bool) -> Predicate | None:
+        """Translate `if_else(is_valid(x), is_in(x), null)`, which is how DuckDB sends an IN.
+
+        Of any other `if_else(condition, then, null)` it is known that it is true only where
+        `then` is.
+        """
+        condition, then, other = part.args
+        if not isinstance(other, _Literal) or other.scalar.is_valid:
+            return None
+        given = _value_set(then)
+        if given is not None and condition == _Call("is_valid", (_Field(given[0]),), {}):
+            path, values, has_null = given
+            return None if has_null else self._conditions.is_in(path, values, null_is_false=False)
+        return None if exact else self.where(then, exact=False)
 
     def starts_with(self, part: _Call, exact: bool) -> Predicate | None:  # noqa: ARG002 - always
         field, prefix = part.args[0], _plain(part.options.get("pattern"))
@@ -251,12 +263,6 @@ class _Translation:
             return None
         prefix = prefix.decode() if isinstance(prefix, bytes) else prefix
         return self._conditions.starts_with(field.path, prefix)
-
-    def if_else(self, part: _Call, exact: bool) -> Predicate | None:
-        """Translate `if_else(condition, then, null)`, which is how DuckDB sends an IN."""
-        _, then, other = part.args
-        is_null = isinstance(other, _Literal) and not other.scalar.is_valid
-        return None if exact or not is_null else self.where(then, exact=False)
 
     def _compare(self, op: str, args: tuple[_Part, ...], *, exact: bool) -> Predicate | None:
         left, right = args
@@ -293,6 +299,20 @@ def _constant(scalar: pa.Scalar) -> Predicate | None:
     if not scalar.is_valid:
         return Constant(None)
     return Constant(scalar.as_py()) if pt.is_boolean(scalar.type) else None
+
+
+def _value_set(part: _Part) -> tuple[tuple[str, ...], list[Any], bool] | None:
+    """Return the column of an `is_in`, its values, and whether NULL is one of them."""
+    if not isinstance(part, _Call) or part.name != "is_in":
+        return None
+    column, nulls = part.args[0], _plain(part.options.get("null_matching_behavior"))
+    if not isinstance(column, _Field) or nulls not in (_MATCH_NULL, _SKIP_NULL):
+        return None
+    given = [_value(item) for item in part.options["value_set"].values]
+    if any(value is NotImplemented for value in given):
+        return None
+    values = [value for value in given if value is not None]
+    return column.path, values, nulls == _MATCH_NULL and len(values) < len(given)
 
 
 def _plain(scalar: pa.Scalar | None) -> Any:

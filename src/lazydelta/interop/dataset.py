@@ -8,24 +8,23 @@ translated of them also leaves out files and row groups.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from lazydelta.errors import DeltaError, PredicateError
-from lazydelta.interop.arrow_filter import ArrowFilter, read_filter
+from lazydelta.errors import DeltaError
 from lazydelta.interop.fragments import SharedRows
-from lazydelta.interop.source import Source, as_scan, narrowed
+from lazydelta.interop.pushdown import Pushdown
+from lazydelta.interop.source import Source, as_scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator
 
     from lazydelta.scan import Explanation, ReadOptions, Scan
 
 __all__ = ["LazyDataset", "LazyFragment", "LazyScanner", "to_pyarrow_dataset"]
-
-Columns = "Sequence[str] | Mapping[str, pc.Expression] | None"
 
 
 def to_pyarrow_dataset(source: Source, options: ReadOptions | None = None) -> LazyDataset:
@@ -40,7 +39,7 @@ def to_pyarrow_dataset(source: Source, options: ReadOptions | None = None) -> La
     return LazyDataset(as_scan(source), options)
 
 
-class LazyDataset(pds.Dataset):
+class LazyDataset(pds.Dataset):  # type: ignore[misc]
     """The rows of a scan, as a dataset that engines can push columns and filters into.
 
     It is a `Dataset` by type and not by its inner workings: all that a dataset can do is
@@ -60,6 +59,7 @@ class LazyDataset(pds.Dataset):
         self._where = where
         self._schema = scan.to_reader(options).schema
         self._latest: Scan = scan
+        self._shares: WeakSet[SharedRows] = WeakSet()
         self.failure: DeltaError | None = None
         """What went wrong in the latest read: engines tell only its text."""
 
@@ -88,6 +88,11 @@ class LazyDataset(pds.Dataset):
         """Return what the latest read chose, read and left out."""
         return self._latest.explain()
 
+    def close(self) -> None:
+        """End the reads of fragments that an engine holds on to longer than it needs them."""
+        for shared in list(self._shares):
+            shared.close()
+
     # --- reading
 
     def scanner(
@@ -106,8 +111,9 @@ class LazyDataset(pds.Dataset):
             ignored: Settings of pyarrow's own reader (`use_threads`, `batch_readahead`, ...).
         """
         del ignored
-        read = _Read.of(self, columns, _both(self._where, filter))
-        return LazyScanner(self, read.schema, lambda: _sliced(read.batches(), batch_size))
+        read = self._pushdown(columns, _both(self._where, filter))
+        start = lambda: _sliced(read.batches(self._note), batch_size)  # noqa: E731
+        return LazyScanner(self, read.schema, start)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[LazyFragment]:  # noqa: A002
         """Return a few fragments that share one lazy stream of rows.
@@ -116,6 +122,7 @@ class LazyDataset(pds.Dataset):
         depends on who asks first.
         """
         shared = SharedRows()
+        self._shares.add(shared)
         where = _both(self._where, filter)
         return iter([LazyFragment(self, where, shared, at) for at in range(shared.width)])
 
@@ -172,6 +179,11 @@ class LazyDataset(pds.Dataset):
 
     def _get_fragments(self, filter: pc.Expression | None) -> Iterator[LazyFragment]:  # noqa: A002
         return self.get_fragments(filter)
+
+    def _pushdown(self, columns: Any, where: pc.Expression | None) -> Pushdown:
+        return Pushdown(
+            self._scan, self._schema, columns=columns, where=where, options=self._options
+        )
 
     def _note(self, scan: Scan) -> None:
         self._latest = scan
@@ -272,9 +284,11 @@ class LazyFragment:
     ) -> LazyScanner:
         """Return a read of this share; the settings are those of `LazyDataset.scanner`."""
         del schema, ignored
-        read = _Read.of(self._dataset, columns, _both(self._where, filter))
-        start = lambda: self._shared.batches(self._at, read.key, read.batches)  # noqa: E731
-        return LazyScanner(self._dataset, read.schema, start)
+        dataset = self._dataset
+        read = dataset._pushdown(columns, _both(self._where, filter))  # noqa: SLF001
+        flow = lambda: read.batches(dataset._note)  # noqa: E731, SLF001 - its own part
+        start = lambda: self._shared.batches(self._at, read.key, flow)  # noqa: E731
+        return LazyScanner(dataset, read.schema, start)
 
     def to_batches(self, schema: pa.Schema | None = None, **settings: Any) -> Any:
         """Yield the rows of this share."""
@@ -305,29 +319,16 @@ class _TaggedBatch:
         self.fragment = fragment
 
 
-class _Read:
-    """One projection and filter of a dataset: the scan that serves it, and what is left to do."""
+def _both(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
 
-    def __init__(self, dataset: LazyDataset, columns: Any, where: pc.Expression | None) -> None:
-        self._dataset = dataset
-        self._columns = list(columns) if isinstance(columns, (list, tuple)) else columns
-        self._where = where
 
-    @classmethod
-    def of(cls, dataset: LazyDataset, columns: Any, where: pc.Expression | None) -> _Read:
-        """Check columns and filter against the schema, with pyarrow's own errors."""
-        read = cls(dataset, columns, where)
-        empty = dataset.schema.empty_table()
-        read.schema = read._projected(empty).schema
-        return read
-
-    schema: pa.Schema
-
-    def _projected(self, rows: pa.Table) -> pa.Table:
-        if self._where is not None and rows.num_columns:
-            rows = rows.filter(self._where)
-        if self._columns is None:
-            return rows
-        if self._is_plain:
-            return rows.select(self._columns)
-        return pds.InMemoryDataset(rows).to_table(columns=self._columns)
+def _sliced(batches: Iterator[pa.RecordBatch], rows: int | None) -> Iterator[pa.RecordBatch]:
+    if rows is None:
+        yield from batches
+        return
+    for batch in batches:
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)

@@ -1,5 +1,7 @@
 """What the log means: which files are live, and which of them can match. Pure, no I/O."""
 
+from __future__ import annotations
+
 from lazydelta.replay.prune import Pruner
 from lazydelta.replay.reconcile import Reconciler
 from lazydelta.replay.reference import ReferenceReplay
@@ -7,4 +9,12 @@ from lazydelta.replay.remove_set import RemoveSet
 from lazydelta.replay.spool import BatchSpool
 from lazydelta.replay.tripwire import Trip, find_trip
 
-__all__ = ["BatchSpool", "Pruner", "Reconciler", "ReferenceReplay", "RemoveSet", "Trip", "find_trip"]
+__all__ = [
+    "BatchSpool",
+    "Pruner",
+    "Reconciler",
+    "ReferenceReplay",
+    "RemoveSet",
+    "Trip",
+    "find_trip",
+]

@@ -55,7 +55,7 @@ class Reconciler:
         keys = self._keys(batch, rows)
         versions, removes = batch.versions[rows], is_remove[rows]
         if not batch.complete:
-            late = removes & (versions == versions[-1])
+            late = removes & (versions == batch.versions[-1])
             self._held_back.append(keys.filter(selection(late)))
             rows, removes, versions = rows[~late], removes[~late], versions[~late]
             keys = keys.filter(selection(~late))

@@ -189,7 +189,7 @@ def _changing(kind: str, actions: pa.StructArray) -> pa.RecordBatch:
     if kind == "cdc":
         keep = present
     else:
-        flags = actions.field("dataChange").fill_null(True)  # noqa: FBT003 - Arrow's own
+        flags = actions.field("dataChange").fill_null(True)
         keep = present & flags.to_numpy(zero_copy_only=False)
     return pa.RecordBatch.from_struct_array(actions.filter(selection(keep)))
 

@@ -8,6 +8,7 @@ of files and rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import (
@@ -46,6 +47,8 @@ __all__ = ["AskedRange", "ChangeRange", "VersionCheck", "find_range"]
 
 _ENABLED = "delta.enableChangeDataFeed"
 _MODE = "delta.columnMapping.mode"
+_MOST_MISSING = 1000
+_LAST_MILLISECOND = (2**63 - 1) // 1000  # times are shown in microseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +167,8 @@ def _commits(store: Store, start: int, end: int, newest: int) -> tuple[LogFile, 
         earliest = min((version for version in later if version > start), default=newest)
         if not any(version < start for version in later):
             raise VersionCleanedUpError(store.root, start, earliest, newest)
-    missing = [version for version in range(start, end + 1) if version not in known]
-    raise LogGapError(store.root, tuple(missing), end)
+    missing = (version for version in range(start, end + 1) if version not in known)
+    raise LogGapError(store.root, tuple(islice(missing, _MOST_MISSING)), end)
 
 
 def _check_ends(found: ChangeRange) -> None:
@@ -255,6 +258,7 @@ class VersionCheck:
             return known
         for info in facts["commitInfo"]:
             stated = CommitInfo.from_json(info, version=file.version).in_commit_timestamp
-            if stated is not None:
+            if stated is not None and 0 <= stated <= _LAST_MILLISECOND:
                 return stated
-        raise LogCorruptError(self._table, file.path, "it has no inCommitTimestamp", file.version)
+        reason = "it has no inCommitTimestamp, or one that cannot be"
+        raise LogCorruptError(self._table, file.path, reason, file.version)

@@ -79,9 +79,7 @@ def _type_break(older: tuple[DataType, str], newer: tuple[DataType, str], at: st
             return _type_break(*inner, f"{at}.element")
         case MapType(), MapType():
             key = _type_break((old.key, old_mode), (new.key, new_mode), f"{at}.key")
-            return key or _type_break(
-                (old.value, old_mode), (new.value, new_mode), f"{at}.value"
-            )
+            return key or _type_break((old.value, old_mode), (new.value, new_mode), f"{at}.value")
     return "" if _reads_as(old, new) else f"column {at!r} was {old} and is {new}"
 
 

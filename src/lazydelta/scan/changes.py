@@ -1,78 +1,56 @@
 """The change data feed: which rows were inserted, deleted or updated, version by version.
 
 A version is told by its change files where it has them; else by the files it added and removed,
-and where a file only got another deletion vector, by the rows that the two differ in. Versions
-come in order, and what is read ahead is bounded. `scan.change_range` decides which versions,
-`scan.change_log` reads their commits, `scan.rows` brings files to the table's columns.
+and where a file only got another deletion vector, by the rows in which the two differ. Rewrites
+that change no data tell nothing. Versions come in order, and what is read ahead is bounded.
+`scan.change_range` decides which versions, `scan.change_log` reads their commits and
+`scan.change_rows` their files.
 """
 
 from __future__ import annotations
 
 import os
-import threading
-from contextlib import closing
-from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import from_numpy, text
-from lazydelta.errors import (
-    ConfigError,
-    DataFileError,
-    DataFileNotFoundError,
-    DeletionVectorError,
-    LogCorruptError,
-    ObjectNotFoundError,
-    SchemaError,
-)
-from lazydelta.expr import Column, as_predicate, bind, evaluate, split_conjuncts, to_skipping
-from lazydelta.files import BadVariantError, DataFile, VectorGroup, matching_row_groups
+from lazydelta.errors import ConfigError, LogCorruptError, SchemaError
+from lazydelta.files import VectorGroup
+from lazydelta.scan.adds import PLAN_FIELDS
 from lazydelta.scan.change_log import CommitChanges, read_commits
 from lazydelta.scan.change_range import AskedRange, ChangeRange, VersionCheck, find_range
+from lazydelta.scan.change_rows import (
+    CHANGE_FILE,
+    DELETE,
+    INSERT,
+    TIME,
+    VERSION,
+    ChangeReader,
+    FileTask,
+)
 from lazydelta.scan.pipeline import read_ahead
 from lazydelta.scan.read import ReadOptions
 from lazydelta.scan.request import Scan, Where
-from lazydelta.scan.rows import RowShape
 from lazydelta.scan.stream import Stream
-from lazydelta.scan.transform import MisfitError
-from lazydelta.schema import (
-    PrimitiveType,
-    StructField,
-    StructType,
-    parse_partition_values,
-    physical_name,
-    to_arrow_schema,
-)
+from lazydelta.schema import parse_partition_values, physical_name
 from lazydelta.snapshot import load_snapshot
-from lazydelta.store import Store, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from lazydelta.config import Config
-    from lazydelta.expr import Predicate
-    from lazydelta.files import DeletedRows, Rows
-    from lazydelta.scan.rows import FileFit
-    from lazydelta.spec import Location
+    from lazydelta.store import Store
 
 __all__ = ["read_changes"]
 
-TYPE, VERSION, TIME = "_change_type", "_commit_version", "_commit_timestamp"
-_FIELDS = (
-    StructField(TYPE, PrimitiveType("string")),
-    StructField(VERSION, PrimitiveType("long")),
-    StructField(TIME, PrimitiveType("timestamp")),
-)
-_INSERT, _DELETE, _CHANGE_FILE = "insert", "delete", "change file"
-_TYPES = frozenset({_INSERT, _DELETE, "update_preimage", "update_postimage"})
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _FILES_AT_ONCE = 32
 _REMOTE_FILES = 8
+_NOT_HERE = ("file_column", "row_id_column", "row_commit_version_column")
 
 
 def read_changes(
@@ -91,7 +69,8 @@ def read_changes(
     """Return the changes of a range of versions, both ends inclusive, in the order of versions.
 
     Rows have the columns of the last version's schema, and `_change_type` (`insert`, `delete`,
-    `update_preimage`, `update_postimage`), `_commit_version` and `_commit_timestamp`.
+    `update_preimage`, `update_postimage`), `_commit_version` and `_commit_timestamp`. The ends of
+    the range are checked at once, the versions between when they are read.
 
     Args:
         store: Where the table is.
@@ -101,7 +80,7 @@ def read_changes(
         start_timestamp: Begin with the first version at or after this time (naive: UTC).
         end_timestamp: End with the last version at or before this time.
         columns: What to show, in this order, of the table's columns and those three; None: all.
-        where: Only changes that match; may name those three as well.
+        where: Only changes that match; it may name those three as well.
         allow_out_of_range: Whether a range may reach, or lie, past the newest version.
         options: How rows are read; batches are always in the order of versions.
 
@@ -113,6 +92,10 @@ def read_changes(
         TimestampNotFoundError: A time is past the newest commit, or before the oldest retained.
         ConfigError: The range or the options contradict themselves.
     """
+    options = options or ReadOptions()
+    for name in _NOT_HERE:
+        if getattr(options, name) is not None:
+            raise ConfigError(name, "a change has no such column")
     asked = AskedRange(
         start_version=start_version,
         end_version=end_version,
@@ -120,231 +103,132 @@ def read_changes(
         end_timestamp=end_timestamp,
         allow_out_of_range=allow_out_of_range,
     )
-    feed = _Feed(find_range(store, config, asked), columns, where, options or ReadOptions())
-    return pa.RecordBatchReader.from_batches(feed.schema, Stream(feed.batches()))
+    found = find_range(store, config, asked)
+    reader = ChangeReader(found.end, columns=columns, where=where, batch_rows=options.batch_rows)
+    batches = read_ahead(
+        _Plan(found, reader).tasks(),
+        reader.read,
+        width=options.files_at_once or _width(store),
+        memory_limit=options.memory_limit,
+        ordered=True,
+    )
+    return pa.RecordBatchReader.from_batches(reader.schema, Stream(batches))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Task:
-    """One file to read, and the changes to take from it."""
-
-    path: str
-    shown_path: str
-    size: int | None
-    version: int
-    kinds: tuple[str, ...]
-    vectors: VectorGroup
-    places: tuple[int, ...]
-    """Where its vectors are in the group: two if it is the change between them that counts."""
-    constants: Mapping[str, pa.Scalar]
-    """Values of partition columns, version and time."""
-    base_row_id: None = None
-    row_commit_version: None = None
+def _width(store: Store) -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(cores or 1, 1 if store.root.startswith("/") else _REMOTE_FILES)
 
 
-@dataclass(frozen=True, slots=True)
-class _Filter:
-    """A predicate, for files whose change type is known beforehand or is in them."""
+class _Plan:
+    """The files of a range that tell what changed, commit by commit."""
 
-    exact: Predicate | None = None
-    residual: Predicate | None = None
-    rule: Predicate | None = None
-
-    @classmethod
-    def build(cls, where: Where, schema: StructType, known: Sequence[str]) -> _Filter:
-        predicate = as_predicate(where)
-        if predicate is None:
-            return cls()
-        exact, residual = split_conjuncts(bind(predicate, schema, known))
-        return cls(exact, residual, None if residual is None else to_skipping(residual))
-
-    def columns(self) -> set[str]:
-        """Return what the rows must have for it."""
-        found = () if self.residual is None else self.residual.walk()
-        return {node.path[0] for node in found if isinstance(node, Column)}
-
-
-class _Feed:
-    """One read of a range."""
-
-    def __init__(
-        self,
-        found: ChangeRange,
-        columns: Sequence[str] | None,
-        where: Where,
-        options: ReadOptions,
-    ) -> None:
+    def __init__(self, found: ChangeRange, reader: ChangeReader) -> None:
         self._found = found
-        self._snapshot = snapshot = found.end
-        self._table = snapshot.store.root
-        self._options = options
-        all_fields = StructType((*snapshot.schema.fields, *_FIELDS))
-        _check_names(snapshot.schema, options)
-        shown = [f.name for f in all_fields] if columns is None else list(columns)
-        fields = [all_fields.find((name,))[0] for name in shown]
-        if not fields:
-            raise ConfigError("columns", "name at least one")
-        self._shown = [field.name for field in fields]
-        self.schema: pa.Schema = to_arrow_schema(StructType(tuple(fields)))
-        known = (*snapshot.partition_columns, VERSION, TIME)
-        self._plain = _Filter.build(where, all_fields, (*known, TYPE))
-        self._typed = _Filter.build(where, all_fields, known)
-        needed = {*self._shown, *self._plain.columns(), *self._typed.columns()}
-        self._shape = RowShape.build(
-            snapshot,
-            columns=[name for name in snapshot.schema.names if name in needed],
-            residual=None,
-            file_column=None,
-            row_id_column=None,
-            row_commit_version_column=None,
-        )
-        self._stores: dict[str | None, Store] = {None: snapshot.store}
-        self._lock = threading.Lock()
+        self._reader = reader
+        self._snapshot = found.end
+        self._resolver = found.end.resolver
+        self._table = found.end.store.root
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the changes, version by version."""
-        width = self._options.files_at_once
-        if width is None:
-            cores = os.cpu_count() or 1
-            width = cores if self._table.startswith("/") else max(cores, _REMOTE_FILES)
-        return read_ahead(
-            self._tasks(),
-            self._read,
-            width=width,
-            memory_limit=self._options.memory_limit,
-            ordered=True,
-        )
-
-    # --- files to read ----------------------------------------------------------------------
-
-    def _tasks(self) -> Iterator[_Task]:
+    def tasks(self) -> Iterator[FileTask]:
+        """Yield the files to read, oldest version first; a commit is read when it is reached."""
         found, snapshot = self._found, self._snapshot
         check = VersionCheck(found)
         with Stream(read_commits(snapshot.store, snapshot.config, found.commits)) as commits:
             for commit, known in zip(commits, found.times, strict=True):
                 check.commit(commit.facts, commit.file)
-                time = check.time_of(commit.facts, commit.file, known)
-                constants = {VERSION: _long(commit.version), TIME: _time(time)}
-                yield from self._tasks_of(commit, constants)
+                made = check.time_of(commit.facts, commit.file, known)
+                yield from self._tasks_of(commit, made)
 
-    def _tasks_of(
-        self, commit: CommitChanges, constants: Mapping[str, pa.Array]
-    ) -> Iterator[_Task]:
-        if commit.change_files.num_rows:
-            yield from self._tasks_for(commit, commit.change_files, (_CHANGE_FILE,), constants)
-            return
+    def _tasks_of(self, commit: CommitChanges, made: int) -> Iterator[FileTask]:
+        """Yield the files of one commit; what is gone comes before what is new."""
+        moved, adds, removes = self._paired(commit)
+        for files, kinds in (
+            (commit.change_files, (CHANGE_FILE,)),
+            (moved, (DELETE, INSERT)),
+            (self._completed(commit, removes), (DELETE,)),
+            (adds, (INSERT,)),
+        ):
+            for batch in files.to_batches(max_chunksize=_FILES_AT_ONCE):
+                if batch.num_rows:
+                    yield from self._tasks_for(commit, batch, kinds, made)
+
+    def _paired(self, commit: CommitChanges) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """Return the files that only got another vector, then the other adds and removes."""
         adds, removes = commit.adds, commit.removes
-        moved, adds, removes = self._paired(commit, adds, removes)
-        if moved is not None:
-            yield from self._tasks_for(commit, moved, (_DELETE, _INSERT), constants)
-        if removes.num_rows:
-            removes = self._completed(commit, removes)
-            yield from self._tasks_for(commit, removes, (_DELETE,), constants)
-        if adds.num_rows:
-            yield from self._tasks_for(commit, adds, (_INSERT,), constants)
-
-    def _paired(
-        self, commit: CommitChanges, adds: pa.Table, removes: pa.Table
-    ) -> tuple[pa.Table | None, pa.Table, pa.Table]:
-        """Split off files that are added and removed at once: only their vectors changed."""
         if not adds.num_rows or not removes.num_rows:
-            return None, adds, removes
-        keys = [_chunk(t.column("path"), self._snapshot.resolver.keys) for t in (adds, removes)]
+            return adds.slice(0, 0), adds, removes
+        keys = [self._resolver.keys(_path(table)) for table in (adds, removes)]
         place = pc.index_in(keys[0], keys[1])
         if place.null_count == len(place):
-            return None, adds, removes
-        for kind, array in zip(("added", "removed"), keys, strict=True):
-            if pc.count_distinct(array).as_py() != len(array):
-                reason = f"a file is {kind} more than once"
-                raise LogCorruptError(self._table, commit.file.path, reason, commit.version)
+            return adds.slice(0, 0), adds, removes
+        for kind, array in zip(("adds", "removes"), keys, strict=True):
+            if len(pc.unique(array)) != len(array):
+                raise self._corrupt(commit, f"it {kind} a file more than once")
         before = removes.column("deletionVector").take(place.drop_null())
         moved = adds.filter(place.is_valid()).append_column("before", before)
-        is_left = pc.invert(pc.is_in(keys[1], keys[0]))
-        return moved, adds.filter(place.is_null()), removes.filter(is_left)
+        others = pc.invert(pc.is_in(keys[1], keys[0]))
+        return moved, adds.filter(place.is_null()), removes.filter(others)
 
     def _completed(self, commit: CommitChanges, removes: pa.Table) -> pa.Table:
-        """Return removes with partition values; those that lack them get the older add's."""
+        """Return the removes with partition values: a remove need not state them, its add did."""
         values = removes.column("partitionValues")
         if not values.null_count or not self._snapshot.partition_columns:
             return removes
-        snapshot = self._snapshot
+        snapshot, wanted = self._snapshot, self._resolver.keys(_path(removes))
         older = load_snapshot(snapshot.store, snapshot.config, version=commit.version - 1)
-        keys = _chunk(removes.column("path"), snapshot.resolver.keys)
-        parts = []
-        with Stream(Scan(older)._adds(("path", "partitionValues"))) as batches:  # noqa: SLF001
+        known: dict[str, object] = {}
+        # A scan and its reader are one room.
+        with Stream(Scan(older)._adds(PLAN_FIELDS)) as batches:  # noqa: SLF001
             for batch in batches:
-                found = pc.index_in(keys, snapshot.resolver.keys(batch.column("path")))
-                if found.null_count < len(found):
-                    parts.append(pc.take(batch.column("partitionValues"), found).to_pylist())
-        known = [next((v for v in each if v is not None), None) for each in zip(*parts, strict=True)]
-        if not known or None in known:
-            reason = "it removes a file without saying its partition values"
-            raise LogCorruptError(self._table, commit.file.path, reason, commit.version)
+                keys = self._resolver.keys(batch.column("path"))
+                here = pc.is_in(keys, wanted)
+                stated = batch.column("partitionValues").filter(here).to_pylist()
+                known.update(zip(keys.filter(here).to_pylist(), stated, strict=True))
+        found = [known.get(key) for key in wanted.to_pylist()]
         at = removes.schema.get_field_index("partitionValues")
-        return removes.set_column(at, "partitionValues", pa.chunked_array([known], values.type))
+        return removes.set_column(at, "partitionValues", pa.array(found, values.type))
 
     def _tasks_for(
-        self,
-        commit: CommitChanges,
-        files: pa.Table,
-        kinds: Sequence[str],
-        constants: Mapping[str, pa.Array],
-    ) -> Iterator[_Task]:
-        for batch in files.to_batches(max_chunksize=_FILES_AT_ONCE):
-            known = {**self._partition_columns(commit, batch), **constants}
-            masks = [self._decided(kind, known, batch.num_rows) for kind in kinds]
-            resolver = self._snapshot.resolver
-            paths, sizes = batch.column("path").to_pylist(), batch.column("size").to_pylist()
-            shown = resolver.decoded(batch.column("path")).to_pylist()
-            names = [n for n in ("deletionVector", "before") if n in batch.schema.names]
-            vectors = [
-                (path, vector)
-                for name in names
-                for path, vector in zip(shown, batch.column(name).to_pylist(), strict=True)
-            ]
-            group = VectorGroup(vectors, resolver, self._store)
-            for at, path in enumerate(paths):
-                wanted = tuple(k for k, mask in zip(kinds, masks, strict=True) if mask[at])
-                if wanted:
-                    yield _Task(
-                        path=path,
-                        shown_path=shown[at],
-                        size=sizes[at],
-                        version=commit.version,
-                        kinds=wanted,
-                        vectors=group,
-                        places=tuple(at + i * len(paths) for i in range(len(names))),
-                        constants={n: a[at if len(a) > 1 else 0] for n, a in known.items()},
-                    )
+        self, commit: CommitChanges, files: pa.RecordBatch, kinds: Sequence[str], made: int
+    ) -> Iterator[FileTask]:
+        known = self._known(commit, files, made)
+        masks = [self._reader.decided(kind, known, files.num_rows) for kind in kinds]
+        paths, sizes = files.column("path").to_pylist(), files.column("size").to_pylist()
+        shown = self._resolver.decoded(files.column("path")).to_pylist()
+        names = [name for name in ("deletionVector", "before") if name in files.schema.names]
+        vectors = [files.column(name).to_pylist() for name in names]
+        named = [(path, v) for column in vectors for path, v in zip(shown, column, strict=True)]
+        group = VectorGroup(named, self._resolver, self._reader.store)
+        for at, path in enumerate(paths):
+            wanted = tuple(kind for kind, mask in zip(kinds, masks, strict=True) if mask[at])
+            if wanted:
+                yield FileTask(
+                    path=path,
+                    shown_path=shown[at],
+                    size=sizes[at],
+                    version=commit.version,
+                    kinds=wanted,
+                    vectors=group,
+                    places=tuple(at + column * len(paths) for column in range(len(names))),
+                    constants={name: array[at] for name, array in known.items()},
+                )
 
-    def _decided(self, kind: str, known: Mapping[str, pa.Array], count: int) -> list[bool]:
-        """Return which files may have matching changes, by what is known before they are read."""
-        exact = (self._typed if kind == _CHANGE_FILE else self._plain).exact
-        if exact is None:
-            return [True] * count
-
-        def values(column: Column) -> pa.Array:
-            name = column.path[0]
-            if name == TYPE:
-                return pa.repeat(text(kind), count)
-            array = known[name]
-            return array if len(array) == count else pa.repeat(array[0], count)
-
-        found: list[bool] = pc.fill_null(evaluate(exact, values, count), False).to_pylist()  # noqa: FBT003
-        return found
-
-    def _partition_columns(
-        self, commit: CommitChanges, files: pa.RecordBatch
+    def _known(
+        self, commit: CommitChanges, files: pa.RecordBatch, made: int
     ) -> dict[str, pa.Array]:
-        """Return the typed values of the partition columns."""
-        snapshot, found = self._snapshot, {}
+        """Return what has one value in each file: partition columns, version and time."""
+        snapshot, count = self._snapshot, files.num_rows
+        found = {
+            VERSION: from_numpy(np.full(count, commit.version, np.int64)),
+            TIME: from_numpy(np.full(count, made * 1000, np.int64)).view(_TIMESTAMP),
+        }
         values = files.column("partitionValues")
         for item in snapshot.schema:
             if item.name not in snapshot.partition_columns:
                 continue
             if values.null_count:
-                reason = "a file has no partition values"
-                raise LogCorruptError(self._table, commit.file.path, reason, commit.version)
+                raise self._corrupt(commit, "a file of it has no partition values")
             key = text(physical_name(item, snapshot.column_mapping_mode))
             try:
                 texts = pc.map_lookup(values, key, "first")
@@ -354,23 +238,9 @@ class _Feed:
                 raise SchemaError(reason, self._table) from None
         return found
 
-    # --- one file ---------------------------------------------------------------------------
+    def _corrupt(self, commit: CommitChanges, reason: str) -> LogCorruptError:
+        return LogCorruptError(self._table, commit.file.path, reason, commit.version)
 
-    def _read(self, task: _Task) -> Iterator[pa.RecordBatch]:
-        place = self._snapshot.resolver.to_open(task.path)
-        vectors = [task.vectors.take(at) for at in task.places]
-        try:
-            file = DataFile(self._store(place), place.path, task.size)
-        except ObjectNotFoundError:
-            raise DataFileNotFoundError(self._table, task.shown_path, task.version) from None
-        with closing(file):
-            for vector in vectors:
-                if vector is not None and vector.last >= file.num_rows:
-                    reason = f"it lists row {vector.last}, but the file has {file.num_rows} rows"
-                    raise DeletionVectorError(self._table, task.shown_path, reason)
-            try:
-                for kind in task.kinds:
-                    yield from _FileChanges(self, file, task, kind, vectors).batches()
-            except (MisfitError, BadVariantError, pa.ArrowException) as error:
-                reason = " ".join(str(error).split())
-                raise DataFileError(self._table, task.shown_path, reason) from error
+
+def _path(files: pa.Table) -> pa.Array:
+    return files.column("path").combine_chunks()

@@ -40,14 +40,13 @@ def explain(
     snapshot: Snapshot, choice: Choice, plan: Mapping[str, object], run: ScanMetrics
 ) -> Explanation:
     """Return the report of a scan: its plan, and the counters of its latest run."""
-    segment = snapshot.segment
+    segment, checkpoint = snapshot.segment, snapshot.segment.checkpoint
     return Explanation(
         table=snapshot.store.root,
         version=snapshot.version,
         plan={"strategy": choice.strategy, "reason": choice.reason, **plan},
         log={
-            "checkpoint": None if segment.checkpoint is None else segment.checkpoint.name,
-            "checkpoint_version": None if segment.checkpoint is None else segment.floor,
+            "checkpoint": checkpoint and checkpoint.name,
             "tail_commits": len(segment.commits),
             "tail_files": len(segment.tail),
             "commits_read": run.commits_scanned,

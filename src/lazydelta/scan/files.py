@@ -7,6 +7,7 @@ even then columns are converted a batch at a time, and those nobody looks at not
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,6 @@ from lazydelta.spec import DELETION_VECTOR, PathResolver
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
 __all__ = ["DeletionVector", "FileBatches", "ScanFile"]
 
@@ -46,6 +46,7 @@ _NAMES = {
     "numRecords": "num_records",
     "version": "version",
 }
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECONDS = pa.timestamp("ms", "UTC")
 
 
@@ -148,8 +149,8 @@ class ScanFile:
 
     @property
     def modification_time(self) -> datetime | None:
-        """When the file was written, UTC."""
-        return self._batch.column("modification_time")[self._row]
+        """When the file was written, UTC; None where the log states no possible time."""
+        return self._batch.modification_times[self._row]
 
     @property
     def partition_values(self) -> dict[str, Any]:
@@ -240,6 +241,11 @@ class FileColumns:
         return list(self._raw.to_pylist())
 
     @cached_property
+    def modification_times(self) -> list[datetime | None]:
+        """When each file was written."""
+        return list(map(_moment, self._batch.column("modification_time").view("int64").to_pylist()))
+
+    @cached_property
     def uris(self) -> list[str]:
         """Absolute addresses."""
         return list(self._shared.resolver.uris(self._raw).to_pylist())
@@ -256,3 +262,10 @@ class FileColumns:
         if not names:
             return [{} for _ in range(len(self))]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _moment(milliseconds: int | None) -> datetime | None:
+    try:
+        return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None

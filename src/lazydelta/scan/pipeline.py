@@ -154,6 +154,7 @@ class _Exchange(Generic[T]):
                     raise self._error
                 while self._slots and self._slots[0].is_done and not self._slots[0].batches:
                     self._slots.popleft()
+                    self._changed.notify_all()  # the next task may put its batches now
                 if self._slots and self._slots[0].batches:
                     batch = self._slots[0].batches.popleft()
                     self._waiting_bytes -= batch.nbytes

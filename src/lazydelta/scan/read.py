@@ -44,7 +44,7 @@ from lazydelta.schema import parse_partition_values, physical_name
 from lazydelta.store import Store, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lazydelta.expr import Predicate
     from lazydelta.replay import Pruner
@@ -53,9 +53,19 @@ if TYPE_CHECKING:
     from lazydelta.snapshot import Snapshot
     from lazydelta.spec import Location
 
-__all__ = ["ReadOptions", "read_batches", "row_schema"]
+__all__ = [
+    "ADD_FIELDS",
+    "ReadOptions",
+    "ReadableScan",
+    "Reading",
+    "read_batches",
+    "read_files",
+    "row_schema",
+]
 
-_FIELDS = ("path", "size", "partitionValues", "deletionVector")
+ADD_FIELDS = ("path", "size", "partitionValues", "deletionVector")
+"""What reading a file needs of its add."""
+
 _TRACKING = ("baseRowId", "defaultRowCommitVersion")
 _VECTORS_AT_ONCE = 32
 _LEAST_BATCH = 1024
@@ -108,7 +118,7 @@ class ReadableScan(Protocol):
 
 def row_schema(scan: ReadableScan, options: ReadOptions | None = None) -> pa.Schema:
     """Return the schema of the rows that `read_batches` gives."""
-    return _Reading(scan, options or ReadOptions()).shape.schema
+    return Reading(scan, options or ReadOptions()).shape.schema
 
 
 def read_batches(
@@ -125,8 +135,20 @@ def read_batches(
         DeletionVectorError: A deletion vector is missing or damaged.
         PathNotAllowedError: The log points out of the table's root.
     """
-    reading = _Reading(scan, options or ReadOptions())
-    return Stream(reading.limited())
+    return Stream(Reading(scan, options or ReadOptions()).batches())
+
+
+def read_files(
+    scan: ReadableScan, adds: Iterable[pa.RecordBatch], columns: Sequence[str] | None = None
+) -> Stream[pa.RecordBatch]:
+    """Return the rows of some files of a scan that satisfy its predicate.
+
+    Args:
+        scan: What to read, but for its plan.
+        adds: The files to read, with the columns of `ADD_FIELDS`.
+        columns: The columns to show; by default the scan's.
+    """
+    return Stream(Reading(scan, ReadOptions(), lambda: iter(adds), columns).batches())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,10 +165,24 @@ class _FileTask:
     row_commit_version: int | None = None
 
 
-class _Reading:
-    """One read of a scan's rows."""
+class Reading:
+    """One read of a scan's rows.
 
-    def __init__(self, scan: ReadableScan, options: ReadOptions) -> None:
+    Args:
+        scan: What to read.
+        options: How.
+        adds: Gives the files to read, as actions with `ADD_FIELDS`; by default the scan's.
+        columns: The columns to show; by default the scan's.
+    """
+
+    def __init__(
+        self,
+        scan: ReadableScan,
+        options: ReadOptions,
+        adds: Callable[[], Iterator[pa.RecordBatch]] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self._adds = self._planned if adds is None else adds
         self._scan = scan
         self._snapshot = snapshot = scan.snapshot
         self._options = options
@@ -156,7 +192,7 @@ class _Reading:
             self._exact, self._residual = split_conjuncts(scan.predicate)
         self.shape = RowShape.build(
             snapshot,
-            columns=scan.columns,
+            columns=scan.columns if columns is None else columns,
             residual=self._residual,
             file_column=options.file_column,
             row_id_column=options.row_id_column,
@@ -170,12 +206,12 @@ class _Reading:
         self._probe = Probe()
         self._certain = 0  # rows of files that were opened, where every row counts
 
-    def limited(self) -> Iterator[pa.RecordBatch]:
-        """Yield batches until the limit."""
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, up to the limit."""
         left = self._scan.limit
         if left == 0:
             return
-        with Stream(self._batches()) as batches:
+        with Stream(self._unlimited()) as batches:
             for batch in batches:
                 if left is None:
                     yield batch
@@ -186,7 +222,9 @@ class _Reading:
                 if not left:
                     return
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    limited = batches  # the name that scan.answers knows
+
+    def _unlimited(self) -> Iterator[pa.RecordBatch]:
         return read_ahead(
             self._tasks(),
             self._read,
@@ -203,19 +241,21 @@ class _Reading:
 
     # --- files to read ----------------------------------------------------------------------
 
-    def _tasks(self) -> Iterator[_FileTask]:
-        fields = (*_FIELDS, *_TRACKING) if self.shape.tracks_rows else _FIELDS
+    def _planned(self) -> Iterator[pa.RecordBatch]:
+        """Return the adds of the scan, found by a thread of its own."""
         run = ScanRun(
             self._snapshot,
             pruner=self._scan._pruner,  # noqa: SLF001 - a scan and its reader are one room
-            fields=fields,
+            fields=(*ADD_FIELDS, *_TRACKING) if self.shape.tracks_rows else ADD_FIELDS,
             limit=None,
             choice=self._scan._choice,  # noqa: SLF001
         )
         self._scan._last_run = run.metrics  # noqa: SLF001
-        depth = self._snapshot.config.prefetch_batches
-        with Stream(prefetch(run.batches, depth=depth)) as planned:
-            for adds in planned:
+        return prefetch(run.batches, depth=self._snapshot.config.prefetch_batches)
+
+    def _tasks(self) -> Iterator[_FileTask]:
+        with Stream(self._adds()) as batches:
+            for adds in batches:
                 for task in self._tasks_of(adds):
                     yield task
                     if self._is_certain():
@@ -330,3 +370,6 @@ class _Reading:
                 assert place.store_root is not None  # noqa: S101 - None is the table's own
                 found = self._stores[place.store_root] = open_store(place.store_root)
             return found
+
+
+_Reading = Reading  # the name that scan.answers knows

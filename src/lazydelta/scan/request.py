@@ -14,6 +14,7 @@ from lazydelta.errors import ColumnNotFoundError, ConfigError, MissingExtraError
 from lazydelta.expr import Predicate, as_predicate
 from lazydelta.replay import Pruner
 from lazydelta.scan.adds import ALL_FIELDS, PLAN_FIELDS
+from lazydelta.scan.answers import MinMax, count, min_max
 from lazydelta.scan.explain import Explanation, explain
 from lazydelta.scan.files import FileBatches, FileColumns, ScanFile
 from lazydelta.scan.metrics import ScanMetrics
@@ -155,6 +156,14 @@ class Scan:
             return self.to_arrow(options).to_pandas()
         except ModuleNotFoundError:
             raise MissingExtraError("pandas", "pandas") from None
+
+    def count(self) -> int:
+        """Return how many rows match, from the log alone where it tells exactly."""
+        return count(self)
+
+    def min_max(self, column: str) -> MinMax:
+        """Return the least and greatest value of a column, from the log where it tells exactly."""
+        return min_max(self, column)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand the rows to another library through the Arrow C interface, as a stream."""

@@ -176,8 +176,7 @@ class FileFit:
         """Return which rows match the predicate; None if there is none. Null is no match."""
         if self._shape.residual is None:
             return None
-        values = _Values(self, rows, file)
-        return evaluate(self._shape.residual, values, rows.length)
+        return evaluate(self._shape.residual, _Values(self, rows, file), rows.length)
 
     def batch(
         self, rows: Rows, file: FileFacts, keep: pa.BooleanArray | None
@@ -190,10 +189,12 @@ class FileFit:
             keep: Which rows to show; None shows all.
         """
         shape = self._shape
-        count = rows.length if keep is None else keep.true_count
+        chosen = None if keep is None else _positions(keep)
+        count = rows.length if chosen is None else len(chosen)
         if not count:
             return None
-        chosen = None if keep is None or count == rows.length else _positions(keep)
+        if count == rows.length:
+            chosen = None
         arrays = [
             self.values(rows, field.name, chosen)
             if field.name in self._sources
@@ -258,7 +259,11 @@ def _columns(sources: Sequence[Source | None]) -> tuple[str, ...]:
 
 def _positions(keep: pa.BooleanArray) -> pa.Int32Array:
     """Return where a mask is true: taking rows by position is three times as fast as by mask."""
-    return from_numpy(pc.indices_nonzero(keep).to_numpy().astype(np.int32))
+    if keep.null_count:
+        keep = pc.and_kleene(keep, pc.is_valid(keep))
+    packed = np.frombuffer(keep.buffers()[1], np.uint8)
+    bits = np.unpackbits(packed, count=keep.offset + len(keep), bitorder="little")
+    return from_numpy(np.flatnonzero(bits[keep.offset :].view(np.bool_)).astype(np.int32))
 
 
 def _default_ids(rows: Rows, file: FileFacts, *, is_id: bool) -> pa.Array:

@@ -202,6 +202,9 @@ class ScanRun:
             for batch in self._snapshot.commits.batches([checkpoint.inline_actions]):
                 rows = np.flatnonzero(bits(batch.add.is_valid()))
                 adds = self._matching(from_commit(batch.add, rows, batch.versions, _EVERY_FIELD))
+                # Of a checkpoint nobody knows which commit added what.
+                unknown = pa.nulls(adds.num_rows, pa.int64())
+                adds = adds.set_column(adds.schema.names.index("version"), "version", unknown)
                 live = self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
                 yield adds if live is None else adds.filter(selection(live))
         scan = CheckpointScan(

@@ -110,7 +110,7 @@ def _schema(store: Store, metadata: TableMetadata) -> StructType:
     schema = parse_schema(metadata.schema_string, where=store.root)
     for name in metadata.partition_columns:
         if name not in schema.names:
-            raise SchemaError(f"the partition column {name!r} is not one of its columns", store.root)
+            raise SchemaError(f"partition column {name!r} is not one of its columns", store.root)
     return schema
 
 

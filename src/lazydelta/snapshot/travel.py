@@ -12,7 +12,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from lazydelta.errors import ConfigError, LogCorruptError, TableNotFoundError, TimestampNotFoundError
+from lazydelta.errors import (
+    ConfigError,
+    LogCorruptError,
+    TableNotFoundError,
+    TimestampNotFoundError,
+)
 from lazydelta.log import CommitReader, LogFile, LogFileKind, earliest_version, list_log
 from lazydelta.snapshot.load import load_snapshot
 from lazydelta.spec import CommitInfo, TableProperties

@@ -1,5 +1,7 @@
 """The Delta protocol in code: actions, features, properties and paths. No I/O."""
 
+from __future__ import annotations
+
 from lazydelta.spec.actions import (
     ADD,
     DELETION_VECTOR,

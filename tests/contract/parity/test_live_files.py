@@ -24,7 +24,9 @@ CASES = [
     ),
     pytest.param(["+a#v1", "-a#v1 +a"], ["a"], id="F3-a-file-may-lose-its-vector"),
     pytest.param(["+a", "-a#v1"], ["a"], id="F3-a-remove-under-another-vector-does-nothing"),
-    pytest.param(["+a#v1 +b", "-a"], ["a#v1", "b"], id="F3-a-remove-without-its-vector-does-nothing"),
+    pytest.param(
+        ["+a#v1 +b", "-a"], ["a#v1", "b"], id="F3-a-remove-without-its-vector-does-nothing"
+    ),
     pytest.param(["+a", "-b"], ["a"], id="a-remove-of-an-unknown-file-does-nothing"),
     pytest.param(["+a", "-a +a"], ["a"], id="F4-within-a-commit-an-add-outlives-a-remove"),
     pytest.param(["+a", "+a -a"], ["a"], id="F4-whatever-the-order-of-its-lines"),

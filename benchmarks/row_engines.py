@@ -1,0 +1,207 @@
+"""What each engine does for each workload on rows; `engines` runs it in a process of its own.
+
+Written as a user of the engine would, from opening the table to the rows in memory. Each engine
+may return them in the Arrow types that it likes best.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.clock import count_batches
+from benchmarks.spec import FILTER_IDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarks.clock import Clock, Operation
+
+__all__ = ["ROW_LIMIT", "ROW_OPERATIONS", "lazydelta_scan"]
+
+ROW_LIMIT = 10
+"""Of the workload `limit`."""
+_IN_FILTER = f"id between {FILTER_IDS[0]} and {FILTER_IDS[1]}"
+_ALL_ROWS = "select * from t"
+
+
+def _height(table: Any, clock: Clock) -> int:
+    clock.first()
+    return int(table.num_rows)
+
+
+# --- lazydelta ------------------------------------------------------------------------------------
+
+
+def lazydelta_scan(path: str, clock: Clock, **scan: Any) -> Any:
+    """Return a scan of the table; it keeps an account of its requests if the clock wants one."""
+    import lazydelta
+
+    config = lazydelta.Config(observer=clock.account) if clock.accounting else None
+    return lazydelta.Table.open(path, config=config).scan(**scan)
+
+
+def _lazydelta_table(**scan: Any) -> Operation:
+    def operation(path: str, clock: Clock) -> int:
+        return _height(lazydelta_scan(path, clock, **scan).to_arrow(), clock)
+
+    return operation
+
+
+def _lazydelta_stream(path: str, clock: Clock) -> int:
+    return count_batches(lazydelta_scan(path, clock).to_batches(), clock)
+
+
+def _lazydelta_count(path: str, clock: Clock) -> int:
+    rows = int(lazydelta_scan(path, clock).count())
+    clock.first()
+    return rows
+
+
+# --- deltalake ------------------------------------------------------------------------------------
+
+
+def _deltalake_table(path: str, clock: Clock) -> int:
+    from deltalake import DeltaTable
+
+    return _height(DeltaTable(path).to_pyarrow_table(), clock)
+
+
+def _deltalake_table_filter(path: str, clock: Clock) -> int:
+    from deltalake import DeltaTable
+
+    ends = [("id", ">=", FILTER_IDS[0]), ("id", "<=", FILTER_IDS[1])]
+    return _height(DeltaTable(path).to_pyarrow_table(filters=ends), clock)
+
+
+def _deltalake_reader(**scan: Any) -> Operation:
+    def operation(path: str, clock: Clock) -> int:
+        from deltalake import DeltaTable
+
+        return _height(DeltaTable(path).scan(**scan).read_all(), clock)
+
+    return operation
+
+
+def _deltalake_stream(path: str, clock: Clock) -> int:
+    from deltalake import DeltaTable
+
+    return count_batches(DeltaTable(path).scan(), clock)
+
+
+def _deltalake_query(path: str, query: str) -> Any:
+    from deltalake import DeltaTable, QueryBuilder
+
+    return QueryBuilder().register("t", DeltaTable(path)).execute(query).read_all()
+
+
+def _deltalake_sql(query: str) -> Operation:
+    def operation(path: str, clock: Clock) -> int:
+        return _height(_deltalake_query(path, query), clock)
+
+    return operation
+
+
+def _deltalake_sql_count(path: str, clock: Clock) -> int:
+    rows = int(_deltalake_query(path, "select count(*) from t").column(0)[0].as_py())
+    clock.first()
+    return rows
+
+
+def _deltalake_count(path: str, clock: Clock) -> int:
+    from deltalake import DeltaTable
+
+    rows = int(DeltaTable(path).count())
+    clock.first()
+    return rows
+
+
+def _deltalake_actions_count(path: str, clock: Clock) -> int:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from deltalake import DeltaTable
+
+    actions = DeltaTable(path).get_add_actions()
+    rows = int(pc.sum(pa.chunked_array(actions["num_records"])).as_py())
+    clock.first()
+    return rows
+
+
+# --- Polars ---------------------------------------------------------------------------------------
+
+
+def _polars(refine: Callable[[Any], Any]) -> Operation:
+    def operation(path: str, clock: Clock) -> int:
+        import polars as pl
+
+        height = int(refine(pl.scan_delta(path)).collect().height)
+        clock.first()
+        return height
+
+    return operation
+
+
+def _polars_in_filter(frame: Any) -> Any:
+    import polars as pl
+
+    return frame.filter(pl.col("id").is_between(*FILTER_IDS))
+
+
+# --- raw pyarrow: the same data files and nothing else: no log, no vectors ------------------------
+
+
+def _data_files(path: str) -> list[Path]:
+    return sorted(Path(path).glob("*.parquet"))
+
+
+def _raw_files(path: str, clock: Clock) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = [pq.ParquetFile(name).read() for name in _data_files(path)]
+    return _height(pa.concat_tables(tables), clock)
+
+
+def _raw_dataset(path: str, clock: Clock) -> int:
+    import pyarrow.dataset as ds
+
+    names = [str(name) for name in _data_files(path)]
+    return _height(ds.dataset(names, format="parquet").to_table(), clock)
+
+
+def _raw_stream(path: str, clock: Clock) -> int:
+    import pyarrow.parquet as pq
+
+    names = _data_files(path)
+    return count_batches((b for n in names for b in pq.ParquetFile(n).iter_batches()), clock)
+
+
+ROW_OPERATIONS: dict[str, dict[str, Operation]] = {
+    "lazydelta": {
+        "read": _lazydelta_table(),
+        "stream": _lazydelta_stream,
+        "filter": _lazydelta_table(where=_IN_FILTER),
+        "limit": _lazydelta_table(limit=ROW_LIMIT),
+        "count": _lazydelta_count,
+    },
+    "deltalake": {
+        "read: QueryBuilder": _deltalake_sql(_ALL_ROWS),
+        "read: scan": _deltalake_reader(),
+        "read: to_pyarrow_table": _deltalake_table,
+        "stream": _deltalake_stream,
+        "filter: QueryBuilder": _deltalake_sql(f"{_ALL_ROWS} where {_IN_FILTER}"),
+        "filter: scan": _deltalake_reader(predicate=_IN_FILTER),
+        "filter: to_pyarrow_table": _deltalake_table_filter,
+        "limit": _deltalake_sql(f"{_ALL_ROWS} limit {ROW_LIMIT}"),
+        "count": _deltalake_count,
+        "count: QueryBuilder": _deltalake_sql_count,
+        "count: get_add_actions": _deltalake_actions_count,
+    },
+    "polars": {
+        "read": _polars(lambda frame: frame),
+        "filter": _polars(_polars_in_filter),
+        "limit": _polars(lambda frame: frame.head(ROW_LIMIT)),
+    },
+    "pyarrow": {"read": _raw_files, "read: dataset": _raw_dataset, "stream": _raw_stream},
+}
+"""Engine, workload, what a user of the engine would write for it. After `:` stands a variant."""

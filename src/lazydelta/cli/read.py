@@ -1,0 +1,167 @@
+"""`lazydelta head`, `count` and `changes`: rows of a table, how many, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import pyarrow as pa
+
+from lazydelta.cli.output import Output
+from lazydelta.cli.show import row_options, show_rows
+from lazydelta.cli.state import State, common_options, pass_state
+from lazydelta.cli.versions import Time, open_table, pick_snapshot, version_options
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+__all__ = ["changes", "count", "head"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+where_option = click.option(
+    "--where", metavar="SQL", help="Only rows that match, as in: day = '2026-01-31' AND fare > 50"
+)
+
+
+class _Names(click.ParamType):
+    """Names of columns, separated by commas."""
+
+    name = "A,B,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[str]:
+        if isinstance(value, list):
+            return value
+        names = [name.strip() for name in value.split(",")]
+        if not all(names):
+            self.fail("expected names separated by commas", param, ctx)
+        return names
+
+
+columns_option = click.option("--columns", type=_Names(), help="Only these columns, in this order.")
+
+
+@click.command()
+@click.argument("url")
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=0), default=10, show_default=True, help="Most rows."
+)
+@where_option
+@columns_option
+@version_options
+@row_options
+@common_options
+@pass_state
+def head(
+    state: State,
+    /,
+    url: str,
+    *,
+    version: int | None,
+    timestamp: datetime | None,
+    as_csv: bool,
+    parquet: Path | None,
+    **asked: Any,
+) -> None:
+    """Show some rows of the table at URL; no more is read than they take.
+
+    On a terminal: a table. In a pipe: tab-separated fields without a heading, nested values as
+    JSON. With --json: one object per line.
+    """
+    scan = pick_snapshot(state, url, version, timestamp).scan(**asked)
+    show_rows(state, scan.to_reader(), as_csv=as_csv, parquet=parquet)
+
+
+@click.command()
+@click.argument("url")
+@where_option
+@version_options
+@common_options
+@pass_state
+def count(
+    state: State,
+    /,
+    url: str,
+    *,
+    where: str | None,
+    version: int | None,
+    timestamp: datetime | None,
+) -> None:
+    """Count the rows of the table at URL, from its log alone where that is exact."""
+    snapshot = pick_snapshot(state, url, version, timestamp)
+    rows = snapshot.scan(where=where).count()
+    output = Output(json=state.json)
+    if output.json:
+        output.document({"version": snapshot.version, "rows": rows})
+    else:
+        output.text(str(rows))
+
+
+def range_options(function: F) -> F:
+    """Give a command the options that describe a range of versions."""
+    for option in (
+        click.option(
+            "--allow-out-of-range",
+            is_flag=True,
+            help="Let the range reach past the newest version; it then ends there.",
+        ),
+        click.option("--end-timestamp", type=Time(), help="End with the last version by then."),
+        click.option("--start-timestamp", type=Time(), help="Begin with the first version since."),
+        click.option(
+            "--end", "end_version", type=click.IntRange(min=0), help="Default: newest version."
+        ),
+        click.option(
+            "--start", "start_version", type=click.IntRange(min=0), help="Default: version 0."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command()
+@click.argument("url")
+@range_options
+@click.option("-n", "--limit", type=click.IntRange(min=0), help="Most rows.")
+@where_option
+@columns_option
+@row_options
+@common_options
+@pass_state
+def changes(
+    state: State,
+    /,
+    url: str,
+    *,
+    limit: int | None,
+    as_csv: bool,
+    parquet: Path | None,
+    **asked: Any,
+) -> None:
+    """Show what changed in the table at URL, version by version; both ends count.
+
+    The table must record its changes (delta.enableChangeDataFeed). Beside its columns a row has
+    _change_type (insert, delete, update_preimage, update_postimage), _commit_version and
+    _commit_timestamp; --where and --columns may name them too.
+    """
+    for end in ("start", "end"):
+        if None not in (asked[f"{end}_version"], asked[f"{end}_timestamp"]):
+            raise click.UsageError(f"--{end} and --{end}-timestamp exclude each other")
+    rows = open_table(state, url).changes(**asked)
+    if limit is not None:
+        rows = pa.RecordBatchReader.from_batches(rows.schema, _first(rows, limit))
+    show_rows(state, rows, as_csv=as_csv, parquet=parquet)
+
+
+def _first(rows: pa.RecordBatchReader, limit: int) -> Iterator[pa.RecordBatch]:
+    with rows:
+        while limit:
+            try:
+                batch = rows.read_next_batch()
+            except StopIteration:
+                return
+            yield batch.slice(0, limit)
+            limit -= min(limit, batch.num_rows)

@@ -1,0 +1,198 @@
+"""Rows of a table on their way out: a terminal's table, tab-separated, NDJSON, CSV or Parquet.
+
+Batches are written as they come and none is kept, so that a pipe may be endless. What the rows
+are, and where they come from, is the commands' business.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+import orjson
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.types as pt
+
+from lazydelta._arrow import text
+from lazydelta.cli.output import Output, visible
+from lazydelta.cli.values import join_lines, printable, to_json, to_text
+from lazydelta.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lazydelta.cli.state import State
+
+__all__ = ["row_options", "show_rows"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_TAB, _CLOSE = map(text, "\t}")
+_TERMINAL_ROWS = 1000
+
+
+def row_options(function: F) -> F:
+    """Give a command `--csv` and `--parquet`; `--json` is one of every command."""
+    for option in (
+        click.option(
+            "--parquet",
+            metavar="OUT",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="Write the rows to a new Parquet file.",
+        ),
+        click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header."),
+    ):
+        function = option(function)
+    return function
+
+
+def show_rows(
+    state: State, rows: pa.RecordBatchReader, *, as_csv: bool, parquet: Path | None
+) -> None:
+    """Write rows in the form that was asked for, or that suits where they go; close the reader.
+
+    Args:
+        state: The common options.
+        rows: What to show.
+        as_csv: Whether CSV was asked for.
+        parquet: The file to write instead of showing them.
+    """
+    with rows:
+        if sum((as_csv, state.json, parquet is not None)) > 1:
+            raise click.UsageError("--csv, --json and --parquet exclude each other")
+        if parquet is not None:
+            count = _write_parquet(rows, parquet)
+            if not state.quiet:
+                click.echo(f"{count:,} row{'' if count == 1 else 's'} in {parquet}", err=True)
+            return
+        is_terminal = sys.stdout.isatty() and not as_csv and not state.json
+        printer: _Printer = (
+            _Table(rows.schema)
+            if is_terminal
+            else _Lines(rows.schema, "json" if state.json else "csv" if as_csv else "tsv")
+        )
+        for batch in rows:
+            if batch.num_rows:
+                printer.show(batch)
+        printer.finish()
+
+
+class _Printer(Protocol):
+    """Takes batches, and is told when there are no more."""
+
+    def show(self, batch: pa.RecordBatch) -> None:
+        """Take a batch that has rows."""
+
+    def finish(self) -> None:
+        """Write what is left."""
+
+
+class _Lines:
+    """One line per row, each batch as soon as it is there."""
+
+    def __init__(self, schema: pa.Schema, style: str) -> None:
+        self._format = {"json": _ndjson, "csv": _csv, "tsv": _tsv}[style]
+        self._stream = sys.stdout.buffer
+        if style == "csv":
+            self._stream.write(_csv_header(schema))
+
+    def show(self, batch: pa.RecordBatch) -> None:
+        self._stream.write(self._format(batch))
+        self._stream.flush()
+
+    def finish(self) -> None:
+        self._stream.flush()
+
+
+class _Table:
+    """Aligned columns under a heading; many rows come as several such tables."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._names = [visible(name) for name in schema.names]
+        self._waiting: list[tuple[Any, ...]] = []
+        self._is_empty = True
+
+    def show(self, batch: pa.RecordBatch) -> None:
+        self._waiting += _cells(batch)
+        while len(self._waiting) >= _TERMINAL_ROWS:
+            self._print(self._waiting[:_TERMINAL_ROWS])
+            del self._waiting[:_TERMINAL_ROWS]
+
+    def finish(self) -> None:
+        if self._waiting:
+            self._print(self._waiting)
+        if self._is_empty:
+            click.echo("no rows")
+
+    def _print(self, rows: list[tuple[Any, ...]]) -> None:
+        self._is_empty = False
+        Output(json=False).table(self._names, rows)
+
+
+def _cells(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    columns = []
+    for array in batch.columns:
+        shown = to_text(array).to_pylist()
+        columns.append(["null" if value is None else value for value in shown])
+    return zip(*columns, strict=True)
+
+
+def _ndjson(batch: pa.RecordBatch) -> bytes:
+    parts: list[pa.Array | pa.Scalar] = []
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
+        opening = text(f"{',' if parts else '{'}{orjson.dumps(name).decode()}:")
+        parts += [opening, to_json(array)]
+    return join_lines([*parts, _CLOSE])
+
+
+def _tsv(batch: pa.RecordBatch) -> bytes:
+    parts = [part for array in batch.columns for part in (_TAB, printable(array))]
+    return join_lines(parts[1:])
+
+
+def _csv(batch: pa.RecordBatch) -> bytes:
+    arrays = [_csv_field(array) for array in batch.columns]
+    sink = io.BytesIO()
+    options = pa_csv.WriteOptions(include_header=False, eol="\r\n")
+    flat = pa.RecordBatch.from_arrays(arrays, [str(at) for at in range(len(arrays))])
+    pa_csv.write_csv(flat, sink, options)
+    return sink.getvalue()
+
+
+def _csv_field(array: pa.Array) -> pa.Array:
+    kind = array.type
+    is_plain = pt.is_boolean(kind) or pt.is_integer(kind) or pt.is_floating(kind)
+    return array if is_plain else to_text(array)
+
+
+def _csv_header(schema: pa.Schema) -> bytes:
+    sink = io.StringIO(newline="")
+    csv.writer(sink).writerow(schema.names)
+    return sink.getvalue().encode()
+
+
+def _write_parquet(rows: pa.RecordBatchReader, path: Path) -> int:
+    """Write rows to a new file, all of them or none; return how many."""
+    import pyarrow.parquet as pq
+
+    count = 0
+    try:
+        sink = path.open("xb")
+    except OSError as error:
+        reason = "it exists already" if isinstance(error, FileExistsError) else error.strerror
+        raise ConfigError("--parquet", f"cannot write {path}: {reason}") from None
+    try:
+        with sink, pq.ParquetWriter(sink, rows.schema, compression="zstd") as writer:
+            for batch in rows:
+                writer.write_batch(batch)
+                count += batch.num_rows
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return count

@@ -1,0 +1,70 @@
+"""`lazydelta sql`: a query over one or more tables, on whichever engine is installed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lazydelta.cli.show import row_options, show_rows
+from lazydelta.cli.state import State, common_options, pass_state
+from lazydelta.cli.versions import open_table
+from lazydelta.interop import QueryBuilder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["sql"]
+
+
+class _NamedTable(click.ParamType):
+    """`NAME=URL`; `NAME@VERSION=URL` for an older version."""
+
+    name = "NAME=URL"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int | None, str]:
+        if isinstance(value, tuple):
+            return value
+        name, sign, url = value.partition("=")
+        name, at, version = name.strip().partition("@")
+        if not sign or not name or not url or (at and not version.isdecimal()):
+            self.fail("expected NAME=URL or NAME@VERSION=URL, as in t=s3://lake/t", param, ctx)
+        return name, int(version) if at else None, url
+
+
+@click.command()
+@click.argument("query")
+@click.option(
+    "--table",
+    "tables",
+    type=_NamedTable(),
+    multiple=True,
+    required=True,
+    help="A table and its name in the query; may be repeated. NAME@VERSION=URL: that version.",
+)
+@click.option(
+    "--engine", type=click.Choice(("duckdb", "datafusion")), help="Default: what is installed."
+)
+@row_options
+@common_options
+@pass_state
+def sql(
+    state: State,
+    /,
+    query: str,
+    *,
+    tables: tuple[tuple[str, int | None, str], ...],
+    engine: Any,
+    as_csv: bool,
+    parquet: Path | None,
+) -> None:
+    """Run a query over tables and show its rows; filters and columns are pushed into the scans.
+
+    The query sees the tables that --table names, and nothing else.
+    """
+    builder = QueryBuilder(engine)
+    for name, version, url in tables:
+        builder.register(name, open_table(state, url).snapshot(version))
+    show_rows(state, builder.execute(query), as_csv=as_csv, parquet=parquet)

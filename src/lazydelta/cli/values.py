@@ -1,0 +1,176 @@
+"""Arrow values -> text, a whole column at a time: JSON for any type, plain text for single fields.
+
+Text is put together by Arrow; only values that it cannot escape or encode (control characters,
+bytes) are handled one by one. Knows nothing of files, tables or where the text goes.
+"""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from lazydelta._arrow import selection, text
+from lazydelta.cli.output import visible
+
+__all__ = ["iso", "join_lines", "printable", "to_json", "to_text"]
+
+_EMPTY, _NULL, _QUOTE, _COMMA, _COLON, _NEWLINE = map(text, ("", "null", '"', ",", ":", "\n"))
+_OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST = map(text, "{}[]")
+
+# The characters that `visible` writes out, in the syntax of Arrow's regular expressions.
+_CONTROL = r"[\x00-\x1f\x7f-\x{9f}\x{2028}-\x{202e}\x{2066}-\x{2069}]"
+_SPECIAL_FLOATS = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
+
+
+def to_json(array: pa.Array) -> pa.Array:
+    """Return each value as JSON text, nulls as `null`.
+
+    Times and dates are ISO 8601, bytes are Base64, numbers keep every digit; NaN and infinities,
+    which JSON does not have, are text.
+
+    >>> to_json(pa.array([{"a": [1, None]}, None])).to_pylist()
+    ['{"a":[1,null]}', 'null']
+    """
+    array = _plain(array)
+    kind = array.type
+    if pt.is_string(kind):
+        found = _quoted(array)
+    elif pt.is_struct(kind):
+        found = _structs(array)
+    elif pt.is_map(kind):
+        found = _maps(array)
+    elif pt.is_list(kind):
+        found = _lists(array)
+    elif pt.is_floating(kind):
+        found = _floats(array)
+    elif pt.is_boolean(kind) or pt.is_integer(kind) or pt.is_decimal(kind):
+        found = array.cast(pa.string())
+    else:
+        found = _wrapped(_QUOTE, to_text(array), _QUOTE)
+    return pc.coalesce(found, _NULL)
+
+
+def to_text(array: pa.Array) -> pa.Array:  # noqa: PLR0911 - one return for each kind
+    """Return each value as the text of one field; nulls stay null, nested values are JSON."""
+    array = _plain(array)
+    kind = array.type
+    if pt.is_string(kind):
+        return array
+    if pt.is_nested(kind):
+        return _nulled(to_json(array), array)
+    if pt.is_timestamp(kind):
+        return iso(array)
+    if pt.is_binary(kind):
+        coded = [v if v is None else base64.b64encode(v).decode() for v in array.to_pylist()]
+        return pa.array(coded, pa.string())
+    if pt.is_null(kind):
+        return pa.nulls(len(array), pa.string())
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowNotImplementedError:  # intervals and the like, from other engines
+        shown = [None if value is None else str(value) for value in array.to_pylist()]
+        return pa.array(shown, pa.string())
+
+
+def printable(array: pa.Array) -> pa.Array:
+    r"""Return text that stays within its field: control characters written out, null empty.
+
+    >>> printable(pa.array(["a\tb", None])).to_pylist()
+    ['a\\tb', '']
+    """
+    shown = to_text(array)
+    if _has_control(shown):
+        escaped = [None if value is None else visible(value) for value in shown.to_pylist()]
+        shown = pa.array(escaped, pa.string())
+    return pc.coalesce(shown, _EMPTY)
+
+
+def iso(times: pa.Array) -> pa.Array:
+    """Return times as ISO 8601, in UTC where they have a zone."""
+    if times.type.tz is None:
+        return pc.strftime(times, "%Y-%m-%dT%H:%M:%S")
+    return pc.strftime(times.cast(pa.timestamp(times.type.unit, "UTC")), "%Y-%m-%dT%H:%M:%SZ")
+
+
+def join_lines(parts: list[pa.Array | pa.Scalar]) -> bytes:
+    """Return the parts of each row put together, one row per line."""
+    lines = pc.binary_join_element_wise(*parts, _NEWLINE, _EMPTY)
+    _, offsets, data = lines.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[lines.offset : lines.offset + len(lines) + 1]
+    return bytes(data[int(bounds[0]) : int(bounds[-1])])
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """Return the array in the one of several Arrow forms that the rest handles."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(array.storage)
+    if pt.is_dictionary(kind):
+        return _plain(array.dictionary_decode())
+    if pt.is_large_string(kind) or pt.is_string_view(kind):
+        return array.cast(pa.string())
+    if pt.is_large_binary(kind) or pt.is_binary_view(kind) or pt.is_fixed_size_binary(kind):
+        return array.cast(pa.binary())
+    if pt.is_large_list(kind) or pt.is_fixed_size_list(kind):
+        return array.cast(pa.list_(kind.value_type))
+    return array
+
+
+def _quoted(values: pa.Array) -> pa.Array:
+    if _has_control(values):
+        encoded = [None if t is None else orjson.dumps(t).decode() for t in values.to_pylist()]
+        return pa.array(encoded, pa.string())
+    escaped = pc.replace_substring(pc.replace_substring(values, "\\", "\\\\"), '"', '\\"')
+    return _wrapped(_QUOTE, escaped, _QUOTE)
+
+
+def _floats(array: pa.Array) -> pa.Array:
+    shown = array.cast(pa.string())
+    if bool(pc.all(pc.is_finite(array)).as_py()):
+        return shown
+    fixed = [_SPECIAL_FLOATS.get(value, value) for value in shown.to_pylist()]
+    return pa.array(fixed, pa.string())
+
+
+def _lists(array: pa.ListArray) -> pa.Array:
+    values = pa.ListArray.from_arrays(array.offsets, to_json(array.values))
+    found = _wrapped(_OPEN_LIST, pc.binary_join(values, _COMMA), _CLOSE_LIST)
+    return _nulled(found, array)
+
+
+def _maps(array: pa.MapArray) -> pa.Array:
+    keys = array.keys if pt.is_string(array.keys.type) else to_text(array.keys)
+    pairs = pc.binary_join_element_wise(_quoted(keys), to_json(array.items), _COLON)
+    lists = pa.ListArray.from_arrays(array.offsets, pairs)
+    return _nulled(_wrapped(_OPEN, pc.binary_join(lists, _COMMA), _CLOSE), array)
+
+
+def _structs(array: pa.StructArray) -> pa.Array:
+    parts: list[pa.Array | pa.Scalar] = []
+    for at, field in enumerate(array.type):
+        name = orjson.dumps(field.name).decode()
+        parts += [text(f"{',' if parts else '{'}{name}:"), to_json(pc.struct_field(array, at))]
+    if not parts:
+        parts = [pa.repeat(_OPEN, len(array))]
+    return _nulled(pc.binary_join_element_wise(*parts, _CLOSE, _EMPTY), array)
+
+
+def _nulled(found: pa.Array, array: pa.Array) -> pa.Array:
+    """Return the text with nulls where the array has them."""
+    if not array.null_count:
+        return found
+    valid = selection(array.is_valid().to_numpy(zero_copy_only=False))
+    return pc.if_else(valid, found, pa.nulls(len(array), pa.string()))
+
+
+def _wrapped(before: pa.Scalar, values: pa.Array, after: pa.Scalar) -> pa.Array:
+    return pc.binary_join_element_wise(before, values, after, _EMPTY)
+
+
+def _has_control(values: pa.Array) -> bool:
+    return bool(pc.any(pc.match_substring_regex(values, _CONTROL)).as_py())

@@ -1,0 +1,23 @@
+"""Adapters to the engines that Python people use; each needs its package only when it is called.
+
+`Scan` itself speaks Arrow's C interface, so many need no adapter at all. What the adapters add is
+pushdown: the engine's filter and columns reach our plan.
+"""
+
+from __future__ import annotations
+
+from lazydelta.interop.datafusion import register as register_datafusion
+from lazydelta.interop.dataset import LazyDataset, to_pyarrow_dataset
+from lazydelta.interop.duckdb import relation as duckdb_relation
+from lazydelta.interop.polars import scan_polars, to_polars
+from lazydelta.interop.query import QueryBuilder
+
+__all__ = [
+    "LazyDataset",
+    "QueryBuilder",
+    "duckdb_relation",
+    "register_datafusion",
+    "scan_polars",
+    "to_polars",
+    "to_pyarrow_dataset",
+]

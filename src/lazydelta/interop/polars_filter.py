@@ -1,0 +1,195 @@
+"""Polars' filter expressions as a `Predicate`, as far as they can be understood.
+
+Read from the JSON that Polars writes an expression in, after it has settled all types. Polars
+orders NaN above all numbers, as we do. Whatever is not understood is left out.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+
+from lazydelta.errors import DeltaError
+from lazydelta.expr import Constant
+from lazydelta.interop.conditions import FLIPPED, Conditions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lazydelta.expr import Predicate
+    from lazydelta.schema import StructType
+
+__all__ = ["read_polars_filter"]
+
+_COMPARE = {"Eq": "=", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
+_AND, _OR = ("And", "LogicalAnd"), ("Or", "LogicalOr")
+_PLAIN = ("Int8", "Int16", "Int32", "Int64", "Float32", "Float64", "String", "Boolean")
+_BETWEEN = {"Both": (">=", "<="), "Left": (">=", "<"), "Right": (">", "<="), "None": (">", "<")}
+_PER_SECOND = {"Milliseconds": 1_000, "Microseconds": 1_000_000, "Nanoseconds": 1_000_000_000}
+_UNKNOWN = object()
+_FOREIGN_ERRORS = (TypeError, ValueError, LookupError, OverflowError, pa.ArrowException, DeltaError)
+
+
+def read_polars_filter(expression: Any, schema: StructType) -> Predicate | None:
+    """Return a predicate that is true wherever the expression is; None if there is none.
+
+    Args:
+        expression: A `polars.Expr` over the columns of the table.
+        schema: The table's logical schema.
+    """
+    try:
+        tree = orjson.loads(expression.meta.serialize(format="json"))
+    except Exception:  # noqa: BLE001 - whatever keeps Polars from writing it, we do without
+        return None
+    conditions = Conditions(schema, nan_is_greatest=True)
+    try:
+        return _where(tree, conditions, exact=False)
+    except _FOREIGN_ERRORS:
+        return None
+
+
+def _where(node: Any, on: Conditions, *, exact: bool) -> Predicate | None:
+    ((kind, body),) = node.items()
+    if kind == "Column":
+        return on.is_true((body,))
+    if kind == "Literal":
+        value = _value(node)
+        return Constant(value) if value is None or isinstance(value, bool) else None
+    if kind == "BinaryExpr":
+        return _binary(body, on, exact=exact)
+    if kind == "Function":
+        return _function(body, on)
+    return None
+
+
+def _binary(body: dict[str, Any], on: Conditions, *, exact: bool) -> Predicate | None:
+    op, left, right = body["op"], body["left"], body["right"]
+    if op in _COMPARE:
+        return _compare(_COMPARE[op], left, right, on)
+    if op not in (*_AND, *_OR):
+        return None
+    first, second = (_where(side, on, exact=exact) for side in (left, right))
+    if first is not None and second is not None:
+        return first & second if op in _AND else first | second
+    if op in _OR or exact:
+        return None
+    return second if first is None else first
+
+
+def _function(body: dict[str, Any], on: Conditions) -> Predicate | None:
+    function, inputs = body["function"], body["input"]
+    name = function.get("Boolean") or function.get("StringExpr")
+    if name == "Not":
+        inner = _where(inputs[0], on, exact=True)
+        return None if inner is None else ~inner
+    path = _column(inputs[0])
+    if path is None:
+        return None
+    if isinstance(name, dict):
+        return _parametrised(name, path, inputs, on)
+    if name == "StartsWith":
+        prefix = _value(inputs[1])
+        return on.starts_with(path, prefix) if isinstance(prefix, str) else None
+    return _about_missing(name, path, on)
+
+
+def _about_missing(name: str | None, path: tuple[str, ...], on: Conditions) -> Predicate | None:
+    if name == "IsNan":
+        return on.is_nan(path)
+    if name not in ("IsNull", "IsNotNull"):
+        return None
+    found = on.is_null(path)
+    return found if found is None or name == "IsNull" else ~found
+
+
+def _parametrised(
+    name: dict[str, Any], path: tuple[str, ...], inputs: list[Any], on: Conditions
+) -> Predicate | None:
+    if "IsBetween" in name:
+        low, high = _BETWEEN[name["IsBetween"]["closed"]]
+        first = _compare(low, inputs[0], inputs[1], on)
+        second = _compare(high, inputs[0], inputs[2], on)
+        return None if first is None or second is None else first & second
+    if "IsIn" in name and name["IsIn"] == {"nulls_equal": False}:
+        values = _list(inputs[1])
+        if values is None or None in values:
+            return None
+        return on.is_in(path, values, null_is_false=False)
+    return None
+
+
+def _compare(op: str, left: Any, right: Any, on: Conditions) -> Predicate | None:
+    if "Literal" in left:
+        op, left, right = FLIPPED[op], right, left
+    path, other = _column(left), _column(right)
+    if path is None:
+        return None
+    if other is not None:
+        return on.compare_columns(op, path, other, exact=True)
+    value = _value(right)
+    return None if value is _UNKNOWN else on.compare(op, path, value, exact=True)
+
+
+def _column(node: dict[str, Any]) -> tuple[str, ...] | None:
+    """Return the path of a column, or of a field of a struct."""
+    if "Column" in node:
+        return (node["Column"],)
+    function = node.get("Function", {})
+    field = function.get("function", {}).get("StructExpr", {})
+    if isinstance(field, dict) and "FieldByName" in field:
+        parent = _column(function["input"][0])
+        return None if parent is None else (*parent, field["FieldByName"])
+    return None
+
+
+def _value(node: dict[str, Any]) -> Any:
+    """Return a constant as a Python value."""
+    scalar = node.get("Literal", {}).get("Scalar", _UNKNOWN)
+    if scalar is _UNKNOWN:
+        return _UNKNOWN
+    if scalar == "Null" or (isinstance(scalar, dict) and "Null" in scalar):
+        return None
+    ((kind, value),) = scalar.items()
+    read = _VALUES.get(kind)
+    if read is None or value is None:  # JSON has no NaN: null is what is left of it
+        return _UNKNOWN
+    return read(value)
+
+
+def _datetime(value: tuple[int, str, str | None]) -> Any:
+    ticks, unit, zone = value
+    micros, rest = divmod(ticks * 1_000_000, _PER_SECOND[unit])
+    found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    if rest:
+        return _UNKNOWN
+    return found if zone is not None else found.replace(tzinfo=None)
+
+
+def _decimal(value: tuple[int, int, int]) -> Decimal:
+    unscaled, _, scale = value
+    digits = tuple(map(int, str(abs(unscaled))))
+    return Decimal((int(unscaled < 0), digits, -scale))
+
+
+_VALUES: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(_PLAIN, lambda value: value),
+    "Binary": bytes,
+    "Date": lambda days: date(1970, 1, 1) + timedelta(days=days),
+    "Datetime": _datetime,
+    "Decimal": _decimal,
+}
+
+
+def _list(node: dict[str, Any]) -> list[Any] | None:
+    """Return the constants of a list, which Polars writes as an Arrow stream of one column."""
+    raw = node.get("Literal", {}).get("Scalar", {}).get("List")
+    if raw is None:
+        return None
+    column = pa.ipc.open_stream(bytes(raw)).read_all().column(0)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz))
+    return column.to_pylist()

@@ -1,0 +1,252 @@
+"""What the log tells of the rows of a planned file, as columns: how many, between which bounds.
+
+Knows statistics, partition values and deletion vectors' sizes; opens no data file. Null is
+"not told": counts that cannot be true are not told either.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lazydelta._arrow import from_numpy, selection, text
+from lazydelta._parallel import prefetch
+from lazydelta.errors import PredicateError, SchemaError
+from lazydelta.expr import Column, Predicate, col, evaluate, split_conjuncts
+from lazydelta.files import num_records, parse_stats
+from lazydelta.replay import Pruner
+from lazydelta.scan.run import ScanRun
+from lazydelta.scan.stream import Stream
+from lazydelta.schema import (
+    DataType,
+    DecimalType,
+    PrimitiveType,
+    parse_partition_values,
+    physical_name,
+    physical_path,
+    to_arrow_type,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lazydelta.scan.read import ReadableScan
+
+__all__ = ["Bounds", "KnownFiles"]
+
+_FIELDS = ("path", "size", "partitionValues", "deletionVector", "stats")
+_LONG, _BOOLEAN = PrimitiveType("long"), PrimitiveType("boolean")
+_EXACT_TYPES = ("byte", "short", "integer", "long", "date")
+_BOUNDED_TYPES = (*_EXACT_TYPES, "string", "timestamp", "timestamp_ntz")
+_EXACT_DIGITS = 15  # decimals that survive a writer who keeps statistics as doubles
+_CUT_MICROS = 999  # statistics hold times cut to milliseconds
+
+
+class Bounds(NamedTuple):
+    """Bounds of one column for each file of a batch.
+
+    Attributes:
+        low: Not above any value; null if not known.
+        high: Not below any value; null if not known.
+        are_values: Whether both are values of rows of the scan.
+        may_have_values: Whether rows might have values that are not known yet.
+    """
+
+    low: pa.Array
+    high: pa.Array
+    are_values: pa.BooleanArray
+    may_have_values: pa.BooleanArray
+
+
+class _View:
+    """A scan as its reader sees it, with columns of its own and without a limit."""
+
+    def __init__(self, scan: ReadableScan, columns: tuple[str, ...]) -> None:
+        self.snapshot = scan.snapshot
+        self.columns: tuple[str, ...] | None = columns
+        self.limit: int | None = None
+        self.predicate = scan.predicate
+        self._pruner = scan._pruner  # noqa: SLF001 - one room
+        self._choice = scan._choice  # noqa: SLF001
+        self._last_run = scan._last_run  # noqa: SLF001
+
+
+class KnownFiles:
+    """The planned files of a scan, and what the log tells of them."""
+
+    def __init__(self, scan: ReadableScan) -> None:
+        self._of = scan
+        self._snapshot = scan.snapshot
+        self._exact, self._residual = None, None
+        if scan.predicate is not None:
+            self._exact, self._residual = split_conjuncts(scan.predicate)
+        self._misses = None if self._residual is None else self._pruner_of_misses(self._residual)
+
+    def view(self, columns: tuple[str, ...]) -> ReadableScan:
+        """Return the scan as its reader sees it: these columns, no limit."""
+        return _View(self._of, columns)
+
+    def planned(self) -> Iterator[pa.RecordBatch]:
+        """Yield the adds that the partition values do not rule out."""
+        run = ScanRun(
+            self._snapshot,
+            pruner=self._of._pruner,  # noqa: SLF001 - one room
+            fields=_FIELDS,
+            limit=None,
+            choice=self._of._choice,  # noqa: SLF001
+        )
+        self._of._last_run = run.metrics  # noqa: SLF001
+        depth = self._snapshot.config.prefetch_batches
+        with Stream(prefetch(run.batches, depth=depth)) as planned:
+            for adds in planned:
+                yield self._decided(adds)
+
+    def _decided(self, adds: pa.RecordBatch) -> pa.RecordBatch:
+        if self._exact is None:
+            return adds
+        names = {node.path[0] for node in self._exact.walk() if isinstance(node, Column)}
+        values = self.partition_columns(adds, sorted(names))
+        keep = evaluate(self._exact, lambda column: values[column.path[0]], adds.num_rows)
+        return adds.filter(keep)
+
+    def partition_columns(self, adds: pa.RecordBatch, names: Sequence[str]) -> dict[str, pa.Array]:
+        """Return typed partition values.
+
+        Raises:
+            SchemaError: One is not of its column's type.
+        """
+        by_name = {item.name: item for item in self._snapshot.schema}
+        found = {}
+        for name in names:
+            key = text(physical_name(by_name[name], self._snapshot.column_mapping_mode))
+            texts = pc.map_lookup(adds.column("partitionValues"), key, "first")
+            try:
+                found[name] = parse_partition_values(texts, by_name[name].type)
+            except SchemaError as error:
+                reason = f"column {name!r}: {error.reason}"
+                raise SchemaError(reason, self._snapshot.store.root) from None
+        return found
+
+    def live_rows(self, adds: pa.RecordBatch) -> pa.Int64Array:
+        """Return the number of rows that are not deleted, null where the log does not tell."""
+        counts = adds.column("numRecords")
+        if counts.null_count:
+            counts = pc.coalesce(counts, num_records(adds.column("stats")))
+        vectors = adds.column("deletionVector")
+        if vectors.null_count == len(vectors):
+            return _not_negative(counts)
+        deleted = pc.struct_field(vectors, "cardinality").cast(pa.int64())
+        live = pc.subtract(counts, deleted.fill_null(0))
+        sane = np.asarray(pc.less(deleted, from_numpy(np.zeros(1, np.int64))[0]).fill_null(False))
+        return pc.if_else(selection(sane), pa.nulls(1, pa.int64())[0], _not_negative(live))
+
+    def all_match(self, adds: pa.RecordBatch) -> np.ndarray:
+        """Return for which files every row satisfies the predicate."""
+        if self._residual is None:
+            return np.ones(adds.num_rows, bool)
+        if self._misses is None:
+            return np.zeros(adds.num_rows, bool)
+        if self._misses.matches_nothing:
+            return np.ones(adds.num_rows, bool)
+        some_may_miss = self._misses.mask(adds)
+        if some_may_miss is None:
+            return np.zeros(adds.num_rows, bool)
+        return ~np.asarray(some_may_miss)
+
+    def _pruner_of_misses(self, residual: Predicate) -> Pruner | None:
+        """Return what finds files with rows that do not satisfy the predicate.
+
+        Such rows make it false, or unknown, and unknown it is only where a column is NULL:
+        that holds if all its values are columns and constants.
+        """
+        nodes = [node for node in residual.walk() if not isinstance(node, Predicate)]
+        columns = {node.path for node in nodes if isinstance(node, Column)}
+        if any(node.parts() for node in nodes) or any(len(path) != 1 for path in columns):
+            return None
+        misses = ~residual
+        for path in sorted(columns):
+            misses |= col(path).is_null()
+        try:
+            return Pruner.build(
+                misses,
+                schema=self._snapshot.schema,
+                partition_columns=self._snapshot.partition_columns,
+                mapping_mode=self._snapshot.column_mapping_mode,
+            )
+        except PredicateError:
+            return None
+
+    # --- bounds
+
+    def bounds(self, adds: pa.RecordBatch, column: str, kind: DataType) -> Bounds:
+        """Return what is known of the values of a column."""
+        live = self.live_rows(adds)
+        some_live = np.asarray(pc.greater(live, _zero()).fill_null(False))
+        no_live = np.asarray(pc.equal(live, _zero()).fill_null(False))
+        every_row = self.all_match(adds)
+        if column in self._snapshot.partition_columns:
+            value = self.partition_columns(adds, [column])[column]
+            valid = np.asarray(value.is_valid())
+            are_values = valid & some_live & every_row
+            open_question = valid & ~no_live & ~are_values
+            return Bounds(value, value, selection(are_values), selection(open_question))
+        low, high, tight, nulls = self._statistics(adds, column, kind)
+        vectors = np.asarray(adds.column("deletionVector").is_null())
+        told = np.asarray(pc.and_(low.is_valid(), high.is_valid()))
+        are_values = told & vectors & every_row & tight & _is_exact(kind)
+        only_nulls = np.asarray(pc.equal(nulls, adds_counts(live, vectors)).fill_null(False))
+        open_question = ~are_values & ~no_live & ~only_nulls
+        return Bounds(low, high, selection(are_values), selection(open_question))
+
+    def _statistics(
+        self, adds: pa.RecordBatch, column: str, kind: DataType
+    ) -> tuple[pa.Array, pa.Array, np.ndarray, pa.Array]:
+        """Return low, high, whether they are tight, and how many values are null."""
+        path = physical_path(self._snapshot.schema, (column,), self._snapshot.column_mapping_mode)
+        wanted: dict[tuple[str, ...], DataType] = {
+            ("tightBounds",): _BOOLEAN,
+            ("nullCount", *path): _LONG,
+        }
+        if _is_bounded(kind):
+            wanted |= {("minValues", *path): kind, ("maxValues", *path): kind}
+        found = parse_stats(adds.column("stats"), wanted)
+        unknown = pa.nulls(adds.num_rows, to_arrow_type(kind))
+        low = found.get(("minValues", *path), unknown)
+        high = found.get(("maxValues", *path), unknown)
+        if str(kind).startswith("timestamp"):
+            micros = pc.add(high.view(pa.int64()), from_numpy(np.array([_CUT_MICROS]))[0])
+            high = micros.view(high.type)
+        tight = np.asarray(found["tightBounds",].fill_null(True))
+        sane = np.asarray(pc.less_equal(low, high).fill_null(False))
+        if not sane.all():  # a least value above the greatest tells nothing
+            keep = selection(sane)
+            low, high = (pc.if_else(keep, side, unknown[:1][0]) for side in (low, high))
+        return low, high, tight, found["nullCount", *path]
+
+
+def adds_counts(live: pa.Array, has_no_vector: np.ndarray) -> pa.Array:
+    """Return the row counts of files without deleted rows; null for the others."""
+    return pc.if_else(selection(has_no_vector), live, pa.nulls(1, pa.int64())[0])
+
+
+def _is_exact(kind: DataType) -> bool:
+    small = isinstance(kind, DecimalType) and kind.precision <= _EXACT_DIGITS
+    return small or str(kind) in _EXACT_TYPES
+
+
+def _is_bounded(kind: DataType) -> bool:
+    return _is_exact(kind) or str(kind) in _BOUNDED_TYPES
+
+
+def _zero() -> pa.Scalar:
+    return from_numpy(np.zeros(1, np.int64))[0]
+
+
+def _not_negative(counts: pa.Array) -> pa.Array:
+    wrong = np.asarray(pc.less(counts, _zero()).fill_null(False))
+    if not wrong.any():
+        return counts
+    return pc.if_else(selection(wrong), pa.nulls(1, pa.int64())[0], counts)

@@ -1,0 +1,45 @@
+"""The golden tables that record their changes: every fact about them, as other engines read it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+PACK = Path(os.environ.get("LAZYDELTA_GOLDEN") or REPOSITORY.parent / "shared" / "golden")
+ADAPTER = Path(__file__).parent / "adapter_changes.py"
+LEAST_FEEDS = 26
+
+pytestmark = [
+    pytest.mark.acceptance,
+    pytest.mark.skipif(
+        not (PACK / "check.py").is_file(),
+        reason=f"the golden pack is not at {PACK}: set LAZYDELTA_GOLDEN to where it is",
+    ),
+]
+
+
+def test_every_change_feed_of_the_golden_tables_holds():
+    command = [
+        sys.executable,
+        str(PACK / "check.py"),
+        *("--tables", str(PACK / "tables")),
+        *("--manifest", str(PACK / "manifest.json")),
+        *("--adapter", str(ADAPTER)),
+        *("--feature", "cdf-facts"),
+    ]
+    environment = os.environ | {
+        "PYTHONPATH": str(REPOSITORY / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    held = re.search(r"\bcdf (\d+)/(\d+)", done.stdout)
+    assert held is not None, done.stdout
+    assert held[1] == held[2]
+    assert int(held[1]) >= LEAST_FEEDS, "too few feeds were read: is the pack whole?"

@@ -1,0 +1,239 @@
+"""DuckDB and DataFusion give the rows of the scan, and read no file that they need not."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from lazydelta import Table
+from lazydelta.errors import (
+    ConfigError,
+    DataFileNotFoundError,
+    MissingExtraError,
+    QueryError,
+)
+from lazydelta.interop import (
+    QueryBuilder,
+    duckdb_relation,
+    query,
+    register_datafusion,
+    to_pyarrow_dataset,
+)
+from lazydelta.scan.read import ReadOptions
+from tests.interop.tables import (
+    ROWS,
+    Watched,
+    canonical,
+    deltalake,
+    rows_of_file,
+    write_table,
+    write_table_with_vectors,
+    write_tall_table,
+)
+
+ONE_BY_ONE = ReadOptions(files_at_once=1, memory_limit=0)
+
+
+@pytest.fixture(params=["duckdb", "datafusion"])
+def engine(request):
+    pytest.importorskip(request.param, reason=f"pip install 'lazydelta[{request.param}]' runs this")
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return write_table(tmp_path_factory.mktemp("engines") / "table")
+
+
+@pytest.fixture
+def watched(path):
+    return Watched(path)
+
+
+QUERIES = [
+    pytest.param("select * from t", "true", 8, id="everything"),
+    pytest.param("select * from t where id between 210 and 215", "id between 210 and 215", 1, id="between"),
+    pytest.param("select * from t where id in (1, 1201)", "id in (1, 1201)", 2, id="in"),
+    pytest.param("select * from t where id not in (1, 2) and part = 'p1'", "part = 'p1'", 2, id="not-in"),
+    pytest.param("select * from t where part is null", "part is null", 2, id="null-partition"),
+    pytest.param("select * from t where day = date '2026-01-03'", "day = '2026-01-03'", 1, id="date"),
+    pytest.param("select * from t where id < 20 or id >= 1590", "id < 20 or id >= 1590", 2, id="or"),
+    pytest.param("select * from t where \"Mixed Case\" = 'name 3'", "`Mixed Case` = 'name 3'", 8, id="mixed-case"),
+    pytest.param("select * from t where number is null and id < 300", "number is null and id < 300", 2, id="is-null"),
+    pytest.param("select * from t where \"Mixed Case\" like '%5'", "`Mixed Case` like '%5'", 8, id="like"),
+    pytest.param("select * from t where flag and id < 200", "flag = true and id < 200", 1, id="boolean"),
+    pytest.param("select * from t where not flag and id < 200", "flag = false and id < 200", 1, id="not-boolean"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "where", "files"), QUERIES)
+def test_a_query_gives_the_rows_of_the_scan_and_opens_few_files(watched, engine, sql, where, files):
+    expected = watched.table.scan(where=where).to_arrow()
+    watched.opened()
+    found = QueryBuilder(engine).register("t", watched.table).execute(sql).read_all()
+    assert watched.opened() <= files
+    assert found.num_rows == expected.num_rows > 0
+    assert canonical(found.cast(expected.schema)) == canonical(expected)
+
+
+def test_columns_are_pushed_down(watched, engine):
+    builder = QueryBuilder(engine).register("t", watched.table)
+    found = builder.execute(
+        'select "Mixed Case", count(*) n from t where small = 3 group by 1'
+    ).read_all()
+    assert sum(found["n"].to_pylist()) == 8 * ROWS // 50
+    assert set(builder._latest["t"]._latest.columns) == {"Mixed Case", "small"}
+
+
+def test_counting_reads_no_column_it_need_not(watched, engine):
+    builder = QueryBuilder(engine).register("t", watched.table)
+    assert builder.execute("select count(*) n from t").read_all()["n"].to_pylist() == [8 * ROWS]
+    assert builder.explain("t")["files"]["emitted"] == 8
+    assert len(builder._latest["t"]._latest.columns) <= 1
+
+
+def test_a_limit_stops_early(tmp_path, engine):
+    watched = Watched(write_tall_table(tmp_path / "table"))
+    builder = QueryBuilder(engine).register("t", watched.table, ONE_BY_ONE)
+    assert builder.execute("select id from t limit 5").read_all().num_rows == 5
+    assert watched.opened() < 6
+
+
+def test_a_result_streams(tmp_path, engine):
+    watched = Watched(write_tall_table(tmp_path / "table"))
+    reader = (
+        QueryBuilder(engine).register("t", watched.table, ONE_BY_ONE).execute("select id from t")
+    )
+    assert reader.read_next_batch().num_rows > 0
+    assert watched.opened() < 12
+    reader.close()
+
+
+def test_several_tables_and_versions(watched, engine):
+    builder = (
+        QueryBuilder(engine)
+        .register("Now", watched.table)
+        .register("Before", watched.table.snapshot(version=1))
+        .register("few", watched.table.scan(where="id < 10", columns=["id"]))
+    )
+    sql = (
+        "select Now.id, Before.part from Now join Before on Now.id = Before.id "
+        "join few on few.id = Now.id order by 1"
+    )
+    found = builder.execute(sql).read_all()
+    assert found["id"].to_pylist() == list(range(10))
+    left = builder.execute("select count(*) n from Now where id not in (select id from Before)")
+    assert left.read_all()["n"].to_pylist() == [6 * ROWS]
+
+
+def test_a_query_may_be_run_again(watched, engine):
+    builder = QueryBuilder(engine).register("t", watched.table)
+    for _ in range(2):
+        found = builder.execute("select sum(id) s from t where id < 100").read_all()
+        assert found["s"].to_pylist() == [4950]
+
+
+def test_deleted_rows_stay_deleted(tmp_path, engine):
+    path = write_table_with_vectors(tmp_path / "table")
+    deltalake.DeltaTable(path).delete("id % 3 = 0 and id < 350")
+    builder = QueryBuilder(engine).register("t", Table.open(path))
+    expected = [i for i in range(4 * ROWS) if i % 3 or i >= 350]
+    found = builder.execute("select id from t order by id").read_all()
+    assert found["id"].to_pylist() == expected
+    assert builder.execute("select count(*) n from t").read_all()["n"].to_pylist() == [
+        len(expected)
+    ]
+
+
+def test_an_empty_table(tmp_path, engine):
+    path = str(tmp_path / "table")
+    deltalake.write_deltalake(path, rows_of_file(0).slice(0, 0))
+    builder = QueryBuilder(engine).register("t", Table.open(path))
+    assert builder.execute("select * from t where id > 3").read_all().num_rows == 0
+    assert builder.execute("select count(*) n from t").read_all()["n"].to_pylist() == [0]
+
+
+def test_a_missing_file_is_our_own_error(tmp_path, engine):
+    path = write_table(tmp_path / "table", files=2, partitioned=False)
+    table = Table.open(path)
+    (tmp_path / "table" / table.files()[0]).unlink()
+    with pytest.raises(DataFileNotFoundError, match="vacuum"):
+        QueryBuilder(engine).register("t", table).execute("select sum(id) from t").read_all()
+
+
+@pytest.mark.parametrize(
+    "sql", ["selec 1", "select * from nope", "select nope from t", "copy t to 'x.csv'"]
+)
+def test_what_the_engine_refuses(watched, engine, sql, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(QueryError, match=engine) as caught:
+        QueryBuilder(engine).register("t", watched.table).execute(sql).read_all()
+    assert caught.value.sql == sql
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sql_sees_nothing_but_the_registered_tables(engine, path):
+    somewhere = pa.table({"a": [1]})
+    builder = QueryBuilder(engine)
+    for sql in ("select * from somewhere", f"select * from '{path}/part=p1/*.parquet'"):
+        with pytest.raises(QueryError):
+            builder.execute(sql).read_all()
+    assert somewhere.num_rows == 1
+
+
+def test_names_that_cannot_be_told_apart(watched, engine):
+    builder = QueryBuilder(engine).register("Trips", watched.table)
+    with pytest.raises(ConfigError, match="Trips"):
+        builder.register("trips", watched.table)
+    with pytest.raises(ConfigError, match="name"):
+        builder.register("", watched.table)
+    assert "Trips" in repr(builder)
+    with pytest.raises(ConfigError, match="no query"):
+        builder.explain("Trips")
+
+
+def test_engines_that_are_not_there(monkeypatch):
+    monkeypatch.setattr(query, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"lazydelta\[duckdb\]"):
+        QueryBuilder()
+    with pytest.raises(MissingExtraError, match=r"lazydelta\[datafusion\]"):
+        QueryBuilder("datafusion")
+    with pytest.raises(ConfigError, match="sqlite"):
+        QueryBuilder("sqlite")
+
+
+def test_the_other_engine_is_taken_where_one_is_missing(monkeypatch):
+    found = {"datafusion": object()}
+    monkeypatch.setattr(query, "find_spec", found.get)
+    assert QueryBuilder().engine == "datafusion"
+
+
+# --- the engines' own doors ---------------------------------------------------------------------
+
+
+def test_a_duckdb_relation(watched):
+    duckdb = pytest.importorskip("duckdb", reason="pip install 'lazydelta[duckdb]' runs this")
+    with duckdb.connect() as connection:
+        relation = duckdb_relation(connection, watched.table)
+        assert watched.opened() == 0
+        assert relation.filter("id < 7").aggregate("sum(id)").fetchall() == [(21,)]
+        assert watched.opened() == 1
+
+
+def test_duckdb_finds_a_dataset_by_its_name(watched):
+    duckdb = pytest.importorskip("duckdb", reason="pip install 'lazydelta[duckdb]' runs this")
+    trips = to_pyarrow_dataset(watched.table)
+    with duckdb.connect() as connection:
+        assert connection.sql("select max(id) from trips where part = 'p1'").fetchall() == [(1599,)]
+    assert trips.explain()["files"]["emitted"] == 2
+
+
+def test_datafusion_is_told_which_way_is_in_use(watched):
+    datafusion = pytest.importorskip(
+        "datafusion", reason="pip install 'lazydelta[datafusion]' runs this"
+    )
+    context = datafusion.SessionContext()
+    assert "pyarrow dataset" in register_datafusion(context, "Trips", watched.table)
+    found = context.sql("select max(id) m from \"Trips\" where part = 'p1'").collect()
+    assert found[0].column(0).to_pylist() == [1599]
+    assert watched.opened() == 2

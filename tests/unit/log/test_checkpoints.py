@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from lazydelta import Config, Table
+from lazydelta.testing import TableBuilder
+from tests.support import listed, memory_store
+
+KINDS = ["classic", "multipart", "v2-json", "v2-parquet", "v2-classic"]
+
+
+def opened(kind, **options):
+    store = memory_store()
+    table = TableBuilder(store).commit("+a +b !txn !domainMetadata").commit("-a +c")
+    table.checkpoint(kind, **options).clean_up(2)
+    snapshot = Table(store, Config()).snapshot()
+    return snapshot, snapshot.open_checkpoint(snapshot.segment.checkpoint)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_not_about_files_is_read_from_every_kind(kind):
+    snapshot, checkpoint = opened(kind)
+    assert snapshot.protocol.min_reader_version == 3
+    assert list(snapshot.transactions()) == ["app"]
+    assert list(snapshot.domain_metadata()) == ["d"]
+    found = checkpoint.actions(("protocol", "metaData", "txn"), first_only=True)
+    assert {kind: len(actions) for kind, actions in found.items()} == {
+        "protocol": 1, "metaData": 1, "txn": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [("classic", 1), ("multipart", 3), ("v2-json", 3), ("v2-parquet", 4), ("v2-classic", 4)],
+)
+def test_leaves_are_the_files_that_may_have_file_actions(kind, count):
+    _, checkpoint = opened(kind, parts=3)
+    assert len(checkpoint.leaves()) == count
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_configuration_comes_back_as_it_was(kind):
+    store = memory_store()
+    table = TableBuilder(store, configuration={"delta.appendOnly": "true", "x": ""})
+    table.commit("+a").checkpoint(kind).clean_up(1)
+    snapshot = Table(store, Config()).snapshot()
+    assert dict(snapshot.metadata.configuration) == {"delta.appendOnly": "true", "x": ""}
+
+
+def test_reader_features_that_are_absent_stay_absent():
+    store = memory_store()
+    plain = {"minReaderVersion": 1, "minWriterVersion": 2}
+    TableBuilder(store, protocol=plain).commit("+a").checkpoint().clean_up(1)
+    snapshot = Table(store, Config()).snapshot()
+    assert snapshot.protocol.reader_features is None
+    assert listed(snapshot.scan()) == ["a"]

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lazydelta import Config
+from lazydelta.log import CommitReader, list_log
+from lazydelta.log import commits as commit_files
+from lazydelta.testing import TableBuilder
+from tests.support import memory_store
+
+
+def reader_of(*commits, local=True, **config):
+    store = memory_store(local=local)
+    table = TableBuilder(store)
+    for line in commits:
+        table.commit(line)
+    files = [file for file in list_log(store) if file.kind.value == "commit"]
+    return CommitReader(store, Config(**config)), files[::-1]
+
+
+@pytest.mark.parametrize("local", [True, False])
+@pytest.mark.parametrize("window", [1, 2, 1000])
+def test_rows_come_newest_first_with_their_versions(local, window):
+    reader, files = reader_of(
+        *(f"+a{n} -b{n}" for n in range(25)), local=local, reverse_window_commits=window
+    )
+    versions, paths = [], []
+    for batch in reader.batches(files):
+        assert batch.complete
+        versions += batch.versions.tolist()
+        paths += [p for p in batch.add.field("path").to_pylist() if p]
+        assert not (
+            batch.add.is_valid().to_numpy(False) & batch.remove.is_valid().to_numpy(False)
+        ).any()
+    assert versions == sorted(versions, reverse=True)
+    assert paths == [f"a{n}" for n in reversed(range(25))]
+
+
+def test_other_actions_are_named_by_kind():
+    reader, files = reader_of("+a", "!txn !domainMetadata !cdc !newThing")
+    kinds = {(o.version, o.kind) for batch in reader.batches(files) for o in batch.others}
+    assert kinds == {
+        (0, "commitInfo"), (0, "protocol"), (0, "metaData"), (1, "commitInfo"), (1, "txn"),
+        (1, "domainMetadata"), (1, "cdc"), (1, "unknown"),
+    }  # fmt: skip
+
+
+def test_a_large_commit_comes_in_blocks_of_whole_lines(monkeypatch):
+    monkeypatch.setattr(commit_files, "_FIRST_BLOCK_BYTES", 200)
+    monkeypatch.setattr(commit_files, "_BLOCK_BYTES", 400)
+    monkeypatch.setattr(commit_files, "_STREAMED_BYTES", 1000)
+    reader, files = reader_of("+z", " ".join(f"+f{n:03d}" for n in range(100)))
+    batches = list(reader.batches(files))
+    assert len(batches) > 5
+    # The block that ends the commit is complete, even if nothing but the end is in it.
+    end = [batch.complete for batch in batches].index(True)
+    of_newest = batches[: end + 1]
+    assert not any(0 in batch.versions for batch in of_newest)
+    assert all(0 in batch.versions for batch in batches[end + 1 :])
+    assert all(len(np.unique(batch.versions)) <= 1 for batch in of_newest)
+    paths = [p for batch in of_newest for p in batch.add.field("path").to_pylist() if p]
+    assert paths == [f"f{n:03d}" for n in range(100)]
+
+
+def test_find_parses_only_the_actions_asked_for():
+    reader, files = reader_of("+a", "+b !txn")
+    found = reader.find(files[0], ("txn", "metaData"))
+    assert found["txn"][0]["appId"] == "app"
+    assert found["metaData"] == []
+    assert reader.find(files[1], ("protocol",))["protocol"][0]["minReaderVersion"] == 3
+
+
+def test_a_name_of_an_action_within_another_is_not_taken_for_one():
+    store = memory_store()
+    table = TableBuilder(store).commit("+a")
+    table.commit(
+        {"commitInfo": {"note": {"metaData": {"id": "x"}}, "text": '"metaData"'}}, info=False
+    )
+    newest = list_log(store)[-1]
+    assert CommitReader(store, Config()).find(newest, ("metaData",)) == {"metaData": []}

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lazydelta import Config, Table
+from lazydelta.metrics import SegmentListed
+from lazydelta.store import MeteredStore
+from lazydelta.testing import TableBuilder
+from tests.support import memory_store
+
+
+def snapshot_of(store, version=None):
+    return Table(store, Config()).snapshot(version)
+
+
+@pytest.mark.parametrize("kind", ["classic", "multipart", "v2-json", "v2-parquet", "v2-classic"])
+@pytest.mark.parametrize("changed_at", [0, 2, 4])
+@pytest.mark.parametrize("checkpoint", [None, 1, 3, 5])
+def test_the_newest_protocol_and_metadata_are_found_wherever_they_are(kind, changed_at, checkpoint):
+    store = memory_store()
+    table = TableBuilder(store)
+    for version in range(6):
+        changed = table.metadata | {"name": f"at {version}"}
+        table.commit(*([{"metaData": changed}] if version == changed_at and version else []))
+    if checkpoint is not None:
+        table.checkpoint(kind, version=checkpoint).clean_up(checkpoint + 1)
+    expected = f"at {changed_at}" if changed_at else None
+    assert snapshot_of(store).metadata.name == expected
+
+
+def test_a_checksum_answers_without_a_look_at_the_checkpoint():
+    store = memory_store()
+    TableBuilder(store).commit("+a").checkpoint().commit("+b").crc()
+    counted = MeteredStore(store)
+    snapshot = snapshot_of(counted)
+    assert snapshot.num_files == 2
+    assert not [path for path in counted.bytes_by_path() if "checkpoint.parquet" in path]
+
+
+def test_a_hint_with_v2_actions_answers_without_a_look_at_the_checkpoint():
+    store = memory_store()
+    table = TableBuilder(store).commit("+a").checkpoint("v2-parquet")
+    name = next(name for name in table.names() if ".checkpoint." in name)
+    actions = [{"protocol": table.protocol}, {"metaData": table.metadata}]
+    table.hint(0, v2Checkpoint={"path": name, "nonFileActions": actions})
+    counted = MeteredStore(store)
+    assert snapshot_of(counted).version == 0
+    assert not [path for path in counted.bytes_by_path() if ".checkpoint." in path]
+
+
+def test_transactions_and_domains_are_the_newest_of_each():
+    store = memory_store()
+    table = TableBuilder(store)
+    table.commit({"txn": {"appId": "a", "version": 1}}, {"txn": {"appId": "b", "version": 5}})
+    table.commit({"domainMetadata": {"domain": "x", "configuration": "1"}})
+    table.checkpoint()
+    table.commit(
+        {"txn": {"appId": "a", "version": 2, "lastUpdated": 9}},
+        {"domainMetadata": {"domain": "x", "configuration": "2"}},
+        {"domainMetadata": {"domain": "delta.y", "configuration": "3"}},
+    )
+    snapshot = snapshot_of(store)
+    assert {app: txn.version for app, txn in snapshot.transactions().items()} == {"a": 2, "b": 5}
+    assert snapshot.transactions()["a"].last_updated == 9
+    domains = snapshot.domain_metadata()
+    assert {name: domain.configuration for name, domain in domains.items()} == {
+        "x": "2",
+        "delta.y": "3",
+    }
+    assert domains["delta.y"].is_system
+    table.commit({"domainMetadata": {"domain": "x", "configuration": "", "removed": True}})
+    assert list(snapshot_of(store).domain_metadata()) == ["delta.y"]
+
+
+def test_column_mapping_counts_only_where_the_protocol_allows_it():
+    for protocol, expected in (
+        ({"minReaderVersion": 1, "minWriterVersion": 2}, "none"),
+        ({"minReaderVersion": 2, "minWriterVersion": 5}, "name"),
+        (
+            {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": [],
+                "writerFeatures": [],
+            },
+            "none",
+        ),
+        (
+            {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": ["columnMapping"],
+                "writerFeatures": ["columnMapping"],
+            },
+            "name",
+        ),
+    ):
+        store = memory_store()
+        TableBuilder(store, protocol=protocol, column_mapping="name").commit("+a")
+        assert snapshot_of(store).column_mapping_mode == expected, json.dumps(protocol)
+
+
+def test_partition_values_come_under_their_logical_names():
+    store = memory_store()
+    table = TableBuilder(
+        store, schema={"id": "long", "day": "date"}, partition_by=["day"], column_mapping="name"
+    )
+    table.commit("+day=2026-01-01/a").checkpoint().commit("+day=2026-01-02/b")
+    for strategy in ("reverse", "forward"):
+        with snapshot_of(store).scan("day = '2026-01-02'", strategy=strategy).files() as files:
+            (file,) = files
+        assert file.raw_partition_values == {"day": "2026-01-02"}
+        assert str(file.partition_values["day"]) == "2026-01-02"
+
+
+def test_the_observer_hears_of_the_segment():
+    store = memory_store()
+    TableBuilder(store).commit("+a").checkpoint().commit("+b")
+    events = []
+    Table(store, Config(observer=events.append)).snapshot()
+    (listed,) = [event for event in events if isinstance(event, SegmentListed)]
+    assert (listed.version, listed.checkpoint_version, listed.commits) == (1, 0, 1)
+
+
+def test_estimates_come_from_what_the_log_states():
+    store = memory_store()
+    table = TableBuilder(store).commit("+a +b").checkpoint()
+    assert snapshot_of(store).num_files is None
+    table.hint()
+    assert snapshot_of(store).estimated_files() == 2
+    table.crc()
+    assert snapshot_of(store).num_files == 2

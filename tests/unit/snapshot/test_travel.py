@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from lazydelta import Table
+from lazydelta.errors import ConfigError, LogCorruptError, TimestampNotFoundError
+from lazydelta.testing import TableBuilder
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def ms(moment):
+    return int(moment.timestamp() * 1000)
+
+
+def built(where, hours, **options):
+    table = TableBuilder(where, **options)
+    for number, hour in enumerate(hours):
+        table.commit(f"+f{number}", at_ms=ms(START + timedelta(hours=hour)))
+    return table, Table.open(where)
+
+
+def version_at(opened, hours):
+    return opened.snapshot(timestamp=START + timedelta(hours=hours)).version
+
+
+@pytest.mark.parametrize("in_commit", [False, True])
+def test_the_newest_version_at_or_before_a_time(tmp_path, in_commit):
+    _, opened = built(tmp_path, [0, 1, 5, 6], in_commit_timestamps=in_commit)
+    found = [version_at(opened, hours) for hours in (0, 0.5, 1, 4.9, 5, 6, 100)]
+    assert found == [0, 0, 1, 1, 2, 3, 3]
+
+
+def test_in_commit_timestamps_count_and_file_times_do_not(tmp_path):
+    table, opened = built(tmp_path, [0, 1, 2], in_commit_timestamps=True)
+    for number in range(3):
+        table.set_time(f"{number:020d}.json", ms(START - timedelta(days=number)))
+    assert version_at(opened, 1) == 1
+
+
+def test_file_times_that_run_backwards_are_made_to_rise(tmp_path):
+    _, opened = built(tmp_path, [0, 5, 3, 4, 6])
+    # Versions 2 and 3 count as a millisecond after the one before.
+    assert version_at(opened, 4.5) == 0
+    assert version_at(opened, 5) == 1
+    assert version_at(opened, 5.5) == 3
+
+
+def test_the_changeover_to_in_commit_timestamps_is_honoured(tmp_path):
+    table, opened = built(tmp_path, [0, 1])
+    settings = {
+        "delta.enableInCommitTimestamps": "true",
+        "delta.inCommitTimestampEnablementVersion": "2",
+        "delta.inCommitTimestampEnablementTimestamp": str(ms(START + timedelta(hours=10))),
+    }
+    table.configuration.update(settings)
+    table._timestamps = True
+    for hour in (10, 11):
+        table.commit("!metaData" if hour == 10 else "+x", at_ms=ms(START + timedelta(hours=hour)))
+        table.set_time(f"{table.version:020d}.json", ms(START))
+    assert [version_at(opened, hours) for hours in (0, 1, 9, 10, 11)] == [0, 1, 1, 2, 3]
+
+
+def test_a_time_without_a_version_says_why(tmp_path):
+    table, opened = built(tmp_path, [0, 1, 2, 3])
+    with pytest.raises(TimestampNotFoundError) as raised:
+        version_at(opened, -1)
+    assert raised.value.kind == "before-table"
+    with pytest.raises(TimestampNotFoundError) as raised:
+        opened.snapshot(timestamp=datetime.now(UTC) + timedelta(days=1))
+    assert raised.value.kind == "not-yet"
+    table.checkpoint(version=2).clean_up(2)
+    with pytest.raises(TimestampNotFoundError) as raised:
+        version_at(opened, 0.5)
+    assert raised.value.kind == "cleaned-up"
+    assert "2026-01-01T02:00" in raised.value.earliest
+    assert version_at(opened, 2.5) == 2
+
+
+def test_times_are_taken_as_text_and_in_any_zone(tmp_path):
+    _, opened = built(tmp_path, [0, 1, 2])
+    for moment in (
+        "2026-01-01T01:30:00",
+        "2026-01-01 01:30:00",
+        "2026-01-01T01:30:00Z",
+        "2026-01-01T03:30:00+02:00",
+        datetime(2026, 1, 1, 1, 30),  # noqa: DTZ001 - naive times are UTC
+        datetime(2026, 1, 1, 3, 30, tzinfo=timezone(timedelta(hours=2))),
+    ):
+        assert opened.snapshot(timestamp=moment).version == 1
+
+
+def test_a_version_and_a_time_together_are_refused(tmp_path):
+    _, opened = built(tmp_path, [0])
+    with pytest.raises(ConfigError):
+        opened.snapshot(version=0, timestamp=START)
+
+
+def test_a_commit_without_its_timestamp_is_corrupt(tmp_path):
+    table, opened = built(tmp_path, [0, 1], in_commit_timestamps=True)
+    table.commit("+x", info=False)
+    with pytest.raises(LogCorruptError) as raised:
+        opened.snapshot(timestamp=datetime(2026, 5, 1, tzinfo=UTC))
+    assert raised.value.version == 2
+
+
+def test_history_is_newest_first_and_takes_a_limit(tmp_path):
+    table, opened = built(tmp_path, [0, 1, 2])
+    table.commit("+x", info=False, at_ms=ms(START + timedelta(hours=3)))
+    history = opened.history()
+    assert [info.version for info in history] == [3, 2, 1, 0]
+    assert [info.timestamp for info in history] == [
+        ms(START + timedelta(hours=h)) for h in (3, 2, 1, 0)
+    ]
+    assert history[1].operation == "WRITE"
+    assert history[0].operation is None
+    assert [info.version for info in opened.history(limit=2)] == [3, 2]

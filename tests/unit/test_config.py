@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields, replace
+
+import pytest
+
+from lazydelta import Config
+from lazydelta.errors import ConfigError
+
+
+def test_the_environment_is_read_by_type():
+    config = Config.from_env(
+        {
+            "LAZYDELTA_BATCH_ROWS": "7",
+            "LAZYDELTA_ENABLE_FALLBACK": "False",
+            "LAZYDELTA_USE_LOG_COMPACTION": "1",
+            "LAZYDELTA_TRIPWIRE": "strict",
+            "LAZYDELTA_REMOVE_SET_FALSE_POSITIVE_RATE": "0.5",
+            "LAZYDELTA_ALLOWED_ROOTS": "/a,s3://b/c",
+            "OTHER": "x",
+        }
+    )
+    assert config.batch_rows == 7
+    assert config.enable_fallback is False
+    assert config.use_log_compaction is True
+    assert config.tripwire == "strict"
+    assert config.remove_set_false_positive_rate == 0.5
+    assert config.allowed_roots == ("/a", "s3://b/c")
+    assert Config.from_env({}) == Config()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LAZYDELTA_BATCH_ROWZ", "7"),
+        ("LAZYDELTA_OBSERVER", "print"),
+        ("LAZYDELTA_BATCH_ROWS", "many"),
+        ("LAZYDELTA_BATCH_ROWS", "0"),
+        ("LAZYDELTA_ENABLE_FALLBACK", "maybe"),
+        ("LAZYDELTA_TRIPWIRE", "loose"),
+    ],
+)
+def test_what_is_not_a_setting_is_an_error_that_names_it(name, value):
+    with pytest.raises(ConfigError) as raised:
+        Config.from_env({name: value})
+    assert raised.value.setting.upper().removeprefix("LAZYDELTA_") == name.removeprefix(
+        "LAZYDELTA_"
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"batch_rows": 0},
+        {"commit_read_parallelism": 0},
+        {"remove_set_memory_limit": -1},
+        {"remove_set_false_positive_rate": 0},
+        {"remove_set_false_positive_rate": 1},
+        {"max_json_depth": 1},
+        {"tripwire": ""},
+    ],
+)
+def test_values_that_could_only_fail_later_are_refused(wrong):
+    with pytest.raises(ConfigError) as raised:
+        Config(**wrong)
+    assert raised.value.setting in wrong
+
+
+def test_a_config_is_changed_by_replacing_it():
+    config = Config()
+    with pytest.raises(FrozenInstanceError):
+        config.batch_rows = 1
+    assert replace(config, batch_rows=1).batch_rows == 1
+    with pytest.raises(ConfigError):
+        replace(config, batch_rows=0)
+
+
+def test_every_field_says_what_it_is_for():
+    from inspect import getsource
+
+    source = getsource(Config)
+    for field in fields(Config):
+        after = source.split(f"    {field.name}: ", 1)[1].split("\n", 2)
+        assert after[1].strip().startswith('"""'), field.name

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from lazydelta._parallel import ordered_map, prefetch
+
+
+@pytest.mark.parametrize("width", [1, 2, 8])
+def test_results_come_in_the_order_of_the_items(width):
+    def slow(item):
+        time.sleep(0.002 * (item % 3))
+        return item * 2
+
+    assert list(ordered_map(slow, range(20), width=width)) == [2 * item for item in range(20)]
+
+
+def test_no_more_than_width_are_under_way():
+    running, most, lock = 0, 0, threading.Lock()
+
+    def work(item):
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.005)
+        with lock:
+            running -= 1
+        return item
+
+    assert len(list(ordered_map(work, range(30), width=4))) == 30
+    assert 2 <= most <= 4
+
+
+def test_a_consumer_that_stops_leaves_the_rest_undone():
+    started = []
+
+    def work(item):
+        started.append(item)
+        return item
+
+    results = ordered_map(work, range(1000), width=3)
+    assert next(results) == 0
+    results.close()
+    assert len(started) <= 5
+
+
+def test_an_error_comes_in_its_place():
+    def work(item):
+        if item == 2:
+            raise ValueError(item)
+        return item
+
+    results = ordered_map(work, range(5), width=4)
+    assert [next(results), next(results)] == [0, 1]
+    with pytest.raises(ValueError, match="2"):
+        next(results)
+
+
+def test_prefetch_runs_ahead_no_further_than_told():
+    made = []
+
+    def produce():
+        for item in range(100):
+            made.append(item)
+            yield item
+
+    items = prefetch(produce, depth=3)
+    assert next(items) == 0
+    time.sleep(0.05)
+    assert len(made) <= 6
+    assert list(items) == list(range(1, 100))
+
+
+def test_prefetch_raises_after_what_came_before():
+    def produce():
+        yield 1
+        yield 2
+        raise KeyError("x")
+
+    items = prefetch(produce, depth=5)
+    assert [next(items), next(items)] == [1, 2]
+    with pytest.raises(KeyError):
+        next(items)
+
+
+def test_closing_prefetch_closes_the_producer_before_it_returns():
+    closed = threading.Event()
+
+    def produce():
+        try:
+            while True:
+                yield 1
+        finally:
+            closed.set()
+
+    items = prefetch(produce, depth=2)
+    next(items)
+    items.close()
+    assert closed.is_set()
+    assert not [t for t in threading.enumerate() if t.name == "lazydelta-prefetch"]
+
+
+def test_nothing_runs_before_the_first_item_is_asked_for():
+    called = []
+
+    def produce():
+        called.append(1)
+        yield 1
+
+    items = prefetch(produce, depth=1)
+    time.sleep(0.02)
+    assert called == []
+    assert list(items) == [1]
