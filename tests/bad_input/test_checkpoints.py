@@ -176,7 +176,7 @@ def test_a_flipped_bit_in_a_page_is_found_by_its_checksum(kind):
     for name in names:
         good = table.read(name)
         footer = len(good) - 8 - int.from_bytes(good[-8:-4], "little")
-        for _ in range(12):
+        for _ in range(6):
             bad = bytearray(good)
             bad[rng.randrange(4, footer)] ^= 1 << rng.randrange(8)
             table.write(name, bytes(bad))
@@ -211,9 +211,9 @@ def large(tmp=None, *, cleaned_up=False):
     return store, table, sorted(live | {"new", "f10-5#v1"})
 
 
-@pytest.mark.parametrize("group", [0, 1, 10, 20])
+@pytest.mark.parametrize("group", [0, 10, 20])
 @pytest.mark.parametrize("column", ["path", "size", "stats"])
-@pytest.mark.parametrize("rows", [3, 10, 1000])
+@pytest.mark.parametrize("rows", [3, 1000])
 def test_damage_met_in_mid_stream_still_gives_every_file_once(group, column, rows):
     store, table, live = large()
     (name,) = checkpoint_names(table, 19)

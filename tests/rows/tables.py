@@ -156,6 +156,4 @@ def field(name, kind, *, physical=None, column_id=None, nullable=True):
 
 def with_ids(schema, ids):
     """Return an Arrow schema whose fields carry Parquet field ids, by name."""
-    return pa.schema(
-        [f.with_metadata({"PARQUET:field_id": str(ids[f.name])}) for f in schema]
-    )
+    return pa.schema([f.with_metadata({"PARQUET:field_id": str(ids[f.name])}) for f in schema])

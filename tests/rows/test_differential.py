@@ -71,9 +71,7 @@ def tables(draw):
         kept = [n for n in names if n == "i32" or draw(st.booleans())]
         count = draw(st.integers(1, 12))
         arrays = [
-            pa.array(
-                [draw(st.none() | COLUMNS[name][1]) for _ in range(count)], COLUMNS[name][0]
-            )
+            pa.array([draw(st.none() | COLUMNS[name][1]) for _ in range(count)], COLUMNS[name][0])
             for name in kept
         ]
         keys = pa.array(range(count), pa.int64())  # deltalake cannot write partition columns alone

@@ -129,10 +129,7 @@ def _parsed_names(metadata: bytes) -> Names:
         count = _number(metadata, 1, width)
         ends = [_number(metadata, 1 + width * (at + 1), width) for at in range(count + 1)]
         start = 1 + width * (count + 2)
-        texts = [
-            metadata[start + a : start + b].decode()
-            for a, b in pairwise(ends)
-        ]
+        texts = [metadata[start + a : start + b].decode() for a, b in pairwise(ends)]
     except (IndexError, ValueError) as error:
         raise BadVariantError(f"its metadata is damaged ({error})") from None
     if version != 1 or len(metadata) < start + (ends[-1] if ends else 0):

@@ -8,16 +8,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lazydelta._arrow import from_numpy
+from lazydelta.files import num_records
 from lazydelta.spec import ADD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ALL_FIELDS", "PLAN_FIELDS", "adds_schema", "conformed", "from_commit", "leaves_of"]
+    import numpy as np
+
+__all__ = [
+    "ALL_FIELDS",
+    "PLAN_FIELDS",
+    "adds_schema",
+    "conformed",
+    "from_commit",
+    "leaves_of",
+    "projected",
+]
 
 PLAN_FIELDS = ("path", "size", "modificationTime", "partitionValues", "deletionVector")
 """What an engine needs to read a file."""
@@ -29,28 +40,42 @@ ALL_FIELDS = (
     "baseRowId",
     "defaultRowCommitVersion",
     "clusteringProvider",
+    "numRecords",
 )
 """All that the log says of a file; `stats` is the heavy one."""
 
-NUM_RECORDS = pa.field("numRecords", pa.int64())
-"""From parsed statistics, where a checkpoint has them; `stats` may be missing there."""
-
-_NO_VERSION = np.int64(-1)
+_NUM_RECORDS = pa.field("numRecords", pa.int64())
+"""Not a field of the log but the one statistic that everybody wants, wherever it is written."""
+_TYPED_NUM_RECORDS = "add.stats_parsed.numRecords"
 
 
 def adds_schema(fields: Sequence[str]) -> pa.Schema:
     """Return the schema of adds with these fields, and the version of the commit they are from."""
-    extra = [NUM_RECORDS] if "stats" in fields else []
-    return pa.schema([*(ADD.field(name) for name in fields), *extra, ("version", pa.int64())])
+    known = {field.name: field for field in (*ADD, _NUM_RECORDS)}
+    return pa.schema([*(known[name] for name in fields), ("version", pa.int64())])
 
 
 def leaves_of(fields: Sequence[str], columns: Sequence[str]) -> list[str]:
     """Return which leaf columns of a checkpoint hold these fields of its adds."""
     wanted = set(fields)
+    if "numRecords" in wanted and _TYPED_NUM_RECORDS not in columns:
+        wanted.add("stats")
     found = [name for name in columns if name.startswith("add.") and name.split(".")[1] in wanted]
-    if "stats" in wanted and "add.stats_parsed.numRecords" in columns:
-        found.append("add.stats_parsed.numRecords")
+    if "numRecords" in wanted and _TYPED_NUM_RECORDS in columns:
+        found.append(_TYPED_NUM_RECORDS)
     return found
+
+
+def records_of(add: pa.RecordBatch) -> pa.Array:
+    """Return how many rows each file has: typed where that was read, else from the JSON text."""
+    names = add.schema.names
+    typed = None
+    if "stats_parsed" in names:
+        typed = conformed(pc.struct_field(add.column("stats_parsed"), "numRecords"), pa.int64())
+    if "stats" not in names or (typed is not None and typed.null_count == 0):
+        return pa.nulls(add.num_rows, pa.int64()) if typed is None else typed
+    told = num_records(add.column("stats"))
+    return told if typed is None else pc.coalesce(typed, told)
 
 
 def from_commit(
@@ -65,16 +90,15 @@ def from_commit(
     return pa.RecordBatch.from_arrays([*arrays, from_numpy(versions[rows])], schema=schema)
 
 
-def from_checkpoint(add: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return adds of a checkpoint, whose fields are the columns of `add`, in the given schema."""
+def projected(add: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return adds, whose fields are the columns of `add`, in the given schema; others are null."""
     arrays = []
     for field in schema:
         index = add.schema.get_field_index(field.name)
         if index >= 0:
             arrays.append(conformed(add.column(index), field.type))
-        elif field.name == NUM_RECORDS.name and "stats_parsed" in add.schema.names:
-            parsed = add.column("stats_parsed")
-            arrays.append(conformed(parsed.flatten()[0], field.type))
+        elif field.name == "numRecords":
+            arrays.append(records_of(add))
         else:
             arrays.append(pa.nulls(add.num_rows, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lazydelta._arrow import bits, selection
 from lazydelta._parallel import prefetch
-from lazydelta.scan.adds import from_checkpoint, leaves_of
+from lazydelta.scan.adds import leaves_of, projected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -135,7 +135,7 @@ class CheckpointScan:
     def _live(self, adds: pa.RecordBatch, mask: np.ndarray | None) -> pa.RecordBatch:
         if mask is not None and not mask.all():
             adds = adds.filter(selection(mask))
-        batch = from_checkpoint(adds, self._schema)
+        batch = projected(adds, self._schema)
         live = self._reconciler.is_live(batch.column("path"), batch.column("deletionVector"))
         if live is None or live.all():
             return batch

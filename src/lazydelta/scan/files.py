@@ -15,7 +15,6 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.files import num_records
 from lazydelta.schema import DataType, parse_partition_values
 from lazydelta.spec import DELETION_VECTOR, PathResolver
 
@@ -91,10 +90,6 @@ class FileBatches:
         columns["modification_time"] = columns["modification_time"].view(_MILLISECONDS)
         columns["deletion_vector"] = _renamed(columns["deletion_vector"])
         columns["partition_values"] = self._logical(columns["partition_values"])
-        if "num_records" in columns:
-            parsed, text = columns["num_records"], columns["stats"]
-            if parsed.null_count:
-                columns["num_records"] = pc.coalesce(parsed, num_records(text))
         return pa.RecordBatch.from_pydict(columns)
 
     def _logical(self, values: pa.MapArray) -> pa.MapArray:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Bounds", "KnownFiles"]
 
-_FIELDS = ("path", "size", "partitionValues", "deletionVector", "stats")
+_FIELDS = ("path", "size", "partitionValues", "deletionVector", "stats", "numRecords")
 _LONG, _BOOLEAN = PrimitiveType("long"), PrimitiveType("boolean")
 _EXACT_TYPES = ("byte", "short", "integer", "long", "date")
 _BOUNDED_TYPES = (*_EXACT_TYPES, "string", "timestamp", "timestamp_ntz")

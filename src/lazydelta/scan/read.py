@@ -121,9 +121,7 @@ def row_schema(scan: ReadableScan, options: ReadOptions | None = None) -> pa.Sch
     return Reading(scan, options or ReadOptions()).shape.schema
 
 
-def read_batches(
-    scan: ReadableScan, options: ReadOptions | None = None
-) -> Stream[pa.RecordBatch]:
+def read_batches(scan: ReadableScan, options: ReadOptions | None = None) -> Stream[pa.RecordBatch]:
     """Return the rows of a scan as batches, all in the schema of `row_schema`.
 
     Every row satisfies the whole predicate; `limit` counts rows here. Nothing is read before the
@@ -221,8 +219,6 @@ class Reading:
                 yield batch
                 if not left:
                     return
-
-    limited = batches  # the name that scan.answers knows
 
     def _unlimited(self) -> Iterator[pa.RecordBatch]:
         return read_ahead(
@@ -370,6 +366,3 @@ class Reading:
                 assert place.store_root is not None  # noqa: S101 - None is the table's own
                 found = self._stores[place.store_root] = open_store(place.store_root)
             return found
-
-
-_Reading = Reading  # the name that scan.answers knows

@@ -25,7 +25,7 @@ from lazydelta.errors import (
 from lazydelta.log import LogFile, LogFileKind, LogSegment
 from lazydelta.metrics import FallbackTriggered, ScanFinished
 from lazydelta.replay import BatchSpool, Pruner, Reconciler, RemoveSet, Trip, find_trip
-from lazydelta.scan.adds import adds_schema, from_commit
+from lazydelta.scan.adds import adds_schema, from_commit, projected
 from lazydelta.scan.checkpoint import CheckpointScan
 from lazydelta.scan.metrics import ScanMetrics
 from lazydelta.scan.reference import reference_adds
@@ -175,12 +175,7 @@ class ScanRun:
             kept = adds.filter(mask)
             self.metrics.files_pruned += adds.num_rows - kept.num_rows
             adds = kept
-        names = adds.schema.names
-        arrays = [
-            adds.column(field.name) if field.name in names else pa.nulls(adds.num_rows, field.type)
-            for field in self._schema
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return projected(adds, self._schema)
 
     def _checkpoint(self, segment: LogSegment) -> Iterator[pa.RecordBatch]:
         if segment.checkpoint is None:

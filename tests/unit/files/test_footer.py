@@ -61,7 +61,9 @@ def cases(draw):
 
 
 def bound_to(where, name):
-    schema = StructType((StructField("x", delta_type(name)), StructField("p", PrimitiveType("long"))))
+    schema = StructType(
+        (StructField("x", delta_type(name)), StructField("p", PrimitiveType("long")))
+    )
     return bind(as_predicate(where), schema, ("p",))
 
 

@@ -6,6 +6,7 @@ import struct
 import uuid
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -37,12 +38,18 @@ def decoded(value, names=NAMES):
         id_size, count_size = 0, 4 if header >> 2 & 1 else 1
     count = int.from_bytes(value[1 : 1 + count_size], "little")
     at = 1 + count_size
-    ids = [int.from_bytes(value[at + i * id_size : at + (i + 1) * id_size], "little") for i in range(count)]
+    ids = [
+        int.from_bytes(value[at + i * id_size : at + (i + 1) * id_size], "little")
+        for i in range(count)
+    ]
     at += count * id_size
-    offsets = [int.from_bytes(value[at + i * size : at + (i + 1) * size], "little") for i in range(count + 1)]
+    offsets = [
+        int.from_bytes(value[at + i * size : at + (i + 1) * size], "little")
+        for i in range(count + 1)
+    ]
     at += (count + 1) * size
     assert len(value) == at + offsets[-1]
-    parts = [decoded(value[at + a : at + b], names) for a, b in zip(offsets, offsets[1:], strict=False)]
+    parts = [decoded(value[at + a : at + b], names) for a, b in pairwise(offsets)]
     if kind == 3:
         return parts
     keys = [names[i] for i in ids]
@@ -128,7 +135,11 @@ def test_a_typed_value(kind, given, expected):
 
 
 def test_a_value_that_did_not_fit_is_kept():
-    assert read(column(pa.string(), [(INT5, None), (None, "x"), (None, None)])) == [(3, 5), "x", None]
+    assert read(column(pa.string(), [(INT5, None), (None, "x"), (None, None)])) == [
+        (3, 5),
+        "x",
+        None,
+    ]
 
 
 def test_a_column_without_values_that_did_not_fit():
@@ -142,7 +153,10 @@ def test_an_object_in_parts():
         (None, {"a": {}, "b": {}, "é": {}}),
         (INT5, None),
         # The rest of an object, {"c": 5}: what was not expected.
-        (bytes([2, 1, 3, 0, 2]) + INT5, {"a": {}, "b": {"typed_value": 2}, "é": {"typed_value": 3}}),
+        (
+            bytes([2, 1, 3, 0, 2]) + INT5,
+            {"a": {}, "b": {"typed_value": 2}, "é": {"typed_value": 3}},
+        ),
     ]
     assert read(column(kind, rows)) == [
         {"a": (6, 1), "b": (3, 5)},
@@ -205,7 +219,11 @@ def test_what_is_no_variant_is_refused(kind):
 )
 def test_damaged_bytes_are_refused(meta, rest):
     kind = pa.struct(
-        [("metadata", pa.binary()), ("value", pa.binary()), ("typed_value", pa.struct([("a", GROUP)]))]
+        [
+            ("metadata", pa.binary()),
+            ("value", pa.binary()),
+            ("typed_value", pa.struct([("a", GROUP)])),
+        ]
     )
     row = {"metadata": meta, "value": rest, "typed_value": {"a": {"typed_value": 1}}}
     with pytest.raises(BadVariantError):

@@ -81,7 +81,9 @@ def test_bad_z85_is_refused(text, size):
         z85_decode(text, size)
 
 
-@given(st.sets(st.integers(0, 200_000), max_size=300), st.integers(0, 200_000), st.integers(1, 70_000))
+@given(
+    st.sets(st.integers(0, 200_000), max_size=300), st.integers(0, 200_000), st.integers(1, 70_000)
+)
 def test_kept_is_what_is_not_listed(rows, start, length):
     found = parse_vector(bitmap(rows), len(rows)).kept(start, length)
     expected = [position not in rows for position in range(start, start + length)]
@@ -199,9 +201,7 @@ def test_vectors_of_one_file_come_in_one_call():
 
 
 def test_one_bad_vector_does_not_spoil_its_neighbours():
-    found = group(
-        stored([1, 2]), stored(offset=9999), objects={f"ab/{NAME}": FILE}
-    )
+    found = group(stored([1, 2]), stored(offset=9999), objects={f"ab/{NAME}": FILE})
     assert found.take(0).positions() == [1, 2]
     with pytest.raises(DeletionVectorError, match="cannot be read"):
         found.take(1)

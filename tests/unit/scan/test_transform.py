@@ -116,7 +116,9 @@ def test_missing_columns_are_null_and_extra_ones_ignored():
     table = pa.table({"other": [1, 2], "x": [3, 4]})
     found = shown(table, [field("y", "string"), field("x", "long"), field("v", "void")])
     assert found == [[None, None], [3, 4], [None, None]]
-    assert [s and s.columns for s in fit_file(table.schema, fields(field("x", "long")), "none").sources] == [("x",)]
+    assert [
+        s and s.columns for s in fit_file(table.schema, fields(field("x", "long")), "none").sources
+    ] == [("x",)]
 
 
 def test_case_matters_last():
@@ -125,7 +127,9 @@ def test_case_matters_last():
     both = pa.table({"Name": [1, 2], "name": [3, 4]})
     assert shown(both, [field("name", "long")]) == [[3, 4]]
     with pytest.raises(MisfitError, match="more than once"):
-        fit_file(pa.schema([("AB", pa.int64()), ("Ab", pa.int64())]), fields(field("ab", "long")), "none")
+        fit_file(
+            pa.schema([("AB", pa.int64()), ("Ab", pa.int64())]), fields(field("ab", "long")), "none"
+        )
 
 
 STRUCT = {
@@ -178,7 +182,9 @@ def test_maps_evolve_and_may_be_lists_of_pairs():
     rows = [[("k", {"a": 1, "b": 0.5})], None, [], [("x", None), ("y", {"a": 2, "b": None})]]
     inner = pa.struct([("a", pa.int32()), ("b", pa.float32())])
     expected = [
-        None if row is None else [(k, v if v is None else {"a": v["a"], "new": None, "b": v["b"]}) for k, v in row]
+        None
+        if row is None
+        else [(k, v if v is None else {"a": v["a"], "new": None, "b": v["b"]}) for k, v in row]
         for row in rows
     ]
     whole = pa.array(rows, pa.map_(pa.string(), inner))
@@ -207,7 +213,10 @@ def test_renamed_columns_at_every_depth(mode):
     )
     row = {"p1": 1, "p2": 2}
     table = pa.table(
-        [pa.array([v, v], f.type) for v, f in zip([1, 2, row, [row], [("k", row)]], schema, strict=True)],
+        [
+            pa.array([v, v], f.type)
+            for v, f in zip([1, 2, row, [row], [("k", row)]], schema, strict=True)
+        ],
         schema=schema,
     )
     kind = {
@@ -247,9 +256,13 @@ def test_the_wrong_name_does_not_count_where_ids_do():
 
 
 def test_types_that_agree_are_passed_on():
-    table = pa.table({"x": [1], "s": ["a"], "l": pa.array([[1]], pa.list_(pa.field("item", pa.int64())))})
+    table = pa.table(
+        {"x": [1], "s": ["a"], "l": pa.array([[1]], pa.list_(pa.field("item", pa.int64())))}
+    )
     fit = fit_file(
-        table.schema, fields(field("x", "long"), field("s", "string"), field("l", array_of("long"))), "none"
+        table.schema,
+        fields(field("x", "long"), field("s", "string"), field("l", array_of("long"))),
+        "none",
     )
     assert [source.convert for source in fit.sources] == [None, None, None]
 
