@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from lazydelta import Config, Table
 from lazydelta.metrics import StoreCalled
+from tests.rows.tables import Rows, field, inline
 
 deltalake = pytest.importorskip(
     "deltalake", reason="deltalake writes the tables: pip install -r requirements/test.txt"
@@ -54,24 +56,26 @@ def write_table(path, *, files: int = 8, partitioned: bool = True) -> str:
     return str(path)
 
 
-def write_tall_table(path, *, files: int = 12, rows: int = 20_000) -> str:
+def write_tall_table(path, *, files: int = 16, rows: int = 100_000) -> str:
     """Write files of so many rows that an engine does not take several at once."""
     for at in range(files):
-        ids = pa.array(range(at * rows, (at + 1) * rows), pa.int64())
+        ids = pa.array(np.arange(at * rows, (at + 1) * rows))
         deltalake.write_deltalake(path, pa.table({"id": ids}), mode="append")
     return str(path)
 
 
-def write_table_with_vectors(path) -> str:
-    """Write a table of which rows are deleted by vectors, in some files."""
-    for at in range(4):
-        deltalake.write_deltalake(
-            path,
-            rows_of_file(at).drop_columns(["items"]),
-            mode="append",
-            configuration={"delta.enableDeletionVectors": "true"},
-        )
-    return str(path)
+def write_table_with_vectors(path) -> list[int]:
+    """Write a table of which vectors delete rows; return the ids that are left."""
+    made = Rows(path, [field("id", "long"), field("Name", "string")], features=("deletionVectors",))
+    left: list[int] = []
+    for at, deleted in enumerate([range(0, ROWS, 3), (), range(ROWS)]):
+        ids = range(at * ROWS, (at + 1) * ROWS)
+        rows = pa.table({"id": pa.array(ids, pa.int64()), "Name": [f"n{i}" for i in ids]})
+        vector = inline(list(deleted)) if deleted else None
+        made.file(f"{at}.parquet", rows, vector=vector, row_group_size=50)
+        left += [i for i in ids if i - at * ROWS not in deleted]
+    made.commit()
+    return left
 
 
 class Watched:

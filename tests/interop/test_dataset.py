@@ -13,7 +13,7 @@ import pytest
 from lazydelta import Table
 from lazydelta.errors import ConfigError
 from lazydelta.interop import to_pyarrow_dataset
-from lazydelta.scan.read import ReadOptions
+from lazydelta.scan import ReadOptions
 from tests.interop.tables import (
     DAY_2,
     ROWS,
@@ -149,12 +149,10 @@ def test_extra_columns_can_be_filtered_and_shown(watched):
 
 
 def test_deleted_rows_stay_deleted(tmp_path):
-    path = write_table_with_vectors(tmp_path / "table")
-    deltalake.DeltaTable(path).delete("id % 3 = 0 and id < 350")
-    dataset = to_pyarrow_dataset(Table.open(path))
-    expected = [i for i in range(4 * ROWS) if i % 3 or i >= 350]
-    assert sorted(dataset.to_table(columns=["id"])["id"].to_pylist()) == expected
-    assert dataset.count_rows() == len(expected)
+    left = write_table_with_vectors(tmp_path / "table")
+    dataset = to_pyarrow_dataset(Table.open(tmp_path / "table"))
+    assert sorted(dataset.to_table(columns=["id"])["id"].to_pylist()) == left
+    assert dataset.count_rows() == len(left)
     found = dataset.to_table(columns=["id"], filter=pc.field("id") < 10)
     assert sorted(found["id"].to_pylist()) == [1, 2, 4, 5, 7, 8]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import date
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from lazydelta import Config, Table, errors
 from lazydelta.scan.read import ReadOptions, read_batches, row_schema
+from lazydelta.store import MemoryStore
 from tests.rows.tables import Rows, bitmap, field, inline
 
 FIELDS = [field("id", "long"), field("name", "string")]
@@ -236,15 +238,38 @@ def test_a_limit_with_a_predicate_counts_matches(table):
     assert {row["name"] for row in found} == {"n3"}
 
 
-def test_a_limit_opens_few_files(tmp_path):
-    made = Rows(tmp_path / "t", FIELDS)
+class Opening(MemoryStore):
+    """Notes which data files are opened."""
+
+    def open_input(self, path, *, size=None):
+        self.opened.append(path)
+        return super().open_input(path, size=size)
+
+
+def in_memory(made, root="/memory"):
+    """Return the files of a table in a store of its own."""
+    made.open()
+    files = {
+        str(path.relative_to(made.path)): path.read_bytes()
+        for path in made.path.rglob("*")
+        if path.is_file()
+    }
+    store = Opening(files, root=root)
+    store.opened = []
+    return store
+
+
+def test_a_limit_opens_no_more_files_than_it_needs(tmp_path):
+    made = Rows(tmp_path / "t", FIELDS, features=("deletionVectors",))
     for at in range(40):
-        made.file(f"{at}.parquet", numbers(at, at + 1))
-    opened = made.open()
-    for at in range(8, 40):  # files come in the order of the log; a limit of 2 never gets there
-        (made.path / f"{at}.parquet").unlink()
-    scan = opened.scan(limit=2)
-    assert scan.to_arrow(ReadOptions(files_at_once=2, ordered=True)).num_rows == 2
+        made.file(f"{at}.parquet", numbers(at, at + 3), vector=inline([0]))
+    store = in_memory(made)
+    scan = Table(store, Config()).scan(limit=5)
+    with read_batches(scan, ReadOptions(files_at_once=1)) as batches:
+        found = next(batches).num_rows
+        time.sleep(0.2)  # nobody asks for more, and nothing that is not needed is opened
+        assert len(store.opened) == 3  # two rows of each are left
+        assert found + sum(batch.num_rows for batch in batches) == 5
 
 
 def test_closing_stops_everything(table):
@@ -318,6 +343,38 @@ def test_a_predicate_on_a_part_of_a_struct(tmp_path):
     assert made.rows("s.b = 'y'") == [{"id": 2, "s": {"a": None, "b": "y"}}]
 
 
+def test_texts_that_files_keep_in_dictionaries_at_every_depth(tmp_path):
+    inner = {"type": "struct", "fields": [field("t", "string"), field("new", "long")]}
+    kinds = [
+        field("t", "string"),
+        field("b", "binary"),
+        field("s", inner),
+        field("l", {"type": "array", "elementType": "string", "containsNull": True}),
+        field("a.b", "string"),
+    ]
+    texts = [None if i % 5 == 0 else f"text {i % 3}" for i in range(5000)]
+    data = pa.table(
+        {
+            "t": texts,
+            "b": pa.array([None if t is None else t.encode() for t in texts], pa.binary()),
+            "s": [{"t": t} for t in texts],
+            "l": [[t, t] for t in texts],
+            "a.b": texts,
+        }
+    )
+    made = Rows(tmp_path / "t", kinds, features=("deletionVectors",))
+    made.file("a.parquet", data, row_group_size=1000, vector=inline([0, 2, 4999]))
+    found = made.open().scan("t = 'text 1' or s.t is null").to_arrow()
+    found.validate(full=True)
+    left = [t for i, t in enumerate(texts) if i not in (0, 2, 4999)]
+    expected = [t for t in left if t in ("text 1", None)]
+    assert found["t"].to_pylist() == expected
+    assert found["a.b"].to_pylist() == expected
+    assert found["b"].to_pylist() == [None if t is None else t.encode() for t in expected]
+    assert found["s"].to_pylist() == [{"t": t, "new": None} for t in expected]
+    assert found["l"].to_pylist() == [[t, t] for t in expected]
+
+
 TRACKING = {
     "delta.enableRowTracking": "true",
     "delta.rowTracking.materializedRowIdColumnName": "_row-id",
@@ -375,18 +432,11 @@ def test_special_characters_in_a_path(tmp_path):
 
 
 def test_rows_from_a_store_that_is_not_local(tmp_path):
-    """The way of remote files: buffered row groups, through Python's file interface."""
-    from lazydelta.store import MemoryStore
-
+    """The way of remote files: whole row groups are buffered."""
     made = Rows(tmp_path / "t", FIELDS, features=("deletionVectors",))
     (vector,) = made.vectors([0, 299])
-    made.file("a.parquet", numbers(0, 300), row_group_size=100, vector=vector).commit()
-    files = {
-        str(path.relative_to(made.path)): path.read_bytes()
-        for path in made.path.rglob("*")
-        if path.is_file()
-    }
-    store = MemoryStore(files, root="memory://t")
+    made.file("a.parquet", numbers(0, 300), row_group_size=100, vector=vector)
+    store = in_memory(made, root="memory://t")
     found = Table(store, Config()).scan("id > 150 or id = 1").to_arrow()["id"].to_pylist()
     assert sorted(found) == [1, *range(151, 299)]
 

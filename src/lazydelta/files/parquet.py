@@ -149,7 +149,8 @@ class DataFile:
         groups = [self.metadata.row_group(at) for at in run]
         rows = sum(group.num_rows for group in groups)
         per_row = sum(group.total_byte_size for group in groups) // max(rows, 1)
-        return min(batch_rows, max(_LEAST_ROWS, _BATCH_BYTES // max(per_row, 1)))
+        # Arrow takes memory for a whole batch at once: ask for no more rows than there are.
+        return min(batch_rows, max(rows, 1), max(_LEAST_ROWS, _BATCH_BYTES // max(per_row, 1)))
 
     def _with_dictionaries(
         self, columns: Sequence[str], row_groups: Sequence[int]
@@ -172,7 +173,8 @@ class DataFile:
         chunks = self.metadata.row_group(row_group)
         found = set()
         for at, field in enumerate(self.metadata.schema):
-            if field.physical_type != "BYTE_ARRAY" or field.max_repetition_level:
+            # Inside of a struct or list the type would change where nobody expects it.
+            if field.physical_type != "BYTE_ARRAY" or "." in field.path:
                 continue
             chunk = chunks.column(at)
             if chunk.has_dictionary_page and chunk.total_uncompressed_size < 4 * chunk.num_values:

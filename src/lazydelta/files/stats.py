@@ -219,7 +219,8 @@ def _by_reader(stats: pa.Array, leaves: Leaves) -> dict[tuple[str, ...], pa.Arra
     schema = pa.schema([pa.field("row", _tree(leaves))])
     try:
         source = io.BytesIO(_joined(stats))
-        rows = pa.table(arro3.io.read_json(source, schema, batch_size=_READ_ROWS).read_all())
+        stream = arro3.io.read_json(source, schema, batch_size=_READ_ROWS)
+        rows = pa.RecordBatchReader.from_stream(stream).read_all()
     except Exception:  # noqa: BLE001 - its errors have no common type, and all mean "refused"
         return _one_by_one(stats, leaves)
     if rows.num_rows != len(stats):

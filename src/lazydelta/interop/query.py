@@ -31,9 +31,8 @@ _BATCH_ROWS = 65_536
 class QueryBuilder:
     """Runs SQL on registered tables.
 
-    >>> QueryBuilder().register("trips", table).execute("select max(fare) from trips")
-    ... # doctest: +SKIP
-    <pyarrow.lib.RecordBatchReader object at ...>
+    `QueryBuilder().register("trips", table).execute("select max(fare) from trips")` gives a
+    `pyarrow.RecordBatchReader`.
 
     Args:
         engine: `duckdb` or `datafusion`; by default the first of the two that is installed.

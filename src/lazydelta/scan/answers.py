@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_numpy, selection
+from lazydelta._arrow import bits, from_numpy, integers, selection
 from lazydelta.errors import ColumnNotFoundError, ConfigError, SchemaError
-from lazydelta.scan.known import KnownFiles
+from lazydelta.scan.known import KnownFiles, certain
 from lazydelta.scan.read import ReadableScan, Reading, ReadOptions
 from lazydelta.scan.stream import Stream
 from lazydelta.schema import StructType, to_arrow_schema, to_arrow_type
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MinMax", "count", "min_max", "partition_values"]
 
-_FIRST_WAVE, _LAST_WAVE = 4, 1024
+_FIRST_WAVE, _LAST_WAVE = 2, 1024  # files read at once, on each side
 _PENDING_FILES = 65_536
 _DISTINCT_AT_ONCE = 65_536
 
@@ -50,9 +50,9 @@ def count(scan: ReadableScan) -> int:
 
     def undecided() -> Iterator[pa.RecordBatch]:
         nonlocal total
-        for adds in known.planned():
+        for adds in known.planned(stats=False):
             rows = known.live_rows(adds)
-            sure = np.asarray(rows.is_valid()) & known.all_match(adds)
+            sure = bits(rows.is_valid()) & known.all_match(adds)
             decided = pc.sum(rows.filter(selection(sure))).as_py() or 0
             total += decided
             if not sure.all():
@@ -84,7 +84,7 @@ def min_max(scan: ReadableScan, column: str) -> MinMax:
     for adds in known.planned():
         bounds = known.bounds(adds, column, kind)
         search.learn(bounds.low.filter(bounds.are_values), bounds.high.filter(bounds.are_values))
-        open_question = selection(np.asarray(bounds.may_have_values))
+        open_question = bounds.may_have_values
         search.consider(
             adds.filter(open_question),
             bounds.low.filter(open_question),
@@ -102,20 +102,29 @@ def partition_values(scan: ReadableScan) -> pa.Table:
     """
     known = KnownFiles(scan)
     names = scan.snapshot.partition_columns
-    by_name = {item.name: item for item in scan.snapshot.schema}
-    schema = to_arrow_schema(StructType(tuple(by_name[name] for name in names)))
-    distinct: pa.Table = schema.empty_table()
     if not names:
-        found = any(adds.num_rows for adds in known.planned())
+        found = any(adds.num_rows for adds in known.planned(counts=False, stats=False))
         row = pa.Array.from_buffers(pa.struct([]), int(found), [None])
         return pa.Table.from_batches([pa.RecordBatch.from_struct_array(row)])
-    waiting = [distinct]
-    for adds in known.planned():
-        typed = known.partition_columns(adds, names)
-        waiting.append(pa.Table.from_arrays([typed[name] for name in names], schema=schema))
-        if sum(len(table) for table in waiting) > max(_DISTINCT_AT_ONCE, 2 * len(waiting[0])):
-            waiting = [_distinct(waiting)]
-    return _distinct(waiting)
+    texts = pa.schema([(name, pa.string()) for name in names])
+    distinct = [texts.empty_table()]
+    for adds in known.planned(counts=False, stats=False):
+        given = known.partition_texts(adds, names)
+        table = pa.Table.from_arrays([given[name] for name in names], schema=texts)
+        distinct.append(_distinct([table]))
+        if sum(map(len, distinct)) > max(_DISTINCT_AT_ONCE, 2 * len(distinct[0])):
+            distinct = [_distinct(distinct)]
+    whole = _distinct(distinct)
+    typed = known.typed({name: _whole(whole.column(name)) for name in names})
+    by_name = {item.name: item for item in scan.snapshot.schema}
+    schema = to_arrow_schema(StructType(tuple(by_name[name] for name in names)))
+    # Two texts may be one value: "1" and "01".
+    return _distinct([pa.Table.from_arrays([typed[name] for name in names], schema=schema)])
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    chunks = column.chunks
+    return pa.concat_arrays(chunks) if chunks else pa.nulls(0, column.type)
 
 
 def _distinct(tables: list[pa.Table]) -> pa.Table:
@@ -218,11 +227,11 @@ def _places(
 
     What has no bound comes before all others. Nothing is greater than NaN.
     """
-    missing = np.asarray(bounds.is_null())
-    ranked = np.asarray(pc.sort_indices(bounds, sort_keys=[("", order)]))
+    missing = bits(bounds.is_null())
+    ranked = integers(pc.sort_indices(bounds, sort_keys=[("", order)]))
     ranked = ranked[: len(ranked) - np.count_nonzero(missing)]  # nulls are at the end
     if len(known):
-        better = np.asarray(beats(bounds, known[0]).fill_null(False))
+        better = certain(beats(bounds, known[0]))
         ranked = ranked[better[ranked]]
         if _is_nan(known) and order == "descending":
             return ranked.astype(np.int64)

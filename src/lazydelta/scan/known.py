@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_numpy, selection, text
+from lazydelta._arrow import bits, from_numpy, selection, text
 from lazydelta._parallel import prefetch
 from lazydelta.errors import PredicateError, SchemaError
 from lazydelta.expr import Column, Predicate, col, evaluate, split_conjuncts
-from lazydelta.files import num_records, parse_stats
+from lazydelta.files import parse_stats
 from lazydelta.replay import Pruner
 from lazydelta.scan.run import ScanRun
 from lazydelta.scan.stream import Stream
@@ -31,13 +31,13 @@ from lazydelta.schema import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lazydelta.scan.read import ReadableScan
 
-__all__ = ["Bounds", "KnownFiles"]
+__all__ = ["Bounds", "KnownFiles", "certain"]
 
-_FIELDS = ("path", "size", "partitionValues", "deletionVector", "stats", "numRecords")
+_FIELDS = ("path", "size", "partitionValues", "deletionVector")
 _LONG, _BOOLEAN = PrimitiveType("long"), PrimitiveType("boolean")
 _EXACT_TYPES = ("byte", "short", "integer", "long", "date")
 _BOUNDED_TYPES = (*_EXACT_TYPES, "string", "timestamp", "timestamp_ntz")
@@ -89,12 +89,20 @@ class KnownFiles:
         """Return the scan as its reader sees it: these columns, no limit."""
         return _View(self._of, columns)
 
-    def planned(self) -> Iterator[pa.RecordBatch]:
-        """Yield the adds that the partition values do not rule out."""
+    def planned(self, *, counts: bool = True, stats: bool = True) -> Iterator[pa.RecordBatch]:
+        """Yield the adds that the partition values do not rule out.
+
+        Args:
+            counts: Whether `live_rows` is going to be asked.
+            stats: Whether `bounds` is; `all_match` makes its own wishes known.
+        """
+        fields = (*_FIELDS, "numRecords") if counts else _FIELDS
+        if stats or self._misses is not None:  # most of the log's bytes
+            fields = (*fields, "stats")
         run = ScanRun(
             self._snapshot,
             pruner=self._of._pruner,  # noqa: SLF001 - one room
-            fields=_FIELDS,
+            fields=fields,
             limit=None,
             choice=self._of._choice,  # noqa: SLF001
         )
@@ -112,17 +120,30 @@ class KnownFiles:
         keep = evaluate(self._exact, lambda column: values[column.path[0]], adds.num_rows)
         return adds.filter(keep)
 
+    def partition_texts(self, adds: pa.RecordBatch, names: Sequence[str]) -> dict[str, pa.Array]:
+        """Return partition values as the log writes them."""
+        by_name = {item.name: item for item in self._snapshot.schema}
+        mode, values = self._snapshot.column_mapping_mode, adds.column("partitionValues")
+        keys = {name: text(physical_name(by_name[name], mode)) for name in names}
+        return {name: pc.map_lookup(values, key, "first") for name, key in keys.items()}
+
     def partition_columns(self, adds: pa.RecordBatch, names: Sequence[str]) -> dict[str, pa.Array]:
         """Return typed partition values.
 
         Raises:
             SchemaError: One is not of its column's type.
         """
+        return self.typed(self.partition_texts(adds, names))
+
+    def typed(self, values: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """Return partition values in the types of their columns.
+
+        Raises:
+            SchemaError: One is not of its column's type.
+        """
         by_name = {item.name: item for item in self._snapshot.schema}
         found = {}
-        for name in names:
-            key = text(physical_name(by_name[name], self._snapshot.column_mapping_mode))
-            texts = pc.map_lookup(adds.column("partitionValues"), key, "first")
+        for name, texts in values.items():
             try:
                 found[name] = parse_partition_values(texts, by_name[name].type)
             except SchemaError as error:
@@ -133,15 +154,13 @@ class KnownFiles:
     def live_rows(self, adds: pa.RecordBatch) -> pa.Int64Array:
         """Return the number of rows that are not deleted, null where the log does not tell."""
         counts = adds.column("numRecords")
-        if counts.null_count:
-            counts = pc.coalesce(counts, num_records(adds.column("stats")))
         vectors = adds.column("deletionVector")
         if vectors.null_count == len(vectors):
             return _not_negative(counts)
         deleted = pc.struct_field(vectors, "cardinality").cast(pa.int64())
-        live = pc.subtract(counts, deleted.fill_null(0))
-        sane = np.asarray(pc.less(deleted, from_numpy(np.zeros(1, np.int64))[0]).fill_null(False))
-        return pc.if_else(selection(sane), pa.nulls(1, pa.int64())[0], _not_negative(live))
+        live = pc.subtract(counts, pc.coalesce(deleted, _zero()))
+        senseless = certain(pc.less(deleted, _zero()))
+        return pc.if_else(selection(senseless), pa.nulls(1, pa.int64())[0], _not_negative(live))
 
     def all_match(self, adds: pa.RecordBatch) -> np.ndarray:
         """Return for which files every row satisfies the predicate."""
@@ -154,7 +173,7 @@ class KnownFiles:
         some_may_miss = self._misses.mask(adds)
         if some_may_miss is None:
             return np.zeros(adds.num_rows, bool)
-        return ~np.asarray(some_may_miss)
+        return ~bits(some_may_miss)
 
     def _pruner_of_misses(self, residual: Predicate) -> Pruner | None:
         """Return what finds files with rows that do not satisfy the predicate.
@@ -184,20 +203,20 @@ class KnownFiles:
     def bounds(self, adds: pa.RecordBatch, column: str, kind: DataType) -> Bounds:
         """Return what is known of the values of a column."""
         live = self.live_rows(adds)
-        some_live = np.asarray(pc.greater(live, _zero()).fill_null(False))
-        no_live = np.asarray(pc.equal(live, _zero()).fill_null(False))
+        some_live = certain(pc.greater(live, _zero()))
+        no_live = certain(pc.equal(live, _zero()))
         every_row = self.all_match(adds)
         if column in self._snapshot.partition_columns:
             value = self.partition_columns(adds, [column])[column]
-            valid = np.asarray(value.is_valid())
+            valid = bits(value.is_valid())
             are_values = valid & some_live & every_row
             open_question = valid & ~no_live & ~are_values
             return Bounds(value, value, selection(are_values), selection(open_question))
         low, high, tight, nulls = self._statistics(adds, column, kind)
-        vectors = np.asarray(adds.column("deletionVector").is_null())
-        told = np.asarray(pc.and_(low.is_valid(), high.is_valid()))
+        vectors = bits(adds.column("deletionVector").is_null())
+        told = bits(pc.and_(low.is_valid(), high.is_valid()))
         are_values = told & vectors & every_row & tight & _is_exact(kind)
-        only_nulls = np.asarray(pc.equal(nulls, adds_counts(live, vectors)).fill_null(False))
+        only_nulls = certain(pc.equal(nulls, _counts_without_vectors(live, vectors)))
         open_question = ~are_values & ~no_live & ~only_nulls
         return Bounds(low, high, selection(are_values), selection(open_question))
 
@@ -219,15 +238,20 @@ class KnownFiles:
         if str(kind).startswith("timestamp"):
             micros = pc.add(high.view(pa.int64()), from_numpy(np.array([_CUT_MICROS]))[0])
             high = micros.view(high.type)
-        tight = np.asarray(found["tightBounds",].fill_null(True))
-        sane = np.asarray(pc.less_equal(low, high).fill_null(False))
+        tight = ~certain(pc.invert(found["tightBounds",]))
+        sane = certain(pc.less_equal(low, high))
         if not sane.all():  # a least value above the greatest tells nothing
             keep = selection(sane)
             low, high = (pc.if_else(keep, side, unknown[:1][0]) for side in (low, high))
         return low, high, tight, found["nullCount", *path]
 
 
-def adds_counts(live: pa.Array, has_no_vector: np.ndarray) -> pa.Array:
+def certain(truth: pa.BooleanArray) -> np.ndarray:
+    """Return where something is true; unknown is not."""
+    return bits(pc.and_kleene(truth, truth.is_valid()) if truth.null_count else truth)
+
+
+def _counts_without_vectors(live: pa.Array, has_no_vector: np.ndarray) -> pa.Array:
     """Return the row counts of files without deleted rows; null for the others."""
     return pc.if_else(selection(has_no_vector), live, pa.nulls(1, pa.int64())[0])
 
@@ -246,7 +270,7 @@ def _zero() -> pa.Scalar:
 
 
 def _not_negative(counts: pa.Array) -> pa.Array:
-    wrong = np.asarray(pc.less(counts, _zero()).fill_null(False))
+    wrong = certain(pc.less(counts, _zero()))
     if not wrong.any():
         return counts
     return pc.if_else(selection(wrong), pa.nulls(1, pa.int64())[0], counts)

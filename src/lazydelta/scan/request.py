@@ -38,7 +38,7 @@ class Scan:
         where: Keep files that may hold a matching row: a predicate, SQL text, DNF tuples or an
             equality map.
         columns: Columns of interest to whoever reads the files; None means all.
-        limit: Most files to list.
+        limit: Most files to list, or most rows to read.
         strategy: `reverse` (newest first), `forward` (checkpoint first) or `auto`.
     """
 

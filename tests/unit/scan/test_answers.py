@@ -16,6 +16,7 @@ from lazydelta import Config, Table
 from lazydelta.errors import ColumnNotFoundError, ConfigError, SchemaError
 from lazydelta.metrics import StoreCalled
 from lazydelta.scan.answers import count, min_max, partition_values
+from tests.rows.tables import Rows, field, inline
 
 deltalake = pytest.importorskip(
     "deltalake", reason="deltalake writes the tables: pip install -r requirements/test.txt"
@@ -113,7 +114,7 @@ def without_stats(path, *files):
         pytest.param("id in (1, 2, 3)", 1, id="in"),
         pytest.param("some > 0", 5, id="nulls-do-not-match"),
         pytest.param("some is null", 5, id="is-null"),
-        pytest.param("none is null", 0, id="all-null"),
+        pytest.param("none is null", 5, id="all-null"),
         pytest.param("some is not null or id >= 0", 5, id="or"),
         pytest.param("day <= '2026-01-02'", 0, id="days"),
         pytest.param("nested.x < 150", 2, id="nested"),
@@ -148,13 +149,40 @@ def test_count_reads_only_the_footers_that_it_must(tmp_path):
     assert watched.opened() == 0
 
 
+def deleted_rows_table(path, *, stats=True):
+    """Write three files of 100 rows; vectors delete 0 to 9, nothing, and 281 to 299."""
+    made = Rows(path, [field("id", "long")], features=("deletionVectors",))
+    for start, deleted in ((0, range(10)), (100, ()), (200, range(81, 100))):
+        ids = pa.table({"id": pa.array(range(start, start + 100), pa.int64())})
+        told = {
+            "numRecords": 100,
+            "minValues": {"id": start},
+            "maxValues": {"id": start + 99},
+            "nullCount": {"id": 0},
+        }
+        made.file(
+            f"{start}.parquet",
+            ids,
+            vector=inline(list(deleted)) if deleted else None,
+            action={"stats": json.dumps(told)} if stats else None,
+        )
+    made.commit()
+    return Watched(path)
+
+
 def test_count_takes_off_deleted_rows(tmp_path):
-    path = write(tmp_path / "table", configuration={"delta.enableDeletionVectors": "true"})
-    deltalake.DeltaTable(path).delete("id % 2 = 0 and id < 150")
-    watched = Watched(path)
-    assert count(watched.table.scan()) == 5 * ROWS - 75
+    watched = deleted_rows_table(tmp_path / "table")
+    assert count(watched.table.scan()) == 271
     assert watched.opened() == 0
-    assert count(watched.table.scan("id < 160")) == 85
+    assert count(watched.table.scan("id < 160")) == 150
+    assert watched.opened() == 1  # of the first file, all that is left matches
+    assert count(watched.table.scan("id < 5")) == 0
+
+
+def test_count_takes_off_deleted_rows_of_files_without_statistics(tmp_path):
+    watched = deleted_rows_table(tmp_path / "table", stats=False)
+    assert count(watched.table.scan()) == 271
+    assert count(watched.table.scan("id >= 200")) == 81
 
 
 def test_count_does_not_believe_in_more_deleted_rows_than_there_are(tmp_path):
@@ -207,13 +235,14 @@ def test_min_max_reads_only_files_that_can_matter(tmp_path):
     assert watched.opened() < 16
 
 
-def test_min_max_of_rows_that_are_left(tmp_path):
-    path = write(tmp_path / "table", configuration={"delta.enableDeletionVectors": "true"})
-    deltalake.DeltaTable(path).delete("id < 10 or id > 480")
-    watched = Watched(path)
+@pytest.mark.parametrize("stats", [True, False])
+def test_min_max_of_rows_that_are_left(tmp_path, stats):
+    watched = deleted_rows_table(tmp_path / "table", stats=stats)
     found = min_max(watched.table.scan(), "id")
-    assert (found.min.as_py(), found.max.as_py()) == (10, 480)
-    assert watched.opened() == 2
+    assert (found.min.as_py(), found.max.as_py()) == (10, 280)
+    assert watched.opened() == (2 if stats else 3)
+    found = min_max(watched.table.scan("id < 5"), "id")
+    assert (found.min.as_py(), found.max.as_py()) == (None, None)
 
 
 def test_min_max_without_statistics(tmp_path):
