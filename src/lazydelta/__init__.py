@@ -8,6 +8,8 @@ Table('/lake/trips')
 from __future__ import annotations
 
 import logging
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from lazydelta import errors
 from lazydelta.config import Config
@@ -16,6 +18,9 @@ from lazydelta.scan import Scan, ScanFile
 from lazydelta.scanner import LazyDeltaScanner, LazyScanConfig
 from lazydelta.snapshot import Snapshot
 from lazydelta.table import Table
+
+if TYPE_CHECKING:
+    from lazydelta.interop import QueryBuilder
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
@@ -26,6 +31,7 @@ __all__ = [
     "LazyDeltaScanner",
     "LazyScanConfig",
     "Predicate",
+    "QueryBuilder",
     "Scan",
     "ScanFile",
     "Snapshot",
@@ -35,3 +41,10 @@ __all__ = [
     "errors",
     "lit",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Fetch `QueryBuilder` when it is asked for: what it needs imports pandas where that is."""
+    if name == "QueryBuilder":
+        return import_module("lazydelta.interop").QueryBuilder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -29,6 +29,7 @@ def run_example(name, tmp_path, *args, **more):
     [
         ("first_files.py", ["version 122", "checkpoint bytes read: 0"]),
         ("where.py", ["120 files", "240 files", "6 files", "0 files"]),
+        ("engines.py", ["20,000 rows", "500 rows   (1 of 20 files read)"]),
         (
             "changes.py",
             ["version 1: update_postimage  (1, 12.5)", "version 2: delete", "are the same"],

@@ -2,9 +2,10 @@
 
 Knows no log, no versions, no tables.
 """
+
 from __future__ import annotations
 
-from lazydelta.files.footer import matching_row_groups
+from lazydelta.files.footer import ColumnBounds, matching_row_groups
 from lazydelta.files.json_lines import (
     BadLineError,
     JsonLimits,
@@ -22,6 +23,7 @@ from lazydelta.files.vectors import DeletedRows, VectorGroup
 __all__ = [
     "BadLineError",
     "BadVariantError",
+    "ColumnBounds",
     "DataFile",
     "DeletedRows",
     "JsonLimits",

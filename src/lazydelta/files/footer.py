@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lazydelta.expr import Predicate
     from lazydelta.schema import DataType
 
-__all__ = ["matching_row_groups"]
+__all__ = ["ColumnBounds", "matching_row_groups"]
 
 _INTEGERS = ("byte", "short", "integer", "long", "date")
 _FLOATS = ("float", "double")
@@ -95,7 +95,7 @@ class _Footer:
         if not any(chunks):
             return build_array([None] * len(rows), stat.type)
         column = self.metadata.schema.column(self.places[name])
-        bounds = _Bounds(column, stat.type, upper=stat.kind == "max")
+        bounds = ColumnBounds(column, stat.type, upper=stat.kind == "max")
         return build_array([bounds.of(chunk) for chunk in chunks], stat.type)
 
     def _chunks(self, place: int) -> list[Any]:
@@ -104,7 +104,7 @@ class _Footer:
         return [self.metadata.row_group(at).column(place).statistics for at in self.groups]
 
 
-class _Bounds:
+class ColumnBounds:
     """Turns the raw bounds of one Parquet column into values of a Delta type, or None."""
 
     def __init__(self, column: Any, kind: DataType, *, upper: bool) -> None:

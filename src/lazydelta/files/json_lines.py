@@ -141,8 +141,9 @@ def _joined(pair: re.Match[bytes]) -> bytes:
 
 
 def _read_all(data: bytes, schema: pa.Schema) -> pa.Table:
-    stream = arro3.io.read_json(io.BytesIO(data), schema, batch_size=_ROWS_PER_READ)
-    return pa.RecordBatchReader.from_stream(stream).read_all()
+    # Read before it crosses: an error with a NUL in its text ends the process on the way.
+    read = arro3.io.read_json(io.BytesIO(data), schema, batch_size=_ROWS_PER_READ).read_all()
+    return pa.RecordBatchReader.from_stream(read).read_all()
 
 
 def _offsets(lines: pa.Array) -> np.ndarray:

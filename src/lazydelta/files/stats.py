@@ -219,8 +219,9 @@ def _by_reader(stats: pa.Array, leaves: Leaves) -> dict[tuple[str, ...], pa.Arra
     schema = pa.schema([pa.field("row", _tree(leaves))])
     try:
         source = io.BytesIO(_joined(stats))
-        stream = arro3.io.read_json(source, schema, batch_size=_READ_ROWS)
-        rows = pa.RecordBatchReader.from_stream(stream).read_all()
+        # Read before it crosses: an error with a NUL in its text ends the process on the way.
+        read = arro3.io.read_json(source, schema, batch_size=_READ_ROWS).read_all()
+        rows = pa.RecordBatchReader.from_stream(read).read_all()
     except Exception:  # noqa: BLE001 - its errors have no common type, and all mean "refused"
         return _one_by_one(stats, leaves)
     if rows.num_rows != len(stats):

@@ -8,16 +8,15 @@ missing statistic keeps the file" has to be part of the rule (`expr.guarded`).
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta.expr import Column, Stat, evaluate, guarded, to_skipping
+from lazydelta.files import ColumnBounds
 from lazydelta.replay.facts import CUT_MICROS, is_rounded, leaf_name
-from lazydelta.schema import DecimalType, build_array
+from lazydelta.schema import build_array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["keep_row_groups", "row_group_rule"]
 
 _TIMES = ("timestamp", "timestamp_ntz")
-_INTEGERS = ("byte", "short", "integer", "long", "date")
-_TO_MICROS = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
 _LAST_MICROS = 2**63 - 1
 
 
@@ -97,13 +94,11 @@ class _Footer:
     def _bounds(self, name: str, stat: Stat) -> list[Any]:
         if str(stat.type) in ("float", "double"):
             return [None] * self.metadata.num_row_groups  # NaN is not in them
-        upper = stat.kind == "max"
         if name not in self.places:
             return [None] * self.metadata.num_row_groups
-        reader = _Reader(self.metadata.schema.column(self.places[name]), stat.type, upper)
-        return [
-            _moved(reader.bound(chunk), stat.path[0], stat.type) for chunk in self._chunks(name)
-        ]
+        column = self.metadata.schema.column(self.places[name])
+        bounds = ColumnBounds(column, stat.type, upper=stat.kind == "max")
+        return [_moved(bounds.of(chunk), stat.path[0], stat.type) for chunk in self._chunks(name)]
 
     def _chunks(self, name: str) -> list[Any]:
         place = self.places.get(name)
@@ -111,58 +106,6 @@ class _Footer:
         if place is None:
             return [None for _ in groups]
         return [self.metadata.row_group(at).column(place).statistics for at in groups]
-
-
-class _Reader:
-    """Turns the raw bounds of one Parquet column into values of a Delta type, or None."""
-
-    def __init__(self, column: Any, kind: DataType, upper: bool) -> None:
-        self.kind = kind
-        self.upper = upper
-        self.physical = column.physical_type
-        logical = column.logical_type
-        self.logical = logical.type
-        self.details = orjson.loads(logical.to_json())
-
-    def bound(self, chunk: Any) -> Any:
-        """Return the bound of a column chunk; None if it has none that we can use."""
-        if chunk is None or not chunk.has_min_max:
-            return None
-        return self._value(chunk.max_raw if self.upper else chunk.min_raw)
-
-    def _value(self, raw: Any) -> Any:
-        name = str(self.kind)
-        if isinstance(self.kind, DecimalType):
-            return self._decimal(raw, self.kind)
-        if name == "boolean":
-            return raw if isinstance(raw, bool) else None
-        if name in _INTEGERS:
-            return raw if self.physical in ("INT32", "INT64") else None
-        if name in _TIMES:
-            return self._micros(raw)
-        return self._text(raw)
-
-    def _micros(self, raw: Any) -> int | None:
-        times, parts = _TO_MICROS.get(self.details.get("timeUnit", ""), (0, 1))
-        if self.physical != "INT64" or not times:
-            return None
-        return -(-raw * times // parts) if self.upper else raw * times // parts
-
-    def _decimal(self, raw: Any, kind: DecimalType) -> Decimal | None:
-        if self.logical != "DECIMAL" or self.details.get("scale") != kind.scale:
-            return None
-        whole = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
-        return Decimal((int(whole < 0), tuple(map(int, str(abs(whole)))), -kind.scale))
-
-    def _text(self, raw: Any) -> str | None:
-        if self.physical != "BYTE_ARRAY":
-            return None
-        if isinstance(raw, str):
-            return raw
-        try:  # writers may cut in the middle of a character
-            return bytes(raw).decode(errors="strict" if self.upper else "ignore")
-        except UnicodeDecodeError:
-            return None
 
 
 def _moved(value: Any, kind: str, data_type: DataType) -> Any:

@@ -8,7 +8,6 @@ row groups in which they agree are not read. Which files, and of which versions,
 
 from __future__ import annotations
 
-import threading
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,10 +27,10 @@ from lazydelta.errors import (
 )
 from lazydelta.expr import Column, as_predicate, bind, evaluate, split_conjuncts, to_skipping
 from lazydelta.files import BadVariantError, DataFile, VectorGroup, matching_row_groups
+from lazydelta.scan.places import Places
 from lazydelta.scan.rows import RowShape
 from lazydelta.scan.transform import MisfitError
 from lazydelta.schema import PrimitiveType, StructField, StructType, to_arrow_schema
-from lazydelta.store import Store, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from lazydelta.scan.request import Where
     from lazydelta.scan.rows import FileFit
     from lazydelta.snapshot import Snapshot
-    from lazydelta.spec import Location
 
 __all__ = [
     "CHANGE_FILE",
@@ -155,8 +153,7 @@ class ChangeReader:
             row_id_column=None,
             row_commit_version_column=None,
         )
-        self._stores: dict[str | None, Store] = {None: snapshot.store}
-        self._lock = threading.Lock()
+        self.places = Places(snapshot.store)
 
     def decided(self, kind: str, known: Mapping[str, pa.Array], count: int) -> list[bool]:
         """Return which files may have matching changes, by what is known before they are read.
@@ -185,7 +182,7 @@ class ChangeReader:
         place = self._snapshot.resolver.to_open(task.path)
         vectors = [task.vectors.take(at) for at in task.places]
         try:
-            file = DataFile(self.store(place), place.path, task.size)
+            file = DataFile(self.places.store(place), place.path, task.size)
         except ObjectNotFoundError:
             raise DataFileNotFoundError(self._table, task.shown_path, task.version) from None
         with closing(file):
@@ -199,15 +196,6 @@ class ChangeReader:
             except (MisfitError, BadVariantError, pa.ArrowException) as error:
                 reason = " ".join(str(error).split())
                 raise DataFileError(self._table, task.shown_path, reason) from error
-
-    def store(self, place: Location) -> Store:
-        """Return the store of a place; those of other roots never get this table's credentials."""
-        with self._lock:
-            found = self._stores.get(place.store_root)
-            if found is None:
-                assert place.store_root is not None  # noqa: S101 - None is the table's own
-                found = self._stores[place.store_root] = open_store(place.store_root)
-            return found
 
     def _filter(self, kind: str) -> _Filter:
         return self._typed if kind == CHANGE_FILE else self._plain

@@ -199,7 +199,7 @@ class _Plan:
         names = [name for name in ("deletionVector", "before") if name in files.schema.names]
         vectors = [files.column(name).to_pylist() for name in names]
         named = [(path, v) for column in vectors for path, v in zip(shown, column, strict=True)]
-        group = VectorGroup(named, self._resolver, self._reader.store)
+        group = VectorGroup(named, self._resolver, self._reader.places.store)
         for at, path in enumerate(paths):
             wanted = tuple(kind for kind, mask in zip(kinds, masks, strict=True) if mask[at])
             if wanted:

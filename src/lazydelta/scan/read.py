@@ -35,13 +35,13 @@ from lazydelta.files import (
     matching_row_groups,
 )
 from lazydelta.scan.pipeline import read_ahead
+from lazydelta.scan.places import Places
 from lazydelta.scan.probe import Probe
 from lazydelta.scan.rows import RowShape
 from lazydelta.scan.run import ScanRun
 from lazydelta.scan.stream import Stream
 from lazydelta.scan.transform import MisfitError
 from lazydelta.schema import parse_partition_values, physical_name
-from lazydelta.store import Store, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from lazydelta.scan.metrics import ScanMetrics
     from lazydelta.scan.strategy import Choice
     from lazydelta.snapshot import Snapshot
-    from lazydelta.spec import Location
 
 __all__ = [
     "ADD_FIELDS",
@@ -199,7 +198,7 @@ class Reading:
         self._rule = None
         if self._residual is not None and options.pushdown:
             self._rule = to_skipping(self._residual)
-        self._stores: dict[str | None, Store] = {None: snapshot.store}
+        self._places = Places(snapshot.store)
         self._lock = threading.Lock()
         self._probe = Probe()
         self._certain = 0  # rows of files that were opened, where every row counts
@@ -281,7 +280,7 @@ class Reading:
         paths, sizes = adds.column("path").to_pylist(), adds.column("size").to_pylist()
         shown = resolver.decoded(adds.column("path")).to_pylist()
         vectors = adds.column("deletionVector").to_pylist()
-        group = VectorGroup(list(zip(shown, vectors, strict=True)), resolver, self._store)
+        group = VectorGroup(list(zip(shown, vectors, strict=True)), resolver, self._places.store)
         tracked: list[Sequence[Any]] = [[None] * len(paths)] * 2
         if self.shape.tracks_rows:
             tracked = [adds.column(name).to_pylist() for name in _TRACKING]
@@ -316,7 +315,7 @@ class Reading:
         place = self._snapshot.resolver.to_open(task.path)
         deleted = task.vectors.take(task.place)
         try:
-            file = DataFile(self._store(place), place.path, task.size)
+            file = DataFile(self._places.store(place), place.path, task.size)
         except ObjectNotFoundError:
             version = self._snapshot.version
             raise DataFileNotFoundError(self._table, task.shown_path, version) from None
@@ -357,12 +356,3 @@ class Reading:
             batch = fit.batch(rows, task, keep)
             if batch is not None:
                 yield batch
-
-    def _store(self, place: Location) -> Store:
-        """Return the store of a place; those of other roots never get this table's credentials."""
-        with self._lock:
-            found = self._stores.get(place.store_root)
-            if found is None:
-                assert place.store_root is not None  # noqa: S101 - None is the table's own
-                found = self._stores[place.store_root] = open_store(place.store_root)
-            return found

@@ -170,7 +170,9 @@ def test_partition_values_compare_by_type():
     [
         pytest.param([{"p": "7"}, {"p": "8"}, {"p": "7"}], id="one-key"),
         pytest.param([{"x": "7", "p": "7"}, {"x": "7", "p": "8"}, {"x": "8", "p": "7"}], id="even"),
-        pytest.param([{"x": "8", "p": "7"}, {"p": "8", "x": "7"}, {"x": "8", "p": "7"}], id="mixed"),
+        pytest.param(
+            [{"x": "8", "p": "7"}, {"p": "8", "x": "7"}, {"x": "8", "p": "7"}], id="mixed"
+        ),
         pytest.param([{"p": "7"}, {"p": "8", "x": "7"}, {"x": "8", "p": "7"}], id="uneven"),
     ],
 )
