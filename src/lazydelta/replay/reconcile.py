@@ -71,7 +71,7 @@ class Reconciler:
             return None
         return ~self.seen.contains(file_keys(self._canonical(paths), vectors))
 
-    def forget(self, paths: pa.Array, vectors: pa.Array | None) -> None:
+    def mark_given(self, paths: pa.Array, vectors: pa.Array | None) -> None:
         """Remember keys that were handed out already, so that they are not handed out again."""
         keys = pc.unique(file_keys(self._canonical(paths), vectors))
         self.seen.add(keys.filter(selection(~self.seen.contains(keys))))

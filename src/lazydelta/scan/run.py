@@ -235,7 +235,7 @@ class ScanRun:
         while given > 0:
             batch = next(again).slice(0, given)
             given -= batch.num_rows
-            self._reconciler.forget(batch.column("path"), batch.column("deletionVector"))
+            self._reconciler.mark_given(batch.column("path"), batch.column("deletionVector"))
         below = [file for file in older.commits if file.version <= segment.floor]
         yield from self._tail(reversed(below))
         yield from self._checkpoint(replace(older, version=segment.version))
