@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lazydelta import errors
-from lazydelta.config import Config
+from lazydelta.config import Config, ScanStrategy
 from lazydelta.expr import Predicate, col, lit
 from lazydelta.scan import Scan, ScanFile
 from lazydelta.scanner import LazyDeltaScanner, LazyScanConfig
@@ -34,6 +34,7 @@ __all__ = [
     "QueryBuilder",
     "Scan",
     "ScanFile",
+    "ScanStrategy",
     "Snapshot",
     "Table",
     "__version__",

@@ -6,14 +6,14 @@ import queue
 import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
-__all__ = ["ordered_map", "prefetch"]
+__all__ = ["Started", "ordered_map", "prefetch"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -99,20 +99,35 @@ class _Handover(Generic[T]):
         raise _StoppedError
 
 
+class Started(Generic[T]):
+    """What `produce()` yields, made by a thread that runs already, at most `depth` items ahead.
+
+    To be closed by whoever made it, also if nothing was taken from it.
+    """
+
+    def __init__(self, produce: Callable[[], Iterator[T]], *, depth: int) -> None:
+        self._handover: _Handover[T] = _Handover(depth)
+        self._items = self._handover.items()
+        self._worker = threading.Thread(
+            target=self._handover.run, args=(produce,), name="lazydelta-prefetch", daemon=True
+        )
+        self._worker.start()
+
+    def __iter__(self) -> Iterator[T]:
+        return self._items
+
+    def close(self) -> None:
+        """End the thread, which closes the producer, before this returns."""
+        self._handover.stop()
+        self._worker.join()
+
+
 def prefetch(produce: Callable[[], Iterator[T]], *, depth: int) -> Generator[T]:
     """Yield what `produce()` yields, made by a thread that is at most `depth` items ahead.
 
-    A consumer that stalls only leaves `depth` items waiting; one that closes the iterator ends
-    the thread, which closes the producer, before `close()` returns. An error of the producer is
-    raised in its place in the order.
+    Nothing runs before the first item is asked for. A consumer that stalls only leaves `depth`
+    items waiting; one that closes the iterator ends the thread, which closes the producer, before
+    `close()` returns. An error of the producer is raised in its place in the order.
     """
-    handover: _Handover[T] = _Handover(depth)
-    worker = threading.Thread(
-        target=handover.run, args=(produce,), name="lazydelta-prefetch", daemon=True
-    )
-    worker.start()
-    try:
-        yield from handover.items()
-    finally:
-        handover.stop()
-        worker.join()
+    with closing(Started(produce, depth=depth)) as items:
+        yield from items

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from lazydelta.errors import ConfigError
@@ -13,12 +14,22 @@ if TYPE_CHECKING:
 
     from lazydelta.metrics import Observer
 
-__all__ = ["Config", "Strategy", "Tripwire"]
+__all__ = ["Config", "ScanStrategy", "Strategy", "Tripwire"]
 
-Strategy = Literal["auto", "reverse", "forward"]
 Tripwire = Literal["protocol", "strict"]
 
 _ENV_PREFIX = "LAZYDELTA_"
+
+
+class ScanStrategy(StrEnum):
+    """The strategies by name, for callers who like that better than text; they are the text."""
+
+    AUTO = "auto"
+    REVERSE = "reverse"
+    FORWARD = "forward"
+
+
+Strategy = ScanStrategy | Literal["auto", "reverse", "forward"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,7 +14,7 @@ from lazydelta.cli.progress import Progress
 from lazydelta.cli.rows import FORMATS, HUMAN_HEADER, csv_header
 from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import pick_snapshot, version_options
-from lazydelta.config import Strategy
+from lazydelta.config import ScanStrategy
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -33,7 +33,7 @@ def scan_options(function: F) -> F:
     for option in (
         click.option(
             "--strategy",
-            type=click.Choice(get_args(Strategy)),
+            type=click.Choice([strategy.value for strategy in ScanStrategy]),
             default="auto",
             show_default=True,
             help="Newest first, checkpoint first, or whichever suits.",

@@ -196,6 +196,25 @@ class LeafReader:
             return False
         raise self._context.corrupt(self.leaf.path, "it has no add.path", self._version)
 
+    def without_empty(self, columns: Sequence[str], row_groups: Sequence[int]) -> list[str]:
+        """Return the columns less those of fields that are null in all rows, by the footer.
+
+        Deletion vectors, row ids and the like are columns of every checkpoint but values of few.
+        Maps are kept: an empty one is not a null.
+        """
+        by_field: dict[str, list[str]] = {}
+        for name in columns:
+            by_field.setdefault(name.split(".")[1], []).append(name)
+        maps = {name.split(".")[1] for name in columns if name.endswith((".key", ".value"))}
+        groups = [self.metadata.row_group(at) for at in row_groups]
+        empty = {
+            field
+            for field, names in by_field.items()
+            if field not in maps
+            and all(_is_empty(group, self.columns[name]) for name in names for group in groups)
+        }
+        return [name for name in columns if name.split(".")[1] not in empty]
+
     def adds(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the adds of a batch, their fields as columns; refuse one without a path."""
         adds = batch.column("add")
@@ -299,6 +318,13 @@ def open_checkpoint(
         footers={} if footers is None else footers,
     )
     return Checkpoint(files, context)
+
+
+def _is_empty(row_group: pq.RowGroupMetaData, column: int) -> bool:
+    """Whether a column of a row group surely has no value."""
+    statistics = row_group.column(column).statistics
+    known = statistics is not None and statistics.has_null_count
+    return known and bool(statistics.null_count == row_group.num_rows)
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:

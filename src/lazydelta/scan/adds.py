@@ -6,6 +6,7 @@ fewer fields, more fields, or other widths); above here they look alike.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ __all__ = [
     "conformed",
     "from_commit",
     "leaves_of",
+    "nulls",
     "projected",
 ]
 
@@ -46,6 +48,7 @@ ALL_FIELDS = (
 
 _NUM_RECORDS = pa.field("numRecords", pa.int64())
 """Not a field of the log but the one statistic that everybody wants, wherever it is written."""
+_MANY = 1 << 16
 _TYPED_NUM_RECORDS = "add.stats_parsed.numRecords"
 
 
@@ -100,8 +103,18 @@ def projected(add: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         elif field.name == "numRecords":
             arrays.append(records_of(add))
         else:
-            arrays.append(pa.nulls(add.num_rows, field.type))
+            arrays.append(nulls(add.num_rows, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def nulls(count: int, kind: pa.DataType) -> pa.Array:
+    """Return nulls; the same memory serves every batch."""
+    return _many_nulls(kind).slice(0, count) if count <= _MANY else pa.nulls(count, kind)
+
+
+@lru_cache
+def _many_nulls(kind: pa.DataType) -> pa.Array:
+    return pa.nulls(_MANY, kind)
 
 
 def conformed(array: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lazydelta._arrow import bits, selection
-from lazydelta._parallel import prefetch
+from lazydelta._parallel import Started
 from lazydelta.scan.adds import leaves_of, projected
 
 if TYPE_CHECKING:
@@ -45,24 +45,36 @@ class CheckpointScan:
         reconciler: Reconciler,
         metrics: ScanMetrics,
     ) -> None:
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
         self._schema = schema
         self._fields = fields
         self._pruner = pruner
         self._reconciler = reconciler
         self._metrics = metrics
         self._last_group_matched = False
+        self._ahead: Started[pa.RecordBatch] | None = None
 
-    def batches(self, *, rows: int, row_groups_at_once: int) -> Iterator[pa.RecordBatch]:
-        """Yield batches of at most `rows` adds, some of them perhaps empty."""
-        # Decoding is most of the work and needs no Python, so it gets a thread of its own.
+    def start(self, *, rows: int, row_groups_at_once: int) -> None:
+        """Begin to decode; `close` must follow.
+
+        Decoding is most of the work and needs no Python, so it gets a thread of its own. It does
+        not depend on what was seen, so it may begin while the tail is still being read.
+        """
         decode = partial(self._decoded, rows, row_groups_at_once)
-        with closing(prefetch(decode, depth=_DECODED_AHEAD)) as decoded:
-            for adds, mask in decoded:
-                yield self._live(adds, mask)
+        self._ahead = Started(decode, depth=_DECODED_AHEAD)
 
-    def _decoded(self, rows: int, row_groups_at_once: int) -> Iterator[_Decoded]:
-        for reader in self._checkpoint.readers():
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the live adds of what was decoded, some batches of them perhaps empty."""
+        for adds in self._ahead or ():
+            yield self._live(adds)
+
+    def close(self) -> None:
+        """Stop decoding, and close the files."""
+        if self._ahead is not None:
+            self._ahead.close()
+
+    def _decoded(self, rows: int, row_groups_at_once: int) -> Iterator[pa.RecordBatch]:
+        for reader in self.checkpoint.readers():
             with closing(reader):
                 self._metrics.checkpoint_leaves += 1
                 if not reader.has_adds():
@@ -71,12 +83,13 @@ class CheckpointScan:
                 self._count_row_groups(reader, groups)
                 for start in range(0, len(groups), row_groups_at_once):
                     chosen = groups[start : start + row_groups_at_once]
-                    yield from self._row_groups(reader, chosen, rows)
+                    for adds, mask in self._row_groups(reader, chosen, rows):
+                        yield adds if mask is None or mask.all() else adds.filter(selection(mask))
 
     def _row_groups(
         self, reader: LeafReader, groups: Sequence[int], rows: int
     ) -> Iterator[_Decoded]:
-        columns = leaves_of(self._fields, list(reader.columns))
+        columns = reader.without_empty(leaves_of(self._fields, list(reader.columns)), groups)
         wanted = self._pruner.checkpoint_leaves(reader.columns)
         self._metrics.row_groups_read += len(groups)
         if not wanted:
@@ -132,9 +145,7 @@ class CheckpointScan:
         self._metrics.files_pruned += len(kept) - int(np.count_nonzero(kept))
         return kept
 
-    def _live(self, adds: pa.RecordBatch, mask: np.ndarray | None) -> pa.RecordBatch:
-        if mask is not None and not mask.all():
-            adds = adds.filter(selection(mask))
+    def _live(self, adds: pa.RecordBatch) -> pa.RecordBatch:
         batch = projected(adds, self._schema)
         live = self._reconciler.is_live(batch.column("path"), batch.column("deletionVector"))
         if live is None or live.all():

@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta.scan.adds import nulls
 from lazydelta.schema import DataType, parse_partition_values
 from lazydelta.spec import DELETION_VECTOR, PathResolver
 
@@ -105,6 +106,8 @@ class FileBatches:
 
 def _renamed(vectors: pa.StructArray) -> pa.StructArray:
     """Return the vectors with plain names; a cast goes by name and would lose their values."""
+    if vectors.null_count == len(vectors):
+        return nulls(len(vectors), _VECTOR)
     children = [vectors.field(index) for index in range(_VECTOR.num_fields)]
     return pa.StructArray.from_arrays(children, fields=list(_VECTOR), mask=vectors.is_null())
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import pyarrow as pa
 
 from lazydelta._parallel import prefetch
-from lazydelta.config import Strategy
+from lazydelta.config import ScanStrategy, Strategy
 from lazydelta.errors import ColumnNotFoundError, ConfigError, MissingExtraError
 from lazydelta.expr import Predicate, as_predicate
 from lazydelta.replay import Pruner
@@ -51,8 +51,9 @@ class Scan:
         limit: int | None = None,
         strategy: Strategy = "auto",
     ) -> None:
-        if strategy not in get_args(Strategy):
-            raise ConfigError("strategy", f"must be one of {get_args(Strategy)}, not {strategy!r}")
+        if strategy not in tuple(ScanStrategy):
+            names = ", ".join(ScanStrategy)
+            raise ConfigError("strategy", f"must be one of {names}, not {strategy!r}")
         if limit is not None and limit < 0:
             raise ConfigError("limit", f"cannot be {limit}")
         self.snapshot = snapshot
@@ -64,7 +65,7 @@ class Scan:
             partition_columns=snapshot.partition_columns,
             mapping_mode=snapshot.column_mapping_mode,
         )
-        self._choice = _choice(snapshot, limit, strategy)
+        self._choice = _choice(snapshot, limit, ScanStrategy(strategy).value)
         self._last_run: ScanMetrics | None = None
 
     @property

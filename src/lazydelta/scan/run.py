@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -131,13 +132,21 @@ class ScanRun:
                 yield from self._tail(self._tail_files(segment))
                 yield from self._checkpoint(segment)
             else:
-                for batch in self._tail(self._tail_files(segment)):
-                    self._spool.append(batch)
-                yield from self._checkpoint(segment)
-                yield from self._spool.drain()
+                yield from self._forward(segment)
         except _TrippedError as tripped:
             yield from self._spool.drain()
             yield from self._fallback(tripped.trip)
+
+    def _forward(self, segment: LogSegment) -> Iterator[pa.RecordBatch]:
+        """Give the checkpoint's files first; it is being decoded while the tail is read."""
+        with ExitStack() as stack:
+            ahead = None
+            if segment.checkpoint is not None:
+                ahead = stack.enter_context(closing(self._started(segment)))
+            for batch in self._tail(self._tail_files(segment)):
+                self._spool.append(batch)
+            yield from self._checkpoint(segment, ahead)
+        yield from self._spool.drain()
 
     def _tail_files(self, segment: LogSegment) -> Iterator[LogFile]:
         """Yield the tail newest first; a compaction that is not reconciled gives way to commits."""
@@ -177,24 +186,43 @@ class ScanRun:
             adds = kept
         return projected(adds, self._schema)
 
-    def _checkpoint(self, segment: LogSegment) -> Iterator[pa.RecordBatch]:
+    def _checkpoint(
+        self, segment: LogSegment, ahead: CheckpointScan | None = None
+    ) -> Iterator[pa.RecordBatch]:
         if segment.checkpoint is None:
             return
         given = 0
         try:
-            for batch in self._checkpoint_batches(segment, self._fields, self.metrics):
-                given += batch.num_rows
-                yield batch
+            with closing(ahead or self._started(segment)) as scan:
+                for batch in self._checkpoint_batches(scan):
+                    given += batch.num_rows
+                    yield batch
         except LogCorruptError as error:
             yield from self._round_the_damage(segment, error, given)
 
-    def _checkpoint_batches(
-        self, segment: LogSegment, fields: Sequence[str], metrics: ScanMetrics
-    ) -> Iterator[pa.RecordBatch]:
+    def _started(
+        self, segment: LogSegment, fields: Sequence[str] = (), metrics: ScanMetrics | None = None
+    ) -> CheckpointScan:
+        """Return a scan of the segment's checkpoint that is decoding already."""
         assert segment.checkpoint is not None  # noqa: S101 - callers checked
-        checkpoint = self._snapshot.open_checkpoint(segment.checkpoint)
-        if checkpoint.inline_actions is not None:
-            for batch in self._snapshot.commits.batches([checkpoint.inline_actions]):
+        scan = CheckpointScan(
+            self._snapshot.open_checkpoint(segment.checkpoint),
+            schema=adds_schema(fields or self._fields),
+            fields=fields or self._fields,
+            pruner=self._pruner,
+            reconciler=self._reconciler,
+            metrics=metrics or self.metrics,
+        )
+        scan.start(
+            rows=self._config.batch_rows,
+            row_groups_at_once=self._config.checkpoint_row_groups_per_batch,
+        )
+        return scan
+
+    def _checkpoint_batches(self, scan: CheckpointScan) -> Iterator[pa.RecordBatch]:
+        inline = scan.checkpoint.inline_actions
+        if inline is not None:
+            for batch in self._snapshot.commits.batches([inline]):
                 rows = np.flatnonzero(bits(batch.add.is_valid()))
                 adds = self._matching(from_commit(batch.add, rows, batch.versions, _EVERY_FIELD))
                 # Of a checkpoint nobody knows which commit added what.
@@ -202,18 +230,7 @@ class ScanRun:
                 adds = adds.set_column(adds.schema.names.index("version"), "version", unknown)
                 live = self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
                 yield adds if live is None else adds.filter(selection(live))
-        scan = CheckpointScan(
-            checkpoint,
-            schema=adds_schema(fields),
-            fields=fields,
-            pruner=self._pruner,
-            reconciler=self._reconciler,
-            metrics=metrics,
-        )
-        yield from scan.batches(
-            rows=self._config.batch_rows,
-            row_groups_at_once=self._config.checkpoint_row_groups_per_batch,
-        )
+        yield from scan.batches()
 
     def _round_the_damage(
         self, segment: LogSegment, error: LogCorruptError, given: int
@@ -231,11 +248,13 @@ class ScanRun:
         except DeltaError:
             raise error from None
         logger.warning("reading round a damaged checkpoint: %s", error)
-        again = self._checkpoint_batches(segment, ("path", "deletionVector"), ScanMetrics())
-        while given > 0:
-            batch = next(again).slice(0, given)
-            given -= batch.num_rows
-            self._reconciler.mark_given(batch.column("path"), batch.column("deletionVector"))
+        keys_only = ("path", "deletionVector")
+        with closing(self._started(segment, keys_only, ScanMetrics())) as scan:
+            again = self._checkpoint_batches(scan)
+            while given > 0:
+                batch = next(again).slice(0, given)
+                given -= batch.num_rows
+                self._reconciler.mark_given(batch.column("path"), batch.column("deletionVector"))
         below = [file for file in older.commits if file.version <= segment.floor]
         yield from self._tail(reversed(below))
         yield from self._checkpoint(replace(older, version=segment.version))

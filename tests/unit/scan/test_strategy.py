@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lazydelta import Config, Table
+from lazydelta.config import ScanStrategy
 from lazydelta.errors import ColumnNotFoundError, ConfigError
 from lazydelta.metrics import ScanFinished
 from lazydelta.scan.strategy import choose_strategy
@@ -81,3 +82,9 @@ def test_the_observer_hears_how_a_scan_ended():
     assert whole.metrics["delta.lazy.remove_set_size"] == 1
     assert whole.metrics["delta.lazy.time_to_first_file_ms"] > 0
     assert (left.complete, left.strategy) == (False, "forward")
+
+
+def test_STRAT_01_the_enum_and_its_text_are_the_same():
+    for strategy in ScanStrategy:
+        assert strategy == str(strategy.value)
+    assert [*ScanStrategy] == ["auto", "reverse", "forward"]
