@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lazydelta._parallel import ordered_map
+from lazydelta._arrow import selection
+from lazydelta._parallel import Started, ordered_map
 from lazydelta.errors import (
     LogCorruptError,
     ObjectNotFoundError,
@@ -33,6 +35,8 @@ from lazydelta.spec import MalformedActionError, PathResolver, Sidecar
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    import numpy as np
+
     from lazydelta.config import Config
     from lazydelta.log.commits import CommitReader
     from lazydelta.log.segment import CheckpointFiles
@@ -44,6 +48,9 @@ __all__ = ["Checkpoint", "Leaf", "open_checkpoint"]
 _LOCAL_BUFFER, _REMOTE_BUFFER = 1 << 20, 4 << 20
 _THRIFT_LIMIT = 512 << 20
 _MANIFEST_ROWS = 8192
+_PATH = "add.path"
+_WORTH_A_THREAD = 4 << 20
+_DECODED_AHEAD = 4
 _LEAVES_AHEAD = 4
 
 # A column of each action that is never null where the action is there.
@@ -71,9 +78,12 @@ class Leaf:
 class Checkpoint:
     """One opened checkpoint: what it says of the table, and where its files are."""
 
-    def __init__(self, files: CheckpointFiles, context: _Context) -> None:
+    def __init__(
+        self, files: CheckpointFiles, context: _Context, only: Leaf | None = None
+    ) -> None:
         self.files = files
         self._context = context
+        self._only = only
         self._manifest = [Leaf(file.path, file.size, is_manifest=True) for file in files.files]
         self._is_json = files.name.endswith(".json")
 
@@ -101,6 +111,8 @@ class Checkpoint:
 
     def leaves(self) -> list[Leaf]:
         """Return the Parquet files with file actions: itself, its parts, its sidecars."""
+        if self._only is not None:
+            return [self._only]
         if self._is_json:
             return self._sidecars(self.actions(["sidecar"], first_only=False)["sidecar"])
         if len(self._manifest) == 1:
@@ -109,6 +121,10 @@ class Checkpoint:
                 main.collect(found, first_only=False)
             return [*self._manifest, *self._sidecars(found["sidecar"])]
         return self._manifest
+
+    def only(self, leaf: Leaf) -> Checkpoint:
+        """Return the same checkpoint as if one of its leaves were all it had."""
+        return Checkpoint(self.files, self._context, leaf)
 
     def readers(self) -> Iterator[LeafReader]:
         """Yield the leaves opened, in order; remote ones are opened a few ahead."""
@@ -138,7 +154,9 @@ class Checkpoint:
 class LeafReader:
     """A Parquet file of a checkpoint, footer read."""
 
-    def __init__(self, leaf: Leaf, version: int, context: _Context) -> None:
+    def __init__(
+        self, leaf: Leaf, version: int, context: _Context, metadata: pq.FileMetaData | None = None
+    ) -> None:
         self.leaf = leaf
         self._version = version
         self._context = context
@@ -148,7 +166,7 @@ class LeafReader:
             source = context.store.open_input(leaf.path, size=leaf.size)
             self._file = pq.ParquetFile(
                 source,
-                metadata=context.footers.get(leaf.path),
+                metadata=metadata or context.footers.get(leaf.path),
                 pre_buffer=False,
                 buffer_size=_REMOTE_BUFFER if self._is_remote else _LOCAL_BUFFER,
                 thrift_string_size_limit=_THRIFT_LIMIT,
@@ -187,7 +205,7 @@ class LeafReader:
 
     def has_adds(self) -> bool:
         """Whether it has file actions at all: the manifest of a V2 checkpoint may have none."""
-        column = self.columns.get("add.path")
+        column = self.columns.get(_PATH)
         if column is not None:
             if self.metadata.schema.column(column).physical_type == "BYTE_ARRAY":
                 return True
@@ -215,19 +233,66 @@ class LeafReader:
         }
         return [name for name in columns if name.split(".")[1] not in empty]
 
-    def adds(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the adds of a batch, their fields as columns; refuse one without a path."""
-        adds = batch.column("add")
-        if adds.null_count:
-            adds = adds.drop_null()
-        fields = pa.RecordBatch.from_struct_array(adds)
-        if "path" in fields.schema.names:
-            paths = fields.column("path")
+    def adds(
+        self,
+        columns: Sequence[str],
+        row_groups: Sequence[int],
+        *,
+        rows: int,
+        keep: Sequence[np.ndarray | None] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the adds of some row groups, their fields as columns; refuse one without a path.
+
+        Of much to decode and little to keep, paths and the rest are decoded side by side: each
+        takes half the time. Who keeps all is as busy as one decoder, and gains nothing.
+
+        Args:
+            columns: Leaf columns of `add`.
+            row_groups: Where to look.
+            rows: How many rows are decoded together; each gives one batch.
+            keep: Which adds of each batch are wanted, None for all of them; a batch of which
+                nothing is wanted is left out.
+        """
+        paths = [name for name in columns if name == _PATH]
+        rest = [name for name in columns if name != _PATH]
+        worth_it = self.column_bytes(columns, row_groups) >= _WORTH_A_THREAD
+        if keep is None or not paths or not rest or not worth_it:
+            yield from self._adds(columns, row_groups, rows, keep)
+            return
+        with closing(LeafReader(self.leaf, self._version, self._context, self.metadata)) as twin:
+            produce = partial(twin._adds, rest, row_groups, rows, keep)  # noqa: SLF001 - its own
+            with closing(Started(produce, depth=_DECODED_AHEAD)) as ahead:
+                for left, right in zip(
+                    self._adds(paths, row_groups, rows, keep), ahead, strict=True
+                ):
+                    names = [*left.schema.names, *right.schema.names]
+                    yield pa.RecordBatch.from_arrays([*left.columns, *right.columns], names)
+
+    def _adds(
+        self,
+        columns: Sequence[str],
+        row_groups: Sequence[int],
+        rows: int,
+        keep: Sequence[np.ndarray | None] | None,
+    ) -> Iterator[pa.RecordBatch]:
+        for at, batch in enumerate(self.batches(columns, row_groups, rows=rows)):
+            mask = None if keep is None else keep[at]
+            if mask is not None and not mask.any():
+                continue
+            adds = batch.column("add")
+            if adds.null_count:
+                adds = adds.drop_null()
+            fields = pa.RecordBatch.from_struct_array(adds)
+            yield self._checked(fields if mask is None else fields.filter(selection(mask)))
+
+    def _checked(self, adds: pa.RecordBatch) -> pa.RecordBatch:
+        if "path" in adds.schema.names:
+            paths = adds.column("path")
             if paths.null_count:
                 raise self._context.corrupt(self.leaf.path, "an add has no path", self._version)
             with self._guarded():
                 paths.validate(full=True)  # Parquet does not promise valid UTF-8
-        return fields
+        return adds
 
     def collect(self, found: Actions, *, first_only: bool) -> None:
         """Add the actions of the kinds in `found`, reading only their columns and row groups."""

@@ -28,9 +28,6 @@ __all__ = ["CheckpointScan"]
 
 _DECODED_AHEAD = 4
 
-_Decoded = tuple[pa.RecordBatch, np.ndarray | None]
-"""Adds of one batch, and which of them may match (None for all)."""
-
 
 class CheckpointScan:
     """Streams the live adds of one checkpoint that may match."""
@@ -83,12 +80,11 @@ class CheckpointScan:
                 self._count_row_groups(reader, groups)
                 for start in range(0, len(groups), row_groups_at_once):
                     chosen = groups[start : start + row_groups_at_once]
-                    for adds, mask in self._row_groups(reader, chosen, rows):
-                        yield adds if mask is None or mask.all() else adds.filter(selection(mask))
+                    yield from self._row_groups(reader, chosen, rows)
 
     def _row_groups(
         self, reader: LeafReader, groups: Sequence[int], rows: int
-    ) -> Iterator[_Decoded]:
+    ) -> Iterator[pa.RecordBatch]:
         columns = reader.without_empty(leaves_of(self._fields, list(reader.columns)), groups)
         wanted = self._pruner.checkpoint_leaves(reader.columns)
         self._metrics.row_groups_read += len(groups)
@@ -105,15 +101,14 @@ class CheckpointScan:
 
     def _together(
         self, reader: LeafReader, columns: Sequence[str], groups: Sequence[int], rows: int
-    ) -> Iterator[_Decoded]:
+    ) -> Iterator[pa.RecordBatch]:
         """Decode all columns and prune each batch."""
         self._metrics.checkpoint_bytes += reader.column_bytes(columns, groups)
         self._last_group_matched = False
-        for batch in reader.batches(columns, groups, rows=rows):
-            adds = reader.adds(batch)
+        for adds in reader.adds(columns, groups, rows=rows):
             mask = self._matching(adds)
             self._last_group_matched |= mask is None or bool(mask.any())
-            yield adds, mask
+            yield adds if mask is None or mask.all() else adds.filter(selection(mask))
 
     def _predicate_first(
         self,
@@ -122,20 +117,14 @@ class CheckpointScan:
         columns: Sequence[str],
         group: int,
         rows: int,
-    ) -> Iterator[_Decoded]:
+    ) -> Iterator[pa.RecordBatch]:
         """Decode the predicate's columns of a row group, and the rest only if a file matches."""
         self._metrics.checkpoint_bytes += reader.column_bytes(wanted, [group])
-        masks = [
-            self._matching(reader.adds(batch))
-            for batch in reader.batches(wanted, [group], rows=rows)
-        ]
+        masks = [self._matching(adds) for adds in reader.adds(wanted, [group], rows=rows)]
         self._last_group_matched = any(mask is None or mask.any() for mask in masks)
-        if not self._last_group_matched:
-            return
-        self._metrics.checkpoint_bytes += reader.column_bytes(columns, [group])
-        for batch, mask in zip(reader.batches(columns, [group], rows=rows), masks, strict=True):
-            if mask is None or mask.any():
-                yield reader.adds(batch), mask
+        if self._last_group_matched:
+            self._metrics.checkpoint_bytes += reader.column_bytes(columns, [group])
+            yield from reader.adds(columns, [group], rows=rows, keep=masks)
 
     def _matching(self, adds: pa.RecordBatch) -> np.ndarray | None:
         mask = self._pruner.mask(adds)

@@ -75,8 +75,8 @@ def _replay(snapshot: Snapshot, segment: LogSegment) -> ReferenceReplay:
                 continue
             columns = leaves_of(ADD.names, list(reader.columns))
             groups = range(reader.metadata.num_row_groups)
-            for batch in reader.batches(columns, groups, rows=snapshot.config.batch_rows):
-                replay.apply_checkpoint(segment.floor, reader.adds(batch))
+            for adds in reader.adds(columns, groups, rows=snapshot.config.batch_rows):
+                replay.apply_checkpoint(segment.floor, adds)
     for file in segment.commits:
         replay.apply_commit(file.version, snapshot.commits.batches([file]))
     return replay

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from lazydelta import Config, Table
@@ -54,3 +56,25 @@ def test_reader_features_that_are_absent_stay_absent():
     snapshot = Table(store, Config()).snapshot()
     assert snapshot.protocol.reader_features is None
     assert listed(snapshot.scan()) == ["a"]
+
+
+@pytest.mark.parametrize("worth_a_thread", [0, 1 << 40])
+def test_adds_decoded_by_two_threads_are_those_of_one(monkeypatch, worth_a_thread):
+    monkeypatch.setattr("lazydelta.log.checkpoints._WORTH_A_THREAD", worth_a_thread)
+    store = memory_store()
+    names = [f"{number:02d}" for number in range(20)]
+    TableBuilder(store).commit(" ".join(f"+{name}" for name in names)).checkpoint().clean_up(1)
+    snapshot = Table(store, Config()).snapshot()
+    checkpoint = snapshot.open_checkpoint(snapshot.segment.checkpoint)
+    (reader,) = checkpoint.readers()
+    columns = ["add.path", "add.size", "add.modificationTime"]
+    whole = list(reader.adds(columns, [0], rows=5))
+    wanted = [None if at % 2 else np.arange(batch.num_rows) == at for at, batch in enumerate(whole)]
+    kept = list(reader.adds(columns, [0], rows=5, keep=wanted))
+    expected = [
+        batch if mask is None else batch.filter(pa.array(mask))
+        for batch, mask in zip(whole, wanted, strict=True)
+        if mask is None or mask.any()
+    ]
+    assert [batch.to_pylist() for batch in kept] == [batch.to_pylist() for batch in expected]
+    assert sum(batch.num_rows for batch in whole) == len(names)
