@@ -66,8 +66,10 @@ class DataFile:
         self.metadata: pq.FileMetaData = self._file.metadata
         self.num_rows: int = self.metadata.num_rows
 
-    def _opened(self, **more: Any) -> pq.ParquetFile:
-        return pq.ParquetFile(
+    def _opened(self, **more: Any) -> pq.ParquetReader:
+        # Not `ParquetFile`, which takes no pool: docs/adr/0020 has what the default one costs.
+        reader = pq.ParquetReader(pa.system_memory_pool())
+        reader.open(
             self._source,
             pre_buffer=self._is_remote,
             buffer_size=0 if self._is_remote else _LOCAL_BUFFER,
@@ -76,6 +78,7 @@ class DataFile:
             thrift_container_size_limit=_THRIFT_LIMIT,
             **more,
         )
+        return reader
 
     def close(self) -> None:
         """Close the file."""
@@ -154,7 +157,7 @@ class DataFile:
 
     def _with_dictionaries(
         self, columns: Sequence[str], row_groups: Sequence[int]
-    ) -> pq.ParquetFile:
+    ) -> pq.ParquetReader:
         """Return the file opened so that texts kept in a dictionary come with it."""
         if not row_groups:
             return self._file
@@ -182,12 +185,19 @@ class DataFile:
         return found
 
     def _batches(
-        self, file: pq.ParquetFile, columns: Sequence[str], run: Sequence[int], rows: int
+        self, file: pq.ParquetReader, columns: Sequence[str], run: Sequence[int], rows: int
     ) -> Iterator[pa.RecordBatch]:
         with self._guarded():
+            # With Arrow's threads a single file does not leave cores idle; many cost the same.
             yield from file.iter_batches(
-                rows, row_groups=list(run), columns=list(columns), use_threads=False
+                rows, row_groups=list(run), column_indices=self._leaves(columns), use_threads=True
             )
+
+    def _leaves(self, columns: Sequence[str]) -> list[int]:
+        """Return where the leaves of some columns are."""
+        wanted = tuple(f"{name}." for name in columns)
+        leaves = enumerate(self.metadata.schema)
+        return [at for at, leaf in leaves if f"{leaf.path}.".startswith(wanted)]
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
