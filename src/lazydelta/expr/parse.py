@@ -7,7 +7,8 @@ by `expr.binding`.
 
 from __future__ import annotations
 
-from typing import NoReturn
+from decimal import Decimal
+from typing import Any, NoReturn
 
 from lazydelta.errors import PredicateError
 from lazydelta.expr.nodes import (
@@ -301,7 +302,7 @@ class _Parser:
         inner = self.to_value(self.unary())
         self.depth -= 1
         if is_number and isinstance(inner, Literal):
-            return Literal(-inner.value, inner.type)
+            return Literal(_negative(inner.value), inner.type)
         return Call("-", (inner,))
 
     def primary(self) -> Value | Predicate:
@@ -424,3 +425,8 @@ class _Parser:
             return node
         self.fail("a condition cannot be used as a value here")
         return None
+
+
+def _negative(number: Any) -> Any:
+    """Return a number with the other sign; the arithmetic of decimals would round to 28 digits."""
+    return number.copy_negate() if isinstance(number, Decimal) and number else -number
