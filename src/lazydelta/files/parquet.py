@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lazydelta.errors import DataFileError, StoreError
+from lazydelta.files.inflation import InflatedError, in_pieces, rows_at_once
+from lazydelta.files.pages import BadPageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -45,14 +47,19 @@ class DataFile:
         store: Where it is.
         path: Its path in the store.
         size: Its size as the log has it; saves a request.
+        inflated_limit: Bytes that a column of a row group may decode to in one piece, unless it
+            is large in the file as well.
 
     Raises:
         ObjectNotFoundError: It is not there.
         DataFileError: It is not a Parquet file, or damaged.
     """
 
-    def __init__(self, store: Store, path: str, size: int | None = None) -> None:
+    def __init__(
+        self, store: Store, path: str, size: int | None = None, *, inflated_limit: int
+    ) -> None:
         self.path = path
+        self._inflated_limit = inflated_limit
         self._table = store.root
         self._is_remote = not store.root.startswith("/")
         with self._guarded():
@@ -60,6 +67,9 @@ class DataFile:
             try:
                 self._file = self._opened()
                 self.schema: pa.Schema = self._file.schema_arrow
+                # Names that are no text are found out here, where it is known whose they are.
+                leaves = self._file.metadata.schema
+                self._paths = [leaves.column(at).path for at in range(len(leaves))]
             except BaseException:
                 self._source.close()
                 raise
@@ -105,24 +115,45 @@ class DataFile:
                 for start in range(position, end, batch_rows):
                     yield Rows(start, min(batch_rows, end - start), None)
                 continue
-            for batch in self._batches(file, columns, run, self._fitting(run, batch_rows)):
-                yield Rows(position, batch.num_rows, batch)
-                position += batch.num_rows
+            at_once = self._within_limit(columns, run, self._fitting(run, batch_rows))
+            for batch in self._batches(file, columns, run, at_once):
+                for piece in in_pieces(batch, self._inflated_limit):
+                    yield Rows(position, piece.num_rows, piece)
+                    position += piece.num_rows
             if position != end:
                 reason = f"{end - position} rows of row groups {run[0]} to {run[-1]} are missing"
                 raise DataFileError(self._table, self.path, reason)
 
     def column_bytes(self, columns: Collection[str], row_groups: Sequence[int]) -> int:
         """Return how many bytes a read of these columns of these row groups takes."""
-        roots = {name.partition(".")[0] for name in columns}
-        schema = self.metadata.schema
-        places = [
-            at
-            for at in range(self.metadata.num_columns)
-            if schema.column(at).path.partition(".")[0] in roots
-        ]
+        places = self._places(columns)
         groups = [self.metadata.row_group(at) for at in row_groups]
         return sum(group.column(at).total_compressed_size for group in groups for at in places)
+
+    def _places(self, columns: Collection[str]) -> list[int]:
+        """Return the leaves of the columns, and those beside them in the same struct or list."""
+        roots = {name.partition(".")[0] for name in columns}
+        return [at for at, path in enumerate(self._paths) if path.partition(".")[0] in roots]
+
+    def _within_limit(self, columns: Sequence[str], run: Sequence[int], most: int) -> int:
+        """Return how many rows to decode at once; what would fill the memory is refused."""
+        places = self._leaves(columns)
+        read_at = None if self._is_remote else lambda at, size: self._source.read_at(size, at)
+        try:
+            for group in run:
+                most = rows_at_once(
+                    self.metadata, group, places,
+                    read_at=read_at, limit=self._inflated_limit, most=most,
+                )  # fmt: skip
+        except InflatedError as error:
+            reason = (
+                f"{error}, more than a file of its size should and than "
+                f"max_inflated_bytes={self._inflated_limit} of ReadOptions allows"
+            )
+            raise DataFileError(self._table, self.path, reason) from None
+        except BadPageError as error:
+            raise DataFileError(self._table, self.path, str(error)) from None
+        return most
 
     def _starts(self) -> list[int]:
         """Return the position of the first row of each row group, and the end."""

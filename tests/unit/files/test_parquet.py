@@ -23,7 +23,9 @@ def written(table, **options):
 
 
 def opened(data, size=None, root=ROOT):
-    return DataFile(MemoryStore({"a.parquet": data}, root=root), "a.parquet", size)
+    return DataFile(
+        MemoryStore({"a.parquet": data}, root=root), "a.parquet", size, inflated_limit=2**30
+    )
 
 
 TABLE = pa.table({"id": np.arange(1000), "name": [f"n{i % 3}" for i in range(1000)]})
@@ -119,7 +121,7 @@ def test_a_damaged_page_is_named():
 
 def test_a_missing_file_is_the_stores_business():
     with pytest.raises(ObjectNotFoundError):
-        DataFile(MemoryStore({}, root=ROOT), "a.parquet")
+        DataFile(MemoryStore({}, root=ROOT), "a.parquet", inflated_limit=2**30)
 
 
 def test_column_bytes_are_those_of_the_columns():
