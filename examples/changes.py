@@ -86,6 +86,11 @@ with tempfile.TemporaryDirectory() as name:
                 copy[row[0]] = row[1]
             elif kind == "delete":
                 del copy[row[0]]
+    feed = table.changes(where="_change_type != 'insert'", columns=["id"])
+    told, files = feed.to_arrow().num_rows, feed.explain()["files"]
+    print(
+        f"{told} changes of rows, from {files['emitted']} files; {files['pruned']} were not opened"
+    )
     rows = table.scan().to_arrow().to_pylist()
     same = copy == {row["id"]: row["price"] for row in rows}
     print(f"the copy and the table are {'the same' if same else 'DIFFERENT'}: {copy}")

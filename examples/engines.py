@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import lazydelta as ld
-from lazydelta.interop import QueryBuilder, scan_polars, to_pyarrow_dataset
 
 FILES, ROWS = 20, 1_000
 
@@ -76,7 +75,7 @@ with tempfile.TemporaryDirectory() as directory:
 
     print(f"{'the log alone':<16} {trips.scan().count():,} rows   (0 of {FILES} files read)")
 
-    dataset = to_pyarrow_dataset(trips)
+    dataset = trips.to_pyarrow_dataset()
     table = dataset.to_table(columns=["Fare"], filter=pc.field("id") >= 19_500)
     show("pyarrow", f"{table.num_rows} rows", dataset.explain()["files"])
 
@@ -84,7 +83,7 @@ with tempfile.TemporaryDirectory() as directory:
         if find_spec(engine) is None:
             print(f"{engine:<16} is not installed: pip install 'lazydelta[{engine}]'")
             continue
-        query = QueryBuilder(engine).register("Trips", trips)
+        query = ld.QueryBuilder(engine).register("Trips", trips)
         sql = 'select max("Fare") as top from Trips where id between 2000 and 2999'
         top = query.execute(sql).read_all().column("top")[0].as_py()
         show(engine, f"greatest fare {top}", query.explain("Trips")["files"])
@@ -94,5 +93,17 @@ with tempfile.TemporaryDirectory() as directory:
     else:
         import polars as pl
 
-        few = scan_polars(trips).filter(pl.col("id") < 3).select("Fare").collect()
+        few = trips.scan_polars().filter(pl.col("id") < 3).select("Fare").collect()
         print(f"{'polars':<16} {few['Fare'].to_list()}")
+
+    # Otherwise than the table has them: wider, with a column to come, and the file they are from.
+    wanted = pa.schema(
+        [
+            ("id", pa.decimal128(19)),
+            ("note", pa.string()),
+            ("file", pa.dictionary("int8", "string")),
+        ]
+    )
+    options = ld.ReadOptions(schema=wanted, file_column_name="file")
+    row = trips.scan(where="id = 7").to_arrow(options).to_pylist()
+    print(f"{'another schema':<16} {row}")

@@ -15,7 +15,7 @@ from collections import Counter
 from sample_table import table_to_show
 
 import lazydelta as ld
-from lazydelta.metrics import Event, FallbackTriggered, ScanFinished, StoreCalled
+from lazydelta.metrics import Event, FallbackTriggered, FeedFinished, ScanFinished, StoreCalled
 
 
 class Totals:
@@ -37,6 +37,11 @@ class Totals:
                 self._totals[f'lazydelta_scans{{strategy="{event.strategy}"}}'] += 1
                 for name in ("delta.lazy.files_emitted", "delta.lazy.commits_scanned"):
                     self._totals[name.replace(".", "_")] += int(event.metrics[name])
+            elif isinstance(event, FeedFinished):
+                for name in ("rows", "batches", "bytes"):
+                    self._totals[f'lazydelta_feed_{name}{{kind="{event.kind}"}}'] += getattr(
+                        event, name
+                    )
             elif isinstance(event, FallbackTriggered):
                 self._totals["delta_lazy_fallback_triggered"] += 1
 

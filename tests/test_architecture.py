@@ -138,6 +138,27 @@ def breaches_of_local_imports(modules: list[Module]) -> list[str]:
     ]
 
 
+def breaches_of_hidden_imports(modules: list[Module]) -> list[str]:
+    """Only the package's own door imports a room by name: no tool can see such an import."""
+    top = modules[0].name.split(".")[0]
+    return [
+        f"{module.name}:{node.lineno} imports by name"
+        for module in modules
+        if module.room is not None
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] in ("import_module", "__import__")
+        and may_be_of(top, node.args[0])
+    ]
+
+
+def may_be_of(package: str, name: ast.expr) -> bool:
+    """Whether an expression may name a module of the package that is not of the same room."""
+    if isinstance(name, ast.Constant):
+        return str(name.value).split(".")[0] == package
+    return not ast.unparse(name).startswith(("f'{__package__}.", 'f"{__package__}.'))
+
+
 def breaches_of_missing_doors(modules: list[Module]) -> list[str]:
     """A room that is a folder has an `__init__`, and its `__all__` says what it offers."""
     doors = {module.name: module for module in modules if module.is_package}
@@ -163,6 +184,7 @@ RULES = [
     breaches_of_function_size,
     breaches_of_docstrings,
     breaches_of_local_imports,
+    breaches_of_hidden_imports,
     breaches_of_missing_doors,
 ]
 
@@ -229,6 +251,21 @@ def test_the_package_keeps(rule):
             id="a-local-import-of-our-own",
         ),
         pytest.param(
+            breaches_of_hidden_imports,
+            {"scan/plan.py": "import importlib\nx = importlib.import_module('p.table')"},
+            id="an-import-by-name",
+        ),
+        pytest.param(
+            breaches_of_hidden_imports,
+            {"scan/plan.py": "x = __import__('p.table')"},
+            id="an-import-by-the-builtin",
+        ),
+        pytest.param(
+            breaches_of_hidden_imports,
+            {"scan/plan.py": "def f(name):\n    return import_module(name)"},
+            id="an-import-by-a-name-that-is-not-known",
+        ),
+        pytest.param(
             breaches_of_missing_doors,
             {"scan/__init__.py": '"""Scan."""'},
             id="a-door-that-does-not-say-what-it-offers",
@@ -259,6 +296,8 @@ def test_what_a_room_may_import(tmp_path):
         + "    of many lines\n" * FUNCTION_LINES
         + '    """\n'
         + "    import rich\n"
+        + "    import_module('rich.table')\n"
+        + "    import_module(f'{__package__}.read')\n"
     )
     modules = made_up_package(tmp_path, {"scan/plan.py": text})
     assert [breach for rule in RULES for breach in rule(modules)] == []
@@ -288,7 +327,10 @@ def made_up_package(where: Path, changed: dict[str, str]) -> list[Module]:
 
 # pyarrow itself imports cloudpickle where it finds it.
 ALLOWED_THIRD_PARTY = {"pyarrow", "numpy", "orjson", "arro3", "cloudpickle"}
-NEVER_ON_IMPORT = {"click", "rich", "pandas", "obstore", "polars", "deltalake"}
+NEVER_ON_IMPORT = {
+    *("click", "rich", "pandas", "obstore", "polars", "deltalake", "duckdb", "datafusion"),
+    *("pyarrow.dataset", "lazydelta.interop"),
+}
 
 _LIST_MODULES = """
 import json, sys

@@ -12,8 +12,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lazydelta import errors
-from lazydelta.config import Config, ScanStrategy
+from lazydelta.changes import ChangeFeed
+from lazydelta.config import Config, ReadOptions, ScanStrategy
 from lazydelta.expr import Predicate, col, lit
+from lazydelta.outputs import plug_adapters
 from lazydelta.scan import Scan, ScanFile
 from lazydelta.scanner import LazyDeltaScanner, LazyScanConfig
 from lazydelta.snapshot import Snapshot
@@ -21,17 +23,20 @@ from lazydelta.table import Table
 
 if TYPE_CHECKING:
     from lazydelta.interop import QueryBuilder
+    from lazydelta.outputs import Adapters
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ChangeFeed",
     "Config",
     "LazyDeltaScanner",
     "LazyScanConfig",
     "Predicate",
     "QueryBuilder",
+    "ReadOptions",
     "Scan",
     "ScanFile",
     "ScanStrategy",
@@ -49,3 +54,12 @@ def __getattr__(name: str) -> Any:
     if name == "QueryBuilder":
         return import_module("lazydelta.interop").QueryBuilder
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _interop() -> Adapters:
+    """Load the adapters to other engines, for the same reason not before they are asked for."""
+    adapters: Any = import_module("lazydelta.interop")
+    return adapters
+
+
+plug_adapters(_interop)

@@ -12,9 +12,11 @@ from lazydelta.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import pyarrow as pa
+
     from lazydelta.metrics import Observer
 
-__all__ = ["Config", "ScanStrategy", "Strategy", "Tripwire"]
+__all__ = ["Config", "ReadOptions", "ScanStrategy", "Strategy", "Tripwire"]
 
 Tripwire = Literal["protocol", "strict"]
 
@@ -30,6 +32,55 @@ class ScanStrategy(StrEnum):
 
 
 Strategy = ScanStrategy | Literal["auto", "reverse", "forward"]
+
+
+_LEAST_READ = {"batch_rows": 1, "files_at_once": 1, "memory_limit": 0, "max_inflated_bytes": 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """How rows are read and shown.
+
+    `Config.read` has the defaults; a scan, and each way out of it, may be given others.
+    """
+
+    batch_rows: int = 131_072
+    """Most rows in one batch."""
+    files_at_once: int | None = None
+    """How many files are read at the same time; by default one for each core, more if remote."""
+    memory_limit: int = 128 * 1024 * 1024
+    """Bytes of finished batches that may wait for a slow consumer."""
+    max_inflated_bytes: int = 1024 * 1024 * 1024
+    """Bytes that one column of a row group may decode to in one piece, if it is small in the file:
+    what is more than this and more than 64 times its size there is refused as a bomb."""
+    ordered: bool = False
+    """Whether rows come in the order of the plan; else as they are ready."""
+    enable_parquet_pushdown: bool = True
+    """Whether row groups that cannot match are left out; the rows are the same either way."""
+    file_column_name: str | None = None
+    """Name of a column with the path of the file a row is from."""
+    row_id_column: str | None = None
+    """Name of a column with the row's id, in tables that track rows."""
+    row_commit_version_column: str | None = None
+    """Name of a column with the version that last changed the row, in tables that track rows."""
+    wrap_partition_values: bool = False
+    """Whether partition columns of text or bytes, and the file column, are dictionary-encoded."""
+    schema_force_view_types: bool = False
+    """Whether columns of text or bytes are shown as `string_view` and `binary_view`."""
+    schema: pa.Schema | None = None
+    """The Arrow schema to show rows in: columns that it leaves out are not read, columns that the
+    table has not are null, and a type may only be one that holds every value of the table's."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that could only fail later."""
+        for name, least in _LEAST_READ.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ConfigError(name, f"must be at least {least}, not {value}")
+        names = [] if self.schema is None else self.schema.names
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise ConfigError("schema", f"has the column {min(twice)!r} more than once")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +128,8 @@ class Config:
     """Longest line of a commit; a longer one is refused."""
     max_json_depth: int = 256
     """Deepest nesting of a line of a commit; a deeper one is refused."""
+    read: ReadOptions = ReadOptions()
+    """How rows are read and shown, unless a scan says otherwise."""
     observer: Observer | None = None
     """Told about every operation that ends, and every call to the store."""
 

@@ -7,9 +7,17 @@ them to Prometheus or OpenTelemetry is the observer's business, so neither is im
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
-__all__ = ["Event", "FallbackTriggered", "Observer", "ScanFinished", "SegmentListed", "StoreCalled"]
+__all__ = [
+    "Event",
+    "FallbackTriggered",
+    "FeedFinished",
+    "Observer",
+    "ScanFinished",
+    "SegmentListed",
+    "StoreCalled",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +62,25 @@ class ScanFinished:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
-Event = StoreCalled | SegmentListed | FallbackTriggered | ScanFinished
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedFinished:
+    """Rows were handed out: to the end (`complete`), or until they failed or were left.
+
+    Times run from the first request for rows, so `seconds` includes what the consumer took.
+    """
+
+    table: str
+    version: int  # of a change feed, its last one
+    kind: Literal["rows", "changes"]
+    rows: int
+    batches: int
+    bytes: int
+    first_batch_seconds: float | None
+    seconds: float
+    complete: bool
+
+
+Event = StoreCalled | SegmentListed | FallbackTriggered | ScanFinished | FeedFinished
 
 
 class Observer(Protocol):

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Self
 
-from lazydelta.config import Config, Strategy
+from lazydelta.changes import AskedRange, ChangeFeed, find_changes
+from lazydelta.config import Config, ReadOptions, Strategy
 from lazydelta.errors import ConfigError
+from lazydelta.outputs import Outputs
 from lazydelta.scan import (
     Bundle,
-    ReadOptions,
     Scan,
     ScanFile,
     TableCheck,
@@ -18,7 +19,6 @@ from lazydelta.scan import (
     check_bundle,
     check_table,
     pin,
-    read_changes,
 )
 from lazydelta.snapshot import Snapshot, load_snapshot, read_history, version_at
 from lazydelta.spec import Retention
@@ -37,8 +37,8 @@ __all__ = ["Table", "TableSnapshot"]
 PartitionFilters = Sequence[Any] | None
 
 
-class TableSnapshot(Snapshot):
-    """One version of a table, ready to be scanned."""
+class TableSnapshot(Snapshot, Outputs):
+    """One version of a table, ready to be scanned, or to be read as a whole (`to_arrow`, ...)."""
 
     def scan(
         self,
@@ -46,9 +46,17 @@ class TableSnapshot(Snapshot):
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         strategy: Strategy = "auto",
+        *,
+        options: ReadOptions | None = None,
     ) -> Scan:
         """Describe a scan of this version; nothing is read until it is iterated."""
-        return Scan(self, where=where, columns=columns, limit=limit, strategy=strategy)
+        return Scan(
+            self, where=where, columns=columns, limit=limit, strategy=strategy, options=options
+        )
+
+    def to_reader(self, options: ReadOptions | None = None) -> pa.RecordBatchReader:
+        """Return all rows of this version as a reader."""
+        return self.scan().to_reader(options)
 
     def pin(self) -> Bundle:
         """Return a small JSON-able bundle that opens exactly this snapshot again, anywhere."""
@@ -59,8 +67,11 @@ class TableSnapshot(Snapshot):
         return Retention.parse(self.metadata.configuration).check(window)
 
 
-class Table:
-    """A Delta table at an address. Opening one costs nothing and keeps no state of the table."""
+class Table(Outputs):
+    """A Delta table at an address. Opening one costs nothing and keeps no state of the table.
+
+    Its outputs (`to_arrow`, `scan_polars`, `to_duckdb`, ...) are those of the newest version.
+    """
 
     def __init__(self, store: Store, config: Config) -> None:
         self._store = store
@@ -153,9 +164,15 @@ class Table:
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         strategy: Strategy = "auto",
+        *,
+        options: ReadOptions | None = None,
     ) -> Scan:
         """Describe a scan of the newest version; no file action is read until it is iterated."""
-        return self.snapshot().scan(where, columns, limit, strategy)
+        return self.snapshot().scan(where, columns, limit, strategy, options=options)
+
+    def to_reader(self, options: ReadOptions | None = None) -> pa.RecordBatchReader:
+        """Return all rows of the newest version as a reader."""
+        return self.scan().to_reader(options)
 
     def changes(
         self,
@@ -168,23 +185,32 @@ class Table:
         where: Where = None,
         allow_out_of_range: bool = False,
         options: ReadOptions | None = None,
-    ) -> pa.RecordBatchReader:
+    ) -> ChangeFeed:
         """Return the rows that changed in a range of versions or times, both ends inclusive.
 
         Beside the table's columns each row has `_change_type` (`insert`, `delete`,
-        `update_preimage`, `update_postimage`), `_commit_version` and `_commit_timestamp`.
+        `update_preimage`, `update_postimage`), `_commit_version` and `_commit_timestamp`. The
+        feed is a reader, and goes wherever a scan goes (`to_arrow`, `to_duckdb`, ...).
+
+        Args:
+            start_version: The first version; 0 by default.
+            end_version: The last version; the newest by default.
+            start_timestamp: Begin with the first version at or after this time (naive: UTC).
+            end_timestamp: End with the last version at or before this time.
+            columns: What to show, in this order, of the table's columns and those three.
+            where: Only changes that match; it may name those three as well.
+            allow_out_of_range: Whether a range may reach, or lie, past the newest version.
+            options: How rows are read and shown.
         """
-        return read_changes(
-            self._store,
-            self._config,
+        asked = AskedRange(
             start_version=start_version,
             end_version=end_version,
             start_timestamp=start_timestamp,
             end_timestamp=end_timestamp,
-            columns=columns,
-            where=where,
             allow_out_of_range=allow_out_of_range,
-            options=options,
+        )
+        return find_changes(
+            self._store, self._config, asked, columns=columns, where=where, options=options
         )
 
     def history(self, limit: int | None = None) -> list[CommitInfo]:

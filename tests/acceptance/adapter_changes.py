@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from lazydelta import Config
-from lazydelta.scan.changes import read_changes
+from lazydelta.changes import AskedRange, find_changes
 from lazydelta.store import open_store
 
 NAME = "lazydelta-changes"
 
 
 def changes(path, start, end):
-    with read_changes(open_store(path), Config(), start_version=start, end_version=end) as reader:
+    asked = AskedRange(start_version=start, end_version=end)
+    with find_changes(open_store(path), Config(), asked) as reader:
         return reader.read_all()

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from lazydelta import Config
-from lazydelta.scan.changes import read_changes
+from lazydelta.changes import AskedRange, find_changes
 from lazydelta.store import open_store
 from lazydelta.testing import TableBuilder, add, remove
 
@@ -98,17 +98,18 @@ class FeedTable:
         return {"metaData": body}
 
 
+def find_feed(store, config=None, *, columns=None, where=None, options=None, **asked):
+    """Return the change feed of the table in a store."""
+    asked = AskedRange(**asked)
+    return find_changes(
+        store, config or Config(), asked, columns=columns, where=where, options=options
+    )
+
+
 def feed(table, start=None, end=None, config=None, **how):
     """Return the feed as one Arrow table."""
-    directory = getattr(table, "directory", table)
-    with read_changes(
-        open_store(str(directory)),
-        config or Config(),
-        start_version=start,
-        end_version=end,
-        **how,
-    ) as reader:
-        return reader.read_all()
+    store = open_store(str(getattr(table, "directory", table)))
+    return find_feed(store, config, start_version=start, end_version=end, **how).to_arrow()
 
 
 def changes(table, start=None, end=None, **how):

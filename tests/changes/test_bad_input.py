@@ -7,6 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
+from lazydelta import ReadOptions
 from lazydelta.errors import (
     ConfigError,
     DataFileError,
@@ -17,7 +18,6 @@ from lazydelta.errors import (
     PathNotAllowedError,
     SchemaError,
 )
-from lazydelta.scan.read import ReadOptions
 from lazydelta.testing import add
 from tests.changes.support import FeedTable, changes, feed, ids
 
@@ -121,7 +121,7 @@ def test_blank_lines_are_skipped(table):
 
 
 def test_a_commit_larger_than_a_block(table, monkeypatch):
-    from lazydelta.scan import change_log
+    from lazydelta.changes import log as change_log
 
     monkeypatch.setattr(change_log, "_AHEAD_BYTES", 100)
     monkeypatch.setattr(change_log, "_BLOCK_BYTES", 700)
@@ -178,4 +178,4 @@ def test_a_remove_of_a_file_that_was_never_there(tmp_path):
 
 def test_columns_that_changes_do_not_have(table):
     with pytest.raises(ConfigError, match="file_column"):
-        feed(table, options=ReadOptions(file_column="f"))
+        feed(table, options=ReadOptions(file_column_name="f"))

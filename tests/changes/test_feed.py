@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from tests.changes.support import FeedTable, changes, feed, ids
+from tests.changes.support import FeedTable, changes, feed, find_feed, ids
 
 
 @pytest.fixture
@@ -290,16 +290,14 @@ def test_compacted_commits_are_not_mistaken_for_versions(table):
 
 
 def test_what_lies_ahead_is_not_read_before_it_is_asked_for(table):
-    from lazydelta import Config
-    from lazydelta.scan.changes import read_changes
-    from lazydelta.scan.read import ReadOptions
+    from lazydelta import ReadOptions
     from lazydelta.store import open_store
 
     for version in range(100):
         table.commit(table.add(f"f{version}", {"id": [version] * 1000}))
     (table.directory / "f99").unlink()
     options = ReadOptions(files_at_once=2, memory_limit=20_000)
-    reader = read_changes(open_store(str(table.directory)), Config(), options=options)
+    reader = find_feed(open_store(str(table.directory)), options=options).to_reader()
     first = reader.read_next_batch()
     assert first.column("_commit_version")[0].as_py() == 0
     reader.close()
@@ -308,9 +306,7 @@ def test_what_lies_ahead_is_not_read_before_it_is_asked_for(table):
 
 @pytest.mark.parametrize("ahead", [1 << 20, 0], ids=["fetched-ahead", "streamed"])
 def test_a_remote_table_reads_the_same(table, monkeypatch, ahead):
-    from lazydelta import Config
-    from lazydelta.scan import change_log
-    from lazydelta.scan.changes import read_changes
+    from lazydelta.changes import log as change_log
     from tests.support import memory_store
 
     monkeypatch.setattr(change_log, "_AHEAD_BYTES", ahead)
@@ -328,5 +324,5 @@ def test_a_remote_table_reads_the_same(table, monkeypatch, ahead):
             name = path.relative_to(table.directory).as_posix()
             store.write(name, path.read_bytes(), overwrite=True)
     columns = ["_commit_version", "_change_type", "id"]
-    with read_changes(store, Config(), columns=columns) as reader:
-        assert reader.read_all().equals(feed(table, columns=columns))
+    found = find_feed(store, columns=columns).to_arrow()
+    assert found.equals(feed(table, columns=columns))

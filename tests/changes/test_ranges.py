@@ -104,7 +104,6 @@ def test_an_end_before_the_table(table):
         pytest.param({"start": 1, "start_timestamp": at(5)}, id="two-starts"),
         pytest.param({"end": 1, "end_timestamp": at(5)}, id="two-ends"),
         pytest.param({"start_timestamp": "yesterday"}, id="no-time"),
-        pytest.param({"columns": []}, id="no-columns"),
     ],
 )
 def test_what_contradicts_itself_is_refused(table, asked):

@@ -29,10 +29,22 @@ def run_example(name, tmp_path, *args, **more):
     [
         ("first_files.py", ["version 122", "checkpoint bytes read: 0"]),
         ("where.py", ["120 files", "240 files", "6 files", "0 files"]),
-        ("engines.py", ["20,000 rows", "500 rows   (1 of 20 files read)"]),
+        (
+            "engines.py",
+            [
+                "20,000 rows",
+                "500 rows   (1 of 20 files read)",
+                "'note': None, 'file': '00.parquet'",
+            ],
+        ),
         (
             "changes.py",
-            ["version 1: update_postimage  (1, 12.5)", "version 2: delete", "are the same"],
+            [
+                "version 1: update_postimage  (1, 12.5)",
+                "version 2: delete",
+                "3 changes of rows, from 2 files; 2 were not opened",
+                "are the same",
+            ],
         ),
         (
             "observer.py",
@@ -47,7 +59,7 @@ def test_an_example_runs(tmp_path, name, words):
 
 
 def test_the_demonstration_agrees_with_itself(tmp_path):
-    text = run_example("demo.py", tmp_path, DEMO_FILES="20000")
+    text = run_example("demo.py", tmp_path, DEMO_FILES="20000", DEMO_SPARK="no")
     assert text.count("identical, each exactly once") == 2
     assert "DIFFERENT" not in text
     assert "bytes read of the checkpoint: 0." in text

@@ -69,7 +69,7 @@ def test_a_filter_is_exact_and_opens_few_files(watched, dataset, expression, fil
     assert watched.opened() <= files
     assert canonical(found) == canonical(whole.filter(expression))
     report = dataset.explain()["files"]
-    assert report["emitted"] + report["pruned"] == 8
+    assert report["scanned"] + report["pruned"] == 8
 
 
 def test_columns_are_pushed_down(dataset):
@@ -142,7 +142,7 @@ def test_a_scans_own_filter_columns_and_limit_stay_in_force(watched):
 
 
 def test_extra_columns_can_be_filtered_and_shown(watched):
-    dataset = to_pyarrow_dataset(watched.table, ReadOptions(file_column="file"))
+    dataset = to_pyarrow_dataset(watched.table, ReadOptions(file_column_name="file"))
     paths = sorted(set(dataset.to_table(columns=["file"])["file"].to_pylist()))
     assert paths == sorted(watched.table.files())
     assert dataset.to_table(filter=pc.field("file") == paths[0]).num_rows == ROWS
@@ -205,7 +205,7 @@ def test_what_pyarrow_does_in_memory(dataset):
     small = dataset.filter(pc.field("id") < 4)
     assert small.sort_by([("id", "descending")]).to_table()["id"].to_pylist() == [3, 2, 1, 0]
     other = pds.dataset(pa.table({"id": [1, 2], "word": ["one", "two"]}))
-    narrow = Table.open(dataset.scan.snapshot.store.root).scan(columns=["id"])
+    narrow = Table.open(dataset.feed.snapshot.store.root).scan(columns=["id"])
     ids = to_pyarrow_dataset(narrow).filter(pc.field("id") < 4)
     joined = ids.join(other, "id", join_type="inner").to_table()
     assert sorted(joined["word"].to_pylist()) == ["one", "two"]

@@ -134,7 +134,7 @@ def test_joins_and_groups(watched):
 
 
 def test_extra_columns(watched):
-    lazy = scan_polars(watched.table, ReadOptions(file_column="file"))
+    lazy = scan_polars(watched.table, ReadOptions(file_column_name="file"))
     assert lazy.select("file").unique().collect().height == 8
     one = watched.table.files()[0]
     assert lazy.filter(pl.col("file") == one).select("id").collect().height == ROWS

@@ -234,6 +234,6 @@ def test_explain_counts_what_was_pruned_and_kept():
     assert "emitted" in str(scan.explain())
     assert len(listed(scan)) == 100
     files = scan.explain()["files"]
-    assert files["emitted"] + files["pruned"] == 1000  # TEST-07
+    assert files["scanned"] + files["pruned"] == 1000  # TEST-07
     assert scan.metrics["delta.lazy.files_emitted"] == 100
     assert scan.metrics["files_pruned"] == 900

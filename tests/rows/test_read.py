@@ -71,7 +71,7 @@ def test_vectors_and_predicates_meet(tmp_path, where, deleted, pushdown):
         "not (id >= 3)": lambda i: i < 3,
     }[where]
     scan = made.open().scan(where, ["id"])
-    found = scan.to_arrow(ReadOptions(pushdown=pushdown, batch_rows=37)).to_pylist()
+    found = scan.to_arrow(ReadOptions(enable_parquet_pushdown=pushdown, batch_rows=37)).to_pylist()
     assert ids(found) == [i for i in expected if test(i)]
     assert all(set(row) == {"id"} for row in found)  # what only the filter needs is not shown
 
@@ -394,7 +394,7 @@ def test_row_ids_are_by_position_unless_they_were_moved(tmp_path):
     moved = numbers(10, 13).append_column("_row-id", pa.array([5, None, 6]))
     moved = moved.append_column("_row-version", pa.array([None, 1, 2]))
     made.file("b.parquet", moved, action={"baseRowId": 200, "defaultRowCommitVersion": 9})
-    options = ReadOptions(row_id_column="row", row_commit_version_column="at", file_column="file")
+    options = ReadOptions(row_id_column="row", row_commit_version_column="at", file_column_name="file")
     scan = made.open().scan("id != 3")
     assert row_schema(scan, options).names == ["id", "name", "file", "row", "at"]
     found = {r["id"]: (r["row"], r["at"], r["file"]) for r in scan.to_arrow(options).to_pylist()}
@@ -414,7 +414,7 @@ def test_row_ids_of_a_table_that_has_none(table):
 
 def test_a_shown_column_may_not_hide_one_of_the_table(table):
     with pytest.raises(errors.ConfigError, match="'id'"):
-        read_batches(table.open().scan(), ReadOptions(file_column="id"))
+        read_batches(table.open().scan(), ReadOptions(file_column_name="id"))
 
 
 @pytest.mark.parametrize("setting", ["batch_rows", "files_at_once"])
@@ -427,7 +427,7 @@ def test_special_characters_in_a_path(tmp_path):
     made = Rows(tmp_path / "t", FIELDS)
     made.file("a b%c+é.parquet", numbers(0, 3), action={"path": "a%20b%25c+%C3%A9.parquet"})
     scan = made.open().scan()
-    found = scan.to_arrow(ReadOptions(file_column="f"))
+    found = scan.to_arrow(ReadOptions(file_column_name="f"))
     assert set(found["f"].to_pylist()) == {"a b%c+é.parquet"}
 
 

@@ -149,7 +149,7 @@ def _scan(
 
 def _progress(state: State, scan: Scan) -> Progress:
     def describe() -> tuple[int, str]:
-        told = scan.explain()
+        told = scan.explain(count_files=False)
         is_past_tail = told["checkpoint"]["leaves_opened"] > 0
         phase = "reading the checkpoint" if is_past_tail else "reading commits"
         return told["files"]["emitted"], phase

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-import pyarrow as pa
 
 from lazydelta.cli.output import Output
 from lazydelta.cli.show import row_options, show_rows
@@ -150,18 +149,5 @@ def changes(
     for end in ("start", "end"):
         if None not in (asked[f"{end}_version"], asked[f"{end}_timestamp"]):
             raise click.UsageError(f"--{end} and --{end}-timestamp exclude each other")
-    rows = open_table(state, url).changes(**asked)
-    if limit is not None:
-        rows = pa.RecordBatchReader.from_batches(rows.schema, _first(rows, limit))
-    show_rows(state, rows, as_csv=as_csv, parquet=parquet)
-
-
-def _first(rows: pa.RecordBatchReader, limit: int) -> Iterator[pa.RecordBatch]:
-    with rows:
-        while limit:
-            try:
-                batch = rows.read_next_batch()
-            except StopIteration:
-                return
-            yield batch.slice(0, limit)
-            limit -= min(limit, batch.num_rows)
+    feed = open_table(state, url).changes(**asked).narrowed(limit=limit)
+    show_rows(state, feed.to_reader(), as_csv=as_csv, parquet=parquet)

@@ -8,23 +8,59 @@ from __future__ import annotations
 from lazydelta.expr.arrow import evaluate
 from lazydelta.expr.binding import bind, split_conjuncts
 from lazydelta.expr.build import as_predicate, col, lit, partition_eq
+from lazydelta.expr.functions import DATE_UNITS
 from lazydelta.expr.generated import derivations
-from lazydelta.expr.nodes import Column, Constant, Predicate, Stat
+from lazydelta.expr.nodes import (
+    And,
+    AnyWithin,
+    Call,
+    Cast,
+    Column,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    IsTrue,
+    Like,
+    Literal,
+    Not,
+    Or,
+    Predicate,
+    Stat,
+    Value,
+)
+from lazydelta.expr.patterns import fixed_prefix, split_pattern
 from lazydelta.expr.skip import guarded, to_skipping
 
 __all__ = [
+    "DATE_UNITS",
+    "And",
+    "AnyWithin",
+    "Call",
+    "Cast",
     "Column",
+    "Compare",
     "Constant",
+    "In",
+    "IsNull",
+    "IsTrue",
+    "Like",
+    "Literal",
+    "Not",
+    "Or",
     "Predicate",
     "Stat",
+    "Value",
     "as_predicate",
     "bind",
     "col",
     "derivations",
     "evaluate",
+    "fixed_prefix",
     "guarded",
     "lit",
     "partition_eq",
     "split_conjuncts",
+    "split_pattern",
     "to_skipping",
 ]

@@ -17,7 +17,7 @@ _PATH = "pyarrow dataset: filters and columns pushed down, rows streamed"
 
 
 def register(context: Any, name: str, source: Source, options: ReadOptions | None = None) -> str:
-    """Make a table, a snapshot or a scan known to a DataFusion context under a name.
+    """Make a table, a snapshot, a scan or a change feed known to a DataFusion context.
 
     A provider of DataFusion's own needs native code; a pyarrow dataset gets the same filters
     and columns, so it is the way taken. `LIKE` and arithmetic stay with DataFusion, which pulls
@@ -27,7 +27,7 @@ def register(context: Any, name: str, source: Source, options: ReadOptions | Non
         context: A `datafusion.SessionContext`.
         name: The table's name in SQL, kept as it is written.
         source: What to read; a table is pinned to the version it has now.
-        options: How rows are read, and what is shown beside the table's columns.
+        options: How rows are read and shown.
 
     Returns:
         Which way is in use.

@@ -1,7 +1,7 @@
-"""A pyarrow `Dataset` over a lazy scan: what DuckDB, DataFusion and pyarrow's users ask of one.
+"""A pyarrow `Dataset` over a lazy feed: what DuckDB, DataFusion and pyarrow's users ask of one.
 
 Nothing is planned or read before somebody pulls a batch, and no more than is pulled (and a bounded
-read-ahead). Columns go into the scan; filters are applied exactly as pyarrow would, and what can be
+read-ahead). Columns go into the feed; filters are applied exactly as pyarrow would, and what can be
 translated of them also leaves out files and row groups.
 """
 
@@ -17,30 +17,30 @@ import pyarrow.dataset as pds
 from lazydelta.errors import DeltaError
 from lazydelta.interop.fragments import SharedRows
 from lazydelta.interop.pushdown import Pushdown
-from lazydelta.interop.source import Source, as_scan
+from lazydelta.interop.source import Feed, Source, as_feed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lazydelta.scan import Explanation, ReadOptions, Scan
+    from lazydelta.scan import Explanation, ReadOptions
 
 __all__ = ["LazyDataset", "LazyFragment", "LazyScanner", "to_pyarrow_dataset"]
 
 
 def to_pyarrow_dataset(source: Source, options: ReadOptions | None = None) -> LazyDataset:
-    """Return a dataset of the rows of a table, a snapshot or a scan.
+    """Return a dataset of the rows of a table, a snapshot, a scan or a change feed.
 
     A table is pinned to the version it has now, so that one query sees one version.
 
     Args:
-        source: What to read; the filter, columns and limit of a scan stay in force.
-        options: How rows are read, and what is shown beside the table's columns.
+        source: What to read; its own filter, columns and limit stay in force.
+        options: How rows are read and shown; never as views, over which pyarrow cannot filter.
     """
-    return LazyDataset(as_scan(source), options)
+    return LazyDataset(as_feed(source), options)
 
 
 class LazyDataset(pds.Dataset):  # type: ignore[misc]
-    """The rows of a scan, as a dataset that engines can push columns and filters into.
+    """The rows of a feed, as a dataset that engines can push columns and filters into.
 
     It is a `Dataset` by type and not by its inner workings: all that a dataset can do is
     redefined here, because the C++ object that the methods of the base class use is not there.
@@ -48,17 +48,17 @@ class LazyDataset(pds.Dataset):  # type: ignore[misc]
 
     def __init__(
         self,
-        scan: Scan,
+        feed: Feed,
         options: ReadOptions | None = None,
         *,
         where: pc.Expression | None = None,
     ) -> None:
         # Not super().__init__(): it refuses subclasses.
-        self._scan = scan
+        self._feed = feed
         self._options = options
         self._where = where
-        self._schema = scan.to_reader(options).schema
-        self._latest: Scan = scan
+        self._schema = feed.presentation(options, views=False).schema
+        self._latest: Feed = feed
         self._shares: WeakSet[SharedRows] = WeakSet()
         self.failure: DeltaError | None = None
         """What went wrong in the latest read: engines tell only its text."""
@@ -69,9 +69,9 @@ class LazyDataset(pds.Dataset):  # type: ignore[misc]
         return self._schema
 
     @property
-    def scan(self) -> Scan:
-        """The scan that this dataset shows."""
-        return self._scan
+    def feed(self) -> Feed:
+        """What this dataset shows."""
+        return self._feed
 
     @property
     def partition_expression(self) -> pc.Expression:
@@ -79,7 +79,7 @@ class LazyDataset(pds.Dataset):  # type: ignore[misc]
         return pc.scalar(True)
 
     def __repr__(self) -> str:
-        return f"LazyDataset({self._scan!r})"
+        return f"LazyDataset({self._feed!r})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a LazyDataset cannot be pickled: pickle the address, and open it again")
@@ -145,13 +145,13 @@ class LazyDataset(pds.Dataset):  # type: ignore[misc]
     def count_rows(self, filter: pc.Expression | None = None, **settings: Any) -> int:  # noqa: A002
         """Return the number of rows, from the log alone where it tells."""
         if _both(self._where, filter) is None:
-            return self._scan.count()
+            return self._feed.count()
         return self.scanner([], filter=filter, **settings).count_rows()
 
     def filter(self, expression: pc.Expression) -> LazyDataset:
         """Return a dataset of the rows that satisfy an expression."""
         where = _both(self._where, expression)
-        return LazyDataset(self._scan, self._options, where=where)
+        return LazyDataset(self._feed, self._options, where=where)
 
     # --- what pyarrow itself does in memory
 
@@ -181,12 +181,10 @@ class LazyDataset(pds.Dataset):  # type: ignore[misc]
         return self.get_fragments(filter)
 
     def _pushdown(self, columns: Any, where: pc.Expression | None) -> Pushdown:
-        return Pushdown(
-            self._scan, self._schema, columns=columns, where=where, options=self._options
-        )
+        return Pushdown(self._feed, columns=columns, where=where, options=self._options)
 
-    def _note(self, scan: Scan) -> None:
-        self._latest = scan
+    def _note(self, feed: Feed) -> None:
+        self._latest = feed
 
 
 class LazyScanner:

@@ -15,7 +15,7 @@ __all__ = ["relation"]
 
 
 def relation(connection: Any, source: Source, options: ReadOptions | None = None) -> Any:
-    """Return a `DuckDBPyRelation` of the rows of a table, a snapshot or a scan.
+    """Return a `DuckDBPyRelation` of the rows of a table, a snapshot, a scan or a change feed.
 
     Nothing is read before the relation is. A dataset works by its name in SQL text, too:
     `trips = to_pyarrow_dataset(table)`, then `duckdb.sql("select count(*) from trips")`.
@@ -23,7 +23,7 @@ def relation(connection: Any, source: Source, options: ReadOptions | None = None
     Args:
         connection: A DuckDB connection; None is DuckDB's default one.
         source: What to read; a table is pinned to the version it has now.
-        options: How rows are read, and what is shown beside the table's columns.
+        options: How rows are read and shown.
 
     Raises:
         MissingExtraError: DuckDB is not installed.

@@ -8,26 +8,26 @@ import pyarrow as pa
 
 from lazydelta.errors import MissingExtraError, PredicateError
 from lazydelta.interop.polars_filter import read_polars_filter
-from lazydelta.interop.source import Source, as_scan, narrowed
+from lazydelta.interop.source import Feed, Source, as_feed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lazydelta.scan import ReadOptions, Scan
+    from lazydelta.scan import ReadOptions
 
 __all__ = ["scan_polars", "to_polars"]
 
 
 def scan_polars(source: Source, options: ReadOptions | None = None) -> Any:
-    """Return a `polars.LazyFrame` of the rows of a table, a snapshot or a scan.
+    """Return a `polars.LazyFrame` of the rows of a table, a snapshot, a scan or a change feed.
 
     Nothing is read before the frame is collected. Polars hands over which columns it needs, its
     filter, and how many rows; files and row groups that cannot match are not read. A table is
     pinned to the version it has now.
 
     Args:
-        source: What to read; the filter, columns and limit of a scan stay in force.
-        options: How rows are read, and what is shown beside the table's columns.
+        source: What to read; its own filter, columns and limit stay in force.
+        options: How rows are read and shown.
 
     Raises:
         MissingExtraError: Polars is not installed.
@@ -35,12 +35,12 @@ def scan_polars(source: Source, options: ReadOptions | None = None) -> Any:
     pl = _polars()
     from polars.io.plugins import register_io_source
 
-    rows = _Rows(pl, as_scan(source), options)
+    rows = _Rows(pl, as_feed(source), options)
     return register_io_source(rows, schema=rows.schema, is_pure=True)
 
 
 def to_polars(source: Source, options: ReadOptions | None = None) -> Any:
-    """Return all rows of a table, a snapshot or a scan as a `polars.DataFrame`.
+    """Return all rows of a table, a snapshot, a scan or a change feed as a `polars.DataFrame`.
 
     Raises:
         MissingExtraError: Polars is not installed.
@@ -59,11 +59,11 @@ def _polars() -> Any:
 class _Rows:
     """What Polars calls to get rows."""
 
-    def __init__(self, pl: Any, scan: Scan, options: ReadOptions | None) -> None:
+    def __init__(self, pl: Any, feed: Feed, options: ReadOptions | None) -> None:
         self._pl = pl
-        self._scan = scan
+        self._feed = feed
         self._options = options
-        empty = scan.to_reader(options).schema.empty_table()
+        empty = feed.presentation(options).schema.empty_table()
         self.schema = self._frame(empty).schema
 
     def __call__(
@@ -75,8 +75,8 @@ class _Rows:
     ) -> Iterator[Any]:
         """Yield frames of the wanted columns; `n_rows` are counted before the predicate."""
         del batch_size
-        scan = self._narrowed(with_columns, predicate, n_rows)
-        with scan.to_batches(self._options) as batches:
+        feed = self._narrowed(with_columns, predicate, n_rows)
+        with feed.to_batches(self._options) as batches:
             for batch in batches:
                 frame = self._frame(pa.Table.from_batches([batch]))
                 if predicate is not None:
@@ -88,19 +88,16 @@ class _Rows:
     def _frame(self, rows: pa.Table) -> Any:
         return self._pl.from_arrow(rows, rechunk=False)
 
-    def _narrowed(self, columns: list[str] | None, predicate: Any, n_rows: int | None) -> Scan:
+    def _narrowed(self, columns: list[str] | None, predicate: Any, n_rows: int | None) -> Feed:
         own = None
         if columns is not None:
             needed = {*columns, *(() if predicate is None else predicate.meta.root_names())}
-            shown = self._scan.columns
-            if shown is None:
-                shown = tuple(field.name for field in self._scan.snapshot.schema.fields)
-            own = [name for name in shown if name in needed]
-        limited = narrowed(self._scan, columns=own, limit=n_rows)
+            own = [name for name in self._feed.names if name in needed]
+        limited = self._feed.narrowed(columns=own, limit=n_rows)
         if predicate is None or limited.limit is not None:
             return limited
-        where = read_polars_filter(predicate, self._scan.snapshot.schema)
+        where = read_polars_filter(predicate, self._feed.filterable(self._options))
         try:
-            return narrowed(limited, where=where)
+            return limited.narrowed(where=where)
         except PredicateError:
             return limited

@@ -13,24 +13,23 @@ import pyarrow.dataset as pds
 
 from lazydelta.errors import PredicateError
 from lazydelta.interop.arrow_filter import read_filter
-from lazydelta.interop.source import narrowed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     import pyarrow.compute as pc
 
-    from lazydelta.scan import ReadOptions, Scan
+    from lazydelta.interop.source import Feed
+    from lazydelta.scan import ReadOptions
 
 __all__ = ["Pushdown"]
 
 
 class Pushdown:
-    """One read of a scan.
+    """One read of a feed.
 
     Args:
-        scan: What is read.
-        schema: The schema of all its rows.
+        feed: What is read.
         columns: Names, or expressions by name; None is all.
         where: Which rows to keep; None keeps all.
         options: How rows are read.
@@ -42,22 +41,22 @@ class Pushdown:
 
     def __init__(
         self,
-        scan: Scan,
-        schema: pa.Schema,
+        feed: Feed,
         *,
         columns: Any,
         where: pc.Expression | None,
         options: ReadOptions | None,
     ) -> None:
-        self._base = scan
+        self._base = feed
         self._columns = columns if columns is None or isinstance(columns, dict) else list(columns)
         self._where = where
         self._options = options
-        self._known = None if where is None else read_filter(where, scan.snapshot.schema)
-        names = schema.names
+        self._known = None if where is None else read_filter(where, feed.filterable(options))
+        self._shown = shown = feed.presentation(options, views=False)
+        schema, names = shown.plain, shown.plain.names
         self._is_plain = isinstance(self._columns, list) and all(n in names for n in self._columns)
         self._needed = self._needed_columns(schema)
-        self.schema: pa.Schema = self._checked(schema)
+        self.schema: pa.Schema = self._encoded(self._checked(schema), shown.schema)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -70,24 +69,25 @@ class Pushdown:
             return (where, tuple((name, str(value)) for name, value in columns.items()))
         return (where, None if columns is None else tuple(columns))
 
-    def scan(self) -> Scan:
-        """Return the scan that gives the rows, perhaps more of them."""
+    def feed(self) -> Feed:
+        """Return the feed that gives the rows, perhaps more of them."""
         where = None if self._known is None else self._known.predicate
         if where is None or self._base.limit is not None:  # a limit counts rows before the filter
-            return narrowed(self._base, columns=self._needed)
+            return self._base.narrowed(columns=self._needed)
         try:
-            return narrowed(self._base, columns=self._needed, where=where)
+            return self._base.narrowed(columns=self._needed, where=where)
         except PredicateError:
-            return narrowed(self._base, columns=self._needed)
+            return self._base.narrowed(columns=self._needed)
 
-    def batches(self, note: Callable[[Scan], None]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows; `note` is told which scan is run."""
-        scan = self.scan()
-        note(scan)
-        with scan.to_batches(self._options) as batches:
+    def batches(self, note: Callable[[Feed], None]) -> Generator[pa.RecordBatch]:
+        """Yield the rows; `note` is told which feed is read."""
+        feed = self.feed()
+        note(feed)
+        with feed.to_batches(self._options, encoded=False) as batches:
             for batch in batches:
                 for kept in self._filtered(batch):
-                    yield from self._projected(kept)
+                    for chosen in self._projected(kept):
+                        yield self._shown.converted(chosen, self.schema)
 
     def _filtered(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if self._where is None:
@@ -105,6 +105,14 @@ class Pushdown:
         else:
             yield from pds.InMemoryDataset(batch).to_table(columns=self._columns).to_batches()
 
+    def _encoded(self, plain: pa.Schema, shown: pa.Schema) -> pa.Schema:
+        """Return the schema of the result with the encodings of the columns that it passes on."""
+        if self._columns is None:
+            return shown
+        if not self._is_plain:
+            return plain  # what expressions give is as pyarrow makes it
+        return pa.schema([shown.field(name) for name in plain.names])
+
     def _checked(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema of the result; what does not fit fails now and not at the first row."""
         empty = schema.empty_table()
@@ -118,15 +126,12 @@ class Pushdown:
 
     def _needed_columns(self, schema: pa.Schema) -> list[str] | None:
         """Return the columns of the table to read; None is all."""
-        available = [field.name for field in self._base.snapshot.schema.fields]
-        if self._base.columns is not None:
-            available = [name for name in self._base.columns if name in available]
         needed: set[str] = set()
         sources: list[Any] = [] if self._known is None else [self._known.columns]
         if self._is_plain:
             sources.append(frozenset(self._columns or ()))
         elif isinstance(self._columns, dict):
-            table = self._base.snapshot.schema
+            table = self._base.filterable(self._options)
             sources += [read_filter(value, table).columns for value in self._columns.values()]
         else:
             sources.append(None)
@@ -136,4 +141,4 @@ class Pushdown:
             needed |= source
         if self._where is not None and not needed & set(schema.names):
             return None  # a filter of constants needs rows to decide on
-        return [name for name in available if name in needed]
+        return [name for name in self._base.names if name in needed]

@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from lazydelta.errors import ConfigError, MissingExtraError, QueryError
 from lazydelta.interop.dataset import LazyDataset
-from lazydelta.interop.source import Source, as_scan
+from lazydelta.interop.source import Feed, Source, as_feed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from lazydelta.scan import Explanation, ReadOptions, Scan
+    from lazydelta.scan import Explanation, ReadOptions
 
 __all__ = ["Engine", "QueryBuilder"]
 
@@ -50,7 +50,7 @@ class QueryBuilder:
         if not found:
             raise MissingExtraError(" or ".join(wanted), wanted[0])
         self._engine: Engine = found[0]
-        self._tables: dict[str, tuple[Scan, ReadOptions | None]] = {}
+        self._tables: dict[str, tuple[Feed, ReadOptions | None]] = {}
         self._latest: Mapping[str, LazyDataset] = {}
 
     @property
@@ -62,7 +62,7 @@ class QueryBuilder:
         return f"QueryBuilder(engine={self._engine!r}, tables={list(self._tables)})"
 
     def register(self, name: str, source: Source, options: ReadOptions | None = None) -> Self:
-        """Give a table, a snapshot or a scan a name in SQL, kept as it is written.
+        """Give a table, a snapshot, a scan or a change feed a name in SQL, kept as it is written.
 
         A table is pinned to the version it has now. A name that is there already is replaced.
 
@@ -74,7 +74,7 @@ class QueryBuilder:
         twins = [have for have in self._tables if have.lower() == name.lower() and have != name]
         if twins:
             raise ConfigError("name", f"{name!r} and {twins[0]!r} are one name in SQL")
-        self._tables[name] = (as_scan(source), options)
+        self._tables[name] = (as_feed(source), options)
         return self
 
     def execute(self, sql: str) -> pa.RecordBatchReader:

@@ -1,9 +1,13 @@
-"""What every adapter is given, a table, a snapshot or a scan, brought to one thing: a `Scan`."""
+"""What every adapter is given, brought to one thing: a `Feed`, which can be narrowed and read.
+
+A table, a snapshot and a scan are feeds of rows; a change feed is one of changes.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from lazydelta.changes import ChangeFeed
 from lazydelta.errors import ConfigError
 from lazydelta.scan import Scan
 from lazydelta.snapshot import Snapshot
@@ -12,54 +16,66 @@ from lazydelta.table import Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
+
     from lazydelta.expr import Predicate
+    from lazydelta.scan import Explanation, Presentation, ReadOptions, Stream
+    from lazydelta.schema import StructType
 
-__all__ = ["Source", "as_scan", "narrowed", "shared_limit"]
+__all__ = ["Feed", "Source", "as_feed"]
 
-Source = Table | Snapshot | Scan
+Source = Table | Snapshot | Scan | ChangeFeed
 
 
-def as_scan(source: Any) -> Scan:
-    """Return the scan behind a source; a `Table` is pinned to the version it has now.
+class Feed(Protocol):
+    """What adapters need of a source of rows; `Scan` and `ChangeFeed` have it."""
+
+    limit: int | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that it can be narrowed to."""
+
+    def presentation(
+        self, options: ReadOptions | None = None, *, views: bool = True
+    ) -> Presentation:
+        """Return how rows are shown."""
+
+    def filterable(self, options: ReadOptions | None = None) -> StructType:
+        """Return the columns on which a condition means the same here and elsewhere."""
+
+    def narrowed(
+        self,
+        *,
+        where: Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Self:
+        """Return the same with a further condition, fewer columns or fewer rows."""
+
+    def to_batches(
+        self, options: ReadOptions | None = None, *, encoded: bool = True
+    ) -> Stream[pa.RecordBatch]:
+        """Return the rows."""
+
+    def count(self) -> int:
+        """Return how many rows there are."""
+
+    def explain(self) -> Explanation:
+        """Return what the latest read chose, read and left out."""
+
+
+def as_feed(source: Any) -> Feed:
+    """Return the feed behind a source; a `Table` is pinned to the version it has now.
 
     Raises:
-        ConfigError: It is none of the three.
+        ConfigError: It is none of them.
     """
-    if isinstance(source, Scan):
+    if isinstance(source, Scan | ChangeFeed):
         return source
     if isinstance(source, Snapshot):
         return Scan(source)
     if isinstance(source, Table):
         return source.scan()
     kind = type(source).__name__
-    raise ConfigError("source", f"give a Table, a Snapshot or a Scan, not a {kind}")
-
-
-def narrowed(
-    scan: Scan,
-    *,
-    where: Predicate | None = None,
-    columns: Sequence[str] | None = None,
-    limit: int | None = None,
-) -> Scan:
-    """Return the scan with a further condition, fewer columns or fewer rows.
-
-    A condition on a scan that has a limit would change which rows the limit counts, so the
-    caller must not give one.
-    """
-    kept = scan.predicate
-    if where is not None:
-        kept = where if kept is None else kept & where
-    return Scan(
-        scan.snapshot,
-        where=kept,
-        columns=scan.columns if columns is None else columns,
-        limit=shared_limit(scan.limit, limit),
-        strategy=scan.strategy,
-    )
-
-
-def shared_limit(first: int | None, second: int | None) -> int | None:
-    """Return the lesser of two limits; None is no limit."""
-    given = [limit for limit in (first, second) if limit is not None]
-    return min(given, default=None)
+    raise ConfigError("source", f"give a Table, a Snapshot, a Scan or a ChangeFeed, not a {kind}")

@@ -73,18 +73,21 @@ class Leaf:
     path: str
     size: int | None
     is_manifest: bool = False
+    is_part: bool = False
+    """Whether it is one of the files of a multi-part checkpoint."""
 
 
 class Checkpoint:
     """One opened checkpoint: what it says of the table, and where its files are."""
 
-    def __init__(
-        self, files: CheckpointFiles, context: _Context, only: Leaf | None = None
-    ) -> None:
+    def __init__(self, files: CheckpointFiles, context: _Context, only: Leaf | None = None) -> None:
         self.files = files
         self._context = context
         self._only = only
-        self._manifest = [Leaf(file.path, file.size, is_manifest=True) for file in files.files]
+        self._manifest = [
+            Leaf(file.path, file.size, is_manifest=True, is_part=len(files.files) > 1)
+            for file in files.files
+        ]
         self._is_json = files.name.endswith(".json")
 
     @property
@@ -204,13 +207,16 @@ class LeafReader:
             )
 
     def has_adds(self) -> bool:
-        """Whether it has file actions at all: the manifest of a V2 checkpoint may have none."""
+        """Whether it has file actions at all: a V2 manifest, or one part of many, may have none."""
         column = self.columns.get(_PATH)
         if column is not None:
             if self.metadata.schema.column(column).physical_type == "BYTE_ARRAY":
                 return True
             raise self._context.corrupt(self.leaf.path, "add.path is not text", self._version)
-        if self.leaf.is_manifest and any(n.startswith("checkpointMetadata.") for n in self.columns):
+        kinds = {name.partition(".")[0] for name in self.columns}
+        if self.leaf.is_manifest and "checkpointMetadata" in kinds:
+            return False
+        if self.leaf.is_part and "add" not in kinds and kinds & _REQUIRED.keys():
             return False
         raise self._context.corrupt(self.leaf.path, "it has no add.path", self._version)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lazydelta.replay.facts import CUT_MICROS, is_rounded, json_path
+from lazydelta.replay.keys import file_keys
 from lazydelta.replay.prune import Pruner
 from lazydelta.replay.reconcile import Reconciler
 from lazydelta.replay.reference import ReferenceReplay
@@ -10,11 +12,15 @@ from lazydelta.replay.spool import BatchSpool
 from lazydelta.replay.tripwire import Trip, find_trip
 
 __all__ = [
+    "CUT_MICROS",
     "BatchSpool",
     "Pruner",
     "Reconciler",
     "ReferenceReplay",
     "RemoveSet",
     "Trip",
+    "file_keys",
     "find_trip",
+    "is_rounded",
+    "json_path",
 ]

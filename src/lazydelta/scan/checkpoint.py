@@ -18,7 +18,7 @@ from lazydelta._parallel import Started
 from lazydelta.scan.adds import leaves_of, projected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lazydelta.log import Checkpoint, LeafReader
     from lazydelta.replay import Pruner, Reconciler
@@ -41,6 +41,7 @@ class CheckpointScan:
         pruner: Pruner,
         reconciler: Reconciler,
         metrics: ScanMetrics,
+        share: Callable[[Sequence[int]], Sequence[int]] | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         self._schema = schema
@@ -48,6 +49,7 @@ class CheckpointScan:
         self._pruner = pruner
         self._reconciler = reconciler
         self._metrics = metrics
+        self._share = share  # of the row groups to read, where others read the rest
         self._last_group_matched = False
         self._ahead: Started[pa.RecordBatch] | None = None
 
@@ -78,6 +80,8 @@ class CheckpointScan:
                     continue
                 groups = self._pruner.keep_row_groups(reader.metadata)
                 self._count_row_groups(reader, groups)
+                if self._share is not None:
+                    groups = list(self._share(groups))
                 for start in range(0, len(groups), row_groups_at_once):
                     chosen = groups[start : start + row_groups_at_once]
                     yield from self._row_groups(reader, chosen, rows)

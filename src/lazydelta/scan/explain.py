@@ -36,6 +36,32 @@ def _shown(value: object) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
+def _files(snapshot: Snapshot, run: ScanMetrics) -> dict[str, object]:
+    return {
+        "scanned": run.files_scanned,
+        **_pruned(run),
+        "emitted": run.files_emitted,
+        "superseded": run.files_superseded,
+        "in_snapshot": snapshot.num_files if run.live_files is None else run.live_files,
+        "in_snapshot_about": snapshot.estimated_files(),
+    }
+
+
+def _pruned(run: ScanMetrics) -> dict[str, object]:
+    """Return how many files of the version were not handed out, or why that is not known."""
+    if run.live_files is not None and run.files_scanned <= run.live_files:
+        return {"pruned": run.live_files - run.files_scanned}
+    if run.live_files is not None:
+        reason = f"a checksum states {run.live_files} files, fewer than there are"
+    elif run.reached_end:
+        reason = "the files of the version were not counted"
+    elif run.complete or run.files_emitted:
+        reason = "the scan ended before it had seen the whole log"
+    else:
+        reason = "the scan has not run"
+    return {"pruned": None, "pruned_unknown": reason}
+
+
 def explain(
     snapshot: Snapshot, choice: Choice, plan: Mapping[str, object], run: ScanMetrics
 ) -> Explanation:
@@ -58,13 +84,7 @@ def explain(
             "row_groups_read": run.row_groups_read,
             "bytes": run.checkpoint_bytes,
         },
-        files={
-            "emitted": run.files_emitted,
-            "pruned": run.files_pruned,
-            "superseded": run.files_superseded,
-            "in_snapshot": snapshot.num_files,
-            "in_snapshot_about": snapshot.estimated_files(),
-        },
+        files=_files(snapshot, run),
         seen_set={
             "keys": run.remove_set_size,
             "memory_bytes": run.remove_set_bytes,

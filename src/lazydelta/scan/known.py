@@ -106,11 +106,14 @@ class KnownFiles:
             limit=None,
             choice=self._of._choice,  # noqa: SLF001
         )
+        run.metrics.take(0)
         self._of._last_run = run.metrics  # noqa: SLF001
         depth = self._snapshot.config.prefetch_batches
         with Stream(prefetch(run.batches, depth=depth)) as planned:
             for adds in planned:
-                yield self._decided(adds)
+                decided = self._decided(adds)
+                run.metrics.take(decided.num_rows)
+                yield decided
 
     def _decided(self, adds: pa.RecordBatch) -> pa.RecordBatch:
         if self._exact is None:

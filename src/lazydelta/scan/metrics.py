@@ -18,7 +18,10 @@ class ScanMetrics:
     row_groups: int = 0
     row_groups_read: int = 0
     files_emitted: int = 0
+    files_taken: int | None = None
+    """Of those, the files that a reader of rows took; None if nobody reads rows."""
     files_pruned: int = 0
+    """Adds set aside by the predicate; in a checkpoint, some may be superseded all the same."""
     files_superseded: int = 0
     fallback_triggered: int = 0
     remove_set_size: int = 0
@@ -27,6 +30,19 @@ class ScanMetrics:
     time_to_first_file_ms: float | None = None
     seconds: float = 0.0
     complete: bool = False
+    reached_end: bool = False
+    """Whether the whole log was looked at, not only as much as a limit asked for."""
+    live_files: int | None = None
+    """How many files the version has, where that is certain."""
+
+    @property
+    def files_scanned(self) -> int:
+        """The files handed out: to whoever reads their rows, else to whoever lists them."""
+        return self.files_emitted if self.files_taken is None else self.files_taken
+
+    def take(self, files: int) -> None:
+        """Count files that a reader of rows took."""
+        self.files_taken = (self.files_taken or 0) + files
 
     def named(self) -> dict[str, float]:
         """Return the metrics under the names that dashboards know."""
@@ -36,8 +52,9 @@ class ScanMetrics:
             "delta.lazy.fallback_triggered": self.fallback_triggered,
             "delta.lazy.remove_set_size": self.remove_set_size,
             "files_scanned": self.files_emitted,
-            "files_pruned": self.files_pruned,
         }
+        if self.live_files is not None:
+            named["files_pruned"] = self.live_files - self.files_emitted
         if self.time_to_first_file_ms is not None:
             named["delta.lazy.time_to_first_file_ms"] = self.time_to_first_file_ms
         return named

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import text
 from lazydelta._parallel import prefetch
+from lazydelta.config import ReadOptions
 from lazydelta.errors import (
-    ConfigError,
     DataFileError,
     DataFileNotFoundError,
     DeletionVectorError,
@@ -34,6 +34,7 @@ from lazydelta.files import (
     VectorGroup,
     matching_row_groups,
 )
+from lazydelta.scan.metrics import ScanMetrics
 from lazydelta.scan.pipeline import read_ahead
 from lazydelta.scan.places import Places
 from lazydelta.scan.probe import Probe
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 
     from lazydelta.expr import Predicate
     from lazydelta.replay import Pruner
-    from lazydelta.scan.metrics import ScanMetrics
     from lazydelta.scan.strategy import Choice
     from lazydelta.snapshot import Snapshot
 
@@ -69,35 +69,6 @@ _TRACKING = ("baseRowId", "defaultRowCommitVersion")
 _VECTORS_AT_ONCE = 32
 _LEAST_BATCH = 1024
 _REMOTE_FILES = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
-    """How rows are read, and what is shown beside the table's own columns."""
-
-    batch_rows: int = 131_072
-    """Most rows in one batch."""
-    files_at_once: int | None = None
-    """How many files are read at the same time; by default one for each core, more if remote."""
-    memory_limit: int = 128 * 1024 * 1024
-    """Bytes of finished batches that may wait for a slow consumer."""
-    ordered: bool = False
-    """Whether rows come in the order of the plan; else as they are ready."""
-    pushdown: bool = True
-    """Whether row groups that cannot match are left out; the rows are the same either way."""
-    file_column: str | None = None
-    """Name of a column with the path of the file a row is from."""
-    row_id_column: str | None = None
-    """Name of a column with the row's id, in tables that track rows."""
-    row_commit_version_column: str | None = None
-    """Name of a column with the version that last changed the row, in tables that track rows."""
-
-    def __post_init__(self) -> None:
-        """Refuse values that could only fail later."""
-        for name, least in (("batch_rows", 1), ("files_at_once", 1), ("memory_limit", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ConfigError(name, f"must be at least {least}, not {value}")
 
 
 class ReadableScan(Protocol):
@@ -136,7 +107,10 @@ def read_batches(scan: ReadableScan, options: ReadOptions | None = None) -> Stre
 
 
 def read_files(
-    scan: ReadableScan, adds: Iterable[pa.RecordBatch], columns: Sequence[str] | None = None
+    scan: ReadableScan,
+    adds: Iterable[pa.RecordBatch],
+    columns: Sequence[str] | None = None,
+    options: ReadOptions | None = None,
 ) -> Stream[pa.RecordBatch]:
     """Return the rows of some files of a scan that satisfy its predicate.
 
@@ -144,8 +118,10 @@ def read_files(
         scan: What to read, but for its plan.
         adds: The files to read, with the columns of `ADD_FIELDS`.
         columns: The columns to show; by default the scan's.
+        options: How they are read.
     """
-    return Stream(Reading(scan, ReadOptions(), lambda: iter(adds), columns).batches())
+    options = ReadOptions() if options is None else options
+    return Stream(Reading(scan, options, lambda: iter(adds), columns).batches())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,6 +156,7 @@ class Reading:
         columns: Sequence[str] | None = None,
     ) -> None:
         self._adds = self._planned if adds is None else adds
+        self._counters = ScanMetrics()
         self._scan = scan
         self._snapshot = snapshot = scan.snapshot
         self._options = options
@@ -191,12 +168,12 @@ class Reading:
             snapshot,
             columns=scan.columns if columns is None else columns,
             residual=self._residual,
-            file_column=options.file_column,
+            file_column=options.file_column_name,
             row_id_column=options.row_id_column,
             row_commit_version_column=options.row_commit_version_column,
         )
         self._rule = None
-        if self._residual is not None and options.pushdown:
+        if self._residual is not None and options.enable_parquet_pushdown:
             self._rule = to_skipping(self._residual)
         self._places = Places(snapshot.store)
         self._lock = threading.Lock()
@@ -245,13 +222,15 @@ class Reading:
             limit=None,
             choice=self._scan._choice,  # noqa: SLF001
         )
-        self._scan._last_run = run.metrics  # noqa: SLF001
+        run.metrics.take(0)
+        self._scan._last_run = self._counters = run.metrics  # noqa: SLF001
         return prefetch(run.batches, depth=self._snapshot.config.prefetch_batches)
 
     def _tasks(self) -> Iterator[_FileTask]:
         with Stream(self._adds()) as batches:
             for adds in batches:
                 for task in self._tasks_of(adds):
+                    self._counters.take(1)
                     yield task
                     if self._is_certain():
                         return
@@ -315,7 +294,10 @@ class Reading:
         place = self._snapshot.resolver.to_open(task.path)
         deleted = task.vectors.take(task.place)
         try:
-            file = DataFile(self._places.store(place), place.path, task.size)
+            file = DataFile(
+                self._places.store(place), place.path, task.size,
+                inflated_limit=self._options.max_inflated_bytes,
+            )  # fmt: skip
         except ObjectNotFoundError:
             version = self._snapshot.version
             raise DataFileNotFoundError(self._table, task.shown_path, version) from None

@@ -1,28 +1,37 @@
-"""`Scan`: a read of one version, described. Nothing is read until it is iterated."""
+"""`Scan`: a read of one version, described. Nothing is read until it is iterated.
+
+Listing files and reading rows start here. How files are found is `scan.run`'s business, how they
+become rows `scan.read`'s, how rows are shown `scan.present`'s, and where else rows can go
+`outputs`'.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from lazydelta._parallel import prefetch
-from lazydelta.config import ScanStrategy, Strategy
-from lazydelta.errors import ColumnNotFoundError, ConfigError, MissingExtraError
+from lazydelta.config import ReadOptions, ScanStrategy, Strategy
+from lazydelta.errors import ColumnNotFoundError, ConfigError
 from lazydelta.expr import Predicate, as_predicate
+from lazydelta.outputs import Outputs, metered
 from lazydelta.replay import Pruner
-from lazydelta.scan.adds import ALL_FIELDS, PLAN_FIELDS
+from lazydelta.scan.adds import ALL_FIELDS, PLAN_FIELDS, adds_schema
 from lazydelta.scan.answers import MinMax, count, min_max
 from lazydelta.scan.explain import Explanation, explain
 from lazydelta.scan.files import FileBatches, FileColumns, ScanFile
 from lazydelta.scan.metrics import ScanMetrics
-from lazydelta.scan.read import ReadOptions, read_batches, row_schema
+from lazydelta.scan.pages import FilePage, Pages
+from lazydelta.scan.present import Presentation, columns_to_read
+from lazydelta.scan.read import Reading
 from lazydelta.scan.run import ScanRun
 from lazydelta.scan.strategy import Choice, choose_strategy
 from lazydelta.scan.stream import Stream
-from lazydelta.schema import physical_name
+from lazydelta.schema import StructType, physical_name
 from lazydelta.snapshot import BYTES_PER_ADD, Snapshot
 
 __all__ = ["Scan", "Where"]
@@ -30,7 +39,7 @@ __all__ = ["Scan", "Where"]
 Where = Predicate | str | Sequence[Any] | dict[str, Any] | None
 
 
-class Scan:
+class Scan(Outputs):
     """A scan of one snapshot: which files (and, of them, which columns), in which order.
 
     Args:
@@ -40,6 +49,7 @@ class Scan:
         columns: Columns of interest to whoever reads the files; None means all.
         limit: Most files to list, or most rows to read.
         strategy: `reverse` (newest first), `forward` (checkpoint first) or `auto`.
+        options: How rows are read and shown; by default as `Config.read` says.
     """
 
     def __init__(
@@ -50,6 +60,7 @@ class Scan:
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         strategy: Strategy = "auto",
+        options: ReadOptions | None = None,
     ) -> None:
         if strategy not in tuple(ScanStrategy):
             names = ", ".join(ScanStrategy)
@@ -59,6 +70,7 @@ class Scan:
         self.snapshot = snapshot
         self.columns = _checked_columns(snapshot, columns)
         self.limit = limit
+        self.options = snapshot.config.read if options is None else options
         self._pruner = Pruner.build(
             as_predicate(where),
             schema=snapshot.schema,
@@ -67,6 +79,7 @@ class Scan:
         )
         self._choice = _choice(snapshot, limit, ScanStrategy(strategy).value)
         self._last_run: ScanMetrics | None = None
+        self._pages = Pages()
 
     @property
     def predicate(self) -> Predicate | None:
@@ -102,6 +115,31 @@ class Scan:
         batches = self._adds(ALL_FIELDS if all_fields else PLAN_FIELDS)
         return Stream(_mapped(batches, shape.planned))
 
+    @property
+    def file_schema(self) -> pa.Schema:
+        """The schema of the batches of `file_batches()`."""
+        nothing = pa.RecordBatch.from_pylist([], adds_schema(PLAN_FIELDS))
+        return self._shape().planned(nothing).schema
+
+    def page(self, size: int = 1000, token: str | None = None) -> FilePage:
+        """Return some of the files, and a token for the page after them.
+
+        For callers that cannot keep a stream: each page may be asked of another process. Asking
+        one scan for page after page costs no more than `file_batches()`.
+
+        Args:
+            size: Most files of the page.
+            token: From the page before; None begins.
+
+        Raises:
+            PageTokenError: The token is of another scan, or the log was laid out anew since.
+        """
+        return self._pages.read(self, size, token)
+
+    def add_batches(self) -> Stream[pa.RecordBatch]:
+        """Return the same files as their add actions state them: paths and names not decoded."""
+        return Stream(self._adds(PLAN_FIELDS))
+
     def files(self) -> Stream[ScanFile]:
         """Return the matching live files one by one, each with all that the log says of it."""
         return Stream(self._each_file())
@@ -134,29 +172,102 @@ class Scan:
             {physical_name(field, mode): field.name for field in fields},
         )
 
-    def to_batches(self, options: ReadOptions | None = None) -> Stream[pa.RecordBatch]:
+    # --- rows
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the table that are read."""
+        return self.snapshot.schema.names if self.columns is None else self.columns
+
+    def to_batches(
+        self, options: ReadOptions | None = None, *, encoded: bool = True
+    ) -> Stream[pa.RecordBatch]:
         """Return the rows as Arrow batches while files are still being planned.
 
-        Every row satisfies the whole predicate; `limit` counts rows here.
+        Every row satisfies the whole predicate; `limit` counts rows here. Closing the stream ends
+        all work for it before `close()` returns.
+
+        Args:
+            options: How rows are read and shown; by default as the scan was told.
+            encoded: Whether they come as views and dictionaries where that is asked for.
+
+        Raises:
+            DataFileNotFoundError: A file of this version is gone.
+            DataFileError: A file is damaged, or not of the table's types.
+            DeletionVectorError: A deletion vector is missing or damaged.
+            PathNotAllowedError: The log points out of the table's root.
+            SchemaError: The rows cannot be shown in the schema asked for.
         """
-        return read_batches(self, options)
+        options = self.options if options is None else options
+        reading = self._reading(options)
+        shown = self._presented(reading, options, encoded=encoded)
+        snapshot = self.snapshot
+        rows = metered(
+            shown.batches(reading.batches()),
+            snapshot.config.observer,
+            kind="rows",
+            table=snapshot.store.root,
+            version=snapshot.version,
+        )
+        return Stream(rows)
 
     def to_reader(self, options: ReadOptions | None = None) -> pa.RecordBatchReader:
         """Return the rows as a reader that any Arrow consumer can stream from."""
-        return pa.RecordBatchReader.from_batches(
-            row_schema(self, options), read_batches(self, options)
+        schema = self.presentation(options).schema
+        return pa.RecordBatchReader.from_batches(schema, self.to_batches(options))
+
+    def presentation(
+        self, options: ReadOptions | None = None, *, views: bool = True
+    ) -> Presentation:
+        """Return how rows are shown; see `scan.present`."""
+        options = self.options if options is None else options
+        return self._presented(self._reading(options), options, views=views)
+
+    def filterable(self, options: ReadOptions | None = None) -> StructType:
+        """Return the columns whose values are shown as the table has them.
+
+        A condition on one of these means the same for the rows shown and for the table.
+        """
+        names, fields = self.presentation(options).unchanged(), self.snapshot.schema.fields
+        return StructType(tuple(field for field in fields if field.name in names))
+
+    def narrowed(
+        self,
+        *,
+        where: Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Scan:
+        """Return this scan with a further condition, fewer columns or fewer rows.
+
+        A condition on a scan that has a limit would change which rows the limit counts, so the
+        caller must not give one.
+        """
+        kept = self.predicate
+        if where is not None:
+            kept = where if kept is None else kept & where
+        return Scan(
+            self.snapshot,
+            where=kept,
+            columns=self.columns if columns is None else columns,
+            limit=min((n for n in (self.limit, limit) if n is not None), default=None),
+            strategy=self.strategy,
+            options=self.options,
         )
 
-    def to_arrow(self, options: ReadOptions | None = None) -> pa.Table:
-        """Return all rows as one table."""
-        return self.to_reader(options).read_all()
+    def _reading(self, options: ReadOptions) -> Reading:
+        columns = columns_to_read(options.schema, self.columns, self.snapshot.schema.names)
+        return Reading(self, options, None, columns)
 
-    def to_pandas(self, options: ReadOptions | None = None) -> Any:
-        """Return all rows as a pandas DataFrame."""
-        try:
-            return self.to_arrow(options).to_pandas()
-        except ModuleNotFoundError:
-            raise MissingExtraError("pandas", "pandas") from None
+    def _presented(self, reading: Reading, options: ReadOptions, **how: bool) -> Presentation:
+        return Presentation(
+            reading.shape.schema,
+            options,
+            existing=self.snapshot.schema.names,
+            repeated=self.snapshot.partition_columns,
+            where=self.snapshot.store.root,
+            **how,
+        )
 
     def count(self) -> int:
         """Return how many rows match, from the log alone where it tells exactly."""
@@ -166,15 +277,33 @@ class Scan:
         """Return the least and greatest value of a column, from the log where it tells exactly."""
         return min_max(self, column)
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Hand the rows to another library through the Arrow C interface, as a stream."""
-        return self.to_reader().__arrow_c_stream__(requested_schema)
+    def explain(self, *, count_files: bool = True) -> Explanation:
+        """Return what was chosen and, once the scan has run, what it read and pruned.
 
-    def explain(self) -> Explanation:
-        """Return what was chosen and, once the scan has run, what it read and pruned."""
+        `scanned` and `pruned` files add up to the files of the version. Where neither the scan nor
+        a checksum tells how many those are, they are counted, once, if the scan saw the whole log.
+
+        Args:
+            count_files: Whether the log may be read for that; if not, `pruned` may be None.
+        """
+        run = self._last_run or ScanMetrics()
+        if count_files and run.complete and run.reached_end and run.live_files is None:
+            run.live_files = self._counted_files()
         predicate = None if self.predicate is None else str(self.predicate)
         plan = {"predicate": predicate, "limit": self.limit}
-        return explain(self.snapshot, self._choice, plan, self._last_run or ScanMetrics())
+        return explain(self.snapshot, self._choice, plan, run)
+
+    def _counted_files(self) -> int:
+        """Return how many files the version has: a pass over the keys in the log."""
+        unobserved = replace(self.snapshot.config, observer=None)
+        every_file = ScanRun(
+            replace(self.snapshot, config=unobserved),
+            pruner=Pruner(),
+            fields=("path", "deletionVector"),
+            limit=None,
+            choice=self._choice,
+        )
+        return sum(batch.num_rows for batch in every_file.batches())
 
 
 def _choice(snapshot: Snapshot, limit: int | None, asked: Strategy) -> Choice:

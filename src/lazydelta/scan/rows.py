@@ -108,7 +108,7 @@ class RowShape:
         names = by_name if columns is None else columns
         fields = [by_name[name] for name in names]
         shape = cls(fields, _only_filtered(residual, by_name, set(names)), snapshot, residual)
-        shape._show("file_column", file_column, pa.string())
+        shape._show("file_column_name", file_column, pa.string())
         shape.file_column = file_column
         shape.tracked = (
             *shape._track(snapshot, row_id_column, _ROW_ID),

@@ -100,6 +100,7 @@ class ScanRun:
             self.metrics.complete = True
         finally:
             self._note_seen(seen)
+            self.metrics.live_files = self._certain_files(len(seen))
             seen.close()
             self._spool.close()
             self.metrics.seconds = time.perf_counter() - started
@@ -120,6 +121,7 @@ class ScanRun:
                 yield batch
                 if left == 0:
                     return
+        self.metrics.reached_end = True
 
     def _phases(self) -> Iterator[pa.RecordBatch]:
         segment = self._snapshot.segment
@@ -275,6 +277,20 @@ class ScanRun:
         for adds in reference_adds(self._snapshot):
             unseen = self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
             yield self._matching(adds if unseen is None else adds.filter(selection(unseen)))
+
+    def _certain_files(self, seen_keys: int) -> int | None:
+        """Return how many files the version has, if that costs nothing; else None.
+
+        Whether an add that the predicate set aside in a checkpoint is superseded by the tail would
+        take its path to tell, which mostly was not read.
+        """
+        metrics, has_checkpoint = self.metrics, self._snapshot.segment.checkpoint is not None
+        is_counted = metrics.reached_end and not self._pruner.matches_nothing
+        went_round = metrics.fallback_triggered or self._excluded
+        is_simple = not (has_checkpoint and seen_keys) and not went_round
+        if is_counted and (is_simple or not metrics.files_pruned):
+            return metrics.files_emitted + metrics.files_pruned
+        return self._snapshot.num_files
 
     def _note_seen(self, seen: RemoveSet) -> None:
         self.metrics.remove_set_size = len(seen)

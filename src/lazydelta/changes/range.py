@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from lazydelta.changes.schema import schema_break
 from lazydelta.errors import (
     ChangeFeedDisabledError,
     ChangeFeedSchemaError,
@@ -23,7 +24,6 @@ from lazydelta.errors import (
     VersionNotCommittedError,
 )
 from lazydelta.log import CommitReader, LogFile, LogFileKind, earliest_version, list_log
-from lazydelta.scan.change_schema import schema_break
 from lazydelta.schema import parse_schema
 from lazydelta.snapshot import Snapshot, file_times, load_snapshot, version_at, version_since
 from lazydelta.spec import (

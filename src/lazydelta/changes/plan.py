@@ -1,15 +1,14 @@
-"""The change data feed: which rows were inserted, deleted or updated, version by version.
+"""The files that tell what changed, version by version.
 
 A version is told by its change files where it has them; else by the files it added and removed,
 and where a file only got another deletion vector, by the rows in which the two differ. Rewrites
-that change no data tell nothing. Versions come in order, and what is read ahead is bounded.
-`scan.change_range` decides which versions, `scan.change_log` reads their commits and
-`scan.change_rows` their files.
+that change no data tell nothing. `changes.range` decides which versions, `changes.log` reads their
+commits, and `changes.rows` the files.
 """
 
 from __future__ import annotations
 
-import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,12 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import from_numpy, text
-from lazydelta.errors import ConfigError, LogCorruptError, SchemaError
-from lazydelta.files import VectorGroup
-from lazydelta.scan.adds import PLAN_FIELDS
-from lazydelta.scan.change_log import CommitChanges, read_commits
-from lazydelta.scan.change_range import AskedRange, ChangeRange, VersionCheck, find_range
-from lazydelta.scan.change_rows import (
+from lazydelta.changes.log import CommitChanges, read_commits
+from lazydelta.changes.range import ChangeRange, VersionCheck
+from lazydelta.changes.rows import (
     CHANGE_FILE,
     DELETE,
     INSERT,
@@ -31,100 +27,37 @@ from lazydelta.scan.change_rows import (
     ChangeReader,
     FileTask,
 )
-from lazydelta.scan.pipeline import read_ahead
-from lazydelta.scan.read import ReadOptions
-from lazydelta.scan.request import Scan, Where
-from lazydelta.scan.stream import Stream
+from lazydelta.errors import LogCorruptError, SchemaError
+from lazydelta.files import VectorGroup
+from lazydelta.scan import Scan, Stream
 from lazydelta.schema import parse_partition_values, physical_name
 from lazydelta.snapshot import load_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import datetime
 
-    from lazydelta.config import Config
-    from lazydelta.store import Store
-
-__all__ = ["read_changes"]
+__all__ = ["ChangeCounts", "ChangePlan"]
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _FILES_AT_ONCE = 32
-_REMOTE_FILES = 8
-_NOT_HERE = ("file_column", "row_id_column", "row_commit_version_column")
 
 
-def read_changes(
-    store: Store,
-    config: Config,
-    *,
-    start_version: int | None = None,
-    end_version: int | None = None,
-    start_timestamp: datetime | str | None = None,
-    end_timestamp: datetime | str | None = None,
-    columns: Sequence[str] | None = None,
-    where: Where = None,
-    allow_out_of_range: bool = False,
-    options: ReadOptions | None = None,
-) -> pa.RecordBatchReader:
-    """Return the changes of a range of versions, both ends inclusive, in the order of versions.
+@dataclass(slots=True)
+class ChangeCounts:
+    """What one read of a feed came across."""
 
-    Rows have the columns of the last version's schema, and `_change_type` (`insert`, `delete`,
-    `update_preimage`, `update_postimage`), `_commit_version` and `_commit_timestamp`. The ends of
-    the range are checked at once, the versions between when they are read.
-
-    Args:
-        store: Where the table is.
-        config: Settings of the engine.
-        start_version: The first version; 0 by default.
-        end_version: The last version; the newest by default.
-        start_timestamp: Begin with the first version at or after this time (naive: UTC).
-        end_timestamp: End with the last version at or before this time.
-        columns: What to show, in this order, of the table's columns and those three; None: all.
-        where: Only changes that match; it may name those three as well.
-        allow_out_of_range: Whether a range may reach, or lie, past the newest version.
-        options: How rows are read; batches are always in the order of versions.
-
-    Raises:
-        ChangeFeedDisabledError: A version of the range did not record its changes.
-        ChangeFeedSchemaError: The schema changed so that the last one cannot show all rows.
-        VersionNotCommittedError: The range reaches past the newest version.
-        VersionCleanedUpError: Log cleanup removed commits of the range.
-        TimestampNotFoundError: A time is past the newest commit, or before the oldest retained.
-        ConfigError: The range or the options contradict themselves.
-    """
-    options = options or ReadOptions()
-    for name in _NOT_HERE:
-        if getattr(options, name) is not None:
-            raise ConfigError(name, "a change has no such column")
-    asked = AskedRange(
-        start_version=start_version,
-        end_version=end_version,
-        start_timestamp=start_timestamp,
-        end_timestamp=end_timestamp,
-        allow_out_of_range=allow_out_of_range,
-    )
-    found = find_range(store, config, asked)
-    reader = ChangeReader(found.end, columns=columns, where=where, batch_rows=options.batch_rows)
-    batches = read_ahead(
-        _Plan(found, reader).tasks(),
-        reader.read,
-        width=options.files_at_once or _width(store),
-        memory_limit=options.memory_limit,
-        ordered=True,
-    )
-    return pa.RecordBatchReader.from_batches(reader.schema, Stream(batches))
+    commits_read: int = 0
+    files_read: int = 0
+    files_pruned: int = 0
+    """Files that the predicate kept from being opened."""
 
 
-def _width(store: Store) -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(cores or 1, 1 if store.root.startswith("/") else _REMOTE_FILES)
-
-
-class _Plan:
+class ChangePlan:
     """The files of a range that tell what changed, commit by commit."""
 
-    def __init__(self, found: ChangeRange, reader: ChangeReader) -> None:
+    def __init__(self, found: ChangeRange, reader: ChangeReader, counts: ChangeCounts) -> None:
         self._found = found
+        self._counts = counts
         self._reader = reader
         self._snapshot = found.end
         self._resolver = found.end.resolver
@@ -136,6 +69,7 @@ class _Plan:
         check = VersionCheck(found)
         with Stream(read_commits(snapshot.store, snapshot.config, found.commits)) as commits:
             for commit, known in zip(commits, found.times, strict=True):
+                self._counts.commits_read += 1
                 check.commit(commit.facts, commit.file)
                 made = check.time_of(commit.facts, commit.file, known)
                 yield from self._tasks_of(commit, made)
@@ -178,8 +112,7 @@ class _Plan:
         snapshot, wanted = self._snapshot, self._resolver.keys(_path(removes))
         older = load_snapshot(snapshot.store, snapshot.config, version=commit.version - 1)
         known: dict[str, object] = {}
-        # A scan and its reader are one room.
-        with Stream(Scan(older)._adds(PLAN_FIELDS)) as batches:  # noqa: SLF001
+        with Scan(older).add_batches() as batches:
             for batch in batches:
                 keys = self._resolver.keys(batch.column("path"))
                 here = pc.is_in(keys, wanted)
@@ -202,6 +135,8 @@ class _Plan:
         group = VectorGroup(named, self._resolver, self._reader.places.store)
         for at, path in enumerate(paths):
             wanted = tuple(kind for kind, mask in zip(kinds, masks, strict=True) if mask[at])
+            self._counts.files_read += bool(wanted)
+            self._counts.files_pruned += not wanted
             if wanted:
                 yield FileTask(
                     path=path,

@@ -3,7 +3,7 @@
 A file is taken whole (change files, files added or removed), without the rows that its deletion
 vector hides, or, where only its vector changed, for the rows in which the two vectors differ: then
 row groups in which they agree are not read. Which files, and of which versions, is
-`scan.changes`'s business; `scan.rows` brings their columns to the table's.
+`changes.plan`'s business; `scan` brings their columns to the table's.
 """
 
 from __future__ import annotations
@@ -18,32 +18,30 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import text
 from lazydelta.errors import (
-    ConfigError,
     DataFileError,
     DataFileNotFoundError,
     DeletionVectorError,
     ObjectNotFoundError,
     SchemaError,
 )
-from lazydelta.expr import Column, as_predicate, bind, evaluate, split_conjuncts, to_skipping
+from lazydelta.expr import Column, bind, evaluate, split_conjuncts, to_skipping
 from lazydelta.files import BadVariantError, DataFile, VectorGroup, matching_row_groups
-from lazydelta.scan.places import Places
-from lazydelta.scan.rows import RowShape
-from lazydelta.scan.transform import MisfitError
+from lazydelta.scan import MisfitError, Places, RowShape
 from lazydelta.schema import PrimitiveType, StructField, StructType, to_arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from lazydelta.config import ReadOptions
     from lazydelta.expr import Predicate
     from lazydelta.files import DeletedRows, Rows
-    from lazydelta.scan.request import Where
-    from lazydelta.scan.rows import FileFit
+    from lazydelta.scan import FileFit
     from lazydelta.snapshot import Snapshot
 
 __all__ = [
     "CHANGE_FILE",
     "DELETE",
+    "FIELDS",
     "INSERT",
     "TIME",
     "VERSION",
@@ -57,11 +55,13 @@ TYPE, VERSION, TIME = "_change_type", "_commit_version", "_commit_timestamp"
 INSERT, DELETE, CHANGE_FILE = "insert", "delete", "change file"
 """What to take from a file: its rows as one of the two types, or as the file itself says."""
 
-_FIELDS = (
+FIELDS = (
     StructField(TYPE, PrimitiveType("string")),
     StructField(VERSION, PrimitiveType("long")),
     StructField(TIME, PrimitiveType("timestamp")),
 )
+"""Those columns, as they follow the table's own."""
+
 _TYPES = frozenset({INSERT, DELETE, "update_preimage", "update_postimage"})
 
 Mask: TypeAlias = pa.BooleanArray | None
@@ -95,13 +95,21 @@ class _Filter:
 
     @classmethod
     def build(
-        cls, predicate: Predicate | None, schema: StructType, known: Sequence[str]
+        cls, predicate: Predicate | None, schema: StructType, known: Sequence[str], *, skips: bool
     ) -> _Filter:
-        """Bind a predicate; `known` are the columns that have one value in a file."""
+        """Bind a predicate.
+
+        Args:
+            predicate: What to bind; None matches all.
+            schema: Whose columns it names.
+            known: The columns that have one value in a file.
+            skips: Whether row groups are left out by their footer.
+        """
         if predicate is None:
             return cls()
         exact, residual = split_conjuncts(bind(predicate, schema, known))
-        return cls(exact, residual, None if residual is None else to_skipping(residual))
+        rule = None if residual is None or not skips else to_skipping(residual)
+        return cls(exact, residual, rule)
 
     def columns(self) -> set[str]:
         """Return what rows must have to be judged."""
@@ -115,8 +123,8 @@ class ChangeReader:
     Args:
         snapshot: The version whose schema rows are shown in.
         columns: What to show; None shows all.
-        where: Only changes that match; see `expr.as_predicate`.
-        batch_rows: Most rows in a batch.
+        where: Only changes that match.
+        options: How rows are read.
 
     Raises:
         ColumnNotFoundError: A name is neither the table's nor one of the feed's own.
@@ -124,26 +132,30 @@ class ChangeReader:
     """
 
     def __init__(
-        self, snapshot: Snapshot, *, columns: Sequence[str] | None, where: Where, batch_rows: int
+        self,
+        snapshot: Snapshot,
+        *,
+        columns: Sequence[str] | None,
+        where: Predicate | None,
+        options: ReadOptions,
     ) -> None:
         self._snapshot = snapshot
         self._table = snapshot.store.root
-        self._batch_rows = batch_rows
-        own = {field.name for field in _FIELDS}
+        self._batch_rows = options.batch_rows
+        self._inflated_limit = options.max_inflated_bytes
+        own = {field.name for field in FIELDS}
         for name in snapshot.schema.names:
             if name.lower() in own:
                 reason = f"the column {name!r} has a name that the change data feed needs"
                 raise SchemaError(reason, self._table)
-        every = StructType((*snapshot.schema.fields, *_FIELDS))
+        every = StructType((*snapshot.schema.fields, *FIELDS))
         fields = every.fields if columns is None else [every.find((c,))[0] for c in columns]
-        if not fields:
-            raise ConfigError("columns", "name at least one")
         self._shown = [field.name for field in fields]
         self.schema: pa.Schema = to_arrow_schema(StructType(tuple(fields)))
         known = (*snapshot.partition_columns, VERSION, TIME)
-        predicate = as_predicate(where)
-        self._typed = _Filter.build(predicate, every, known)
-        self._plain = _Filter.build(predicate, every, (*known, TYPE))
+        skips = options.enable_parquet_pushdown
+        self._typed = _Filter.build(where, every, known, skips=skips)
+        self._plain = _Filter.build(where, every, (*known, TYPE), skips=skips)
         needed = {*self._shown, *self._typed.columns()}
         self._shape = RowShape.build(
             snapshot,
@@ -182,7 +194,10 @@ class ChangeReader:
         place = self._snapshot.resolver.to_open(task.path)
         vectors = [task.vectors.take(at) for at in task.places]
         try:
-            file = DataFile(self.places.store(place), place.path, task.size)
+            file = DataFile(
+                self.places.store(place), place.path, task.size,
+                inflated_limit=self._inflated_limit,
+            )  # fmt: skip
         except ObjectNotFoundError:
             raise DataFileNotFoundError(self._table, task.shown_path, task.version) from None
         with closing(file):
@@ -232,11 +247,16 @@ class ChangeReader:
         for name in (VERSION, TIME):
             arrays[name] = pa.repeat(task.constants[name], count)
         residual = self._filter(kind).residual
-        batch = pa.RecordBatch.from_arrays([arrays[n] for n in self._shown], schema=self.schema)
-        if residual is None:
-            return batch
-        matches = evaluate(residual, lambda column: _value(arrays, column), count)
-        return batch.filter(matches) if matches.true_count else None
+        names = self._shown or [VERSION]  # rows without columns still count
+        batch = pa.RecordBatch.from_arrays([arrays[name] for name in names], names)
+        if residual is not None:
+            matches = evaluate(residual, lambda column: _value(arrays, column), count)
+            if not matches.true_count:
+                return None
+            batch = batch.filter(matches)
+        if not self._shown:
+            return batch.select([])
+        return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
 
 def _selector(kind: str, vectors: Sequence[DeletedRows | None]) -> Callable[[int, int], Mask]:

@@ -1,7 +1,8 @@
 """What one commit changed, as the log has it: its change files, adds and removes, as Arrow.
 
 Decodes whole commits in bulk, without statistics, and keeps only actions that changed data; a
-commit that writes change files is told by those alone. Which rows that means is `scan.changes`'.
+commit that writes change files is told by those alone. Which rows that means is `changes.plan`'s
+business.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class CommitChanges:
 
     Columns of the tables: `path`, `partitionValues`, `size`, and, but for `change_files`,
     `deletionVector`. Where there are change files, `adds` and `removes` say nothing more and are
-    empty.
+    empty, unless every file was asked for.
     """
 
     file: LogFile
@@ -82,16 +83,22 @@ class CommitChanges:
 
 
 def read_commits(
-    store: Store, config: Config, commits: Sequence[LogFile]
+    store: Store, config: Config, commits: Sequence[LogFile], *, every_file: bool = False
 ) -> Iterator[CommitChanges]:
     """Yield what each commit changed, in the order given; remote ones are fetched ahead.
 
     Memory holds the file actions of one commit (without statistics), and small commits to come.
 
+    Args:
+        store: Where the table is.
+        config: Settings of the engine.
+        commits: What to read.
+        every_file: Whether adds and removes are wanted also where change files tell all.
+
     Raises:
         LogCorruptError: A commit is missing, empty or not what a commit should be.
     """
-    reader = _Reader(store, config)
+    reader = _Reader(store, config, every_file=every_file)
     width = 1 if store.root.startswith("/") else config.commit_read_parallelism
     for file, data in ordered_map(reader.fetched, commits, width=width):
         yield reader.changes(file, data)
@@ -100,8 +107,9 @@ def read_commits(
 class _Reader:
     """Reads the commits of one table."""
 
-    def __init__(self, store: Store, config: Config) -> None:
+    def __init__(self, store: Store, config: Config, *, every_file: bool) -> None:
         self._store = store
+        self._every_file = every_file
         self._limits = JsonLimits(line_bytes=config.max_line_bytes, depth=config.max_json_depth)
 
     def fetched(self, file: LogFile) -> tuple[LogFile, bytes | None]:
@@ -131,7 +139,7 @@ class _Reader:
             first_line += whole.count(b"\n")
         if is_empty:
             raise self._corrupt(file, "it is empty")
-        if any(batch.num_rows for batch in found["cdc"]):
+        if not self._every_file and any(batch.num_rows for batch in found["cdc"]):
             found["add"], found["remove"] = [], []
         return CommitChanges(
             file=file,
