@@ -11,12 +11,15 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_SYSTEM_CERTS := 1
 INSTALL := $(UV) pip install --quiet --python $(PY)
 
+# Spark needs a Java; a machine without one gets it as a package (docs/adr/0017).
+HAS_JAVA := $(PY) -c "from lazydelta.spark.java import java_home; java_home()"
+
 # More arguments for pytest, for instance: make test ARGS="tests/unit/log -x"
 ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test test-long test-lowest golden check format bench requirements upgrade clean
+.PHONY: help env demo test test-long test-lowest golden check format bench bench-spark requirements upgrade clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +61,9 @@ format: $(VENV)/.dev ## Format the code and apply the safe fixes of the linter
 bench: $(VENV)/.bench ## Measure against the peers; prints the tables (ARGS=--quick for a short run)
 	$(PY) -m benchmarks $(ARGS)
 
+bench-spark: $(VENV)/.bench ## Measure on Spark against delta-spark (ARGS=--quick for a short run)
+	$(PY) -m benchmarks.spark $(ARGS)
+
 # --- environment: a stamp per set of packages, renewed when its requirement file changes ---------
 
 $(UV): requirements/uv.txt scripts/bootstrap.py
@@ -67,6 +73,8 @@ $(UV): requirements/uv.txt scripts/bootstrap.py
 $(VENV)/.run $(VENV)/.bench $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml $(UV)
 	$(INSTALL) --require-hashes --requirement requirements/$*.txt
 	$(INSTALL) --no-deps --no-build-isolation --editable .
+	@$(HAS_JAVA) 2>/dev/null || $(INSTALL) --require-hashes --requirement requirements/java.txt || \
+		echo "no Java 17 or newer, and none could be installed: what needs Spark will say so"
 	@touch $@
 
 # --- requirement files ---------------------------------------------------------------------------
@@ -76,7 +84,7 @@ $(VENV)/.run $(VENV)/.bench $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: requirements
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command "make requirements"
-RUN := pyproject.toml --extra cli requirements/build.in
+RUN := pyproject.toml --extra cli --extra spark requirements/spark.in requirements/build.in
 BOUND := --constraint requirements/dev.txt
 
 requirements: $(UV) ## Write requirements/*.txt anew from *.in and pyproject.toml
@@ -84,7 +92,8 @@ requirements: $(UV) ## Write requirements/*.txt anew from *.in and pyproject.tom
 	$(COMPILE) $(BOUND) -o requirements/test.txt $(RUN) requirements/bench.in requirements/test.in
 	$(COMPILE) $(BOUND) -o requirements/bench.txt $(RUN) requirements/bench.in
 	$(COMPILE) $(BOUND) -o requirements/run.txt $(RUN)
-	$(COMPILE) --resolution lowest-direct -o requirements/lowest.txt pyproject.toml --extra cli
+	$(COMPILE) --resolution lowest-direct -o requirements/lowest.txt pyproject.toml --extra cli --extra spark
+	$(COMPILE) $(UPGRADE) -o requirements/java.txt requirements/java.in
 	$(COMPILE) $(UPGRADE) -o requirements/uv.txt requirements/uv.in
 
 upgrade: ## The same, moving every pin to the newest release

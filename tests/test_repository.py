@@ -14,7 +14,7 @@ import pytest
 import lazydelta
 
 ROOT = Path(__file__).parent.parent
-PINNED = ["run", "bench", "test", "dev", "lowest", "uv"]
+PINNED = ["run", "bench", "test", "dev", "lowest", "java", "uv"]
 
 
 def pins(name):

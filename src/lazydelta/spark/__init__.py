@@ -1,0 +1,36 @@
+"""Tables on Spark: the log replayed, files skipped and rows read by executors.
+
+Stock PySpark is all it takes: no JAR, no `_jvm`, no RDD, so the same calls work on a local session,
+a cluster and Spark Connect. Needs the extra `lazydelta[spark]`; `import lazydelta` does not.
+"""
+
+from __future__ import annotations
+
+from lazydelta.errors import MissingExtraError
+
+try:
+    import pyspark  # noqa: F401 - only to say what is missing
+except ModuleNotFoundError:
+    raise MissingExtraError("pyspark", "spark") from None
+
+from lazydelta.spark.adaptive import explain_replay, live_files
+from lazydelta.spark.changes import changes
+from lazydelta.spark.jobs import described
+from lazydelta.spark.read import explain_read, read
+from lazydelta.spark.replay import distributed_log_replay
+from lazydelta.spark.session import local_session
+from lazydelta.spark.skipping import apply_data_skipping
+from lazydelta.spark.source import register
+
+__all__ = [
+    "apply_data_skipping",
+    "changes",
+    "described",
+    "distributed_log_replay",
+    "explain_read",
+    "explain_replay",
+    "live_files",
+    "local_session",
+    "read",
+    "register",
+]

