@@ -33,6 +33,7 @@ _COMMANDS = {
     "sql": ("sql", "Run a query over tables."),
     "history": ("about", "List the commits of a table, newest first."),
     "explain": ("files", "Run a scan and show what it chose, read and pruned."),
+    "spark": ("spark", "Plan and read tables with Spark."),
     "check": ("check", "Judge whether a table can be read and whether its .crc holds."),
 }
 """Where each command is, and its line in the help: both without importing it."""

@@ -73,10 +73,12 @@ class Progress:
                 if now - self._quiet_since >= _PATIENCE_SECONDS:
                     self._draw(now - self._started)
 
-    def _draw(self, seconds: float) -> None:
+    def _line(self, seconds: float) -> str:
         files, phase = self._describe()
-        line = f"{phase}: {files:,} files, {files / seconds:,.0f}/s, {seconds:.1f} s"
-        self._stream.write(f"{_ERASE}{line}")
+        return f"{phase}: {files:,} files, {files / seconds:,.0f}/s, {seconds:.1f} s"
+
+    def _draw(self, seconds: float) -> None:
+        self._stream.write(f"{_ERASE}{self._line(seconds)}")
         self._stream.flush()
         self._is_drawn = True
 
