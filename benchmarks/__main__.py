@@ -13,6 +13,7 @@ from benchmarks.generate import table_for
 from benchmarks.measure import Run, measure
 from benchmarks.plot import draw, draw_rows
 from benchmarks.report import markdown, problems
+from benchmarks.spark_report import kept_spark_section
 from benchmarks.spec import CACHE
 from benchmarks.suites import HEADLINE, RowTables, Suite, cases_of, row_cases
 
@@ -100,7 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(text)
     docs: Path | None = options.docs or (_DOCS if run.suite in {"default", "full"} else None)
     if docs is not None:
-        (docs / "benchmarks.md").write_text(text)
+        page = docs / "benchmarks.md"
+        page.write_text(text + (kept_spark_section(page.read_text()) if page.exists() else ""))
         _draw(run, docs)
     failed = problems(run.results)
     for line in failed:

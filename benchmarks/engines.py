@@ -23,7 +23,7 @@ from benchmarks.row_engines import ROW_OPERATIONS, lazydelta_scan
 if TYPE_CHECKING:
     from benchmarks.clock import Operation
 
-__all__ = ["LIMIT", "OPERATIONS", "run"]
+__all__ = ["LIMIT", "OPERATIONS", "memory_of_process", "run"]
 
 LIMIT = 100
 """Of the workload `first`."""
@@ -179,7 +179,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
 """Engine, workload, what a user of the engine would write for it. After `:` stands a variant."""
 
 
-def _status(key: str) -> int:
+def memory_of_process(key: str) -> int:
     """Return a memory figure of this process in bytes, from the kernel's own account."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
@@ -211,7 +211,7 @@ def run(engine: str, workload: str, path: str, *, accounting: bool = False) -> S
     for module in [*_IMPORTS[engine], *_VARIANT_IMPORTS.get(variant, [])]:
         importlib.import_module(module)
     sample.import_seconds = time.perf_counter() - before
-    sample.base_rss = _status("VmRSS")
+    sample.base_rss = memory_of_process("VmRSS")
     read_before = _io()
     clock = Clock(accounting=accounting)
     try:
@@ -223,7 +223,7 @@ def run(engine: str, workload: str, path: str, *, accounting: bool = False) -> S
     sample.read_bytes, sample.read_calls = (
         after - start for after, start in zip(_io(), read_before, strict=True)
     )
-    sample.peak_rss = _status("VmHWM")
+    sample.peak_rss = memory_of_process("VmHWM")
     sample.requests, sample.request_bytes = clock.account.requests, clock.account.bytes
     return sample
 

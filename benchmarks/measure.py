@@ -42,6 +42,8 @@ class Case:
     engine: str
     workload: str
     spec: Spec
+    module: str = "benchmarks.engines"
+    """The program that does it, given engine, workload and path."""
 
     @property
     def kind(self) -> str:
@@ -120,7 +122,7 @@ def _run_once(case: Case, path: Path, *extra: str) -> Sample:
     """Run one operation in a new process; a crash or a timeout is a sample with an error."""
     places = [str(_ROOT), str(_ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
-    command = [sys.executable, "-m", "benchmarks.engines", case.engine, case.workload, str(path)]
+    command = [sys.executable, "-m", case.module, case.engine, case.workload, str(path)]
     command += extra
     try:
         done = subprocess.run(

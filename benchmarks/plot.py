@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from benchmarks.spec import Spec, TableSpec
     from benchmarks.suites import RowTables
 
-__all__ = ["draw", "draw_rows"]
+__all__ = ["draw", "draw_rows", "new_figure", "save_figure"]
 
 _STYLES = {
     "lazydelta": ("#0b6e4f", "o", "lazydelta"),
@@ -48,7 +48,14 @@ def _pyplot() -> Any:
     return plt
 
 
-def _save(figure: Any, path: Path) -> None:
+def new_figure(panels: int) -> tuple[Any, Any]:
+    """Return a figure and its panels, side by side."""
+    figure, axes = _pyplot().subplots(1, panels, figsize=(10, 4), layout="constrained")
+    return figure, axes
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure as SVG and let go of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
     _pyplot().close(figure)
@@ -56,8 +63,7 @@ def _save(figure: Any, path: Path) -> None:
 
 def draw(results: Sequence[Result], spec: TableSpec, path: Path) -> None:
     """Write the picture as SVG; `spec` is any table of the ladder of sizes."""
-    plt = _pyplot()
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    figure, axes = new_figure(2)
     panels = [
         ("total_seconds", 1.0, "seconds to list all files"),
         ("peak_rss", 1e6, "peak RSS, MB"),
@@ -73,7 +79,7 @@ def draw(results: Sequence[Result], spec: TableSpec, path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _row_bars(tables: RowTables) -> list[tuple[str, str, Spec]]:
@@ -107,4 +113,4 @@ def draw_rows(results: Sequence[Result], tables: RowTables, path: Path) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     handles, labels = axis.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    _save(figure, path)
+    save_figure(figure, path)

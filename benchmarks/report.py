@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from benchmarks.measure import Result, Run
     from benchmarks.spec import Spec, TableSpec
 
-__all__ = ["limits_table", "markdown", "problems", "row_limits_table"]
+__all__ = [
+    "limits_table",
+    "machine",
+    "markdown",
+    "markdown_table",
+    "problems",
+    "row_limits_table",
+    "seconds_text",
+    "verdict_table",
+]
 
 _WORKLOADS = {
     "open": "Open the table",
@@ -69,7 +78,8 @@ stream the 200 files are in the table five times, under different names.
 """
 
 
-def _machine() -> str:
+def machine() -> str:
+    """Return what the figures were measured on."""
     memory = ""
     if hasattr(os, "sysconf"):
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -90,12 +100,14 @@ def _versions() -> str:
     return ", ".join(found)
 
 
-def _rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of texts."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
-def _verdict_table(found: Iterable[Verdict], *, is_judged: bool) -> str:
+def verdict_table(found: Iterable[Verdict], *, is_judged: bool) -> str:
+    """Return limits and what was measured; the verdict itself only where it counts."""
     rows = [
         (
             v.what,
@@ -107,20 +119,23 @@ def _verdict_table(found: Iterable[Verdict], *, is_judged: bool) -> str:
         )
         for v in found
     ]
-    return _rows(["what", "must be", "measured ratio", "of medians", "ours / theirs", "ok"], rows)
+    return markdown_table(
+        ["what", "must be", "measured ratio", "of medians", "ours / theirs", "ok"], rows
+    )
 
 
 def limits_table(results: Sequence[Result], spec: TableSpec) -> str:
     """Return the issue's table with what was measured; a verdict only on the size it is for."""
-    return _verdict_table(verdicts(results, spec), is_judged=spec.files == HEADLINE.files)
+    return verdict_table(verdicts(results, spec), is_judged=spec.files == HEADLINE.files)
 
 
 def row_limits_table(results: Sequence[Result], tables: RowTables) -> str:
     """Return the same for the limits about rows."""
-    return _verdict_table(row_verdicts(results, tables), is_judged=tables.is_judged)
+    return verdict_table(row_verdicts(results, tables), is_judged=tables.is_judged)
 
 
-def _seconds(value: float) -> str:
+def seconds_text(value: float) -> str:
+    """Return seconds with as many digits as mean something."""
     return f"{value:.3f}" if value < 1 else f"{value:.2f}"
 
 
@@ -133,12 +148,12 @@ def _line(result: Result) -> list[str]:
     account = result.account
     return [
         name,
-        _seconds(result.best("total_seconds")),
-        _seconds(result.median("total_seconds")),
-        _seconds(result.best("first_seconds")) if result.best("first_seconds") else "-",
+        seconds_text(result.best("total_seconds")),
+        seconds_text(result.median("total_seconds")),
+        seconds_text(result.best("first_seconds")) if result.best("first_seconds") else "-",
         f"{result.worst('peak_rss') / 1e6:.0f}",
         f"{result.median('base_rss') / 1e6:.0f}",
-        _seconds(result.median("import_seconds")),
+        seconds_text(result.median("import_seconds")),
         f"{result.median('read_bytes') / 1e6:.1f}",
         f"{result.median('read_calls'):.0f}",
         "" if account is None else f"{account.requests} ({account.request_bytes / 1e6:.1f} MB)",
@@ -160,7 +175,7 @@ def _tables(results: Sequence[Result], spec: Spec) -> str:
             if result.case.spec == spec and result.case.kind == kind
         ]
         if rows:
-            text += f"\n**{title}**\n\n{_rows(_HEADER, rows)}"
+            text += f"\n**{title}**\n\n{markdown_table(_HEADER, rows)}"
     return text
 
 
@@ -240,7 +255,7 @@ def markdown(run: Run, *, picture: Path, rows_picture: Path) -> str:
     parts = [
         "# Benchmarks\n",
         f"Written by `python -m benchmarks` ({run.suite}) on {run.day.isoformat()}.\n",
-        f"{_machine()}; {_versions()}. Load average when it began: {run.busy:.1f}.\n",
+        f"{machine()}; {_versions()}. Load average when it began: {run.busy:.1f}.\n",
         *_verdict_parts(results, picture, rows_picture),
         "## How it was measured\n\n" + _METHOD,
         "## All figures\n",

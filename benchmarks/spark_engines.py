@@ -1,0 +1,138 @@
+"""What each engine does on Spark: `python -m benchmarks.spark_engines ENGINE WORKLOAD PATH`.
+
+One process, one session, one operation; the session is there before the clock starts. Listing
+files is timed as the first query of the session, which is when a user waits; reading rows twice,
+and the second time counts, because the first is mostly the compiler of the JVM. The result goes to
+standard output as one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import date, timedelta
+from typing import Any
+
+from benchmarks.clock import Sample
+from benchmarks.engines import memory_of_process
+from benchmarks.spec import FILTER_DAY
+
+__all__ = ["DELTA", "OPERATIONS", "OURS", "PARQUET"]
+
+OURS, DELTA, PARQUET = "lazydelta on Spark", "delta-spark", "spark.read.parquet"
+_HEAP = "4g"
+_PARTITION = f"date = '{date(2026, 1, 1) + timedelta(days=FILTER_DAY)}'"
+
+Operation = Callable[[Any, str], Any]
+"""Given a session and the table's path, returns a DataFrame of rows, or a number of files."""
+
+
+def _ours_files(where: str | None) -> Operation:
+    def operation(spark: Any, path: str) -> int:
+        from lazydelta import Table
+        from lazydelta.spark import distributed_log_replay
+
+        files = distributed_log_replay(spark, Table.open(path).snapshot(), where=where)
+        return len(files.select("path").collect()) if where else int(files.count())
+
+    return operation
+
+
+def _delta_partition(spark: Any, path: str) -> int:
+    return len(spark.read.format("delta").load(path).where(_PARTITION).inputFiles())
+
+
+def _delta_all(spark: Any, path: str) -> int:
+    logs = spark._jvm.org.apache.spark.sql.delta.DeltaLog  # noqa: SLF001 - no other way to its files
+    snapshot = logs.forTable(spark._jsparkSession, path).unsafeVolatileSnapshot()  # noqa: SLF001
+    return int(snapshot.allFiles().count())
+
+
+def _ours_rows(spark: Any, path: str) -> Any:
+    from lazydelta.spark import read
+
+    return read(spark, path)
+
+
+def _delta_rows(spark: Any, path: str) -> Any:
+    return spark.read.format("delta").load(path)
+
+
+def _parquet_rows(spark: Any, path: str) -> Any:
+    # As a directory: a list of files would be looked at by a job with a task for each.
+    return spark.read.option("pathGlobFilter", "*.parquet").parquet(path)
+
+
+OPERATIONS: dict[str, dict[str, Operation]] = {
+    OURS: {"partition": _ours_files(_PARTITION), "all": _ours_files(None), "read": _ours_rows},
+    DELTA: {"partition": _delta_partition, "all": _delta_all, "read": _delta_rows},
+    PARQUET: {"read": _parquet_rows},
+}
+"""Engine, workload, what a user of the engine would write for it."""
+
+
+def _session(engine: str) -> Any:
+    from lazydelta.spark import local_session
+    from tests.spark.jars import delta_conf, delta_jars
+
+    conf = {"spark.driver.memory": _HEAP}
+    if engine == DELTA:
+        conf |= delta_conf(delta_jars())
+    spark = local_session(conf=conf)
+    spark.range(1000).selectExpr("sum(id)").collect()  # the scheduler is up, no state is
+    return spark
+
+
+def _live_heap(spark: Any) -> int:
+    """Return the bytes that the JVM holds on to once its garbage is gone."""
+    runtime = spark._jvm.java.lang.Runtime.getRuntime()  # noqa: SLF001 - nobody else tells
+    spark._jvm.java.lang.System.gc()  # noqa: SLF001
+    return int(runtime.totalMemory() - runtime.freeMemory())
+
+
+def _timed(operation: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = operation()
+    return time.perf_counter() - start, result
+
+
+def run(engine: str, workload: str, path: str) -> Sample:
+    """Do one operation in a session of its own and return what it took."""
+    sample = Sample()
+    operation = OPERATIONS[engine][workload]
+    sample.import_seconds, spark = _timed(lambda: _session(engine))
+    sample.base_rss = memory_of_process("VmRSS") + _live_heap(spark)
+    if workload == "read":
+
+        def use() -> int:
+            # Every value is looked at. (To the `noop` sink the reference connector cannot write
+            # what it reads with deletion vectors.)
+            rows = operation(spark, path).selectExpr("count(*)", "bit_xor(xxhash64(*))")
+            return int(rows.first()[0])
+
+        sample.first_seconds, _ = _timed(use)
+        sample.total_seconds, sample.count = _timed(use)
+    else:
+        sample.total_seconds, sample.count = _timed(lambda: operation(spark, path))
+        sample.first_seconds = sample.total_seconds
+    sample.peak_rss = memory_of_process("VmHWM") + _live_heap(spark)
+    spark.stop()
+    return sample
+
+
+def main(engine: str, workload: str, path: str) -> None:
+    """Print the sample as JSON; an error of the engine is part of it."""
+    warnings.simplefilter("ignore")
+    try:
+        sample = run(engine, workload, path)
+    except Exception as error:  # noqa: BLE001 - a door: whatever it is becomes part of the report
+        sample = Sample(error=f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
+    print(json.dumps(asdict(sample)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])

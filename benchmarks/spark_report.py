@@ -1,0 +1,226 @@
+"""The part of `docs/benchmarks.md` about Spark: the limits of issue 4, figures, and a picture.
+
+Pure but for the picture: results in, text out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from benchmarks.limits import Verdict
+from benchmarks.plot import new_figure, save_figure
+from benchmarks.report import machine, markdown_table, seconds_text, verdict_table
+from benchmarks.spark_engines import DELTA, OURS, PARQUET
+from benchmarks.suites import HEADLINE, RowTables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from benchmarks.measure import Result, Run
+    from benchmarks.spec import Spec
+
+__all__ = [
+    "draw_spark",
+    "kept_spark_section",
+    "spark_section",
+    "spark_verdicts",
+    "with_spark_section",
+]
+
+_TITLE = "## Spark\n"
+_TABLES = RowTables()
+_MILLION, _FOUR = HEADLINE, replace(HEADLINE, files=4_000_000)
+_HUNDRED = replace(HEADLINE, files=100_000)
+_STYLES = {
+    OURS: ("#0b6e4f", "o"),
+    DELTA: ("#c8553d", "s"),
+    "lazydelta": ("#8d99ae", "x"),
+}
+_TITLES = {
+    "partition": "Files of one partition of 365, replayed and skipped",
+    "all": "All files, left with the executors",
+    "read": "All rows",
+}
+_METHOD = """\
+Each figure comes from a process with a session of its own in local mode, on all cores, with a heap
+of 4 GB; starting the session is not in the times, it has a column. Files are listed as the first
+query of the session. Rows are read and every value hashed, twice; *best* and *median* are of the
+second time, *first* of the first. Every count is checked against what the generator knows.
+*driver MB* is the peak of the driver's Python process and the live heap of the JVM after the query,
+garbage collected; in local mode the executors' share of that heap is in it. `lazydelta` is the
+planner without Spark, in one process.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Limit:
+    what: str
+    must: str
+    most: float
+    workload: str
+    ours: Spec
+    theirs: Spec
+    engine: str
+    figure: str = "total_seconds"
+
+
+_LIMITS = [
+    _Limit(
+        what="replay and skipping of 1 M files, one-partition filter", must="delta-spark",
+        most=1.0, workload="partition", ours=_MILLION, theirs=_MILLION, engine=DELTA,
+    ),
+    _Limit(
+        what="replay of 1 M files, no filter, result left distributed", must="0.8 x delta-spark",
+        most=0.8, workload="all", ours=_MILLION, theirs=_MILLION, engine=DELTA,
+    ),
+    _Limit(
+        what="driver memory, planning 4 M files", must="1.2 x that of 1 M files", most=1.2,
+        workload="all", ours=_FOUR, theirs=_MILLION, engine=OURS, figure="peak_rss",
+    ),
+    _Limit(
+        what="native read, 20 M rows", must="1.15 x spark.read.parquet of the same files",
+        most=1.15, workload="read", ours=_TABLES.plain, theirs=_TABLES.plain, engine=PARQUET,
+    ),
+    _Limit(
+        what="read with deletion vectors, 20 M rows", must="1.5 x delta-spark", most=1.5,
+        workload="read", ours=_TABLES.deleted, theirs=_TABLES.deleted, engine=DELTA,
+    ),
+    _Limit(
+        what="replay, from 100 k to 1 M files", must="10 x: at most linear", most=10.0,
+        workload="all", ours=_MILLION, theirs=_HUNDRED, engine=OURS,
+    ),
+    _Limit(
+        what="replay, from 1 M to 4 M files", must="4 x: at most linear", most=4.0,
+        workload="all", ours=_FOUR, theirs=_MILLION, engine=OURS,
+    ),
+]  # fmt: skip
+
+
+def _find(results: Sequence[Result], engine: str, workload: str, spec: Spec) -> Result | None:
+    for result in results:
+        case = result.case
+        if (case.engine, case.workload, case.spec) == (engine, workload, spec):
+            return None if result.problem else result
+    return None
+
+
+def _shown(value: float, figure: str) -> str:
+    return f"{value / 1e6:.0f} MB" if figure == "peak_rss" else f"{value:.2f} s"
+
+
+def spark_verdicts(results: Sequence[Result]) -> list[Verdict]:
+    """Return the verdict on every limit; one whose figures are missing says so."""
+    found = []
+    for limit in _LIMITS:
+        ours = _find(results, OURS, limit.workload, limit.ours)
+        theirs = _find(results, limit.engine, limit.workload, limit.theirs)
+        ratio = median = None
+        shown = ""
+        if ours is not None and theirs is not None:
+            mine, other = ours.best(limit.figure), theirs.best(limit.figure)
+            ratio = mine / other
+            median = ours.median(limit.figure) / theirs.median(limit.figure)
+            shown = f"{_shown(mine, limit.figure)} / {_shown(other, limit.figure)}"
+        found.append(
+            Verdict(
+                what=limit.what,
+                must=limit.must,
+                ratio=ratio,
+                median_ratio=median,
+                most=limit.most,
+                shown=shown,
+            )
+        )
+    return found
+
+
+def _line(result: Result) -> list[str]:
+    case = result.case
+    if result.problem:
+        problem = result.problem.replace("|", "/")[:120]
+        return [f"{case.spec.files:,}", case.engine, problem, "", "", "", ""]
+    return [
+        f"{case.spec.files:,}",
+        case.engine,
+        seconds_text(result.best("total_seconds")),
+        seconds_text(result.median("total_seconds")),
+        seconds_text(result.best("first_seconds")),
+        seconds_text(result.median("import_seconds")),
+        f"{result.worst('peak_rss') / 1e6:.0f}",
+    ]
+
+
+def _tables(results: Sequence[Result]) -> str:
+    header = ["files", "engine", "best s", "median s", "first s", "session s", "driver MB"]
+    parts = []
+    for workload, title in _TITLES.items():
+        some = [result for result in results if result.case.workload == workload]
+        for deleted in (False, True):
+            rows = [
+                _line(result)
+                for result in some
+                if bool(getattr(result.case.spec, "deleted_percent", 0)) is deleted
+            ]
+            if rows:
+                more = ", 10 % of them deleted by vectors" if deleted else ""
+                parts.append(f"**{title}{more}**\n\n{markdown_table(header, rows)}")
+    return "\n".join(parts)
+
+
+def spark_section(run: Run, *, picture: Path) -> str:
+    """Return the part of the page; verdicts only for a whole run."""
+    versions = f"pyspark {metadata.version('pyspark')}, pyarrow {metadata.version('pyarrow')}"
+    source = (
+        f"Written by `python -m benchmarks.spark` ({run.suite}) on {run.day}: {machine()}; "
+        f"{versions}. Load average when it began: {run.busy:.1f}.\n"
+    )
+    judged = "A quick run: the limits are for other sizes.\n"
+    if not run.suite.startswith("quick"):
+        judged = verdict_table(spark_verdicts(run.results), is_judged=run.suite == "default")
+    parts = [
+        _TITLE,
+        source,
+        judged,
+        f"![Time on Spark against the number of files]({picture.as_posix()})\n",
+        _tables(run.results),
+        _METHOD,
+    ]
+    return "\n".join(parts)
+
+
+def with_spark_section(page: str, section: str) -> str:
+    """Return a page whose last part is about Spark; the one that it had is replaced."""
+    return page.partition(f"\n{_TITLE}")[0].rstrip("\n") + "\n\n" + section
+
+
+def kept_spark_section(page: str) -> str:
+    """Return the part about Spark that a page has; empty if there is none."""
+    _, title, section = page.partition(f"\n{_TITLE}")
+    return title + section
+
+
+def draw_spark(results: Sequence[Result], path: Path) -> None:
+    """Write the picture as SVG: seconds against files, for both ways to list them."""
+    figure, axes = new_figure(2)
+    for axis, workload in zip(axes, ("partition", "all"), strict=True):
+        for engine, (color, marker) in _STYLES.items():
+            points = [
+                (result.case.spec.files, result.best("total_seconds"))
+                for result in results
+                if result.case.engine == engine
+                and result.case.workload == workload
+                and not result.problem
+            ]
+            if points:
+                files, seconds = zip(*sorted(points), strict=True)
+                axis.plot(files, seconds, marker, ls="-", c=color, label=engine)
+        axis.set(xscale="log", yscale="log", xlabel="files in the table", ylabel="seconds")
+        axis.set_title(_TITLES[workload], fontsize=9)
+        axis.grid(visible=True, which="major", alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    handles, labels = axes[-1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    save_figure(figure, path)

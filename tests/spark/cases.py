@@ -1,0 +1,82 @@
+"""Random files and predicates of `tests.property`, as DataFrames, and malformed log entries."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+
+import pyarrow as pa
+from hypothesis import strategies as st
+from pyspark.sql import functions as f
+
+from lazydelta.expr import as_predicate
+from lazydelta.replay import Pruner
+from lazydelta.schema import to_arrow_schema
+from lazydelta.spark.skipping import file_conditions
+from tests.property.skip_cases import PARTITION_COLUMNS, PREDICATES, SCHEMA
+
+ARROW_SCHEMA = to_arrow_schema(SCHEMA)
+
+
+def predicates(count):
+    """Many predicates at once: a Spark job costs as much for one as for all of them."""
+    return st.lists(PREDICATES, min_size=count, max_size=count)
+
+
+def interpreting(spark):
+    """Return a session that interprets: to compile many conditions takes longer than to run them.
+
+    It is in another time zone than ours, which must not matter.
+    """
+    session = spark.newSession()
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    return session
+
+
+def pruner_of(predicate):
+    return Pruner.build(
+        as_predicate(predicate),
+        schema=SCHEMA,
+        partition_columns=PARTITION_COLUMNS,
+        mapping_mode="none",
+    )
+
+
+def frame_of(spark, columns):
+    """Return Arrow columns as a DataFrame with the number of each row."""
+    table = pa.Table.from_batches([columns])
+    return spark.createDataFrame(table.append_column("at", pa.array(range(len(table)), pa.int64())))
+
+
+def truths(frame, columns):
+    """Return what each of some boolean columns is, row by row, from one job."""
+    named = [column.alias(f"c{at}") for at, column in enumerate(columns)]
+    found = frame.select("at", *named).toArrow().sort_by("at")
+    return [found.column(f"c{at}").to_pylist() for at in range(len(columns))]
+
+
+def kept_in_process(pruner, adds):
+    mask = pruner.mask(adds)
+    return [True] * adds.num_rows if mask is None else mask.to_pylist()
+
+
+def kept_on_spark(frame, pruners):
+    conditions = [
+        reduce(and_, file_conditions(pruner, frame.schema), f.lit(True)) for pruner in pruners
+    ]
+    return truths(frame, conditions)
+
+
+def rows_of(files):
+    """Return all rows of some files, with their partition values, as Arrow columns."""
+    rows = [row | file.partition for file in files for row in file.rows]
+    arrays = []
+    for field in ARROW_SCHEMA:
+        if field.name == "st":
+            nested = [{"k": row["st.k"]} for row in rows]
+            arrays.append(pa.array(nested, field.type))
+        else:
+            arrays.append(pa.array([row[field.name] for row in rows], field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)

@@ -1,0 +1,39 @@
+"""One Spark session for all tests of this folder: starting one takes longer than most of them."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+# PySpark 4.1 leaves the socket of a `collect` to the garbage collector.
+_LEFT_OPEN = (
+    "ignore:unclosed <socket:ResourceWarning",
+    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
+)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.spark)
+            for ignored in _LEFT_OPEN:
+                item.add_marker(pytest.mark.filterwarnings(ignored))
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A classic local session with two threads; tests must not stop it, nor change its settings."""
+    if importlib.util.find_spec("pyspark") is None:
+        pytest.skip("pyspark is not installed: pip install 'lazydelta[spark]'")
+    from lazydelta.errors import JavaNotFoundError
+    from lazydelta.spark import local_session
+
+    try:
+        session = local_session(cores=2)
+    except JavaNotFoundError as error:
+        pytest.skip(str(error))
+    yield session
+    session.stop()

@@ -1,0 +1,80 @@
+"""The JARs of the reference Delta connector: a test oracle and a benchmark peer, no dependency.
+
+Fetched by Maven coordinates with the machine's own `mvn`, whatever repository that is set up to
+use, into `.cache`; what arrives counts only if its hash is the one written here. The Spark version
+in the first name is the one pinned in requirements/spark.in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+__all__ = ["JarsMissingError", "delta_conf", "delta_jars"]
+
+VERSION = "4.4.0"
+SHA256 = {
+    "delta-spark_4.2_2.13": "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
+    "delta-storage": "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
+    "delta-kernel-api": "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11",
+    "delta-kernel-defaults": "225c975199e4718b38ee5b7e6da7f19e9585024262b2cec2656b32151a856b0b",
+    "delta-kernel-unitycatalog": "cea22dfb4ac562b3cd27bf652697750e8336009d73fb06631363aaaad5345ffa",
+}
+CACHE = Path(__file__).parents[2] / ".cache" / "maven"
+_SECONDS = 300
+
+
+class JarsMissingError(RuntimeError):
+    """The JARs cannot be had here; the text says why, for whoever skips a test or a benchmark."""
+
+
+def delta_jars(cache: Path = CACHE) -> list[Path]:
+    """Return the JARs, fetching those that are not there yet.
+
+    Raises:
+        JarsMissingError: There is no `mvn`, it cannot reach a repository, or a hash is wrong.
+    """
+    return [_jar(cache, name, digest) for name, digest in SHA256.items()]
+
+
+def delta_conf(jars: list[Path]) -> dict[str, str]:
+    """Return the settings that make a session read and write with the reference connector."""
+    return {
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+
+
+def _jar(cache: Path, name: str, digest: str) -> Path:
+    path = cache / "io" / "delta" / name / VERSION / f"{name}-{VERSION}.jar"
+    if not path.is_file():
+        _fetch(cache, f"io.delta:{name}:{VERSION}")
+    if not path.is_file():
+        raise JarsMissingError(
+            f"mvn fetched io.delta:{name}:{VERSION} to another place than {path}"
+        )
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != digest:
+        raise JarsMissingError(f"{path} has the hash {found}, not {digest}: delete it")
+    return path
+
+
+def _fetch(cache: Path, artifact: str) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise JarsMissingError(f"{artifact} is not in {cache}, and there is no mvn to fetch it")
+    command = [
+        maven, "--batch-mode", "--quiet", "dependency:get", f"-Dartifact={artifact}",
+        "-Dtransitive=false", f"-Dmaven.repo.local={cache}",
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise JarsMissingError(f"mvn did not fetch {artifact} in {_SECONDS} s") from None
+    if done.returncode != 0:
+        raise JarsMissingError(f"mvn could not fetch {artifact}: is a repository reachable?")

@@ -1,0 +1,177 @@
+"""What is damaged fails the job in our words, by every route, and never becomes a null or no row."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from lazydelta import Table
+from lazydelta.spark import distributed_log_replay, read, register
+from lazydelta.spark.read import read_snapshot
+from tests.changes.support import FeedTable
+
+pytest.importorskip("pyspark")
+
+BY_EXECUTORS = {
+    "spark.lazydelta.distributedLogReplay.fileThreshold": "0",
+    "spark.lazydelta.distributedLogReplay.numPartitions": "2",
+}
+COMMIT = "00000000000000000002.json"
+PART = "00000000000000000001.checkpoint.0000000002.0000000002.parquet"
+IDS = [0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 32, 40, 41, 42]
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Files in a checkpoint that nothing can replace, and in a tail; row 31 is deleted.
+
+    The checksum tells protocol and metadata, so the log itself is read by whoever looks for files.
+    """
+    made = FeedTable(tmp_path / "t")
+
+    def added(number, **more):
+        ids = pa.array(range(number * 10, number * 10 + 3), pa.int64())
+        return made.add(f"f{number}.parquet", pa.table({"id": ids}), **more)
+
+    made.commit(added(0), added(1)).commit(added(2))
+    made.log.checkpoint("multipart", parts=2).clean_up(2)
+    made.commit(added(3, deleted=[1])).commit(added(4))
+    made.log.crc()
+    return made
+
+
+@pytest.fixture
+def executors_plan(spark):
+    """Have executors find the files of every table, however small, in few tasks."""
+    for name, value in BY_EXECUTORS.items():
+        spark.conf.set(name, value)
+    yield
+    for name in BY_EXECUTORS:
+        spark.conf.unset(name)
+
+
+# --- the damage: what it does to a table, the error it is, and what the error names -----------------
+
+
+def cut_line(table):
+    table.log.write(COMMIT, table.log.read(COMMIT) + b'{"add":{"path":"f9.parq')
+
+
+def wrong_type(table):
+    line = {"add": {"path": "f9.parquet", "size": "many", "partitionValues": {}}}
+    table.log.write(COMMIT, table.log.read(COMMIT) + json.dumps(line).encode() + b"\n")
+
+
+def no_path(table):
+    line = {"add": {"size": 1, "partitionValues": {}, "modificationTime": 0, "dataChange": True}}
+    table.log.write(COMMIT, table.log.read(COMMIT) + json.dumps(line).encode() + b"\n")
+
+
+def cut_checkpoint(table):
+    table.log.write(PART, table.log.read(PART)[:-9])
+
+
+def missing_file(table):
+    (table.directory / "f1.parquet").unlink()
+
+
+def vector_of_more_rows(table):
+    _change_vector(table, cardinality=2)
+
+
+def vector_of_another_file(table):
+    """A vector that is right in itself, and lists a row that the file does not have."""
+    listed = table.add("f3.parquet", deleted=[1000])["add"]["deletionVector"]
+    _change_vector(table, **listed)
+
+
+def _change_vector(table, **changed):
+    lines = [json.loads(line) for line in table.log.read(COMMIT).splitlines()]
+    for line in lines:
+        if "add" in line:
+            line["add"]["deletionVector"] |= changed
+    table.log.write(COMMIT, "".join(json.dumps(line) + "\n" for line in lines).encode())
+
+
+LOG = {
+    cut_line: ("LogCorruptError", COMMIT),
+    wrong_type: ("LogCorruptError", COMMIT),
+    no_path: ("LogCorruptError", COMMIT),
+    cut_checkpoint: ("LogCorruptError", PART),
+}
+ROWS = {
+    missing_file: ("DataFileNotFoundError", "f1.parquet"),
+    vector_of_more_rows: ("DeletionVectorError", "f3.parquet"),
+    vector_of_another_file: ("DeletionVectorError", "f3.parquet"),
+}
+
+
+def by_name(damages):
+    return [pytest.param(damage, *told, id=damage.__name__) for damage, told in damages.items()]
+
+
+def failure(work):
+    """Return how something fails, in its whole text; an error of the driver's with its name."""
+    with pytest.raises(Exception) as caught:
+        work()
+    return f"{type(caught.value).__name__}: {caught.value}"
+
+
+def loaded(spark, table):
+    register(spark)
+    return spark.read.format("lazydelta").load(str(table.directory))
+
+
+def ids(frame):
+    return sorted(row.id for row in frame.collect())
+
+
+# --- the routes -----------------------------------------------------------------------------------
+
+
+def test_what_is_whole_is_read_by_every_route(spark, table, executors_plan):
+    snapshot = Table.open(table.directory).snapshot()
+    files = distributed_log_replay(spark, snapshot, fields=["path"]).collect()
+    assert sorted(file.path for file in files) == [f"f{n}.parquet" for n in range(5)]
+    assert ids(read(spark, table.directory)) == IDS
+    assert ids(read(spark, table.directory, path="native")) == IDS
+    assert ids(loaded(spark, table)) == IDS
+
+
+@pytest.mark.parametrize(("damage", "error", "named"), by_name(LOG))
+def test_a_damaged_log_fails_the_replay(spark, table, damage, error, named):
+    snapshot = Table.open(table.directory).snapshot()
+    damage(table)
+    told = failure(distributed_log_replay(spark, snapshot, fields=["path"]).collect)
+    assert f"{error}: " in told
+    assert named in told
+
+
+@pytest.mark.parametrize(("damage", "error", "named"), by_name(LOG | ROWS))
+def test_damage_fails_a_read_whose_files_executors_find(
+    spark, table, executors_plan, damage, error, named
+):
+    snapshot = Table.open(table.directory).snapshot()
+    damage(table)
+    told = failure(lambda: read_snapshot(spark, snapshot).collect())
+    assert f"{error}: " in told
+    assert named in told
+
+
+@pytest.mark.parametrize(("damage", "error", "named"), by_name(LOG | ROWS))
+def test_damage_fails_a_read_whose_files_are_listed_here(spark, table, damage, error, named):
+    damage(table)
+    for way in ("auto", "arrow"):
+        told = failure(lambda way=way: read(spark, table.directory, path=way).collect())
+        assert f"{error}: " in told
+        assert named in told
+
+
+@pytest.mark.parametrize(("damage", "error", "named"), by_name(LOG | ROWS))
+def test_damage_fails_the_data_source(spark, table, damage, error, named):
+    damage(table)
+    told = failure(lambda: loaded(spark, table).collect())
+    assert f"{error}: " in told
+    assert named in told

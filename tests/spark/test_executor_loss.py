@@ -1,0 +1,88 @@
+"""Executors and their Python workers are killed in the middle of their work: nothing is changed.
+
+No row is lost and none is given twice. A program of its own does the work (`tests.spark.losses`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lazydelta import Table
+from lazydelta.errors import JavaNotFoundError
+from lazydelta.spark.java import java_home
+from tests.changes.support import FeedTable
+from tests.spark.losses import TASKS, digest
+
+REPOSITORY = Path(__file__).parents[2]
+OLD, TAIL = 10 * TASKS, 2 * TASKS
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="processes to kill are found in /proc"
+)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A checkpoint of many parts and a tail of many commits; each file has a number of its own."""
+    place = tmp_path_factory.mktemp("losses") / "t"
+    kinds = {"id": "long", "n": "integer"}
+    made = FeedTable(place, schema=kinds, partition_by=["n"])
+    made.file("0", pa.table({"id": pa.array(range(50), pa.int64())}))
+
+    def added(number, **more):
+        if not (place / str(number)).exists():
+            (place / str(number)).hardlink_to(place / "0")
+        return made.add(str(number), values={"n": str(number)}, **more)
+
+    made.commit(*map(added, range(OLD)))
+    made.log.checkpoint("multipart", parts=TASKS)
+    for at in range(TAIL):
+        made.commit(made.remove(str(at), values={"n": str(at)}), added(OLD + at))
+    made.commit(added(1, deleted=[7, 8]))
+    return place
+
+
+@pytest.fixture
+def spark_home(tmp_path):
+    """The folder of PySpark under another name: a cluster on one machine leaves its logs in it."""
+    try:
+        java_home()
+    except JavaNotFoundError as error:
+        pytest.skip(str(error))
+    home = tmp_path / "spark"
+    home.mkdir()
+    for entry in Path(find_spec("pyspark").origin).parent.iterdir():
+        (home / entry.name).symlink_to(entry)
+    return home
+
+
+@pytest.mark.parametrize(
+    ("master", "victim"),
+    [
+        pytest.param("local[2,20]", "worker", id="a-python-worker"),
+        pytest.param(
+            "local-cluster[2,1,768]", "executor", id="an-executor", marks=pytest.mark.long
+        ),
+    ],
+)
+def test_nothing_is_lost_and_nothing_comes_twice(table, spark_home, master, victim):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.losses", master, victim, str(table)],
+        capture_output=True, text=True, check=False,
+        cwd=REPOSITORY, env=os.environ | {"SPARK_HOME": str(spark_home)},
+    )  # fmt: skip
+    told = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
+    assert told, done.stdout + done.stderr
+    found = json.loads(told[0].removeprefix("FOUND "))
+    assert sum(found["lost"]) > 0, "no task was lost, so this shows nothing"
+    rows = [tuple(row.values()) for row in Table.open(table).scan().to_arrow().to_pylist()]
+    assert len(rows) == 50 * (OLD + 1) - 2
+    assert found["rows"] == digest(rows)

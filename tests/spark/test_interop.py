@@ -1,0 +1,52 @@
+"""Tables written by the reference implementation: we read from them what it reads itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.spark.interop_tables import TABLES
+from tests.spark.jars import JarsMissingError, delta_jars
+
+FEATURES = {
+    "deletion-vectors-changes-row-ids-v2-checkpoints": {
+        "changeDataFeed", "deletionVectors", "inCommitTimestamp", "rowTracking", "v2Checkpoint",
+    },
+    "column-mapping-by-name": {"columnMapping", "deletionVectors"},
+    "column-mapping-by-id": {"columnMapping"},
+    "liquid-clustering-and-variants": {"clustering", "variantType"},
+    "type-widening": {"typeWidening"},
+    "times-and-partition-values": {"timestampNtz"},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found(spark, tmp_path_factory):
+    """What a session with the reference connector made and read; the JVM takes JARs at its start."""
+    try:
+        jars = delta_jars()
+    except JarsMissingError as error:
+        pytest.skip(str(error))
+    place = tmp_path_factory.mktemp("interop")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.interop_tables", str(place), *map(str, jars)],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    told = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
+    assert told, done.stdout + done.stderr[-5000:]
+    return json.loads(told[0].removeprefix("FOUND "))
+
+
+@pytest.mark.timeout(900)  # of which a quiet machine needs little
+@pytest.mark.parametrize("name", TABLES)
+def test_we_read_what_the_reference_reads(found, name):
+    told = found[name]
+    assert set(told["features"]) >= FEATURES[name]
+    assert told["rows"] > 0
+    ways = [told[way] for way in ("columns", "auto", "arrow", "in_process")]
+    assert ways == [True, True, True, True], told
+    assert told.get("changes", True), "the change feed differs"

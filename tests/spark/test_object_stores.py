@@ -1,0 +1,196 @@
+"""Tables on object stores: executors open them themselves, and no plan or error shows a secret."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lazydelta import Table
+from lazydelta.spark import distributed_log_replay, read, register
+from tests.changes.support import FeedTable
+from tests.emulators import servers
+
+pytest.importorskip("pyspark")
+from pyspark.serializers import CloudPickleSerializer
+
+pytestmark = pytest.mark.emulator
+
+OPTIONS_FILE = "spark.lazydelta.storageOptionsFile"
+BY_EXECUTORS = {
+    "spark.lazydelta.distributedLogReplay.fileThreshold": "0",
+    "spark.lazydelta.distributedLogReplay.numPartitions": "2",
+}
+IDS = [0, 1, 2, 10, 11, 12, 20, 22, 30, 31, 32]
+
+
+@pytest.fixture(scope="module", params=[servers.moto, servers.azurite], ids=["s3", "azure"])
+def emulator(request):
+    try:
+        with request.param() as running:
+            yield running
+    except servers.Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture
+def local(tmp_path):
+    """Four files, a checkpoint of two parts, a tail, a deletion vector."""
+    made = FeedTable(tmp_path / "t")
+
+    def added(number, **more):
+        ids = pa.array(range(number * 10, number * 10 + 3), pa.int64())
+        return made.add(f"a b/f{number}.parquet", pa.table({"id": ids}), **more)
+
+    made.commit(added(0), added(1)).log.checkpoint("multipart", parts=2)
+    made.commit(added(2, deleted=[1])).commit(added(3))
+    return made.directory
+
+
+@pytest.fixture
+def url(emulator, local):
+    place = f"{emulator.url}/{uuid.uuid4().hex}/a table"
+    servers.upload_table(place, emulator.options, local)
+    return place
+
+
+@contextmanager
+def settings(spark, values):
+    """Change a session for a while."""
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in values:
+            spark.conf.unset(name)
+
+
+@pytest.fixture
+def options_file(tmp_path, emulator):
+    file = tmp_path / "options.json"
+    file.write_text(json.dumps(emulator.options))
+    return file
+
+
+@pytest.fixture
+def pickled(monkeypatch):
+    """All that is pickled for other processes while a test runs."""
+    sent = []
+    dumps = CloudPickleSerializer.dumps
+
+    def recorded(self, obj):
+        sent.append(dumps(self, obj))
+        return sent[-1]
+
+    monkeypatch.setattr(CloudPickleSerializer, "dumps", recorded)
+    return sent
+
+
+def shown(frame, capsys):
+    """Return what Spark tells of a plan, whoever asks."""
+    capsys.readouterr()
+    frame.explain("extended")
+    frame.explain("formatted")
+    return capsys.readouterr().out
+
+
+def frames(spark, url, options):
+    """Return the table by every route: its files, its rows, and its rows by the data source."""
+    register(spark)
+    snapshot = Table.open(url, options).snapshot()
+    return {
+        "replay": distributed_log_replay(spark, snapshot, fields=["path"]),
+        "read": read(spark, url),
+        "source": spark.read.format("lazydelta").load(url),
+    }
+
+
+def test_executors_take_storage_options_from_a_file(
+    spark, emulator, url, options_file, pickled, capsys
+):
+    with settings(spark, BY_EXECUTORS | {OPTIONS_FILE: str(options_file)}):
+        found = frames(spark, url, emulator.options)
+        plans = "".join(shown(frame, capsys) for frame in found.values())
+        paths = [row.path for row in found["replay"].collect()]
+        ids = [sorted(row.id for row in found[name].collect()) for name in ("read", "source")]
+    assert sorted(paths) == [f"a b/f{number}.parquet" for number in range(4)]
+    assert ids == [IDS, IDS]
+    assert "read_checkpoint" in plans, "or else the plans were not shown"
+    sent = b"".join(pickled)
+    assert str(options_file).encode() in sent, "or else not all that is sent was seen"
+    for secret in emulator.secrets:
+        assert secret not in plans
+        assert secret.encode() not in sent
+
+
+def test_what_goes_wrong_in_an_executor_is_told_without_secrets(
+    spark, emulator, local, options_file
+):
+    (local / "a b" / "f1.parquet").unlink()
+    url = f"{emulator.url}/{uuid.uuid4().hex}"
+    servers.upload_table(url, emulator.options, local)
+    with settings(spark, BY_EXECUTORS | {OPTIONS_FILE: str(options_file)}):
+        found = frames(spark, url, emulator.options)
+        for name in ("read", "source"):
+            with pytest.raises(Exception, match=r"DataFileNotFoundError: .*f1\.parquet") as caught:
+                found[name].collect()
+            assert not any(secret in str(caught.value) for secret in emulator.secrets)
+
+
+def test_credentials_that_are_refused_are_not_shown(spark, emulator, url, options_file):
+    if "account_key" not in emulator.options:
+        pytest.skip("this emulator takes every key")
+    key = "c2VjcmV0" * 10 + "c2VjcmU="
+    options_file.write_text(json.dumps(emulator.options | {"account_key": key}))
+    snapshot = Table.open(url, emulator.options).snapshot()
+    with (
+        settings(spark, {OPTIONS_FILE: str(options_file)}),
+        pytest.raises(Exception, match="StoreAccessError") as caught,
+    ):
+        distributed_log_replay(spark, snapshot, fields=["path"]).collect()
+    assert key not in str(caught.value)
+
+
+_CLIENT = """
+import json, sys
+from lazydelta.spark import local_session
+from tests.spark.test_object_stores import BY_EXECUTORS, frames
+
+spark = local_session(cores=2, conf=BY_EXECUTORS)
+found = frames(spark, sys.argv[1], None)
+rows = {name: [row[0] for row in frame.collect()] for name, frame in found.items()}
+for frame in found.values():
+    frame.explain("extended")
+print("FOUND " + json.dumps(rows), flush=True)
+spark.stop()
+"""
+
+
+def test_executors_take_credentials_from_their_environment(emulator, url):
+    if "AWS_REGION" not in emulator.options:
+        pytest.skip("one store is enough: the environment is the store's business")
+    known = {
+        name if name.startswith("AWS_") else f"AWS_{name.upper()}": value
+        for name, value in emulator.options.items()
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _CLIENT, url],
+        capture_output=True, text=True, check=False,
+        cwd=Path(__file__).parents[2], env=os.environ | known,
+    )  # fmt: skip
+    told = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
+    assert told, done.stdout + done.stderr
+    found = json.loads(told[0].removeprefix("FOUND "))
+    assert len(found["replay"]) == 4
+    assert sorted(found["read"]) == sorted(found["source"]) == IDS
+    assert "read_checkpoint" in done.stdout, "or else the plans were not shown"
+    for secret in emulator.secrets:
+        assert secret not in done.stdout + done.stderr

@@ -1,0 +1,89 @@
+"""Streams as PySpark 4.1 runs them: it asks how far the table has got, and a batch is all of it."""
+
+from __future__ import annotations
+
+import pickle
+
+import pyarrow as pa
+import pytest
+
+from lazydelta import Table
+from lazydelta.errors import ConfigError, StreamChangesError
+from lazydelta.spark import stream
+from lazydelta.spark.arrow_rows import shown_schema
+from lazydelta.spark.options import SourceOptions
+from lazydelta.spark.shipped import ShippedSnapshot
+from tests.changes.support import FeedTable
+
+
+def ids(first, count=2):
+    return pa.table({"id": pa.array(range(first, first + count), pa.int64())})
+
+
+@pytest.fixture
+def table(tmp_path):
+    made = FeedTable(tmp_path)
+    made.commit(made.add("a", ids(0)))
+    made.commit(made.add("b", ids(2)))
+    return made
+
+
+def open_stream(table, **options):
+    snapshot = Table.open(table.directory).snapshot()
+    asked = SourceOptions.parse({"path": str(table.directory)} | options)
+    shipped = ShippedSnapshot.of(snapshot, None)
+    return stream._UnlimitedStream(asked, shipped, shown_schema(snapshot, None))
+
+
+def rows(reader, start, end):
+    found = []
+    for part in reader.partitions(start, end):
+        copy, mine = pickle.loads(pickle.dumps((reader, part)))
+        found += [row["id"] for batch in copy.read(mine) for row in batch.to_pylist()]
+    return sorted(found)
+
+
+def test_batches_follow_the_table_across_restarts(table):
+    reader = open_stream(table)
+    end = reader.latestOffset()
+    table.commit(table.add("c", ids(4)))  # between the two questions
+    start = reader.initialOffset()
+    assert rows(reader, start, end) == [0, 1, 2, 3]
+    newest = reader.latestOffset()
+    assert rows(reader, end, newest) == [4, 5]
+    assert reader.latestOffset() == newest, "nothing is new"
+    table.commit(table.add("d", ids(6)))
+    again = open_stream(table)  # which is never asked where it began
+    assert rows(again, newest, again.latestOffset()) == [6, 7]
+    newest = again.latestOffset()
+    table.commit(table.remove("a"))
+    with pytest.raises(StreamChangesError, match="version 4"):
+        again.partitions(newest, again.latestOffset())
+
+
+def test_a_first_batch_that_is_repeated_has_the_same_rows(table):
+    end = open_stream(table).latestOffset()
+    for number in range(3):
+        again = open_stream(table)
+        assert rows(again, again.initialOffset(), end) == [0, 1, 2, 3]
+        table.commit(table.add(f"c{number}", ids(10 * number)))
+
+
+@pytest.mark.parametrize(("start", "first"), [("0", [0, 1, 2, 3]), ("1", [2, 3]), ("latest", [])])
+def test_a_stream_may_begin_at_a_version(table, start, first):
+    reader = open_stream(table, startingVersion=start)
+    end = reader.latestOffset()
+    assert rows(reader, reader.initialOffset(), end) == first
+    table.commit(table.add("c", ids(4)))
+    again = open_stream(table, startingVersion=start)
+    assert rows(again, again.initialOffset(), end) == first, "repeated"
+    assert rows(again, end, again.latestOffset()) == [4, 5]
+
+
+def test_limits_are_refused_where_they_cannot_be_kept(table, monkeypatch):
+    monkeypatch.setattr(stream, "admission", None)
+    snapshot = Table.open(table.directory).snapshot()
+    shipped = ShippedSnapshot.of(snapshot, None)
+    limited = SourceOptions.parse({"path": str(table.directory), "maxFilesPerTrigger": "1"})
+    with pytest.raises(ConfigError, match=r"needs PySpark 4\.2"):
+        stream.table_stream(limited, shipped, shown_schema(snapshot, None))
