@@ -308,9 +308,16 @@ def test_help_lists_every_command():
         assert f"\n  {name} " in result.stdout
 
 
-@pytest.mark.parametrize("name", main.list_commands(None))
-def test_every_command_has_help_and_the_common_options(name):
-    result = run(name, "--help")
+def every_command(group=main, *before):
+    """Return the words that call each command, of groups each of theirs."""
+    for name in group.list_commands(None):
+        command, words = group.get_command(None, name), (*before, name)
+        yield from every_command(command, *words) if hasattr(command, "list_commands") else [words]
+
+
+@pytest.mark.parametrize("words", list(every_command()), ids=" ".join)
+def test_every_command_has_help_and_the_common_options(words):
+    result = run(*words, "--help")
     assert result.exit_code == 0
     for option in ("--storage-option", "--json", "--quiet", "--verbose"):
         assert option in result.stdout

@@ -394,7 +394,9 @@ def test_row_ids_are_by_position_unless_they_were_moved(tmp_path):
     moved = numbers(10, 13).append_column("_row-id", pa.array([5, None, 6]))
     moved = moved.append_column("_row-version", pa.array([None, 1, 2]))
     made.file("b.parquet", moved, action={"baseRowId": 200, "defaultRowCommitVersion": 9})
-    options = ReadOptions(row_id_column="row", row_commit_version_column="at", file_column_name="file")
+    options = ReadOptions(
+        row_id_column="row", row_commit_version_column="at", file_column_name="file"
+    )
     scan = made.open().scan("id != 3")
     assert row_schema(scan, options).names == ["id", "name", "file", "row", "at"]
     found = {r["id"]: (r["row"], r["at"], r["file"]) for r in scan.to_arrow(options).to_pylist()}

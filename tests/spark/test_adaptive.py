@@ -13,11 +13,18 @@ from lazydelta.spark.adaptive import choose_replay
 from lazydelta.spark.conf import ReplaySettings, replay_settings
 from lazydelta.testing import TableBuilder
 from tests.contract.parity.test_live_files import LONG, LONG_LIVE, built
-from tests.spark.test_replay import Session, listed
+from tests.spark.test_replay import listed
 from tests.support import memory_store
 
 OURS = "spark.lazydelta.distributedLogReplay"
 ALIAS = "spark.databricks.delta.v2.distributedLogReplay"
+
+
+class Session:
+    """A session as far as its settings go."""
+
+    def __init__(self, settings):
+        self.conf = settings
 
 
 @pytest.mark.parametrize("prefix", [OURS, ALIAS])

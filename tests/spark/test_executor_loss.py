@@ -52,15 +52,15 @@ def table(tmp_path_factory):
 
 @pytest.fixture
 def spark_home(tmp_path):
-    """The folder of PySpark under another name: a cluster on one machine leaves its logs in it."""
+    """What Spark needs of the folder of PySpark: a cluster leaves its logs beside it."""
     try:
         java_home()
     except JavaNotFoundError as error:
         pytest.skip(str(error))
     home = tmp_path / "spark"
     home.mkdir()
-    for entry in Path(find_spec("pyspark").origin).parent.iterdir():
-        (home / entry.name).symlink_to(entry)
+    for name in ("bin", "jars"):
+        (home / name).symlink_to(Path(find_spec("pyspark").origin).parent / name)
     return home
 
 

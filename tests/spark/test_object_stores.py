@@ -31,13 +31,28 @@ BY_EXECUTORS = {
 IDS = [0, 1, 2, 10, 11, 12, 20, 22, 30, 31, 32]
 
 
-@pytest.fixture(scope="module", params=[servers.moto, servers.azurite], ids=["s3", "azure"])
-def emulator(request):
+@pytest.fixture(scope="module")
+def s3():
+    yield from _running(servers.moto)
+
+
+@pytest.fixture(scope="module")
+def azure():
+    yield from _running(servers.azurite)
+
+
+def _running(start):
     try:
-        with request.param() as running:
-            yield running
+        with start() as emulator:
+            yield emulator
     except servers.Unavailable as reason:
         pytest.skip(str(reason))
+
+
+@pytest.fixture(params=["s3", "azure"])
+def emulator(request):
+    """Each emulator in turn."""
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture
@@ -54,30 +69,24 @@ def local(tmp_path):
     return made.directory
 
 
-@pytest.fixture
-def url(emulator, local):
-    place = f"{emulator.url}/{uuid.uuid4().hex}/a table"
-    servers.upload_table(place, emulator.options, local)
-    return place
+def uploaded(emulator, directory):
+    url = f"{emulator.url}/{uuid.uuid4().hex}/a table"
+    servers.upload_table(url, emulator.options, directory)
+    return url
 
 
 @contextmanager
-def settings(spark, values):
-    """Change a session for a while."""
-    for name, value in values.items():
+def executors_know(spark, options, file):
+    """Put storage options where executors look for them, and have executors find the files."""
+    file.write_text(json.dumps(options))
+    changed = BY_EXECUTORS | {OPTIONS_FILE: str(file)}
+    for name, value in changed.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
-        for name in values:
+        for name in changed:
             spark.conf.unset(name)
-
-
-@pytest.fixture
-def options_file(tmp_path, emulator):
-    file = tmp_path / "options.json"
-    file.write_text(json.dumps(emulator.options))
-    return file
 
 
 @pytest.fixture
@@ -114,9 +123,10 @@ def frames(spark, url, options):
 
 
 def test_executors_take_storage_options_from_a_file(
-    spark, emulator, url, options_file, pickled, capsys
+    spark, emulator, local, tmp_path, pickled, capsys
 ):
-    with settings(spark, BY_EXECUTORS | {OPTIONS_FILE: str(options_file)}):
+    url, file = uploaded(emulator, local), tmp_path / "options.json"
+    with executors_know(spark, emulator.options, file):
         found = frames(spark, url, emulator.options)
         plans = "".join(shown(frame, capsys) for frame in found.values())
         paths = [row.path for row in found["replay"].collect()]
@@ -125,19 +135,16 @@ def test_executors_take_storage_options_from_a_file(
     assert ids == [IDS, IDS]
     assert "read_checkpoint" in plans, "or else the plans were not shown"
     sent = b"".join(pickled)
-    assert str(options_file).encode() in sent, "or else not all that is sent was seen"
+    assert str(file).encode() in sent, "or else not all that is sent was seen"
     for secret in emulator.secrets:
         assert secret not in plans
         assert secret.encode() not in sent
 
 
-def test_what_goes_wrong_in_an_executor_is_told_without_secrets(
-    spark, emulator, local, options_file
-):
+def test_what_goes_wrong_in_an_executor_is_told_without_secrets(spark, emulator, local, tmp_path):
     (local / "a b" / "f1.parquet").unlink()
-    url = f"{emulator.url}/{uuid.uuid4().hex}"
-    servers.upload_table(url, emulator.options, local)
-    with settings(spark, BY_EXECUTORS | {OPTIONS_FILE: str(options_file)}):
+    url = uploaded(emulator, local)
+    with executors_know(spark, emulator.options, tmp_path / "options.json"):
         found = frames(spark, url, emulator.options)
         for name in ("read", "source"):
             with pytest.raises(Exception, match=r"DataFileNotFoundError: .*f1\.parquet") as caught:
@@ -145,14 +152,12 @@ def test_what_goes_wrong_in_an_executor_is_told_without_secrets(
             assert not any(secret in str(caught.value) for secret in emulator.secrets)
 
 
-def test_credentials_that_are_refused_are_not_shown(spark, emulator, url, options_file):
-    if "account_key" not in emulator.options:
-        pytest.skip("this emulator takes every key")
+def test_credentials_that_are_refused_are_not_shown(spark, azure, local, tmp_path):
     key = "c2VjcmV0" * 10 + "c2VjcmU="
-    options_file.write_text(json.dumps(emulator.options | {"account_key": key}))
-    snapshot = Table.open(url, emulator.options).snapshot()
+    wrong = azure.options | {"account_key": key}
+    snapshot = Table.open(uploaded(azure, local), azure.options).snapshot()
     with (
-        settings(spark, {OPTIONS_FILE: str(options_file)}),
+        executors_know(spark, wrong, tmp_path / "options.json"),
         pytest.raises(Exception, match="StoreAccessError") as caught,
     ):
         distributed_log_replay(spark, snapshot, fields=["path"]).collect()
@@ -174,15 +179,14 @@ spark.stop()
 """
 
 
-def test_executors_take_credentials_from_their_environment(emulator, url):
-    if "AWS_REGION" not in emulator.options:
-        pytest.skip("one store is enough: the environment is the store's business")
+@pytest.mark.long
+def test_executors_take_credentials_from_their_environment(s3, local):
     known = {
         name if name.startswith("AWS_") else f"AWS_{name.upper()}": value
-        for name, value in emulator.options.items()
+        for name, value in s3.options.items()
     }
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _CLIENT, url],
+        [sys.executable, "-W", "ignore", "-c", _CLIENT, uploaded(s3, local)],
         capture_output=True, text=True, check=False,
         cwd=Path(__file__).parents[2], env=os.environ | known,
     )  # fmt: skip
@@ -192,5 +196,5 @@ def test_executors_take_credentials_from_their_environment(emulator, url):
     assert len(found["replay"]) == 4
     assert sorted(found["read"]) == sorted(found["source"]) == IDS
     assert "read_checkpoint" in done.stdout, "or else the plans were not shown"
-    for secret in emulator.secrets:
+    for secret in s3.secrets:
         assert secret not in done.stdout + done.stderr

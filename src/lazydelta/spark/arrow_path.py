@@ -7,12 +7,12 @@ the rows are the same: deleted rows gone, names mapped, types widened, the predi
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lazydelta.spark.arrow_rows import for_spark
+from lazydelta.spark.jobs import named
 from lazydelta.spark.tasks import share_out
 from lazydelta.spec import ADD
 
@@ -52,7 +52,7 @@ def read_listed(
         for run in share_out(sizes, _TASKS)
     ]
     numbers = spark.range(0, len(parts), 1, len(parts))
-    return numbers.mapInArrow(partial(_read_parts, read, schema, parts), schema)
+    return numbers.mapInArrow(named("read_rows", _read_parts, read, schema, parts), schema)
 
 
 def read_found(
@@ -70,7 +70,7 @@ def read_found(
         tasks: How many tasks read.
     """
     spread = files.select(*FILES.names).repartition(tasks, "path")
-    return spread.mapInArrow(partial(_read_files, read, schema), schema)
+    return spread.mapInArrow(named("read_rows", _read_files, read, schema), schema)
 
 
 def tasks_for(estimated_files: int, least: int) -> int:

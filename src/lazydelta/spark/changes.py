@@ -7,7 +7,6 @@ query is made, and every task reads some commits, or a share of the files of a l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as t
@@ -26,6 +25,7 @@ from lazydelta.config import Config, ReadOptions
 from lazydelta.expr import as_predicate
 from lazydelta.spark.arrow_rows import for_spark, shown_schema
 from lazydelta.spark.conf import storage_options_file
+from lazydelta.spark.jobs import named
 from lazydelta.spark.shipped import Address, ShippedSnapshot
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def changes(
     if not parts:
         return spark.createDataFrame([], read.schema)
     numbers = spark.range(0, len(parts), 1, len(parts))
-    return numbers.mapInArrow(partial(_read_each, read, tuple(parts)), read.schema)
+    return numbers.mapInArrow(named("read_changes", _read_each, read, tuple(parts)), read.schema)
 
 
 def _read_each(
