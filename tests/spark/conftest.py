@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark.connect_client import Client
+
 HERE = Path(__file__).parent
 # PySpark 4.1 leaves the socket of a `collect` to the garbage collector.
 _LEFT_OPEN = (
@@ -37,3 +39,12 @@ def spark():
         pytest.skip(str(error))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def connect(spark, tmp_path_factory):
+    """A process with a session of Spark Connect; `spark` is asked for to skip without a Java."""
+    pytest.importorskip("grpc", reason="Spark Connect needs `pip install 'lazydelta[spark]'`")
+    client = Client(tmp_path_factory.mktemp("connect") / "log")
+    yield client
+    client.close()

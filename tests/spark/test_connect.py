@@ -1,31 +1,15 @@
-"""The same calls through Spark Connect, where there is no JVM, no RDD and no SparkContext to reach.
-
-A process has a classic session or a Connect one, so this runs in a process of its own.
-"""
+"""The same calls through Spark Connect, where there is no JVM, no RDD and no SparkContext to reach."""
 
 from __future__ import annotations
-
-import json
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
 
 from lazydelta.testing import TableBuilder
 from tests.contract.parity.test_live_files import LONG, LONG_LIVE, built
 
-pytest.importorskip("grpc", reason="Spark Connect needs `pip install 'lazydelta[spark]'`")
-
 _CLIENT = """
-import json, sys, warnings
-from lazydelta import Config, Table
-from lazydelta.spark import apply_data_skipping, distributed_log_replay, live_files, local_session
+from lazydelta import Table
+from lazydelta.spark import apply_data_skipping, distributed_log_replay, live_files
 
-spark = local_session(cores=2, connect=True)
-assert "connect" in type(spark).__module__, type(spark)
-found = {}
-for name in sys.argv[1:]:
+for name in args:
     snapshot = Table.open(name).snapshot()
     rows = distributed_log_replay(spark, snapshot).collect()
     found[name] = sorted(
@@ -33,26 +17,25 @@ for name in sys.argv[1:]:
         else f"{row.path}#{row.deletionVector.pathOrInlineDv.lstrip('0')}"
         for row in rows
     )
-small = live_files(spark, Table.open(sys.argv[1]).snapshot(), fields=["path"])
+small = live_files(spark, Table.open(args[0]).snapshot(), fields=["path"])
 found["small"] = small.count()
 spark.conf.set("spark.databricks.delta.v2.distributedLogReplay.fileThreshold", "0")
-found["pruned"] = live_files(spark, Table.open(sys.argv[-1]).snapshot(), where="id > 100").count()
-last = Table.open(sys.argv[-1]).snapshot()
+found["pruned"] = live_files(spark, Table.open(args[-1]).snapshot(), where="id > 100").count()
+last = Table.open(args[-1]).snapshot()
 found["skipped"] = apply_data_skipping(distributed_log_replay(spark, last), last, "id > 100").count()
-broken = Table.open(sys.argv[-1]).snapshot()
+broken = Table.open(args[-1]).snapshot()
 path = broken.store.root + "/" + broken.segment.tail[-1].path
 with open(path, "a") as file:
     file.write('{"add":')
 try:
-    distributed_log_replay(spark, Table.open(sys.argv[-1]).snapshot()).collect()
+    distributed_log_replay(spark, Table.open(args[-1]).snapshot()).collect()
 except Exception as error:
     found["error"] = str(error)
-print("FOUND " + json.dumps(found), flush=True)
-spark.stop()
+spark.conf.unset("spark.databricks.delta.v2.distributedLogReplay.fileThreshold")
 """
 
 
-def test_replay_through_connect(spark, tmp_path):
+def test_replay_through_connect(connect, tmp_path):
     layouts = ["checkpoint-in-between", "v2-parquet"]
     for layout in layouts:
         built(tmp_path / layout, LONG, layout)
@@ -62,13 +45,7 @@ def test_replay_through_connect(spark, tmp_path):
     table.commit({"add": add | {"path": "kept"}}).checkpoint()
     table.commit({"add": add | {"path": "dropped", "stats": stats}})
     places = [str(tmp_path / name) for name in (*layouts, "stats")]
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _CLIENT, *places],
-        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
-    told = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
-    assert told, done.stdout + done.stderr
-    found = json.loads(told[0].removeprefix("FOUND "))
+    found = connect.run(_CLIENT, *places)
     assert [found[place] for place in places[:2]] == [LONG_LIVE, LONG_LIVE]
     assert found["small"] == len(LONG_LIVE)
     assert found["pruned"] == 1

@@ -41,7 +41,8 @@ def found(spark, tmp_path_factory):
     return json.loads(told[0].removeprefix("FOUND "))
 
 
-@pytest.mark.timeout(900)  # of which a quiet machine needs little
+@pytest.mark.long  # a session with the reference connector takes a minute and a half
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", TABLES)
 def test_we_read_what_the_reference_reads(found, name):
     told = found[name]
