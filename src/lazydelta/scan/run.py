@@ -43,7 +43,7 @@ __all__ = ["ScanRun"]
 
 logger = logging.getLogger(__name__)
 
-_DECODED_TOGETHER = 4
+_DECODED_TOGETHER = 2
 _EVERY_FIELD = pa.schema([*ADD, ("version", pa.int64())])
 
 
