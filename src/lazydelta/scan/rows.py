@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["FileFit", "RowShape"]
 
 _LONG = PrimitiveType("long")
+_POOL = pa.system_memory_pool()
+"""Rows that are kept for long are copied into the pool that rows are decoded into (ADR 0020)."""
 _ROW_ID = "delta.rowTracking.materializedRowIdColumnName"
 _ROW_VERSION = "delta.rowTracking.materializedRowCommitVersionColumnName"
 
@@ -216,7 +218,9 @@ class FileFit:
         if source is None or rows.columns is None:
             return pa.nulls(rows.length if chosen is None else len(chosen), self._types[name])
         array = rows.columns.column(source.name)
-        array = decoded(array if chosen is None else array.take(chosen))
+        if chosen is not None:
+            array = pc.take(array, chosen, boundscheck=False, memory_pool=_POOL)
+        array = decoded(array)
         return array if source.convert is None else source.convert(array)
 
     def _tracked(self, rows: Rows, file: FileFacts) -> list[pa.Array]:
