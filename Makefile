@@ -14,6 +14,10 @@ INSTALL := $(UV) pip install --quiet --python $(PY)
 # Spark needs a Java; a machine without one gets it as a package (docs/adr/0017).
 HAS_JAVA := $(PY) -c "from lazydelta.spark.java import java_home; java_home()"
 
+# One process for each core. The tests of a file stay together, for what they share takes time to
+# start (Spark, emulators).
+SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadfile
+
 # More arguments for pytest, for instance: make test ARGS="tests/unit/log -x"
 ARGS ?=
 
@@ -30,16 +34,16 @@ demo: $(VENV)/.run ## Build a sample table, scan it and show what happened
 	$(PY) examples/demo.py
 
 test: $(VENV)/.test ## Run the whole test suite (minutes)
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 test-long: $(VENV)/.test ## Run it with the tests marked long, and many more random examples
-	HYPOTHESIS_PROFILE=long $(PY) -m pytest -m "not bench" --timeout 3600 $(ARGS)
+	HYPOTHESIS_PROFILE=long $(PY) -m pytest $(SIDE_BY_SIDE) -m "not bench" --timeout 3600 $(ARGS)
 
 test-lowest: ## Run it with the oldest dependencies that pyproject.toml allows (needs Python 3.11)
 	$(MAKE) VENV=.venv-lowest .venv-lowest/.test
 	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python \
 		--require-hashes --requirement requirements/lowest.txt
-	.venv-lowest/bin/python -m pytest $(ARGS)
+	.venv-lowest/bin/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 golden: $(VENV)/.test ## Run the acceptance tests on the golden tables only
 	$(PY) -m pytest tests/acceptance $(ARGS)

@@ -1,11 +1,19 @@
-"""The same calls through Spark Connect, where there is no JVM, no RDD and no SparkContext to reach."""
+"""The same calls through Spark Connect, where there is no JVM, no RDD and no SparkContext to reach.
+
+All in this file, so that one process of `make test` runs them: a server of Connect has one port.
+"""
 
 from __future__ import annotations
 
-from lazydelta.testing import TableBuilder
-from tests.contract.parity.test_live_files import LONG, LONG_LIVE, built
+import pyarrow as pa
 
-_CLIENT = """
+from lazydelta.testing import TableBuilder
+from tests.changes.support import FeedTable
+from tests.contract.parity.test_live_files import LONG, LONG_LIVE, built
+from tests.rows.tables import Rows, inline
+from tests.spark.test_read import FIELDS, numbers
+
+_REPLAY = """
 from lazydelta import Table
 from lazydelta.spark import apply_data_skipping, distributed_log_replay, live_files
 
@@ -45,10 +53,74 @@ def test_replay_through_connect(connect, tmp_path):
     table.commit({"add": add | {"path": "kept"}}).checkpoint()
     table.commit({"add": add | {"path": "dropped", "stats": stats}})
     places = [str(tmp_path / name) for name in (*layouts, "stats")]
-    found = connect.run(_CLIENT, *places)
+    found = connect.run(_REPLAY, *places)
     assert [found[place] for place in places[:2]] == [LONG_LIVE, LONG_LIVE]
     assert found["small"] == len(LONG_LIVE)
     assert found["pruned"] == 1
     assert found["skipped"] == 1
     assert "LogCorruptError" in found["error"]
     assert "00000000000000000001.json" in found["error"]
+
+
+_ROWS = """
+from lazydelta.spark import explain_read
+from tests.spark.read_cases import assert_same_rows
+
+few, many = args
+for path in (few, many):
+    found[path] = explain_read(spark, path)["rows"]["path"]
+    assert_same_rows(spark, path)
+assert_same_rows(spark, few, where="id > 10 and name = 'n3'", columns=["id"])
+spark.conf.set("spark.lazydelta.distributedLogReplay.fileThreshold", "0")
+assert_same_rows(spark, many)
+spark.conf.unset("spark.lazydelta.distributedLogReplay.fileThreshold")
+"""
+
+
+def test_rows_through_connect(connect, tmp_path):
+    few = Rows(tmp_path / "few", FIELDS, features=("deletionVectors",))
+    few.file("a b.parquet", numbers(0, 50)).file("b.parquet", numbers(50, 90), vector=inline([1]))
+    few.open()
+    many = Rows(tmp_path / "many", FIELDS)
+    for at in range(33):
+        many.file(f"{at}.parquet", numbers(at, at + 1))
+    many.open()
+    found = connect.run(_ROWS, few.path, many.path)
+    assert found[str(few.path)] == "native and arrow"
+    assert found[str(many.path)] == "arrow"
+
+
+_SOURCE = """
+from lazydelta.spark import changes, described, register
+
+register(spark)
+(url,) = args
+with described(spark, "lazydelta, through Connect"):
+    rows = spark.read.format("lazydelta").option("columns", "id").option("versionAsOf", 1).load(url)
+    found["source"] = sorted(row.id for row in rows.where("id > 2").collect())
+found["changes"] = sorted(
+    [row["_commit_version"], row["_change_type"], row.id]
+    for row in changes(spark, url, start_version=1, where="id != 5").collect()
+)
+writer = spark.readStream.format("lazydelta").load(url).writeStream.format("memory")
+query = writer.queryName("copy").trigger(availableNow=True).start()
+query.awaitTermination()
+found["stream"] = sorted(row.id for row in spark.table("copy").collect())
+try:
+    spark.read.format("lazydelta").option("sig", "hush-hush").load(url).collect()
+except Exception as error:
+    found["error"] = str(error)
+"""
+
+
+def test_source_changes_and_stream_through_connect(connect, tmp_path):
+    table = FeedTable(tmp_path / "table")
+    for number in range(3):
+        ids = pa.table({"id": pa.array([2 * number, 2 * number + 1], pa.int64())})
+        table.commit(table.add(f"f{number}", ids))
+    found = connect.run(_SOURCE, table.directory)
+    assert found["source"] == [3]
+    assert found["changes"] == [[1, "insert", 2], [1, "insert", 3], [2, "insert", 4]]
+    assert found["stream"] == [0, 1, 2, 3, 4, 5]
+    assert "there is no such option" in found["error"]
+    assert "hush-hush" not in found["error"]
