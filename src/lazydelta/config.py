@@ -16,9 +16,20 @@ if TYPE_CHECKING:
 
     from lazydelta.metrics import Observer
 
-__all__ = ["Config", "ReadOptions", "ScanStrategy", "Strategy", "Tripwire"]
+__all__ = [
+    "CODECS",
+    "Config",
+    "ReadOptions",
+    "ScanStrategy",
+    "Strategy",
+    "Tripwire",
+    "WriteOptions",
+]
 
 Tripwire = Literal["protocol", "strict"]
+
+CODECS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
+"""How the pages of data files may be compressed."""
 
 _ENV_PREFIX = "LAZYDELTA_"
 
@@ -83,6 +94,48 @@ class ReadOptions:
             raise ConfigError("schema", f"has the column {min(twice)!r} more than once")
 
 
+_LEAST_WRITE = {
+    "target_file_bytes": 1,
+    "row_group_rows": 1,
+    "memory_limit": 1,
+    "files_at_once": 1,
+    "open_files": 1,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """How rows become data files.
+
+    `Config.write` has the defaults; a write may be given others. What is None here is decided by
+    the table's own properties, or by the machine.
+    """
+
+    target_file_bytes: int | None = None
+    """A file that has grown to this is finished; by default `delta.targetFileSize`, or 128 MiB."""
+    codec: str | None = None
+    """How pages are compressed; by default `delta.parquet.compression.codec`, or snappy."""
+    compression_level: int | None = None
+    """Of a codec that has levels."""
+    row_group_rows: int = 1_048_576
+    """Most rows in one row group."""
+    memory_limit: int = 256 * 1024 * 1024
+    """Bytes of rows that may wait to be written; as many again may be under way."""
+    files_at_once: int | None = None
+    """How many files are encoded at the same time; by default one for each core, at most 4."""
+    open_files: int | None = None
+    """How many files may be unfinished; by default 512, or 32 where they are uploads."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that could only fail later."""
+        for name, least in _LEAST_WRITE.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ConfigError(name, f"must be at least {least}, not {value}")
+        if self.codec is not None and self.codec not in CODECS:
+            raise ConfigError("codec", f"must be one of {', '.join(CODECS)}, not {self.codec!r}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """How this process reads tables. Frozen: change it with `dataclasses.replace`.
@@ -124,12 +177,24 @@ class Config:
     """Pause before the second try; it doubles, with jitter, up to the cap."""
     retry_cap_seconds: float = 2.0
     """Longest pause between two tries."""
+    commit_attempts: int = 100
+    """How often a commit is tried in all, other writers' wins and failures of the store alike."""
+    commit_seconds: float = 300.0
+    """How long a commit is tried; after that it is given up, or its outcome is unknown."""
     max_line_bytes: int = 256 * 1024 * 1024
     """Longest line of a commit; a longer one is refused."""
     max_json_depth: int = 256
     """Deepest nesting of a line of a commit; a deeper one is refused."""
     read: ReadOptions = ReadOptions()
     """How rows are read and shown, unless a scan says otherwise."""
+    write_checksums: bool = True
+    """Whether a commit is followed by its `.crc`."""
+    write_checkpoints: bool = True
+    """Whether a checkpoint is written when the table's `delta.checkpointInterval` is up."""
+    write_compactions: bool = True
+    """Whether commits are compacted in tables whose properties ask for it."""
+    write: WriteOptions = WriteOptions()
+    """How rows become data files, unless a write says otherwise."""
     observer: Observer | None = None
     """Told about every operation that ends, and every call to the store."""
 
@@ -176,6 +241,8 @@ _LEAST: dict[str, float] = {
     "retry_attempts": 1,
     "retry_base_seconds": 0,
     "retry_cap_seconds": 0,
+    "commit_attempts": 1,
+    "commit_seconds": 0,
     "max_line_bytes": 1024,
     "max_json_depth": 8,
 }

@@ -6,6 +6,7 @@ from lazydelta.spec.actions import (
     ADD,
     DELETION_VECTOR,
     REMOVE,
+    REMOVE_ACTION,
     CommitInfo,
     DomainMetadata,
     MalformedActionError,
@@ -16,21 +17,27 @@ from lazydelta.spec.actions import (
 )
 from lazydelta.spec.batches import CommitBatch, OtherAction
 from lazydelta.spec.features import (
+    WRITER_FEATURES,
     Compatibility,
     allows_column_mapping,
     check_protocol,
     compatibility,
+    supported_by_table,
     unreadable_features,
+    unwritable_features,
     why_unreadable,
+    with_features,
 )
 from lazydelta.spec.paths import Location, PathResolver
 from lazydelta.spec.properties import TableProperties
-from lazydelta.spec.retention import Retention, RetentionCheck
+from lazydelta.spec.retention import Retention, RetentionCheck, TransactionRetention
 
 __all__ = [
     "ADD",
     "DELETION_VECTOR",
     "REMOVE",
+    "REMOVE_ACTION",
+    "WRITER_FEATURES",
     "CommitBatch",
     "CommitInfo",
     "Compatibility",
@@ -46,9 +53,13 @@ __all__ = [
     "TableMetadata",
     "TableProperties",
     "TableProtocol",
+    "TransactionRetention",
     "allows_column_mapping",
     "check_protocol",
     "compatibility",
+    "supported_by_table",
     "unreadable_features",
+    "unwritable_features",
     "why_unreadable",
+    "with_features",
 ]

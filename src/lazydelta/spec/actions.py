@@ -19,6 +19,7 @@ __all__ = [
     "ADD",
     "DELETION_VECTOR",
     "REMOVE",
+    "REMOVE_ACTION",
     "CommitInfo",
     "DomainMetadata",
     "MalformedActionError",
@@ -60,6 +61,23 @@ ADD = pa.struct(
 REMOVE = pa.struct([("path", pa.string()), ("deletionVector", DELETION_VECTOR)])
 """As much of a `remove` as a reader needs: the identity of the file that is gone."""
 
+REMOVE_ACTION = pa.struct(
+    [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", STRING_MAP),
+        ("size", pa.int64()),
+        ("stats", pa.string()),
+        ("tags", STRING_MAP),
+        ("deletionVector", DELETION_VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+    ]
+)
+"""A `remove` as a commit writes it."""
+
 
 class MalformedActionError(ValueError):
     """An action whose fields break the protocol; whoever knows the file wraps it."""
@@ -87,6 +105,10 @@ def _strings(action: str, obj: Mapping[str, Any], name: str) -> tuple[str, ...] 
     return tuple(values)
 
 
+def _without_nones(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableProtocol:
     """The `protocol` action: what a reader and a writer must understand."""
@@ -104,6 +126,15 @@ class TableProtocol:
             min_writer_version=_field("protocol", obj, "minWriterVersion", int),
             reader_features=_strings("protocol", obj, "readerFeatures"),
             writer_features=_strings("protocol", obj, "writerFeatures"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object under the `protocol` key."""
+        return _without_nones(
+            minReaderVersion=self.min_reader_version,
+            minWriterVersion=self.min_writer_version,
+            readerFeatures=self.reader_features,
+            writerFeatures=self.writer_features,
         )
 
 
@@ -138,6 +169,19 @@ class TableMetadata:
             created_time=_field("metaData", obj, "createdTime", int, None),
         )
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the object under the `metaData` key."""
+        return _without_nones(
+            id=self.id,
+            name=self.name,
+            description=self.description,
+            format={"provider": self.format_provider, "options": {}},
+            schemaString=self.schema_string,
+            partitionColumns=list(self.partition_columns),
+            configuration=dict(self.configuration),
+            createdTime=self.created_time,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTransaction:
@@ -154,6 +198,12 @@ class SetTransaction:
             app_id=_field("txn", obj, "appId", str),
             version=_field("txn", obj, "version", int),
             last_updated=_field("txn", obj, "lastUpdated", int, None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object under the `txn` key."""
+        return _without_nones(
+            appId=self.app_id, version=self.version, lastUpdated=self.last_updated
         )
 
 
@@ -173,6 +223,14 @@ class DomainMetadata:
             configuration=_field("domainMetadata", obj, "configuration", str, ""),
             removed=_field("domainMetadata", obj, "removed", bool, False),
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object under the `domainMetadata` key."""
+        return {
+            "domain": self.domain,
+            "configuration": self.configuration,
+            "removed": self.removed,
+        }
 
     @property
     def is_system(self) -> bool:

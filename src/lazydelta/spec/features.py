@@ -1,7 +1,7 @@
 """Table features: which ones this engine reads, which are active, and the verdict on a table.
 
 The rules of the protocol's versions and feature lists, without I/O. A reader must refuse what it
-does not know by name; it must not refuse what only concerns writers.
+does not know by name; it must not refuse what only concerns writers. A writer must refuse both.
 """
 
 from __future__ import annotations
@@ -9,12 +9,22 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from lazydelta.errors import ConfigError
 from lazydelta.spec.actions import MalformedActionError, TableMetadata, TableProtocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["READER_FEATURES", "Compatibility", "compatibility", "unreadable_features"]
+__all__ = [
+    "READER_FEATURES",
+    "WRITER_FEATURES",
+    "Compatibility",
+    "compatibility",
+    "supported_by_table",
+    "unreadable_features",
+    "unwritable_features",
+    "with_features",
+]
 
 READER_FEATURES = frozenset(
     {
@@ -33,6 +43,35 @@ READER_FEATURES = frozenset(
 )
 """Reader features whose rules lazydelta follows."""
 
+WRITER_FEATURES = frozenset(
+    {
+        "allowColumnDefaults",
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "checkpointProtection",
+        "clustering",
+        "columnMapping",
+        "deletionVectors",
+        "domainMetadata",
+        "generatedColumns",
+        "identityColumns",
+        "inCommitTimestamp",
+        "invariants",
+        "rowTracking",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+"""Features of tables that lazydelta commits to.
+
+A feature only says what a table may use. Where a single column or property asks for more than this
+engine does (an identity column, say), whoever plans the write refuses it by name.
+"""
+
 _NEWEST_READER_VERSION = 3
 _NEWEST_WRITER_VERSION = 7
 
@@ -46,6 +85,23 @@ _LEGACY_WRITER_FEATURES = {
     5: ("columnMapping",),
     6: ("identityColumns",),
 }
+
+_LEGACY_READER_FEATURES = {2: ("columnMapping",)}
+
+# Features that readers must understand too, of those that this engine may add to a table.
+_READER_WRITER = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+
+_DEPENDENCIES = {"clustering": ("domainMetadata",), "rowTracking": ("domainMetadata",)}
 
 _ACTIVE_WHEN = {
     "appendOnly": ("delta.appendOnly", "true"),
@@ -78,6 +134,14 @@ def unreadable_features(protocol: TableProtocol) -> tuple[str, ...]:
     return tuple(sorted(set(protocol.reader_features or ()) - READER_FEATURES))
 
 
+def unwritable_features(protocol: TableProtocol) -> tuple[str, ...]:
+    """Return what keeps this engine from writing: unknown features, or a version by number."""
+    if protocol.min_writer_version > _NEWEST_WRITER_VERSION:
+        return (f"writer version {protocol.min_writer_version}",)
+    unreadable = unreadable_features(protocol)
+    return tuple(sorted({*unreadable, *(supported_by_table(protocol) - WRITER_FEATURES)}))
+
+
 def why_unreadable(features: tuple[str, ...]) -> str:
     """Return the reason behind a refusal, where there is more to say than the name."""
     if _CATALOG & set(features):
@@ -93,6 +157,48 @@ def supported_by_table(protocol: TableProtocol) -> frozenset[str]:
             if version <= protocol.min_writer_version:
                 named.update(names)
     return frozenset(named)
+
+
+def with_features(protocol: TableProtocol, names: Iterable[str]) -> TableProtocol:
+    """Return the protocol with features added: the same object where it allows them already.
+
+    A protocol of numbers becomes one of lists, in which all that the numbers stood for is spelt
+    out. Readers are asked for more only by features that concern them.
+
+    >>> with_features(TableProtocol(min_reader_version=1, min_writer_version=2), ["rowTracking"])
+    TableProtocol(min_reader_version=1, min_writer_version=7, reader_features=None,
+        writer_features=('appendOnly', 'domainMetadata', 'invariants', 'rowTracking'))
+
+    Raises:
+        ConfigError: This engine does not write tables with such a feature.
+    """
+    wanted: set[str] = set()
+    for name in names:
+        if name not in WRITER_FEATURES:
+            raise ConfigError(f"delta.feature.{name}", "lazydelta does not write such tables")
+        wanted |= {name, *_DEPENDENCIES.get(name, ())}
+    for_readers = wanted & _READER_WRITER
+    if wanted <= supported_by_table(protocol) and for_readers <= _known_to_readers(protocol):
+        return protocol
+    writer = wanted | supported_by_table(protocol)
+    if for_readers <= _known_to_readers(protocol):
+        reader_version, reader = protocol.min_reader_version, protocol.reader_features
+    else:
+        reader_version = _NEWEST_READER_VERSION
+        reader = tuple(sorted(for_readers | _known_to_readers(protocol)))
+    return TableProtocol(
+        min_reader_version=reader_version,
+        min_writer_version=_NEWEST_WRITER_VERSION,
+        reader_features=reader,
+        writer_features=tuple(sorted(writer)),
+    )
+
+
+def _known_to_readers(protocol: TableProtocol) -> frozenset[str]:
+    """Return the features that the protocol lets readers meet, legacy versions spelt out."""
+    if protocol.min_reader_version >= _NEWEST_READER_VERSION:
+        return frozenset(protocol.reader_features or ())
+    return frozenset(_LEGACY_READER_FEATURES.get(protocol.min_reader_version, ()))
 
 
 def allows_column_mapping(protocol: TableProtocol) -> bool:

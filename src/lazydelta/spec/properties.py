@@ -20,10 +20,15 @@ __all__ = ["TableProperties"]
 class TableProperties:
     """The properties this engine acts on, with the protocol's defaults."""
 
+    append_only: bool = False
     column_mapping_mode: str = "none"
     in_commit_timestamps: bool = False
     in_commit_timestamps_since_version: int | None = None
     in_commit_timestamps_since_ms: int | None = None
+    row_tracking: bool = False
+    write_serializable: bool = False
+    """Whether writers may be ordered in another way than they committed; only this very value of
+    `delta.isolationLevel` says so, and any other is the strict default."""
 
     @classmethod
     def parse(cls, configuration: Mapping[str, str]) -> TableProperties:
@@ -32,6 +37,7 @@ class TableProperties:
         if mode not in ("none", "name", "id"):
             raise SchemaError(f"delta.columnMapping.mode cannot be {mode!r}")
         return cls(
+            append_only=_flag(configuration, "delta.appendOnly"),
             column_mapping_mode=mode,
             in_commit_timestamps=_flag(configuration, "delta.enableInCommitTimestamps"),
             in_commit_timestamps_since_version=_number(
@@ -40,6 +46,8 @@ class TableProperties:
             in_commit_timestamps_since_ms=_number(
                 configuration, "delta.inCommitTimestampEnablementTimestamp"
             ),
+            row_tracking=_flag(configuration, "delta.enableRowTracking"),
+            write_serializable=configuration.get("delta.isolationLevel") == "WriteSerializable",
         )
 
 

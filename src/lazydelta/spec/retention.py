@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 from lazydelta.errors import SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["LOG_RETENTION", "Retention", "RetentionCheck"]
+    from lazydelta.spec.actions import SetTransaction
+
+__all__ = ["LOG_RETENTION", "Retention", "RetentionCheck", "TransactionRetention"]
 
 LOG_RETENTION = "delta.logRetentionDuration"
 FILE_RETENTION = "delta.deletedFileRetentionDuration"
+TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 
 _SECONDS = {
     "nanosecond": 1e-9,
@@ -71,6 +74,38 @@ class Retention:
     def check(self, wanted: timedelta) -> RetentionCheck:
         """Judge whether versions as old as `wanted` stay readable."""
         return RetentionCheck(wanted, self.log, self.deleted_files)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRetention:
+    """How long the progress of an application is remembered after its last commit."""
+
+    kept_for: timedelta | None
+    """None: for ever, the protocol's default."""
+
+    @classmethod
+    def parse(cls, configuration: Mapping[str, str]) -> TransactionRetention:
+        """Read the property."""
+        if TRANSACTION_RETENTION not in configuration:
+            return cls(None)
+        return cls(_interval(configuration, TRANSACTION_RETENTION, timedelta()))
+
+    def kept(self, actions: Iterable[SetTransaction], *, now_ms: int) -> dict[str, SetTransaction]:
+        """Return the newest action of each application that is not forgotten, by its id.
+
+        Args:
+            actions: Oldest first.
+            now_ms: The time that their age is measured at.
+        """
+        newest = {action.app_id: action for action in actions}
+        if self.kept_for is None:
+            return newest
+        oldest = now_ms - self.kept_for // timedelta(milliseconds=1)
+        return {
+            name: action
+            for name, action in newest.items()
+            if action.last_updated is None or action.last_updated > oldest
+        }
 
 
 def _interval(configuration: Mapping[str, str], key: str, default: timedelta) -> timedelta:

@@ -6,19 +6,23 @@ cloud URL is opened, not before.
 
 from __future__ import annotations
 
-from lazydelta.store.base import LISTING, ObjectMeta, Store
+from lazydelta.store.base import LISTING, Buffer, ObjectMeta, Store
 from lazydelta.store.memory import MemoryStore
 from lazydelta.store.metered import MeteredStore
 from lazydelta.store.open import open_store, register_store
+from lazydelta.store.outputs import Output, open_output
 from lazydelta.store.retrying import RetryingStore
 
 __all__ = [
     "LISTING",
+    "Buffer",
     "MemoryStore",
     "MeteredStore",
     "ObjectMeta",
+    "Output",
     "RetryingStore",
     "Store",
+    "open_output",
     "open_store",
     "register_store",
 ]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
+from lazydelta._failpoints import failpoint
 from lazydelta.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
@@ -30,6 +31,8 @@ from lazydelta.store.names import checked, checked_directory, listing_batch, lis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from lazydelta.store.outputs import Output
 
 __all__ = ["LocalStore"]
 
@@ -130,12 +133,15 @@ class LocalStore:
         parent, _, name = checked(path).rpartition("/")
         try:
             directory = self._made_directory(parent)
+            if not overwrite:
+                _require_free(f"{directory}/{name}")  # the link decides; this saves staging in vain
             staged = f"{directory}/.{os.urandom(16).hex()}.tmp"
             try:
                 _write_staged(staged, data)
                 if overwrite:
                     os.replace(staged, f"{directory}/{name}")
                 else:
+                    failpoint("commit-staged")
                     _publish(staged, f"{directory}/{name}")
             finally:
                 with contextlib.suppress(FileNotFoundError):
@@ -145,6 +151,14 @@ class LocalStore:
             raise ObjectExistsError(path, "there is a file of this name already") from error
         except StoreError:
             raise
+        except OSError as error:
+            raise _translated(error, path) from error
+
+    def open_output(self, path: str) -> Output:
+        """Begin a new file, staged beside its place until it is published."""
+        parent, _, name = checked(path).rpartition("/")
+        try:
+            return _StagedFile(self._made_directory(parent), name, path)
         except OSError as error:
             raise _translated(error, path) from error
 
@@ -230,6 +244,43 @@ class LocalStore:
         return self._directory(directory)
 
 
+class _StagedFile:
+    """A file under another name, until it is whole and on disk."""
+
+    def __init__(self, directory: str, name: str, path: str) -> None:
+        self._directory = directory
+        self._name = name
+        self._path = path
+        self._staged = f"{directory}/.{os.urandom(16).hex()}.tmp"
+        self.file = pa.OSFile(self._staged, "w")
+
+    def publish(self) -> None:
+        """Give the file its name; it and its name are on disk when this returns.
+
+        Named first and flushed then: the flush of the file takes its name along, which makes that
+        of the directory almost free. Nobody may rely on an output before it is published.
+        """
+        target = f"{self._directory}/{self._name}"
+        try:
+            self.file.close()
+            _publish(self._staged, target)
+            self.discard()
+            _sync_file(target)
+            _sync_directory(self._directory)
+        except FileExistsError as error:
+            self.discard()
+            raise ObjectExistsError(self._path, "there is a file of this name already") from error
+        except OSError as error:
+            self.discard()
+            raise _translated(error, self._path) from error
+
+    def discard(self) -> None:
+        """Remove the staged name."""
+        self.file.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._staged)
+
+
 def _listing_page(directory: str, entries: Sequence[os.DirEntry[str]]) -> pa.RecordBatch:
     paths, sizes, times = [], [], []
     for entry in entries:
@@ -267,6 +318,19 @@ def _write_staged(staged: str, data: Buffer) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _sync_file(path: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _require_free(target: str) -> None:
+    if os.path.lexists(target):
+        raise FileExistsError(target)
 
 
 def _publish(staged: str, target: str) -> None:

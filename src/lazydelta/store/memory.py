@@ -11,6 +11,7 @@ import pyarrow as pa
 from lazydelta.errors import ObjectExistsError, ObjectNotFoundError, StoreError
 from lazydelta.store.base import Buffer, ObjectMeta
 from lazydelta.store.names import checked, checked_directory, listing_batch
+from lazydelta.store.outputs import BufferedOutput, Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -97,6 +98,11 @@ class MemoryStore:
             if not overwrite and path in self._objects:
                 raise ObjectExistsError(path, "there is an object of this name already")
             self._objects[checked(path)] = entry
+
+    def open_output(self, path: str) -> Output:
+        """Begin a new object."""
+        checked(path)
+        return BufferedOutput(lambda data: self.write(path, data, overwrite=False))
 
     def delete(self, paths: Sequence[str]) -> None:
         """Forget objects."""

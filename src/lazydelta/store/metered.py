@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lazydelta.errors import StoreError
 from lazydelta.metrics import Observer, StoreCalled
+from lazydelta.store.outputs import Output, open_output
 from lazydelta.store.ranges import open_ranges
 
 if TYPE_CHECKING:
@@ -148,6 +149,10 @@ class MeteredStore:
             lambda _: _length(data),
         )
 
+    def open_output(self, path: str) -> Output:
+        """Begin a new object, counted as one request when it is published."""
+        return _MeteredOutput(self, path, open_output(self._inner, path))
+
     def delete(self, paths: Sequence[str]) -> None:
         """Remove objects, counted."""
         where = paths[0] if len(paths) == 1 else f"{len(paths)} objects"
@@ -182,6 +187,26 @@ class MeteredStore:
             self.calls.append(call)
         if self._observer is not None:
             self._observer(call)
+
+
+class _MeteredOutput:
+    """An output whose publishing is counted as a write of its bytes."""
+
+    def __init__(self, store: MeteredStore, path: str, inner: Output) -> None:
+        self._store = store
+        self._path = path
+        self._inner = inner
+
+    @property
+    def file(self) -> pa.NativeFile:
+        return self._inner.file
+
+    def publish(self) -> None:
+        size = self.file.tell()
+        self._store._counted("write", self._path, self._inner.publish, 1, lambda _: size)  # noqa: SLF001 - of this module
+
+    def discard(self) -> None:
+        self._inner.discard()
 
 
 def _length(data: Buffer) -> int:

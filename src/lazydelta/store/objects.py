@@ -36,11 +36,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import ModuleType
 
+    from lazydelta.store.outputs import Output
+
 __all__ = ["ObjectStore"]
 
 _PAGE = 1000
 _GAP = 1024 * 1024
 _WIDTH = 16
+_PART = 8 * 1024 * 1024
+"""Bytes of an upload that wait in memory; S3 takes no parts below 5 MiB, and 10,000 of them."""
 _STATUS = re.compile(r"status code: (\d{3})")
 _SHORTEST_SECRET = 3
 _UNKNOWN_KEY = re.compile(r"Configuration key: '([^']*)'")
@@ -159,6 +163,12 @@ class ObjectStore:
                 mode="overwrite" if overwrite else "create",
             )
 
+    def open_output(self, path: str) -> Output:
+        """Begin a new object, sent in parts while it grows; a small one is a single put."""
+        with self._translating(path):
+            writer = self._obs.open_writer(self._client, checked(path), buffer_size=_PART)
+        return _Upload(self, path, writer)
+
     def delete(self, paths: Sequence[str]) -> None:
         """Remove objects, many in one request where the store can."""
         wanted = [checked(path) for path in paths]
@@ -211,6 +221,44 @@ class ObjectStore:
             raise
         except (self._obs.exceptions.BaseError, OSError, ValueError) as error:
             raise _translated(self._obs.exceptions, error, f"{self._root}/{path}") from None
+
+
+class _Upload:
+    """An object that is being sent. Nothing of it shows before `publish`."""
+
+    def __init__(self, store: ObjectStore, path: str, writer: Any) -> None:
+        self._store = store
+        self._path = path
+        self._writer = writer
+        self._is_open = True
+        self.file = pa.PythonFile(self, mode="w")
+        self.closed = False
+
+    def publish(self) -> None:
+        """Send what is left and make the object appear."""
+        self._is_open = False
+        with self._store._translating(self._path):  # noqa: SLF001 - of this module
+            self._writer.close()
+
+    def discard(self) -> None:
+        """Abort the upload, so that the store keeps no parts of it."""
+        if self._is_open:
+            self._is_open = False
+            with self._store._translating(self._path):  # noqa: SLF001
+                self._writer.__exit__(StoreError, StoreError(self._path, "discarded"), None)
+
+    # --- the part of Python's file interface that `pa.PythonFile` calls
+
+    def write(self, data: Buffer) -> int:
+        with self._store._translating(self._path):  # noqa: SLF001
+            self._writer.write(memoryview(data).cast("B"))
+        return memoryview(data).nbytes
+
+    def flush(self) -> None:
+        """Parts are sent when they are full."""
+
+    def close(self) -> None:
+        self.closed = True
 
 
 def _client(

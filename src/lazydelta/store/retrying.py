@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from lazydelta.errors import TransientStoreError
+from lazydelta.store.outputs import Output, open_output
 from lazydelta.store.ranges import open_ranges
 
 if TYPE_CHECKING:
@@ -110,6 +111,10 @@ class RetryingStore:
             self._inner.write(path, data, overwrite=False)
             return
         self._tried(lambda: self._inner.write(path, data, overwrite=True))
+
+    def open_output(self, path: str) -> Output:
+        """Begin a new object; its pieces are not sent again here, they would have to be kept."""
+        return open_output(self._inner, path)
 
     def delete(self, paths: Sequence[str]) -> None:
         """Remove objects."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from lazydelta.testing.checkpoint_writer import CheckpointOptions
+from lazydelta.testing.faulty_store import Fault, FaultyStore, RandomFaults
 from lazydelta.testing.log_actions import add, deletion_vector, remove
 from lazydelta.testing.store_contract import StoreContract
 from lazydelta.testing.table_builder import TableBuilder
 
 __all__ = [
     "CheckpointOptions",
+    "Fault",
+    "FaultyStore",
+    "RandomFaults",
     "StoreContract",
     "TableBuilder",
     "add",

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lazydelta.errors import ObjectExistsError, ObjectNotFoundError, StoreError
-from lazydelta.store import LISTING
+from lazydelta.store import LISTING, open_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -217,6 +217,31 @@ class StoreContract:
             assert len(winners) == 1
             assert bytes(store.read(path)) == b"%03d" % winners[0] * 1000
         assert _paths(store.list_from("race")) == [f"race/{number}" for number in range(rounds)]
+
+    def test_an_output_appears_whole_and_only_when_it_is_published(self, store: Store) -> None:
+        data = bytes(range(256)) * 80_000  # more than one part of an upload
+        output = open_output(store, "d/new")
+        for start in range(0, len(data), 1 << 20):
+            output.file.write(data[start : start + (1 << 20)])
+        with pytest.raises(ObjectNotFoundError):
+            store.head("d/new")
+        assert output.file.tell() == len(data)
+        output.publish()
+        output.discard()
+        assert bytes(store.read("d/new")) == data
+        assert _paths(store.list_from("d")) == ["d/new"]
+
+    def test_an_output_that_is_discarded_leaves_nothing(self, store: Store) -> None:
+        output = open_output(store, "d/new")
+        output.file.write(bytes(20_000_000))
+        output.discard()
+        output.discard()
+        assert _paths(store.list_from("d")) == []
+
+    @pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a\nb"])
+    def test_an_output_takes_plain_paths_only(self, store: Store, path: str) -> None:
+        with pytest.raises(StoreError):
+            open_output(store, path)
 
     def test_deleting_is_idempotent(self, store: Store) -> None:
         for path in ("d/a", "d/b", "d/c"):

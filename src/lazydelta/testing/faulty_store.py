@@ -1,0 +1,199 @@
+"""A store that fails as real ones do: before or after taking effect, late, stale, doubled or torn.
+
+Wraps any `Store`. Faults are planned one by one (`Fault`), or drawn from a seed, so that a failing
+run can be had again. Time passes only through the `sleep` it is given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Literal
+
+from lazydelta.errors import ObjectExistsError, TransientStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from lazydelta.store import Buffer, ObjectMeta, Store
+
+__all__ = ["Fault", "FaultyStore", "RandomFaults"]
+
+Operation = Literal["write", "read", "list", "head", "delete"]
+Kind = Literal["before", "after", "late", "exists", "stale", "twice", "torn", "slow"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that goes wrong.
+
+    Kinds: `before` and `after` raise without and with the effect. `late` raises, and the write
+    takes effect before the next call. `exists` says that an object is there already, untruly if
+    it is not. `stale` leaves the newest name out of a listing, `twice` gives each page again.
+    `torn` reads half of an object. `slow` only takes its time.
+    """
+
+    operation: Operation
+    kind: Kind
+    path: str = "*"
+    """A pattern of the paths it befalls."""
+    nth: int = 1
+    """Which of the matching calls it befalls, from 1."""
+    seconds: float = 0.0
+    """How long the call takes before anything else happens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomFaults:
+    """How often things go wrong, from 0 to 1 of the calls."""
+
+    seed: int
+    before: float = 0.1
+    after: float = 0.1
+    """Of writes alone: other calls have no effect to speak of."""
+    stale: float = 0.0
+    twice: float = 0.0
+    directory: str = "_delta_log"
+    """Only calls below it fail."""
+
+
+@dataclass
+class FaultyStore:
+    """Any `Store`, with planned or random faults."""
+
+    inner: Store
+    faults: Sequence[Fault] = ()
+    random_faults: RandomFaults | None = None
+    sleep: Callable[[float], None] = lambda _: None
+    injected: Counter[str] = field(default_factory=Counter)
+    """How often each kind of fault befell a call."""
+
+    def __post_init__(self) -> None:
+        self._matched: Counter[int] = Counter()
+        self._late: list[tuple[str, bytes, bool]] = []
+        self._lock = threading.Lock()
+        seed = self.random_faults.seed if self.random_faults else 0
+        self._random = random.Random(seed)  # noqa: S311 - to be had again, not secret
+
+    @property
+    def root(self) -> str:
+        """The address of the store underneath."""
+        return self.inner.root
+
+    @property
+    def native_files(self) -> bool:
+        """Whether files open without a request."""
+        return bool(getattr(self.inner, "native_files", False))
+
+    def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
+        """List, perhaps not everything, perhaps twice."""
+        fault = self._begin("list", directory)
+        pages = list(self.inner.list_from(directory, after=after))
+        if fault == "stale" and pages:
+            pages[-1] = pages[-1].slice(0, pages[-1].num_rows - 1)
+        for page in pages:
+            yield page
+            if fault == "twice":
+                yield page
+
+    def head(self, path: str) -> ObjectMeta:
+        """Ask for size and time."""
+        self._begin("head", path)
+        return self.inner.head(path)
+
+    def read(self, path: str) -> Buffer:
+        """Read an object, perhaps half of it."""
+        fault = self._begin("read", path)
+        data = self.inner.read(path)
+        return memoryview(data)[: len(memoryview(data)) // 2] if fault == "torn" else data
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        """Read ranges of an object."""
+        self._begin("read", path)
+        return self.inner.read_ranges(path, ranges)
+
+    def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
+        """Open a file; what is read of it then does not fail."""
+        self._begin("read", path)
+        return self.inner.open_input(path, size=size)
+
+    def write(self, path: str, data: Buffer, *, overwrite: bool) -> None:
+        """Write, perhaps with an answer that does not say so."""
+        fault = self._begin("write", path)
+        if fault == "exists":
+            raise ObjectExistsError(path, "injected: 409 conflict")
+        if fault == "late":
+            with self._lock:
+                self._late.append((path, bytes(data), overwrite))
+            raise _lost(path)
+        try:
+            self.inner.write(path, data, overwrite=overwrite)
+        except ObjectExistsError:
+            if fault != "after":
+                raise
+        if fault == "after":
+            raise _lost(path)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Remove objects."""
+        self._begin("delete", paths[0] if paths else "")
+        self.inner.delete(paths)
+
+    def _begin(self, operation: Operation, path: str) -> Kind | None:
+        """Let late writes land, take the time it takes, and return what else goes wrong."""
+        self._land()
+        fault = self._planned(operation, path) or self._drawn(operation, path)
+        if fault is None:
+            return None
+        with self._lock:
+            self.injected[fault.kind] += 1
+        if fault.seconds:
+            self.sleep(fault.seconds)
+        if fault.kind == "before":
+            raise _lost(path)
+        return fault.kind
+
+    def _land(self) -> None:
+        with self._lock:
+            late, self._late = self._late, []
+        for path, data, overwrite in late:
+            with contextlib.suppress(ObjectExistsError):
+                self.inner.write(path, data, overwrite=overwrite)
+
+    def _planned(self, operation: Operation, path: str) -> Fault | None:
+        befalling = None
+        for number, fault in enumerate(self.faults):
+            if fault.operation == operation and fnmatchcase(path, fault.path):
+                with self._lock:
+                    self._matched[number] += 1
+                    due = self._matched[number] == fault.nth
+                if due:
+                    befalling = befalling or fault
+        return befalling
+
+    def _drawn(self, operation: Operation, path: str) -> Fault | None:
+        rates = self.random_faults
+        if rates is None or not path.startswith(rates.directory):
+            return None
+        kinds: list[tuple[Kind, float]] = [("before", rates.before)]
+        if operation == "write":
+            kinds.append(("after", rates.after))
+        if operation == "list":
+            kinds += [("stale", rates.stale), ("twice", rates.twice)]
+        with self._lock:
+            draw = self._random.random()
+        for kind, rate in kinds:
+            if draw < rate:
+                return Fault(operation=operation, kind=kind)
+            draw -= rate
+        return None
+
+
+def _lost(path: str) -> TransientStoreError:
+    return TransientStoreError(path, "injected: the answer was lost")

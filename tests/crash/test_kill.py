@@ -1,0 +1,77 @@
+"""Writers killed at every registered point and at random: the table is always whole."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+
+import pytest
+
+from lazydelta._failpoints import NAMES, arm
+from tests.crash import writer
+from tests.crash.harness import Writer, check_log, check_rows, make_table, run
+
+_STEPS = 6
+
+
+def test_every_point_is_passed(tmp_path, capsys):
+    url = make_table(tmp_path)
+    with arm("commit-rebased", lambda: None) as passed:
+        writer.main(url, 0, _STEPS, "rival")
+    assert set(passed) == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_killed_at(name, tmp_path):
+    _kill_at(name, 1, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("hit", [2, 3, 5])
+@pytest.mark.parametrize("name", NAMES)
+def test_killed_later_at(name, hit, tmp_path):
+    _kill_at(name, hit, tmp_path, steps=4 * _STEPS)
+
+
+def _kill_at(name, hit, tmp_path, steps=_STEPS):
+    url = make_table(tmp_path)
+    kind = "rival" if name == "commit-rebased" else "plain"
+    killed = run(url, 0, steps, kind, f"{name}:kill:{hit}")
+    assert killed.returncode == -signal.SIGKILL
+    check_log(url)
+    # A fresh process reads it, and does the same steps again without repairing anything.
+    again = run(url, 0, steps)
+    assert again.returncode == 0
+    check_rows(url, again.rows[-1], [killed, again])
+    assert set(killed.acks) <= set(again.rows[0])
+    assert set(range(steps)) <= set(again.rows[-1])
+    check_log(url)
+
+
+def _random_kills(tmp_path, rounds, writers, seed):
+    chance = random.Random(seed)
+    url = make_table(tmp_path)
+    everyone = []
+    for number in range(rounds):
+        running = [Writer(url, 10_000 * number + 100 * w, 90) for w in range(writers)]
+        for one in running:
+            one.wait_until_it_writes()
+        for one in running:
+            time.sleep(chance.uniform(0, 0.3))
+            one.kill()
+        everyone += [one.finish() for one in running]
+        check_log(url)
+    after = run(url, 9_000_000, 1)
+    assert after.returncode == 0
+    check_rows(url, after.rows[-1], [*everyone, after])
+
+
+def test_killed_at_random_under_others(tmp_path):
+    _random_kills(tmp_path, rounds=1, writers=4, seed=1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(25))
+def test_killed_at_random_at_length(seed, tmp_path):
+    _random_kills(tmp_path, rounds=4, writers=4, seed=seed)

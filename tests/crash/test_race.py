@@ -1,0 +1,125 @@
+"""Many writers at once, in processes of their own, and on emulated object stores."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from lazydelta import Config
+from lazydelta.commit import commit
+from lazydelta.errors import ObjectExistsError
+from lazydelta.store import RetryingStore, open_store
+from tests.commit.support import append, base_of, info_of, make_table, versions
+from tests.crash import harness
+from tests.emulators.conftest import azurite, emulator, moto
+
+__all__ = ["azurite", "emulator", "moto"]
+
+
+def _processes(tmp_path, writers, each):
+    url = harness.make_table(tmp_path)
+    running = [harness.Writer(url, 1000 * number, each) for number in range(writers)]
+    said = [one.finish() for one in running]
+    assert [one.returncode for one in said] == [0] * writers  # nobody failed
+    harness.check_log(url)
+    everyone = [number for one in said for number in one.acks]
+    assert len(everyone) == writers * each
+    acknowledged = [version for one in said for version in one.acks.values()]
+    assert sorted(acknowledged) == list(range(1, writers * each + 1))
+    last = harness.run(url, 900_000, 0)
+    harness.check_rows(url, last.rows[-1], said)
+
+
+def test_processes_that_append_at_once(tmp_path):
+    _processes(tmp_path, writers=4, each=5)
+
+
+@pytest.mark.long
+def test_eight_processes_that_append_a_hundred_times(tmp_path):
+    _processes(tmp_path, writers=8, each=100)
+
+
+# --- object stores ----------------------------------------------------------------------------
+
+
+def _together(count, work):
+    """Run `work(number)` in threads that start together; returns what they returned."""
+    start, found = threading.Barrier(count), [None] * count
+
+    def one(number):
+        start.wait()
+        found[number] = work(number)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def _is_arbiter(store, rounds, writers=4):
+    """Whether of several who put an object if it is absent exactly one is told that it did."""
+    for number in range(rounds):
+
+        def claim(who, path=f"arbiter/{uuid.uuid4().hex}-{number}"):
+            try:
+                store.write(path, f"{who}".encode(), overwrite=False)
+            except ObjectExistsError:
+                return False
+            return bytes(store.read(path)) == f"{who}".encode()
+
+        if sum(_together(writers, claim)) != 1:
+            return False
+    return True
+
+
+def _storm(emulator, writers, each, rounds):
+    config = Config()
+    store = RetryingStore(
+        open_store(f"{emulator.url}/{uuid.uuid4().hex}", emulator.options), config
+    )
+    assert _is_arbiter(store, rounds), "the emulator itself lets two writers win: nothing is shown"
+    make_table(store, config=config)
+    base = base_of(store, config)
+
+    def work(number):
+        mine = [append(f"{number}-{step}") for step in range(each)]
+        return [(one, commit(one, store=store, config=config, base=base)) for one in mine]
+
+    done = [pair for pairs in _together(writers, work) for pair in pairs]
+    assert versions(store) == list(range(writers * each + 1))
+    for mine, result in done:
+        assert info_of(store, result.version)["txnId"] == mine.txn_id
+    assert len({result.version for _, result in done}) == writers * each
+
+
+@pytest.mark.emulator
+def test_object_stores(emulator):
+    _storm(emulator, writers=4, each=3, rounds=10)
+
+
+@pytest.mark.emulator
+@pytest.mark.long
+def test_object_stores_at_length(emulator):
+    _storm(emulator, writers=8, each=25, rounds=200)
+
+
+def test_creating_at_once(tmp_path):
+    """Exactly one of several creators gets version 0; the others are told that there is a table."""
+    from lazydelta.errors import TableExistsError
+
+    store = open_store(tmp_path)
+
+    def create(number):
+        try:
+            make_table(store, config=replace(Config(), commit_attempts=5))
+        except TableExistsError:
+            return False
+        return True
+
+    assert sum(_together(6, create)) == 1
+    assert versions(store) == [0]
