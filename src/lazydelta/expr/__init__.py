@@ -8,6 +8,7 @@ from __future__ import annotations
 from lazydelta.expr.arrow import evaluate
 from lazydelta.expr.binding import bind, split_conjuncts
 from lazydelta.expr.build import as_predicate, col, lit, partition_eq
+from lazydelta.expr.formula import Formula, bind_formula, constant_formula, equality_formula
 from lazydelta.expr.functions import DATE_UNITS
 from lazydelta.expr.generated import derivations
 from lazydelta.expr.nodes import (
@@ -41,6 +42,7 @@ __all__ = [
     "Column",
     "Compare",
     "Constant",
+    "Formula",
     "In",
     "IsNull",
     "IsTrue",
@@ -53,8 +55,11 @@ __all__ = [
     "Value",
     "as_predicate",
     "bind",
+    "bind_formula",
     "col",
+    "constant_formula",
     "derivations",
+    "equality_formula",
     "evaluate",
     "fixed_prefix",
     "guarded",

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from lazydelta.schema import DataType
 
-__all__ = ["evaluate", "evaluate_value"]
+__all__ = ["compare_values", "evaluate", "evaluate_value", "like_values"]
 
 _COMPARE = {
     "=": pc.equal,
@@ -102,7 +102,7 @@ class _Evaluation:
             case AnyWithin(low, high, options):
                 return self.any_within(low, high, options)
             case Like(value, pattern, escape):
-                return _like(self.array(value), pattern, escape)
+                return like_values(self.array(value), pattern, escape)
             case IsNull(operand):
                 if isinstance(operand, Predicate):
                     return pc.is_null(self.predicate(operand))
@@ -129,9 +129,9 @@ class _Evaluation:
             a, b = a.cast(pa.int8()), b.cast(pa.int8())
         if op == "<=>":
             both = pc.and_(pc.is_null(a), pc.is_null(b))
-            same = _compare("=", a, b, kind)
+            same = compare_values("=", a, b, kind)
             return self.spread(pc.or_(both, pc.and_kleene(same, pc.is_valid(same))))
-        return self.spread(_compare(op, a, b, kind))
+        return self.spread(compare_values(op, a, b, kind))
 
     def is_in(self, value: Value, options: tuple[Literal, ...]) -> pa.BooleanArray:
         found = pc.is_in(self.array(value), value_set=_options(options, type_of(value)))
@@ -147,7 +147,7 @@ class _Evaluation:
         places = np.searchsorted(_sortable(choices), _sortable(known), side="left")
         inside = places < len(choices)
         nearest = choices.take(_int64s(np.where(inside, places, 0)))
-        reached = _compare("<=", nearest, self.array(high), type_of(low))
+        reached = compare_values("<=", nearest, self.array(high), type_of(low))
         found = pc.and_kleene(reached, _booleans(inside))
         return pc.if_else(pc.is_valid(lows), found, build_scalar(None, _BOOLEAN))
 
@@ -174,7 +174,7 @@ class _Evaluation:
         return pa.repeat(found, self.length) if isinstance(found, pa.Scalar) else found
 
 
-def _compare(op: str, a: Any, b: Any, kind: DataType) -> Any:
+def compare_values(op: str, a: Any, b: Any, kind: DataType) -> Any:
     """Compare; floats in the order of SQL, where NaN equals itself and is the greatest."""
     plain = _COMPARE[op](a, b)
     if not is_float(kind):
@@ -188,7 +188,8 @@ def _compare(op: str, a: Any, b: Any, kind: DataType) -> Any:
     return pc.or_(plain, more)
 
 
-def _like(texts: pa.Array, pattern: str, escape: str) -> pa.BooleanArray:
+def like_values(texts: pa.Array, pattern: str, escape: str) -> pa.BooleanArray:
+    """Return which texts match a pattern of LIKE."""
     prefix, after = fixed_prefix(pattern, escape)
     if after == "%":
         return pc.starts_with(texts, prefix)

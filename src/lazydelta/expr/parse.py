@@ -34,6 +34,7 @@ from lazydelta.schema import DataType, DecimalType, PrimitiveType, parse_value
 __all__ = [
     "MAX_DEPTH",
     "MAX_NODES",
+    "Parser",
     "parse_path",
     "parse_predicate",
     "parse_type",
@@ -98,7 +99,7 @@ def parse_predicate(text: str) -> Predicate:
     Raises:
         PredicateError: The text is no predicate; the message shows where.
     """
-    parser = _Parser(text)
+    parser = Parser(text)
     predicate = parser.predicate()
     parser.expect_end()
     return predicate
@@ -106,7 +107,7 @@ def parse_predicate(text: str) -> Predicate:
 
 def parse_value_text(text: str) -> Value:
     """Parse the text of a value: a column's generation expression, say."""
-    parser = _Parser(text)
+    parser = Parser(text)
     value = parser.value()
     parser.expect_end()
     return value
@@ -114,7 +115,7 @@ def parse_value_text(text: str) -> Value:
 
 def parse_path(text: str) -> tuple[str, ...]:
     """Split a column's name at its dots; a part in backticks may hold any character."""
-    parser = _Parser(text)
+    parser = Parser(text)
     path = parser.path()
     parser.expect_end()
     return path
@@ -122,14 +123,17 @@ def parse_path(text: str) -> tuple[str, ...]:
 
 def parse_type(text: str) -> DataType:
     """Parse the name of a type that a value can be cast to."""
-    parser = _Parser(text)
+    parser = Parser(text)
     kind = parser.type()
     parser.expect_end()
     return kind
 
 
-class _Parser:
+class Parser:
     """One pass over the tokens; each method reads one level of precedence."""
+
+    memberships: tuple[str, ...] = ("in", "like", "between")
+    """Keywords that may follow a value and a NOT."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -216,14 +220,10 @@ class _Parser:
                 left = self.compare(op, left, self.sum())
             elif self.accept("is"):
                 left = self.truth_test(left)
-            elif (
-                self.accept("not", "in")
-                or self.accept("not", "like")
-                or self.accept("not", "between")
-            ):
+            elif any(self.accept("not", word) for word in self.memberships):
                 self.at -= 1
                 left = Not(self.membership(left))
-            elif any(self.token.says(word) for word in ("in", "like", "between")):
+            elif any(self.token.says(word) for word in self.memberships):
                 left = self.membership(left)
             else:
                 return left
@@ -309,7 +309,7 @@ class _Parser:
         token = self.token
         if token.kind == "number":
             self.take()
-            return number_literal(token.source) or self.fail("this number is out of range")
+            return self.number(token)
         if token.kind in ("string", "binary"):
             self.take()
             return Literal(
@@ -323,6 +323,9 @@ class _Parser:
         if token.kind not in ("word", "quoted") or keyword:
             self.fail("expected a column or a constant")
         return self.word(token)
+
+    def number(self, token: Token) -> Literal:
+        return number_literal(token.source) or self.fail("this number is out of range")
 
     def word(self, token: Token) -> Value | Predicate:
         word = token.value.lower() if token.kind == "word" else ""

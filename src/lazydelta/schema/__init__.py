@@ -7,8 +7,17 @@ from __future__ import annotations
 
 from lazydelta.schema.arrow import to_arrow_schema, to_arrow_type
 from lazydelta.schema.build import build_array, build_scalar
+from lazydelta.schema.ddl import parse_column_type, parse_columns
+from lazydelta.schema.from_arrow import from_arrow_schema, from_arrow_type, value_type
 from lazydelta.schema.json import parse_schema, schema_to_json
-from lazydelta.schema.mapping import physical_name, physical_path, to_physical
+from lazydelta.schema.mapping import (
+    assign_column_ids,
+    physical_name,
+    physical_path,
+    to_physical,
+    without_column_ids,
+)
+from lazydelta.schema.merge import merge_schemas
 from lazydelta.schema.partition import (
     format_partition_value,
     parse_partition_values,
@@ -31,9 +40,11 @@ from lazydelta.schema.values import (
     to_days,
     to_micros,
 )
+from lazydelta.schema.widening import TYPE_CHANGES, is_wider, with_type_change
 
 __all__ = [
     "INTEGER_RANGES",
+    "TYPE_CHANGES",
     "ArrayType",
     "DataType",
     "DecimalType",
@@ -41,10 +52,17 @@ __all__ = [
     "PrimitiveType",
     "StructField",
     "StructType",
+    "assign_column_ids",
     "build_array",
     "build_scalar",
     "date_text",
     "format_partition_value",
+    "from_arrow_schema",
+    "from_arrow_type",
+    "is_wider",
+    "merge_schemas",
+    "parse_column_type",
+    "parse_columns",
     "parse_partition_values",
     "parse_schema",
     "parse_value",
@@ -58,4 +76,7 @@ __all__ = [
     "to_micros",
     "to_physical",
     "unreadable_partition_values",
+    "value_type",
+    "with_type_change",
+    "without_column_ids",
 ]

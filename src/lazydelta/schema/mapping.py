@@ -2,22 +2,33 @@
 
 Logical names are for people; physical names are in Parquet files, statistics and partition
 values. The mode is `none`, `name` or `id`; the last two both use the physical name in the log.
+A physical name and an id belong to a field for ever, and are never given to another one.
 """
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import SchemaError
 from lazydelta.schema.types import ArrayType, DataType, MapType, StructField, StructType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-__all__ = ["physical_name", "physical_path", "to_physical"]
+__all__ = [
+    "assign_column_ids",
+    "physical_name",
+    "physical_path",
+    "to_physical",
+    "without_column_ids",
+]
 
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
+_COLUMN_ID = "delta.columnMapping.id"
+_NESTED_IDS = "delta.columnMapping.nested.ids"
 _MODES = ("none", "name", "id")
 
 
@@ -62,7 +73,11 @@ def to_physical(schema: StructType, mode: str) -> StructType:
 
 def _struct(schema: StructType, mode: str) -> StructType:
     fields = tuple(
-        replace(part, name=physical_name(part, mode), type=_type(part.type, mode))
+        replace(
+            part,
+            name=physical_name(part, mode),
+            type=_rebuilt(part.type, partial(_struct, mode=mode)),
+        )
         for part in schema
     )
     if len({part.name for part in fields}) != len(fields):
@@ -70,13 +85,100 @@ def _struct(schema: StructType, mode: str) -> StructType:
     return StructType(fields)
 
 
-def _type(kind: DataType, mode: str) -> DataType:
+def assign_column_ids(
+    schema: StructType, *, last_id: int, keep_names: bool
+) -> tuple[StructType, int]:
+    """Return the schema with an id and a physical name on every field, and the highest id.
+
+    Fields that have both keep them. Ids are given in the order of the schema, parents first.
+
+    Args:
+        schema: The logical schema, in which some or all fields may lack them.
+        last_id: The highest id that the table ever gave (`delta.columnMapping.maxColumnId`).
+        keep_names: Whether a field without a physical name gets its own name, because files have
+            it under that one already; else a random one, which no other field ever had.
+
+    Raises:
+        SchemaError: Two fields have one id.
+    """
+    assigner = _Assigner(last_id, keep_names)
+    assigner.note(schema)
+    return assigner.struct(schema), assigner.last_id
+
+
+def without_column_ids(schema: StructType) -> StructType:
+    """Return the schema without ids and physical names, for a table that has its own to give."""
+    return _bare_struct(schema)
+
+
+class _Assigner:
+    """One assignment: knows the ids in use and the last one given."""
+
+    def __init__(self, last_id: int, keep_names: bool) -> None:
+        self.last_id = last_id
+        self.keep_names = keep_names
+        self.seen: dict[int, str] = {}
+
+    def note(self, kind: DataType) -> None:
+        """Take in the ids that fields have already: new ones must lie above all of them."""
+        for item in kind if isinstance(kind, StructType) else ():
+            given = item.metadata.get(_COLUMN_ID)
+            if isinstance(given, int):
+                if given in self.seen:
+                    both = f"{self.seen[given]!r} and {item.name!r}"
+                    raise SchemaError(f"fields {both} have one {_COLUMN_ID}, {given}")
+                self.seen[given] = item.name
+                self.last_id = max(self.last_id, given)
+        for inner in _inner_types(kind):
+            self.note(inner)
+
+    def struct(self, schema: StructType) -> StructType:
+        return StructType(tuple(self.field(item) for item in schema))
+
+    def field(self, item: StructField) -> StructField:
+        metadata: dict[str, Any] = dict(item.metadata)
+        if not isinstance(metadata.get(_COLUMN_ID), int):
+            self.last_id += 1
+            metadata[_COLUMN_ID] = self.last_id
+        if not metadata.get(_PHYSICAL_NAME):
+            metadata[_PHYSICAL_NAME] = item.name if self.keep_names else f"col-{uuid.uuid4()}"
+        return replace(item, type=_rebuilt(item.type, self.struct), metadata=metadata)
+
+
+def _bare_struct(schema: StructType) -> StructType:
+    drop = {_COLUMN_ID, _PHYSICAL_NAME, _NESTED_IDS}
+    return StructType(
+        tuple(
+            replace(
+                item,
+                type=_rebuilt(item.type, _bare_struct),
+                metadata={key: value for key, value in item.metadata.items() if key not in drop},
+            )
+            for item in schema
+        )
+    )
+
+
+def _inner_types(kind: DataType) -> tuple[DataType, ...]:
+    match kind:
+        case StructType(fields):
+            return tuple(item.type for item in fields)
+        case ArrayType(element):
+            return (element,)
+        case MapType(key, value):
+            return (key, value)
+        case _:
+            return ()
+
+
+def _rebuilt(kind: DataType, struct: Callable[[StructType], StructType]) -> DataType:
+    """Return the type with every outermost struct in it replaced."""
     match kind:
         case StructType():
-            return _struct(kind, mode)
+            return struct(kind)
         case ArrayType(element, contains_null):
-            return ArrayType(_type(element, mode), contains_null)
+            return ArrayType(_rebuilt(element, struct), contains_null)
         case MapType(key, value, contains_null):
-            return MapType(_type(key, mode), _type(value, mode), contains_null)
+            return MapType(_rebuilt(key, struct), _rebuilt(value, struct), contains_null)
         case _:
             return kind
