@@ -39,9 +39,11 @@ def main() -> int:
         agreed = compare(table_path)
         say(f"4. One partition: {ONE_DAY}")
         show_filter(table_path)
+        say("5. Writers at once, and one that dies")
+        agreed &= run_example("writers.py")
         if os.environ.get("DEMO_SPARK", "yes") != "no":
-            say("5. The same on Spark, which takes a while to start")
-            agreed &= plan_on_spark(table_path)
+            say("6. The same plan on Spark, which takes a while to start")
+            agreed &= run_example("spark_plan.py", table_path)
     return 0 if agreed else 1
 
 
@@ -130,10 +132,9 @@ def show_filter(path: Path) -> None:
     print("\n".join(f"   | {line}" for line in str(told).splitlines()))
 
 
-def plan_on_spark(path: Path) -> bool:
-    """Let Spark's executors replay the log; say why not, where there is no Spark or no Java."""
-    script = Path(__file__).with_name("spark_plan.py")
-    command = [sys.executable, str(script), str(path)]
+def run_example(name: str, *arguments: Path) -> bool:
+    """Run another example and show what it says; return whether it went well."""
+    command = [sys.executable, str(Path(__file__).with_name(name)), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     print(done.stdout, end="")
     if done.returncode:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from lazydelta import errors
 from lazydelta.changes import ChangeFeed
-from lazydelta.config import Config, ReadOptions, ScanStrategy
+from lazydelta.config import Config, ReadOptions, ScanStrategy, WriteOptions
 from lazydelta.expr import Predicate, col, lit
 from lazydelta.outputs import plug_adapters
 from lazydelta.scan import Scan, ScanFile
 from lazydelta.scanner import LazyDeltaScanner, LazyScanConfig
 from lazydelta.snapshot import Snapshot
-from lazydelta.table import Table
+from lazydelta.table import Table, write
 
 if TYPE_CHECKING:
     from lazydelta.interop import QueryBuilder
@@ -42,10 +42,12 @@ __all__ = [
     "ScanStrategy",
     "Snapshot",
     "Table",
+    "WriteOptions",
     "__version__",
     "col",
     "errors",
     "lit",
+    "write",
 ]
 
 

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from lazydelta.changes import AskedRange, ChangeFeed, find_changes
-from lazydelta.config import Config, ReadOptions, Strategy
+from lazydelta.config import Config, ReadOptions, Strategy, WriteOptions
 from lazydelta.errors import ConfigError
+from lazydelta.ops import (
+    Alter,
+    CheckpointResult,
+    Columns,
+    CompactionResult,
+    CreateMode,
+    WriteMode,
+    WriteRequest,
+    WriteResult,
+    as_schema,
+    compact_log,
+    create_table,
+    write_checkpoint,
+    write_rows,
+)
 from lazydelta.outputs import Outputs
 from lazydelta.scan import (
     Bundle,
@@ -32,7 +47,7 @@ if TYPE_CHECKING:
 
     from lazydelta.spec import CommitInfo, RetentionCheck
 
-__all__ = ["Table", "TableSnapshot"]
+__all__ = ["Table", "TableSnapshot", "write"]
 
 PartitionFilters = Sequence[Any] | None
 
@@ -101,6 +116,56 @@ class Table(Outputs):
         return cls(store, config)
 
     @classmethod
+    def create(
+        cls,
+        url: str | os.PathLike[str],
+        schema: Columns,
+        *,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        constraints: Mapping[str, str] | None = None,
+        mode: CreateMode = "error",
+        storage_options: Mapping[str, str] | None = None,
+        config: Config | None = None,
+    ) -> Self:
+        """Create a table without rows, and return a handle on it.
+
+        Args:
+            url: Where, as for `open`.
+            schema: Its columns: a `pyarrow.Schema`, SQL text (`"id bigint not null, day date"`),
+                a `StructType`, a schema's JSON, or a map of names to types.
+            partition_by: Names of the columns to partition by.
+            properties: Table properties; the protocol is the lowest that they and the columns
+                need.
+            name: A name for people.
+            description: A text for people.
+            constraints: CHECK constraints, SQL expressions by name.
+            mode: What to do if there is a table: "error", or "ignore" if it has these columns.
+            storage_options: Settings of the store.
+            config: Settings of the engine.
+
+        Raises:
+            TableExistsError: There is a table.
+            SchemaError: Columns or partitioning that no table can have.
+            ConfigError: A property that does not exist or does not take this value.
+        """
+        table = cls.open(url, storage_options, config)
+        create_table(
+            table._store,  # noqa: SLF001 - a table of our own making
+            table._config,  # noqa: SLF001 - likewise
+            as_schema(schema, where=table.url),
+            mode=mode,
+            partition_by=partition_by,
+            properties=properties,
+            name=name,
+            description=description,
+            constraints=constraints,
+        )
+        return table
+
+    @classmethod
     def open_bundle(
         cls,
         bundle: Bundle | str | bytes,
@@ -136,6 +201,11 @@ class Table(Outputs):
 
     def __repr__(self) -> str:
         return f"Table({self.url!r})"
+
+    @property
+    def alter(self) -> Alter:
+        """The verbs that change columns, properties, constraints and protocol; a commit each."""
+        return Alter(self._store, self._config)
 
     def snapshot(
         self, version: int | None = None, timestamp: datetime | str | None = None
@@ -213,6 +283,64 @@ class Table(Outputs):
             self._store, self._config, asked, columns=columns, where=where, options=options
         )
 
+    def write(
+        self,
+        data: Any,
+        mode: WriteMode = "append",
+        *,
+        partition_by: Sequence[str] | str | None = None,
+        schema_mode: Literal["merge", "overwrite"] | None = None,
+        predicate: Where = None,
+        properties: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        app_id: str | None = None,
+        app_version: int | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
+        options: WriteOptions | None = None,
+    ) -> WriteResult:
+        """Write rows as one new version; the first write creates the table.
+
+        Args:
+            data: Anything with rows: Arrow, pandas, Polars (lazy too), DuckDB, a `Scan`, a dict of
+                columns, or an iterable of such parts. Streams are written as they come.
+            mode: "append", or "overwrite" to replace all rows or those that match `predicate`;
+                where there is a table, "error" refuses and "ignore" does nothing.
+            partition_by: Names of the columns to partition a new table by.
+            schema_mode: What to do if the rows have other columns: refuse (None), "merge" them in,
+                or "overwrite" the table's schema together with all its rows.
+            predicate: Which rows an overwrite replaces; every new row must match it.
+            properties: Table properties of a new table.
+            name: A name for people, of a new table.
+            description: A text for people, of a new table.
+            app_id: With `app_version`: a step of an application, which is written only once.
+            app_version: The number of the step; it grows.
+            commit_metadata: Facts of the caller's own, kept in the table's history.
+            options: How files are written.
+
+        Raises:
+            TableExistsError: There is a table, and the mode is "error".
+            SchemaMismatchError: The rows do not fit the table; the text shows how.
+            ConstraintViolationError: Rows break a rule of the table; nothing was committed.
+            CommitConflictError: Another writer's commit contradicts this one.
+            UnsupportedFeatureError: The table needs what lazydelta cannot write.
+        """
+        columns = (partition_by,) if isinstance(partition_by, str) else partition_by
+        request = WriteRequest(
+            mode=mode,
+            partition_by=None if columns is None else tuple(columns),
+            schema_mode=schema_mode,
+            predicate=predicate,
+            properties=properties or {},
+            name=name,
+            description=description,
+            app_id=app_id,
+            app_version=app_version,
+            commit_metadata=commit_metadata or {},
+            options=options,
+        )
+        return write_rows(self._store, self._config, data, request)
+
     def history(self, limit: int | None = None) -> list[CommitInfo]:
         """Return the retained commits, newest first."""
         return read_history(self._store, self._config, limit=limit)
@@ -220,6 +348,28 @@ class Table(Outputs):
     def check(self, version: int | None = None) -> TableCheck:
         """Judge the table: can it be read, and does its newest `.crc` agree with its log?"""
         return check_table(self._store, self._config, version=version)
+
+    def checkpoint(self, version: int | None = None) -> CheckpointResult:
+        """Write the checkpoint of a version, the newest by default, laid out to be skipped.
+
+        Commits write one every `delta.checkpointInterval` versions by themselves. Files are sorted
+        by partition, then by the clustering or first columns, so that a selective plan reads
+        little; it is legal for every reader. Memory is bounded, whatever the size of the table.
+
+        Raises:
+            UnsupportedFeatureError: The table needs what lazydelta cannot write.
+            LogCorruptError: The log contradicts its own `.crc`, or a checkpoint that is there.
+        """
+        return write_checkpoint(load_snapshot(self._store, self._config, version=version))
+
+    def compact_log(self, start: int, end: int) -> CompactionResult:
+        """Write the commits of two or more versions, reconciled, into one file beside them.
+
+        Raises:
+            ConfigError: The range has less than two versions.
+            LogGapError: A commit of the range is not there.
+        """
+        return compact_log(self._store, self._config, start, end)
 
     def files(self, partition_filters: PartitionFilters = None) -> list[str]:
         """Return the paths of the newest version's files, as the log has them, decoded.
@@ -238,6 +388,32 @@ class Table(Outputs):
     ) -> list[ScanFile]:
         """Return views of the newest version's files, all at once."""
         return list(self.scan(predicate, limit=limit, strategy=strategy).files())
+
+
+def write(
+    url_or_table: str | os.PathLike[str] | Table,
+    data: Any,
+    mode: WriteMode = "error",
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    config: Config | None = None,
+    **how: Any,
+) -> WriteResult:
+    """Write rows to the table at an address, as one new version; see `Table.write`.
+
+    Args:
+        url_or_table: A path or URL, as for `Table.open`, or a table.
+        data: Anything with rows.
+        mode: As for `Table.write`; here a table that exists already is an error by default.
+        storage_options: Settings of the store, if an address is given.
+        config: Settings of the engine, likewise.
+        how: All else that `Table.write` takes.
+    """
+    if isinstance(url_or_table, Table):
+        if storage_options is not None or config is not None:
+            raise ConfigError("storage_options", "belong to the table that is given already")
+        return url_or_table.write(data, mode, **how)
+    return Table.open(url_or_table, storage_options, config).write(data, mode, **how)
 
 
 def _column(scan: Scan, name: str) -> list[Any]:

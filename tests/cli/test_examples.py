@@ -47,6 +47,15 @@ def run_example(name, tmp_path, *args, **more):
             ],
         ),
         (
+            "writing.py",
+            [
+                "one day replaced: version 2",
+                "day=2026-01-04, ride=400, fare=20.0, tip=2.5",
+                "already applied: True",
+                "refused, and nothing written",
+            ],
+        ),
+        (
             "observer.py",
             ["delta_lazy_files_emitted 30005", 'lazydelta_scans{strategy="reverse"} 1'],
         ),

@@ -33,7 +33,11 @@ _COMMANDS = {
     "sql": ("sql", "Run a query over tables."),
     "history": ("about", "List the commits of a table, newest first."),
     "explain": ("files", "Run a scan and show what it chose, read and pruned."),
-    "spark": ("spark", "Plan and read tables with Spark."),
+    "spark": ("spark", "Plan, read and write tables with Spark."),
+    "create": ("create", "Create a table without rows."),
+    "write": ("write", "Write Parquet, CSV or JSON files to a table."),
+    "alter": ("alter", "Change columns, properties, constraints or protocol of a table."),
+    "checkpoint": ("checkpoint", "Write a checkpoint, or compact commits."),
     "check": ("check", "Judge whether a table can be read and whether its .crc holds."),
 }
 """Where each command is, and its line in the help: both without importing it."""

@@ -1,4 +1,4 @@
-"""A line on standard error about work that takes long: files so far, their rate, the phase.
+"""A line on standard error about work that takes long: files (or rows) so far, rate, phase.
 
 Only where somebody watches: standard error is a terminal, and the work has lasted half a second.
 A thread redraws it, because a scan that prunes everything has nothing to report for long.
@@ -28,10 +28,18 @@ class Progress:
     Args:
         describe: Called from another thread; returns the files so far and the phase.
         enabled: False keeps it silent in any case.
+        unit: What is counted.
     """
 
-    def __init__(self, describe: Callable[[], tuple[int, str]], *, enabled: bool = True) -> None:
+    def __init__(
+        self,
+        describe: Callable[[], tuple[int, str]],
+        *,
+        enabled: bool = True,
+        unit: str = "files",
+    ) -> None:
         self._describe = describe
+        self._unit = unit
         self._stream = sys.stderr
         self._enabled = enabled and self._stream.isatty()
         self._lock = threading.Lock()
@@ -74,8 +82,8 @@ class Progress:
                     self._draw(now - self._started)
 
     def _line(self, seconds: float) -> str:
-        files, phase = self._describe()
-        return f"{phase}: {files:,} files, {files / seconds:,.0f}/s, {seconds:.1f} s"
+        count, phase = self._describe()
+        return f"{phase}: {count:,} {self._unit}, {count / seconds:,.0f}/s, {seconds:.1f} s"
 
     def _draw(self, seconds: float) -> None:
         self._stream.write(f"{_ERASE}{self._line(seconds)}")

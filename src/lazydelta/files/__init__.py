@@ -5,6 +5,8 @@ Knows no log, no versions, no tables.
 
 from __future__ import annotations
 
+from lazydelta.files.collect import StatisticsPlan
+from lazydelta.files.encode import Encoding, ParquetEncoder, dictionary_columns
 from lazydelta.files.footer import ColumnBounds, matching_row_groups
 from lazydelta.files.json_lines import (
     BadLineError,
@@ -16,6 +18,7 @@ from lazydelta.files.json_lines import (
     tidy_lines,
 )
 from lazydelta.files.parquet import DataFile, Rows
+from lazydelta.files.shape import FileShape
 from lazydelta.files.stats import num_records, parse_stats
 from lazydelta.files.variant import BadVariantError, check_shredding, unshredded
 from lazydelta.files.vectors import DeletedRows, VectorGroup
@@ -26,12 +29,17 @@ __all__ = [
     "ColumnBounds",
     "DataFile",
     "DeletedRows",
+    "Encoding",
+    "FileShape",
     "JsonLimits",
+    "ParquetEncoder",
     "Rows",
+    "StatisticsPlan",
     "VectorGroup",
     "are_objects",
     "check_shredding",
     "decode_lines",
+    "dictionary_columns",
     "matching_row_groups",
     "num_records",
     "parse_object",

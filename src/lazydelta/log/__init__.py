@@ -8,9 +8,18 @@ from __future__ import annotations
 from lazydelta.log.checkpoints import Checkpoint, Leaf, LeafReader, open_checkpoint
 from lazydelta.log.checksum import Checksum, read_checksum
 from lazydelta.log.commits import CommitReader
-from lazydelta.log.hint import CheckpointHint, read_hint
+from lazydelta.log.hint import CheckpointHint, read_hint, write_hint
 from lazydelta.log.listing import list_log
-from lazydelta.log.paths import LOG_DIRECTORY, LogFile, LogFileKind
+from lazydelta.log.paths import (
+    LOG_DIRECTORY,
+    LogFile,
+    LogFileKind,
+    checkpoint_path,
+    checksum_path,
+    compacted_path,
+    parse_name,
+    sidecar_path,
+)
 from lazydelta.log.segment import CheckpointFiles, LogSegment, choose_segment, earliest_version
 
 __all__ = [
@@ -25,10 +34,16 @@ __all__ = [
     "LogFile",
     "LogFileKind",
     "LogSegment",
+    "checkpoint_path",
+    "checksum_path",
     "choose_segment",
+    "compacted_path",
     "earliest_version",
     "list_log",
     "open_checkpoint",
+    "parse_name",
     "read_checksum",
     "read_hint",
+    "sidecar_path",
+    "write_hint",
 ]

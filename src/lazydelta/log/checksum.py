@@ -7,7 +7,7 @@ one returns None instead of raising.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ObjectNotFoundError, SchemaError
@@ -38,6 +38,8 @@ class Checksum:
     num_files: int
     table_size_bytes: int
     in_commit_timestamp: int | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """All that the file says: what the next version's checksum is derived from."""
 
 
 def read_checksum(store: Store, file: LogFile) -> Checksum | None:
@@ -71,4 +73,5 @@ def _parse(version: int, obj: Mapping[str, Any]) -> Checksum:
         num_files=files,
         table_size_bytes=size,
         in_commit_timestamp=timestamp if isinstance(timestamp, int) else None,
+        raw=obj,
     )

@@ -51,7 +51,13 @@ _OTHERS = (
     "sidecar",
     "checkpointMetadata",
 )
-ACTIONS = pa.schema([("add", ADD), ("remove", REMOVE), *((name, _PRESENT) for name in _OTHERS)])
+
+
+def _lines(remove: pa.DataType) -> pa.Schema:
+    return pa.schema([("add", ADD), ("remove", remove), *((name, _PRESENT) for name in _OTHERS)])
+
+
+ACTIONS = _lines(REMOVE)
 """A line of a commit; of actions other than add and remove only whether they are there."""
 
 _UNIQUE_KEYS = (
@@ -68,11 +74,18 @@ _UNIQUE_KEYS = (
 
 
 class CommitReader:
-    """Reads commits of one table, keeping the bytes of recent small ones for a second look."""
+    """Reads commits of one table, keeping the bytes of recent small ones for a second look.
 
-    def __init__(self, store: Store, config: Config) -> None:
+    Args:
+        store: Where the table is.
+        config: Settings of the engine.
+        remove: How much of a `remove` is wanted; a reader needs its identity alone.
+    """
+
+    def __init__(self, store: Store, config: Config, *, remove: pa.DataType = REMOVE) -> None:
         self._store = store
         self._config = config
+        self._actions = ACTIONS if remove is REMOVE else _lines(remove)
         self._limits = JsonLimits(line_bytes=config.max_line_bytes, depth=config.max_json_depth)
         self._cache: dict[str, bytes] = {}
         self._cached_bytes = 0
@@ -169,7 +182,7 @@ class CommitReader:
             lines = split_lines(b"".join(part for _, part, _ in window.parts))
         counts = np.array([part.count(b"\n") for _, part, _ in window.parts])
         try:
-            rows = decode_lines(lines, ACTIONS, unique_keys=_UNIQUE_KEYS, limits=self._limits)
+            rows = decode_lines(lines, self._actions, unique_keys=_UNIQUE_KEYS, limits=self._limits)
             kinds = _kind_of_each_row(rows)
         except BadLineError as error:
             which = int(np.searchsorted(np.cumsum(counts), error.line, side="right"))

@@ -9,19 +9,22 @@ from __future__ import annotations
 import hashlib
 import logging
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import orjson
+
 from lazydelta.errors import ObjectNotFoundError
 from lazydelta.files import BadLineError, parse_object
+from lazydelta.log.listing import list_log
 from lazydelta.log.paths import LAST_CHECKPOINT, LOG_DIRECTORY
+from lazydelta.log.segment import complete_checkpoints
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lazydelta.store import Store
 
-__all__ = ["CheckpointHint", "read_hint"]
+__all__ = ["CheckpointHint", "read_hint", "write_hint"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +53,28 @@ def read_hint(store: Store) -> CheckpointHint | None:
     except ValueError as error:
         logger.warning("ignoring %s/%s: %s", LOG_DIRECTORY, LAST_CHECKPOINT, error)
         return None
+
+
+def write_hint(store: Store, body: dict[str, Any]) -> bool:
+    """Point `_last_checkpoint` at a checkpoint; return whether it does so now.
+
+    It never goes back: a hint at a newer checkpoint that is there stays. (Two writers at the same
+    moment may still undo each other, for stores only replace; a hint that is older than need be
+    costs a longer listing and nothing else.)
+
+    Args:
+        store: Where the table is.
+        body: What the hint says, without its checksum.
+    """
+    known = read_hint(store)
+    if known is not None and known.version > body["version"]:
+        newer = list_log(store, from_version=known.version, to_version=known.version)
+        if complete_checkpoints(newer):
+            return False
+    plain = orjson.loads(orjson.dumps(body))  # as readers will see it: lists, and no tuples
+    text = orjson.dumps(plain | {"checksum": json_checksum(plain)})
+    store.write(f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}", text, overwrite=True)
+    return True
 
 
 def _parse(raw: bytes) -> CheckpointHint:
@@ -88,24 +113,25 @@ def json_checksum(obj: dict[str, Any]) -> str:
     ... )
     '6a92d155a59bf2eecbd4b4ec7fd1f875'
     """
-    pairs = sorted(
-        _flatten("", {key: value for key, value in obj.items() if key != "checksum"}),
-        key=lambda pair: pair[0].encode(),
-    )
+    pairs: list[tuple[str, str]] = []
+    _flatten("", {key: value for key, value in obj.items() if key != "checksum"}, pairs)
+    pairs.sort(key=lambda pair: pair[0].encode())
     return hashlib.md5(  # noqa: S324 - the protocol's choice; it guards against accidents only
         ",".join(f"{path}={value}" for path, value in pairs).encode()
     ).hexdigest()
 
 
-def _flatten(prefix: str, value: Any) -> Iterator[tuple[str, str]]:
+def _flatten(path: str, value: Any, pairs: list[tuple[str, str]]) -> None:
+    """Add the leaves below a value; every reader of a table does this, so it is kept quick."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _flatten(_join(prefix, f'"{_encode(key)}"'), inner)
+            name = f'"{_encode(key)}"'
+            _flatten(f"{path}+{name}" if path else name, inner, pairs)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _flatten(_join(prefix, str(index)), inner)
+            _flatten(f"{path}+{index}" if path else str(index), inner, pairs)
     else:
-        yield prefix, _literal(value)
+        pairs.append((path, _literal(value)))
 
 
 def _literal(value: Any) -> str:
@@ -116,9 +142,6 @@ def _literal(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-def _join(prefix: str, key: str) -> str:
-    return f"{prefix}+{key}" if prefix else key
-
-
+@lru_cache(maxsize=1024)
 def _encode(text: str) -> str:
     return quote(text, safe="-._~")

@@ -10,7 +10,18 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["LAST_CHECKPOINT", "LOG_DIRECTORY", "LogFile", "LogFileKind", "parse_name"]
+__all__ = [
+    "LAST_CHECKPOINT",
+    "LOG_DIRECTORY",
+    "SIDECAR_DIRECTORY",
+    "LogFile",
+    "LogFileKind",
+    "checkpoint_path",
+    "checksum_path",
+    "compacted_path",
+    "parse_name",
+    "sidecar_path",
+]
 
 LOG_DIRECTORY = "_delta_log"
 LAST_CHECKPOINT = "_last_checkpoint"
@@ -69,6 +80,31 @@ class LogFile:
     def last_version(self) -> int:
         """The newest version whose actions it holds."""
         return max(self.version, self.end_version)
+
+
+def checksum_path(version: int) -> str:
+    """Return where the checksum of a version lies.
+
+    >>> checksum_path(7)
+    '_delta_log/00000000000000000007.crc'
+    """
+    return f"{LOG_DIRECTORY}/{version:020d}.crc"
+
+
+def checkpoint_path(version: int, unique: str | None = None, suffix: str = "parquet") -> str:
+    """Return where a checkpoint lies: a classic one, or a V2 one by its unique name."""
+    middle = "" if unique is None else f".{unique}"
+    return f"{LOG_DIRECTORY}/{version:020d}.checkpoint{middle}.{suffix}"
+
+
+def sidecar_path(name: str) -> str:
+    """Return where a sidecar lies."""
+    return f"{LOG_DIRECTORY}/{SIDECAR_DIRECTORY}/{name}"
+
+
+def compacted_path(first: int, last: int) -> str:
+    """Return where the compaction of a range of commits lies."""
+    return f"{LOG_DIRECTORY}/{first:020d}.{last:020d}.compacted.json"
 
 
 def parse_name(name: str, *, size: int, modified_ms: int) -> LogFile | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lazydelta.replay.facts import CUT_MICROS, is_rounded, json_path
+from lazydelta.replay.facts import CUT_MICROS, is_rounded, json_path, map_values
 from lazydelta.replay.keys import file_keys
 from lazydelta.replay.prune import Pruner
 from lazydelta.replay.reconcile import Reconciler
@@ -23,4 +23,5 @@ __all__ = [
     "find_trip",
     "is_rounded",
     "json_path",
+    "map_values",
 ]

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
 
     from lazydelta.schema import DataType, StructType
 
-__all__ = ["CUT_MICROS", "FileFacts", "is_rounded", "json_path", "leaf_name", "physical_paths"]
+__all__ = [
+    "CUT_MICROS",
+    "FileFacts",
+    "is_rounded",
+    "json_path",
+    "leaf_name",
+    "map_values",
+    "physical_paths",
+]
 
 CUT_MICROS = 999
 """Statistics hold timestamps cut to milliseconds: a file's latest may be this much later."""
@@ -116,7 +124,7 @@ class FileFacts:
         typed = _child(parsed, (name,), to_arrow_type(stat.type))
         raw = self.columns.get("partitionValues")
         if raw is not None:
-            texts = _map_values(raw, name)
+            texts = map_values(raw, name)
             read = parse_partition_values(texts, stat.type, on_error="null")
             read = read if typed is None else pc.coalesce(typed, read)
             return self._note(read, unreadable_partition_values(texts, read))
@@ -202,7 +210,7 @@ def _child(parent: Any, path: tuple[str, ...], target: pa.DataType) -> pa.Array 
         return None
 
 
-def _map_values(maps: pa.MapArray, name: str) -> pa.StringArray:
+def map_values(maps: pa.MapArray, name: str) -> pa.StringArray:
     """Return the values of one key, as texts.
 
     Writers put the same keys in the same order, so the values of one key stand at even distances;

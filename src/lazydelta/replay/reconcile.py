@@ -38,10 +38,14 @@ class Reconciler:
     def __init__(self, seen: RemoveSet, canonical: Canonical) -> None:
         self.seen = seen
         self._canonical = canonical
-        self._held_back: list[pa.Array] = []
+        self._held_back: list[tuple[pa.Array, pa.StructArray]] = []
 
     def live_rows(self, batch: CommitBatch) -> np.ndarray:
-        """Return the rows of a commit batch whose add is live, newest first; remember all keys.
+        """Return the rows of a commit batch whose add is live, newest first; remember all keys."""
+        return self.decide(batch)[0]
+
+    def decide(self, batch: CommitBatch) -> tuple[np.ndarray, list[pa.StructArray]]:
+        """Return the rows whose add is live, and the removes that are the last word on a file.
 
         Within one commit an add outlives a remove of the same key: the two are unordered, and a
         writer that means "gone" does not add. So the removes of a commit that goes on in the next
@@ -50,20 +54,21 @@ class Reconciler:
         is_add, is_remove = _is_valid(batch.add), _is_valid(batch.remove)
         rows = np.flatnonzero(is_add | is_remove)
         if len(rows) == 0:
-            self._release(batch.complete)
-            return rows
+            return rows, self._release(batch.complete)
         keys = self._keys(batch, rows)
         versions, removes = batch.versions[rows], is_remove[rows]
         if not batch.complete:
             late = removes & (versions == batch.versions[-1])
-            self._held_back.append(keys.filter(selection(late)))
+            held = batch.remove.take(from_numpy(rows[late]))
+            self._held_back.append((keys.filter(selection(late)), held))
             rows, removes, versions = rows[~late], removes[~late], versions[~late]
             keys = keys.filter(selection(~late))
         winners = _first_of_each(keys, versions, removes)
         winners = winners[~self.seen.contains(keys.take(from_numpy(winners)))]
         self.seen.add(keys.take(from_numpy(winners)))
-        self._release(batch.complete)
-        return rows[winners[~removes[winners]]]
+        gone = rows[winners[removes[winners]]]
+        tombstones = [batch.remove.take(from_numpy(gone))] if len(gone) else []
+        return rows[winners[~removes[winners]]], [*tombstones, *self._release(batch.complete)]
 
     def is_live(self, paths: pa.Array, vectors: pa.Array | None) -> np.ndarray | None:
         """Return which adds of a checkpoint no newer action replaced; None means all of them."""
@@ -93,12 +98,18 @@ class Reconciler:
             paths, vectors = paths.take(at), vectors.take(at)
         return file_keys(self._canonical(paths), vectors)
 
-    def _release(self, complete: bool) -> None:
-        """Remember the removes of a commit that has ended."""
-        if complete and self._held_back:
-            keys = pc.unique(pa.chunked_array(self._held_back))
-            self._held_back = []
-            self.seen.add(keys.filter(selection(~self.seen.contains(keys))))
+    def _release(self, complete: bool) -> list[pa.StructArray]:
+        """Remember the removes of a commit that has ended; return those that nothing replaced."""
+        if not complete or not self._held_back:
+            return []
+        keys = pa.concat_arrays([keys for keys, _ in self._held_back])
+        removes = pa.concat_arrays([removes for _, removes in self._held_back])
+        self._held_back = []
+        first = from_numpy(_first_rows(keys))
+        keys, removes = keys.take(first), removes.take(first)
+        unseen = selection(~self.seen.contains(keys))
+        self.seen.add(keys.filter(unseen))
+        return [removes.filter(unseen)]
 
 
 def _is_valid(actions: pa.StructArray) -> np.ndarray:
@@ -108,8 +119,14 @@ def _is_valid(actions: pa.StructArray) -> np.ndarray:
 def _first_of_each(keys: pa.Array, versions: np.ndarray, removes: np.ndarray) -> np.ndarray:
     """Return the row that decides each key: of the newest version, an add before a remove."""
     order = np.lexsort((removes, -versions))
+    return order[_first_rows(keys, order)]
+
+
+def _first_rows(keys: pa.Array, order: np.ndarray | None = None) -> np.ndarray:
+    """Return, in an order of the keys, the place where each of them comes first."""
     encoded = keys.dictionary_encode()
-    codes = integers(encoded.indices)[order]
+    codes = integers(encoded.indices)
+    codes = codes if order is None else codes[order]
     first = np.empty(len(encoded.dictionary), np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]  # of equal codes the first is written last
-    return order[np.sort(first)]
+    return np.sort(first)

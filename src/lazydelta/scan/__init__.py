@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lazydelta.scan.adds import conformed, from_commit, leaves_of, nulls, projected
 from lazydelta.scan.bundle import Bundle, check_bundle, pin
 from lazydelta.scan.explain import Explanation
 from lazydelta.scan.files import DeletionVector, ScanFile
@@ -48,8 +49,13 @@ __all__ = [
     "check_bundle",
     "check_table",
     "columns_to_read",
+    "conformed",
+    "from_commit",
+    "leaves_of",
     "live_adds",
+    "nulls",
     "pin",
+    "projected",
     "read_ahead",
     "read_files",
     "split_checkpoint",

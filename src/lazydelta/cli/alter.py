@@ -1,0 +1,221 @@
+"""`lazydelta alter`: change columns, properties, constraints or the protocol; a commit each."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from lazydelta.cli.output import Output
+from lazydelta.cli.pairs import Pair
+from lazydelta.cli.state import State, common_options, pass_state
+from lazydelta.cli.versions import open_table
+
+if TYPE_CHECKING:
+    from lazydelta.ops import Alter, AlterResult
+
+__all__ = ["alter"]
+
+_URL = "lazydelta.url"
+
+
+class _Verbs(click.Group):
+    """A group whose verbs show their help without a table as well: `alter add-column --help`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        wants_help = set(args) & set(ctx.help_option_names)
+        if wants_help and args[0] in self.commands:
+            args = ["URL", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Verbs)
+@click.argument("url")
+@click.pass_context
+def alter(ctx: click.Context, /, url: str) -> None:
+    """Change what the table at URL says of itself.
+
+    Columns are named as in SQL: `trip.stops.element.name` reaches into structs and lists, odd
+    names go into backticks. A change that changes nothing commits nothing.
+    """
+    ctx.meta[_URL] = url
+
+
+def _verbs(state: State) -> Alter:
+    return open_table(state, click.get_current_context().meta[_URL]).alter
+
+
+def _show(state: State, result: AlterResult) -> None:
+    output = Output(json=state.json)
+    if output.json:
+        output.document(asdict(result))
+    elif not result.changed:
+        output.text(f"version {result.version}: nothing to change, it is like that already")
+    else:
+        output.text(f"version {result.version}: {result.operation}")
+    for warning in result.warnings if not (state.quiet or output.json) else ():
+        click.echo(f"warning: {state.hide(warning)}", err=True)
+
+
+@alter.command()
+@click.argument("column")
+@click.argument("kind", metavar="TYPE")
+@click.option("--after", help="Put it behind this column.")
+@click.option("--first", is_flag=True, help="Put it in front.")
+@common_options
+@pass_state
+def add_column(
+    state: State,
+    /,
+    column: str,
+    kind: str,
+    *,
+    after: str | None,
+    first: bool,
+) -> None:
+    """Add a column; rows that are there have null in it."""
+    _show(state, _verbs(state).add_columns({column: kind}, after=after, first=first))
+
+
+@alter.command()
+@click.argument("column")
+@click.argument("name")
+@common_options
+@pass_state
+def rename_column(state: State, /, column: str, name: str) -> None:
+    """Give a column another name; needs column mapping."""
+    _show(state, _verbs(state).rename_column(column, name))
+
+
+@alter.command()
+@click.argument("column")
+@common_options
+@pass_state
+def drop_column(state: State, /, column: str) -> None:
+    """Take a column away; needs column mapping."""
+    _show(state, _verbs(state).drop_column(column))
+
+
+@alter.command()
+@click.argument("column")
+@click.argument("kind", metavar="TYPE")
+@common_options
+@pass_state
+def change_type(state: State, /, column: str, kind: str) -> None:
+    """Give a column a wider type; needs delta.enableTypeWidening."""
+    _show(state, _verbs(state).change_type(column, kind))
+
+
+@alter.command()
+@click.argument("column")
+@common_options
+@pass_state
+def set_not_null(state: State, /, column: str) -> None:
+    """Forbid nulls in a column that has none."""
+    _show(state, _verbs(state).set_nullable(column, nullable=False))
+
+
+@alter.command()
+@click.argument("column")
+@common_options
+@pass_state
+def drop_not_null(state: State, /, column: str) -> None:
+    """Let a column have nulls."""
+    _show(state, _verbs(state).set_nullable(column))
+
+
+@alter.command()
+@click.argument("column")
+@click.argument("text")
+@common_options
+@pass_state
+def set_comment(state: State, /, column: str, text: str) -> None:
+    """Say what a column is; an empty text takes the comment away."""
+    _show(state, _verbs(state).set_comment(column, text or None))
+
+
+@alter.command()
+@click.argument("column")
+@click.argument("expression")
+@common_options
+@pass_state
+def set_default(state: State, /, column: str, expression: str) -> None:
+    """Set the value of rows that are written without it; an empty text takes it away."""
+    _show(state, _verbs(state).set_default(column, expression or None))
+
+
+@alter.command("set")
+@click.argument("properties", type=Pair("KEY", "VALUE"), nargs=-1, required=True)
+@common_options
+@pass_state
+def set_properties(state: State, /, properties: tuple[tuple[str, str], ...]) -> None:
+    """Set table properties, with the changes of the protocol that they need."""
+    _show(state, _verbs(state).set_properties(dict(properties)))
+
+
+@alter.command("unset")
+@click.argument("keys", nargs=-1, required=True)
+@click.option("--missing-ok", is_flag=True, help="No error if the table has no such property.")
+@common_options
+@pass_state
+def unset_properties(state: State, /, keys: tuple[str, ...], *, missing_ok: bool) -> None:
+    """Take table properties away, back to their defaults."""
+    _show(state, _verbs(state).unset_properties(*keys, missing_ok=missing_ok))
+
+
+@alter.command()
+@click.argument("name")
+@click.argument("expression")
+@common_options
+@pass_state
+def add_constraint(state: State, /, name: str, expression: str) -> None:
+    """Add a CHECK constraint, after all rows were seen to satisfy it."""
+    _show(state, _verbs(state).add_constraint(name, expression))
+
+
+@alter.command()
+@click.argument("name")
+@click.option("--missing-ok", is_flag=True, help="No error if there is no such constraint.")
+@common_options
+@pass_state
+def drop_constraint(state: State, /, name: str, *, missing_ok: bool) -> None:
+    """Take a CHECK constraint away."""
+    _show(state, _verbs(state).drop_constraint(name, missing_ok=missing_ok))
+
+
+@alter.command()
+@click.argument("text")
+@common_options
+@pass_state
+def set_name(state: State, /, text: str) -> None:
+    """Set the table's name for people."""
+    _show(state, _verbs(state).set_name(text or None))
+
+
+@alter.command()
+@click.argument("text")
+@common_options
+@pass_state
+def set_description(state: State, /, text: str) -> None:
+    """Set the table's description for people."""
+    _show(state, _verbs(state).set_description(text or None))
+
+
+@alter.command()
+@click.argument("names", nargs=-1, required=True)
+@common_options
+@pass_state
+def add_feature(state: State, /, names: tuple[str, ...]) -> None:
+    """Let the table use features of the protocol, by their names."""
+    _show(state, _verbs(state).add_feature(*names))
+
+
+@alter.command()
+@click.option("--reader", type=click.IntRange(min=1), help="Least version for readers.")
+@click.option("--writer", type=click.IntRange(min=1), help="Least version for writers.")
+@common_options
+@pass_state
+def upgrade_protocol(state: State, /, *, reader: int | None, writer: int | None) -> None:
+    """Raise the versions of the protocol; they never go down."""
+    _show(state, _verbs(state).upgrade_protocol(reader, writer))

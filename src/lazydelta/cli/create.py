@@ -1,0 +1,105 @@
+"""`lazydelta create`: a new table without rows, from SQL text or the schema of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lazydelta.cli.output import Output
+from lazydelta.cli.pairs import Pair
+from lazydelta.cli.state import State, common_options, pass_state
+from lazydelta.errors import ConfigError
+from lazydelta.table import Table
+
+if TYPE_CHECKING:
+    from lazydelta.snapshot import Snapshot
+
+__all__ = ["create"]
+
+
+@click.command()
+@click.argument("url")
+@click.option("--schema", "ddl", help='Columns, as in "id bigint not null, day date".')
+@click.option(
+    "--schema-from",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Take the columns of a .parquet file, or a .json file with a Delta schema.",
+)
+@click.option("--partition-by", "partition_by", multiple=True, metavar="COLUMN[,COLUMN...]")
+@click.option(
+    "--property", "properties", type=Pair("KEY", "VALUE"), multiple=True, help="Repeatable."
+)
+@click.option(
+    "--constraint", "constraints", type=Pair("NAME", "EXPR"), multiple=True, help="Repeatable."
+)
+@click.option("--name", help="A name for people.")
+@click.option("--description", help="A text for people.")
+@click.option("--if-not-exists", is_flag=True, help="No error if it is there with these columns.")
+@common_options
+@pass_state
+def create(
+    state: State,
+    /,
+    url: str,
+    *,
+    ddl: str | None,
+    file: Path | None,
+    partition_by: tuple[str, ...],
+    properties: tuple[tuple[str, str], ...],
+    constraints: tuple[tuple[str, str], ...],
+    name: str | None,
+    description: str | None,
+    if_not_exists: bool,
+) -> None:
+    """Create a table without rows at URL.
+
+    Columns may have NOT NULL, COMMENT 'text', DEFAULT expression and GENERATED ALWAYS AS (expr).
+    """
+    if (ddl is None) == (file is None):
+        raise click.UsageError("give the columns with --schema or with --schema-from")
+    columns = [column.strip() for text in partition_by for column in text.split(",")]
+    table = Table.create(
+        url,
+        ddl if file is None else _columns_of(file),
+        partition_by=columns,
+        properties=dict(properties),
+        constraints=dict(constraints),
+        name=name,
+        description=description,
+        mode="ignore" if if_not_exists else "error",
+        storage_options=state.storage_options or None,
+    )
+    _show(Output(json=state.json), table.snapshot())
+
+
+def _columns_of(file: Path) -> Any:
+    """Return the schema that a file has, or is."""
+    if file.suffix.lower() == ".json":
+        return file.read_text(encoding="utf-8")
+    if file.suffix.lower() == ".parquet":
+        import pyarrow.parquet as pq
+
+        return pq.read_schema(file)
+    raise ConfigError("--schema-from", f"{file.name} is neither a .parquet nor a .json file")
+
+
+def _show(output: Output, snapshot: Snapshot) -> None:
+    protocol = snapshot.protocol
+    facts = {
+        "table": snapshot.store.root,
+        "version": snapshot.version,
+        "columns": [str(field) for field in snapshot.schema],
+        "partition_columns": list(snapshot.partition_columns),
+        "min_reader_version": protocol.min_reader_version,
+        "min_writer_version": protocol.min_writer_version,
+        "features": sorted({*(protocol.reader_features or ()), *(protocol.writer_features or ())}),
+    }
+    if output.json:
+        output.document(facts)
+    elif output.is_terminal:
+        output.facts(facts)
+    else:
+        output.flat(facts)

@@ -1,0 +1,118 @@
+"""`lazydelta write`: files of rows into a table, as one version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lazydelta.cli.output import Output, human_bytes
+from lazydelta.cli.progress import Progress
+from lazydelta.cli.row_files import RowFiles
+from lazydelta.cli.state import State, common_options, pass_state
+from lazydelta.cli.versions import open_table
+from lazydelta.errors import TableNotFoundError
+from lazydelta.schema import to_arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lazydelta.ops import WriteResult
+    from lazydelta.table import Table
+
+__all__ = ["write"]
+
+
+@click.command()
+@click.argument("url")
+@click.argument(
+    "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["error", "append", "overwrite", "ignore"]),
+    default="append",
+    show_default=True,
+    help="What to do if there is a table.",
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["parquet", "csv", "tsv", "json"]),
+    help="Of the files; by default their names tell. JSON has one row per line.",
+)
+@click.option("--partition-by", multiple=True, metavar="COLUMN[,COLUMN...]", help="Of a new table.")
+@click.option("--merge-schema", is_flag=True, help="Add columns that the table does not have.")
+@click.option("--overwrite-schema", is_flag=True, help="With --mode overwrite: also the schema.")
+@click.option("--where", help="With --mode overwrite: which rows to replace.")
+@click.option("--app-id", help="With --app-version: write this step of an application only once.")
+@click.option("--app-version", type=int, help="The number of the step.")
+@common_options
+@pass_state
+def write(
+    state: State,
+    /,
+    url: str,
+    *,
+    files: tuple[Path, ...],
+    mode: Any,
+    kind: str | None,
+    partition_by: tuple[str, ...],
+    merge_schema: bool,
+    overwrite_schema: bool,
+    where: str | None,
+    app_id: str | None,
+    app_version: int | None,
+) -> None:
+    """Write the rows of FILES (Parquet, CSV or JSON lines) to the table at URL, as one version.
+
+    Columns of CSV and JSON files take the types of the table's columns; for a new table they are
+    guessed from how the first file begins.
+    """
+    if merge_schema and overwrite_schema:
+        raise click.UsageError("--merge-schema and --overwrite-schema exclude each other")
+    table = open_table(state, url)
+    rows = RowFiles(files, kind, None if overwrite_schema else _known_columns(table))
+    columns = [column.strip() for text in partition_by for column in text.split(",")]
+    with Progress(lambda: (rows.count, "writing"), enabled=not state.quiet, unit="rows"):
+        result = table.write(
+            rows.readers(),
+            mode,
+            partition_by=columns or None,
+            schema_mode="merge" if merge_schema else "overwrite" if overwrite_schema else None,
+            predicate=where,
+            app_id=app_id,
+            app_version=app_version,
+        )
+    _show(Output(json=state.json), result)
+
+
+def _known_columns(table: Table) -> pa.Schema | None:
+    try:
+        return to_arrow_schema(table.snapshot().schema)
+    except TableNotFoundError:
+        return None
+
+
+def _show(output: Output, result: WriteResult) -> None:
+    for warning in result.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if output.json:
+        output.document(result.to_dict())
+    elif output.is_terminal:
+        output.text(_sentence(result))
+    else:
+        output.flat(result.to_dict())
+
+
+def _sentence(result: WriteResult) -> str:
+    if result.skipped:
+        return f"There is a table already, at version {result.version}; nothing was written."
+    if result.already_applied:
+        return f"Version {result.version} has this step already; nothing was written."
+    removed = f", {result.files_removed:,} removed" if result.files_removed else ""
+    return (
+        f"Version {result.version}: {result.rows:,} rows in {result.files_added:,} files "
+        f"({human_bytes(result.bytes)}){removed}."
+    )

@@ -1,0 +1,53 @@
+"""Operations on tables: each plans a transaction and hands it to `commit`."""
+
+from __future__ import annotations
+
+from lazydelta.ops.alter import Alter, AlterResult
+from lazydelta.ops.checkpoint import CheckpointResult, write_checkpoint
+from lazydelta.ops.checkpoint_parts import CheckpointParts, PartFile, TombstonePart
+from lazydelta.ops.columns import Columns, as_schema
+from lazydelta.ops.compaction import CompactionResult, compact_log
+from lazydelta.ops.create import CreateMode, create_table, new_table
+from lazydelta.ops.data_files import write_data_files
+from lazydelta.ops.intake import SchemaMode
+from lazydelta.ops.layout import DataLayout
+from lazydelta.ops.sources import as_source
+from lazydelta.ops.write import (
+    FileTask,
+    WriteMode,
+    WriteRequest,
+    WriteResult,
+    Writing,
+    WrittenRows,
+    plan_write,
+    write_rows,
+)
+
+__all__ = [
+    "Alter",
+    "AlterResult",
+    "CheckpointParts",
+    "CheckpointResult",
+    "Columns",
+    "CompactionResult",
+    "CreateMode",
+    "DataLayout",
+    "FileTask",
+    "PartFile",
+    "SchemaMode",
+    "TombstonePart",
+    "WriteMode",
+    "WriteRequest",
+    "WriteResult",
+    "Writing",
+    "WrittenRows",
+    "as_schema",
+    "as_source",
+    "compact_log",
+    "create_table",
+    "new_table",
+    "plan_write",
+    "write_checkpoint",
+    "write_data_files",
+    "write_rows",
+]

@@ -1,0 +1,154 @@
+"""Any rows -> a schema and Arrow batches: whatever a caller has at hand can be written.
+
+Streams stay streams. Packages are recognised by what objects offer, and none is imported here but
+the one that the object itself came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lazydelta.errors import ConfigError, SchemaMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Source", "as_source"]
+
+_BATCH_ROWS = 1 << 18
+"""Larger batches are cut: to slice costs nothing, to wait for a whole table memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rows to write; they can be taken once."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+def as_source(data: Any) -> Source:
+    """Return rows of any kind as a stream of Arrow batches.
+
+    Args:
+        data: Anything that speaks the Arrow C interface (pyarrow, Polars, DuckDB, arro3, a `Scan`
+            of ours), a pandas frame, a Polars lazy frame, a pyarrow dataset, a dict of columns, or
+            an iterable of such things that have one schema.
+
+    Raises:
+        ConfigError: Nothing that rows can be taken from.
+    """
+    schema, batches = _opened(data)
+    return Source(schema.remove_metadata(), _pieces(batches))
+
+
+def _opened(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    for is_it, opened in _KINDS:
+        if is_it(data):
+            return opened(data)
+    raise ConfigError(
+        "data",
+        f"cannot take rows from {type(data).__name__}; give Arrow data, a pandas or Polars frame, "
+        "a DuckDB relation, a dict of columns, or an iterable of those",
+    )
+
+
+def _is_of(package: str, name: str) -> Callable[[Any], bool]:
+    """Return a test for a class of a package that need not be installed."""
+    return lambda data: any(
+        kind.__name__ == name and kind.__module__.partition(".")[0] == package
+        for kind in type(data).__mro__
+    )
+
+
+def _pandas(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    """Take a frame; an index that has a name is a column, row numbers are not."""
+    named = [name for name in data.index.names if name is not None]
+    if named and len(named) == data.index.nlevels:
+        data = data.reset_index()
+    return _table(pa.Table.from_pandas(data, preserve_index=False))
+
+
+def _lazy_polars(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    """Run a lazy frame as its batches are asked for; older ones only run as a whole."""
+    if not hasattr(data, "collect_batches"):
+        return _table(data.collect(engine="streaming").to_arrow())
+    schema = data.collect_schema().to_frame().to_arrow().schema
+    frames = data.collect_batches(maintain_order=True)
+    return schema, (batch for frame in frames for batch in frame.to_arrow().to_batches())
+
+
+def _table(data: pa.Table) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    return data.schema, data.to_batches()
+
+
+def _stream(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    reader = pa.RecordBatchReader.from_stream(data)
+    return reader.schema, reader
+
+
+def _array(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    batch = pa.record_batch(data)
+    return batch.schema, [batch]
+
+
+def _dataset(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    reader = (data.scanner() if hasattr(data, "scanner") else data).to_reader()
+    return reader.schema, reader
+
+
+def _columns(data: Mapping[str, Any]) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    try:
+        return _table(pa.table(dict(data)))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise ConfigError("data", f"the dict is not one of columns: {error}") from None
+
+
+def _iterable(data: Iterable[Any]) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    """Take things one after the other; the first one says what the schema is."""
+    items = iter(data)
+    for first in items:
+        schema, batches = _opened(first)
+        return schema, chain(batches, _following(items, schema))
+    raise ConfigError("data", "has nothing in it, not even a schema; give an empty table instead")
+
+
+def _following(items: Iterator[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for number, item in enumerate(items, start=1):
+        found, batches = _opened(item)
+        if not found.equals(schema):
+            raise SchemaMismatchError(
+                "the rows given",
+                (f"item {number} has the columns {_shown(found)}, not {_shown(schema)}",),
+                "Give all parts in one schema; nothing was committed.",
+            )
+        yield from batches
+
+
+def _shown(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)
+
+
+_KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Any]], ...] = (
+    (lambda data: isinstance(data, pa.Table), _table),
+    (_is_of("pandas", "DataFrame"), _pandas),
+    (_is_of("polars", "LazyFrame"), _lazy_polars),
+    (lambda data: hasattr(data, "__arrow_c_stream__"), _stream),
+    (lambda data: hasattr(data, "__arrow_c_array__"), _array),
+    (_is_of("pyarrow", "Dataset"), _dataset),
+    (_is_of("pyarrow", "Scanner"), _dataset),
+    (lambda data: isinstance(data, Mapping), _columns),
+    (lambda data: isinstance(data, Iterable) and not isinstance(data, (str, bytes)), _iterable),
+)
+
+
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        plain = batch.replace_schema_metadata(None) if batch.schema.metadata else batch
+        for start in range(0, plain.num_rows, _BATCH_ROWS):
+            yield plain.slice(start, _BATCH_ROWS)

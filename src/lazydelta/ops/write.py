@@ -1,0 +1,458 @@
+"""Writing rows to a table: append, overwrite, replace a part, or create it with them.
+
+Plans and does what must be done before a commit, and hands over a `Transaction`; races are
+`commit`'s business. Everything that can be refused is refused before the first file is written.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lazydelta.commit import Transaction, commit
+from lazydelta.errors import (
+    AppendOnlyError,
+    ConfigError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from lazydelta.expr import as_predicate, bind
+from lazydelta.ops.create import new_table
+from lazydelta.ops.data_files import write_data_files
+from lazydelta.ops.hooks import post_commit_hooks
+from lazydelta.ops.intake import plan_intake
+from lazydelta.ops.layout import DataLayout, clustering_columns
+from lazydelta.ops.replace import Replacement, replace_where
+from lazydelta.ops.sources import as_source
+from lazydelta.schema import from_arrow_schema, parse_schema
+from lazydelta.snapshot import load_snapshot
+from lazydelta.spec import SetTransaction, unwritable_features
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from lazydelta.commit import CommitResult, TxnObserver
+    from lazydelta.config import Config, WriteOptions
+    from lazydelta.ops.intake import Intake, SchemaMode
+    from lazydelta.scan import Where
+    from lazydelta.schema import StructType
+    from lazydelta.snapshot import Snapshot
+    from lazydelta.spec import TableMetadata, TableProtocol
+    from lazydelta.store import Store
+
+__all__ = [
+    "FileTask",
+    "WriteMode",
+    "WriteRequest",
+    "WriteResult",
+    "Writing",
+    "WrittenRows",
+    "plan_write",
+    "write_rows",
+]
+
+logger = logging.getLogger(__name__)
+
+WriteMode = Literal["error", "append", "overwrite", "ignore"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRequest:
+    """What is to be done with the rows; see `Table.write` for what each part means."""
+
+    mode: WriteMode = "error"
+    partition_by: tuple[str, ...] | None = None
+    schema_mode: SchemaMode = None
+    predicate: Where = None
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    name: str | None = None
+    description: str | None = None
+    app_id: str | None = None
+    app_version: int | None = None
+    commit_metadata: Mapping[str, Any] = field(default_factory=dict)
+    options: WriteOptions | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        if self.mode not in get_args(WriteMode):
+            names = ", ".join(get_args(WriteMode))
+            raise ConfigError("mode", f"must be one of {names}, not {self.mode!r}")
+        if self.schema_mode not in (None, "merge", "overwrite"):
+            raise ConfigError("schema_mode", f"cannot be {self.schema_mode!r}")
+        if self.predicate is not None and self.mode != "overwrite":
+            raise ConfigError("predicate", 'says what to replace, so it needs mode="overwrite"')
+        if self.schema_mode == "overwrite" and (
+            self.mode != "overwrite" or self.predicate is not None
+        ):
+            raise ConfigError(
+                "schema_mode",
+                'to replace the schema all rows must go: mode="overwrite" without a predicate',
+            )
+        if (self.app_id is None) != (self.app_version is None):
+            raise ConfigError("app_id", "an idempotent write needs app_id and app_version")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResult:
+    """What a write did."""
+
+    table: str
+    version: int
+    """The version it made; if it made none, the newest one that it saw."""
+    rows: int = 0
+    """New rows, those written again for others' sake not counted."""
+    bytes: int = 0
+    """Size of all files added."""
+    files_added: int = 0
+    files_removed: int = 0
+    skipped: bool = False
+    """Whether there was a table, and the mode said to leave it alone."""
+    already_applied: bool = False
+    """Whether the table had this step of the application, and nothing was written."""
+    warnings: tuple[str, ...] = ()
+    """What failed after the commit, which stands all the same."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return asdict(self)
+
+
+def write_rows(
+    store: Store,
+    config: Config,
+    data: Any,
+    request: WriteRequest,
+    *,
+    observer: TxnObserver | None = None,
+) -> WriteResult:
+    """Write rows and commit them as one version.
+
+    Raises:
+        TableExistsError: There is a table, and the mode is `error`.
+        SchemaMismatchError: The rows do not fit the table; nothing was written.
+        ConstraintViolationError: Rows break a rule of the table, or miss the predicate.
+        CommitConflictError: Another writer's commit contradicts this one.
+        UnsupportedFeatureError: The table needs what lazydelta cannot write.
+    """
+    snapshot = _existing(store, config)
+    done = _nothing_to_do(store, request, snapshot)
+    if done is not None:
+        return done
+    source = as_source(data)
+    writing = Writing.plan(store, config, request, snapshot, source.schema)
+    replaced = writing.replaced()
+    return writing.finish(writing.task()(source.batches, store), replaced, observer)
+
+
+def plan_write(
+    store: Store, config: Config, schema: pa.Schema, request: WriteRequest
+) -> Writing | WriteResult:
+    """Plan a write whose files others make; the result itself where there is nothing to write.
+
+    Raises what `write` does before it writes anything.
+    """
+    snapshot = _existing(store, config)
+    done = _nothing_to_do(store, request, snapshot)
+    return Writing.plan(store, config, request, snapshot, schema) if done is None else done
+
+
+def _nothing_to_do(
+    store: Store, request: WriteRequest, snapshot: Snapshot | None
+) -> WriteResult | None:
+    if snapshot is None:
+        return None
+    if request.mode == "error":
+        raise TableExistsError(store.root)
+    if request.mode == "ignore":
+        return WriteResult(table=store.root, version=snapshot.version, skipped=True)
+    if _is_applied(snapshot, request):
+        return WriteResult(table=store.root, version=snapshot.version, already_applied=True)
+    return None
+
+
+def _existing(store: Store, config: Config) -> Snapshot | None:
+    try:
+        return load_snapshot(store, config)
+    except TableNotFoundError:
+        return None
+
+
+def _is_applied(snapshot: Snapshot, request: WriteRequest) -> bool:
+    if request.app_id is None or request.app_version is None:
+        return False
+    known = snapshot.transactions().get(request.app_id)
+    return known is not None and known.version >= request.app_version
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRows:
+    """New rows that are in the store, and not yet in the table."""
+
+    adds: pa.Table
+    """The adds of their files, in the schema of `commit.ADDS`."""
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTask:
+    """Makes files of new rows, in this process or in another: it can be pickled."""
+
+    intake: Intake
+    layout: DataLayout
+    replaced: Replacement
+    """Only for the predicate that new rows must match."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch], store: Store) -> WrittenRows:
+        """Write rows of the schema that was planned for."""
+        rows = 0
+
+        def taken() -> Iterator[pa.RecordBatch]:
+            nonlocal rows
+            for batch in batches:
+                rows += batch.num_rows
+                yield self.replaced.checked(self.intake(batch), self.intake.table)
+
+        adds = write_data_files(taken(), store=store, layout=self.layout)
+        return WrittenRows(adds, rows)
+
+
+class Writing:
+    """One write, planned on one version (or on none): `task` makes files, `finish` commits them."""
+
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        request: WriteRequest,
+        snapshot: Snapshot | None,
+        intake: Intake,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._request = request
+        self._snapshot = snapshot
+        self._intake = intake
+
+    @classmethod
+    def plan(
+        cls,
+        store: Store,
+        config: Config,
+        request: WriteRequest,
+        snapshot: Snapshot | None,
+        incoming: pa.Schema,
+    ) -> Self:
+        """Decide how rows of a schema get into the table, or refuse them."""
+        protocol, metadata = _before(store.root, request, snapshot, incoming)
+        intake = plan_intake(
+            table=store.root,
+            protocol=protocol,
+            metadata=metadata,
+            schema=parse_schema(metadata.schema_string, where=store.root)
+            if snapshot is None or metadata is not snapshot.metadata
+            else snapshot.schema,
+            incoming=incoming,
+            schema_mode=request.schema_mode,
+        )
+        return cls(store, config, request, snapshot, intake)
+
+    @property
+    def intake(self) -> Intake:
+        """How the rows get into the table, and what that makes of it."""
+        return self._intake
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The version it was planned on."""
+        return self._snapshot
+
+    def is_applied(self) -> bool:
+        """Whether the version that it was planned on has this step of the application."""
+        return self._snapshot is not None and _is_applied(self._snapshot, self._request)
+
+    def task(self) -> FileTask:
+        """Return what makes the files."""
+        intake = self._intake
+        layout = self._layout(intake.schema, intake.protocol, intake.metadata)
+        given, snapshot = as_predicate(self._request.predicate), self._snapshot
+        bound = None
+        if given is not None:
+            schema = intake.schema if snapshot is None else snapshot.schema
+            bound = bind(given, schema, intake.metadata.partition_columns)
+        return FileTask(intake=intake, layout=layout, replaced=Replacement(predicate=bound))
+
+    def replaced(self) -> Replacement:
+        """Return what the new rows take the place of; may read data files to tell."""
+        snapshot = self._snapshot
+        if snapshot is None or self._request.mode != "overwrite":
+            return Replacement()
+        return replace_where(snapshot, self._request.predicate)
+
+    def finish(
+        self, written: WrittenRows, replaced: Replacement, observer: TxnObserver | None = None
+    ) -> WriteResult:
+        """Write what stays of files that go, and commit everything as one version."""
+        adds = self._with_rewritten(written.adds, replaced)
+        transaction = self._transaction(adds, written.rows, replaced)
+        done = self._commit(transaction, observer)
+        if done.already_applied:
+            return WriteResult(table=self._store.root, version=done.version, already_applied=True)
+        result = WriteResult(
+            table=self._store.root,
+            version=done.version,
+            rows=written.rows,
+            bytes=_total(adds),
+            files_added=adds.num_rows,
+            files_removed=replaced.removes.num_rows,
+            warnings=done.warnings,
+        )
+        logger.info(
+            "wrote %d rows in %d files to %s, version %d",
+            result.rows, result.files_added, self._store.root, result.version,
+        )  # fmt: skip
+        return result
+
+    def _with_rewritten(self, adds: pa.Table, replaced: Replacement) -> pa.Table:
+        """Return the adds, those of rows that stay of files that go among them."""
+        snapshot = self._snapshot
+        if replaced.rewritten is None or snapshot is None:
+            return adds
+        with replaced.rewritten as rows:
+            layout = self._layout(snapshot.schema, snapshot.protocol, snapshot.metadata)
+            return pa.concat_tables(
+                [adds, write_data_files(rows, store=self._store, layout=layout)]
+            )
+
+    def _layout(
+        self, schema: StructType, protocol: TableProtocol, metadata: TableMetadata
+    ) -> DataLayout:
+        options = self._request.options or self._config.write
+        clustered = clustering_columns(self._snapshot)
+        return DataLayout.of(schema, protocol, metadata, options, clustered_by=clustered)
+
+    def _transaction(self, adds: pa.Table, rows: int, replaced: Replacement) -> Transaction:
+        request, intake, snapshot = self._request, self._intake, self._snapshot
+        protocol: TableProtocol | None = intake.protocol
+        metadata: TableMetadata | None = intake.metadata
+        if snapshot is not None:
+            protocol = None if protocol == snapshot.protocol else protocol
+            metadata = None if metadata == snapshot.metadata else metadata
+        now = time.time_ns() // 1_000_000
+        app_id, step = request.app_id, request.app_version
+        txns = () if app_id is None or step is None else (SetTransaction(
+            app_id=app_id, version=step, last_updated=now
+        ),)  # fmt: skip
+        reads = replaced.reads if app_id is None else replace(
+            replaced.reads, app_ids=frozenset({app_id})
+        )  # fmt: skip
+        return Transaction(
+            operation="WRITE",
+            parameters=self._parameters(),
+            metrics={
+                "numFiles": adds.num_rows,
+                "numOutputRows": rows,
+                "numOutputBytes": _total(adds),
+                "numRemovedFiles": replaced.removes.num_rows,
+            },
+            user_metadata=request.commit_metadata,
+            adds=adds,
+            removes=replaced.removes,
+            protocol=protocol,
+            metadata=metadata,
+            txns=txns,
+            reads=reads,
+        )
+
+    def _parameters(self) -> dict[str, str]:
+        """Return the words of the history, each a text as Spark writes it."""
+        mode = {"error": "ErrorIfExists", "append": "Append", "overwrite": "Overwrite"}
+        columns = orjson.dumps(self._intake.metadata.partition_columns).decode()
+        said = {"mode": mode.get(self._request.mode, "Ignore"), "partitionBy": columns}
+        if self._request.predicate is not None:
+            said["predicate"] = str(as_predicate(self._request.predicate))
+        return said
+
+    def _commit(self, transaction: Transaction, observer: TxnObserver | None) -> CommitResult:
+        base = self._snapshot
+        try:
+            return self._try(transaction, base, observer)
+        except TableExistsError:
+            # Somebody made the table while these rows were written. An append to a table that is
+            # made alike means the same after it; anything else would be another operation.
+            base = load_snapshot(self._store, self._config)
+            if self._request.mode != "append" or not self._is_alike(base):
+                raise
+        return self._try(replace(transaction, protocol=None, metadata=None), base, observer)
+
+    def _try(
+        self, transaction: Transaction, base: Snapshot | None, observer: TxnObserver | None
+    ) -> CommitResult:
+        return commit(
+            transaction,
+            store=self._store,
+            config=self._config,
+            base=base,
+            hooks=post_commit_hooks(self._config),
+            observer=observer,
+        )
+
+    def _is_alike(self, snapshot: Snapshot) -> bool:
+        mine, other = self._intake, snapshot
+        return (
+            mine.schema == other.schema
+            and mine.protocol == other.protocol
+            and mine.metadata.partition_columns == other.metadata.partition_columns
+            and mine.metadata.configuration == other.metadata.configuration
+        )
+
+
+def _before(
+    table: str, request: WriteRequest, snapshot: Snapshot | None, incoming: pa.Schema
+) -> tuple[TableProtocol, TableMetadata]:
+    """Return what the rows are to fit: the table's own words, or those of a new one."""
+    if snapshot is None:
+        return new_table(
+            from_arrow_schema(incoming),
+            partition_by=request.partition_by or (),
+            properties=request.properties,
+            name=request.name,
+            description=request.description,
+            table=table,
+        )
+    if features := unwritable_features(snapshot.protocol):
+        raise UnsupportedFeatureError(table, features, "write")
+    if request.mode == "overwrite" and snapshot.properties.append_only:
+        raise AppendOnlyError(table, "an overwrite")
+    return snapshot.protocol, _unchanged(request, snapshot)
+
+
+def _unchanged(request: WriteRequest, snapshot: Snapshot) -> TableMetadata:
+    """Return the table's metadata; refuse wishes that a write of rows does not fulfil."""
+    metadata = snapshot.metadata
+    wanted, found = request.partition_by, metadata.partition_columns
+    if wanted is not None and tuple(wanted) != found:
+        if request.schema_mode != "overwrite":
+            raise ConfigError(
+                "partition_by",
+                f"the table is partitioned by {list(found)}, not {list(wanted)}; only "
+                'mode="overwrite" with schema_mode="overwrite" changes that',
+            )
+        return replace(metadata, partition_columns=tuple(wanted))
+    for key, value in request.properties.items():
+        is_set = key.startswith("delta.feature.") or str(value) == metadata.configuration.get(key)
+        if not is_set:
+            raise ConfigError(
+                "properties", f"{key} is not {value!r} in this table; use table.alter to set it"
+            )
+    return metadata
+
+
+def _total(adds: pa.Table) -> int:
+    return int(pc.sum(adds.column("size")).as_py() or 0)

@@ -1,0 +1,98 @@
+"""`lazydelta write`: files in, one version out."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lazydelta as ld
+from tests.cli.support import run
+
+DATA = pa.table({"id": [1, 2], "day": ["2026-01-31", "2026-02-01"], "v": [1.5, None]})
+
+
+@pytest.fixture
+def sources(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pq.write_table(DATA, folder / "rows.parquet")
+    (folder / "rows.csv").write_text("id,day,v\n1,2026-01-31,1.5\n2,2026-02-01,\n")
+    (folder / "rows.tsv").write_text("id\tday\tv\n1\t2026-01-31\t1.5\n2\t2026-02-01\t\n")
+    lines = [json.dumps(row) for row in DATA.to_pylist()]
+    (folder / "rows.jsonl").write_text("\n".join(lines))
+    return folder
+
+
+def written(*arguments):
+    result = run("write", *arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.csv", "rows.tsv", "rows.jsonl"])
+def test_files_of_every_kind(tmp_path, sources, name):
+    found = written(tmp_path / "t", sources / name)
+    assert (found["version"], found["rows"], found["files_added"]) == (0, 2, 1)
+    rows = ld.Table.open(tmp_path / "t").to_arrow().to_pylist()
+    assert [row["id"] for row in rows] == [1, 2]
+    assert [row["v"] for row in rows] == [1.5, None]
+
+
+def test_texts_take_the_types_of_the_table(tmp_path, sources):
+    ld.Table.create(tmp_path / "t", "id int, day date, v decimal(5,2)")
+    for name in ("rows.csv", "rows.jsonl"):
+        written(tmp_path / "t", sources / name)
+    found = ld.Table.open(tmp_path / "t").to_arrow()
+    assert found.schema.types == [pa.int32(), pa.date32(), pa.decimal128(5, 2)]
+    assert found.num_rows == 4
+
+
+def test_many_files_partitions_and_modes(tmp_path, sources):
+    url = tmp_path / "t"
+    found = written(
+        url, sources / "rows.parquet", sources / "rows.parquet", "--partition-by", "day"
+    )
+    assert (found["rows"], found["files_added"]) == (4, 2)
+    found = written(url, sources / "rows.parquet", "--mode", "overwrite")
+    assert (found["version"], found["files_removed"]) == (1, 2)
+    assert written(url, sources / "rows.parquet", "--mode", "ignore")["skipped"] is True
+    step = ("--app-id", "job", "--app-version", "1")
+    assert written(url, sources / "rows.parquet", *step)["already_applied"] is False
+    assert written(url, sources / "rows.parquet", *step)["already_applied"] is True
+    one = sources / "one.parquet"
+    pq.write_table(DATA.slice(0, 1), one)
+    written(url, one, "--mode", "overwrite", "--where", "id = 1")
+    assert sorted(ld.Table.open(url).to_arrow()["id"].to_pylist()) == [1, 2, 2]
+
+
+def test_a_schema_grows_only_when_asked(tmp_path, sources):
+    written(tmp_path / "t", sources / "rows.parquet")
+    more = sources / "more.parquet"
+    pq.write_table(DATA.append_column("extra", pa.array(["x", "y"])), more)
+    refused = run("write", tmp_path / "t", more)
+    assert refused.exit_code == 1
+    assert "extra" in refused.stderr
+    written(tmp_path / "t", more, "--merge-schema")
+    assert ld.Table.open(tmp_path / "t").to_arrow().column_names[-1] == "extra"
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "message"),
+    [("not parquet", "bad.parquet", "cannot be read as parquet"), ("x", "rows.txt", "--format")],
+)
+def test_files_that_cannot_be_read_are_named(tmp_path, content, name, message):
+    (tmp_path / name).write_text(content)
+    result = run("write", tmp_path / "t", tmp_path / name)
+    assert result.exit_code == 1
+    assert name in result.stderr
+    assert message in result.stderr
+    assert not (tmp_path / "t").exists()
+
+
+def test_plain_output_for_a_pipe(tmp_path, sources):
+    result = run("write", tmp_path / "t", sources / "rows.parquet")
+    assert "version\t0" in result.stdout
+    assert "rows\t2" in result.stdout
