@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["bits", "from_numpy", "integers", "selection", "text"]
+__all__ = ["bits", "empty_table", "from_numpy", "integers", "selection", "text"]
 
 _TYPES = {"i8": pa.int64(), "i4": pa.int32(), "u8": pa.uint64()}
 
@@ -22,6 +22,15 @@ def from_numpy(values: np.ndarray) -> pa.Array:
     kind = _TYPES[values.dtype.str[1:]]
     data = pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(kind, len(values), [None, data])
+
+
+def empty_table(schema: pa.Schema) -> pa.Table:
+    """Return a table without rows.
+
+    >>> empty_table(pa.schema([("a", pa.int64())])).num_rows
+    0
+    """
+    return pa.Table.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
 
 
 def selection(mask: np.ndarray) -> pa.BooleanArray:

@@ -20,7 +20,8 @@ _SESSION = """
 import json, sys
 from lazydelta.spark import local_session
 from tests.spark.jars import delta_conf, delta_jars
-spark = local_session(cores=2, conf=delta_conf(delta_jars()))
+few = {"spark.databricks.delta.snapshotPartitions": "2", "spark.sql.shuffle.partitions": "2"}
+spark = local_session(cores=2, conf=delta_conf(delta_jars()) | few)
 def read(path):
     return spark.read.format("delta").load(path)
 path, append = sys.argv[1], sys.argv[2] == "append"

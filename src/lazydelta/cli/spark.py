@@ -12,13 +12,15 @@ import click
 __all__ = ["spark"]
 
 _COMMANDS = {
-    "plan": "Plan a read of a table with executors and show what that took.",
-    "read": "Read rows of a table with executors.",
+    "plan": ("spark_jobs", "Plan a read of a table with executors and show what that took."),
+    "read": ("spark_jobs", "Read rows of a table with executors."),
+    "write": ("spark_writes", "Write files of rows to a table with executors."),
+    "checkpoint": ("spark_writes", "Write a checkpoint of a huge table with executors."),
 }
 
 
 class _Commands(click.Group):
-    """A group whose commands live in a module that needs PySpark."""
+    """A group whose commands live in modules that need PySpark."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -28,19 +30,19 @@ class _Commands(click.Group):
         del ctx
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"{__package__}.spark_jobs")
+        module = importlib.import_module(f"{__package__}.{_COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
 
 
 @click.group(cls=_Commands)
 def spark() -> None:
-    """Plan and read tables with Spark, started on this machine for the command.
+    """Plan, read and write tables with Spark, started on this machine for the command.
 
     Needs `pip install 'lazydelta[spark]'` and a Java 17 or newer.
     """

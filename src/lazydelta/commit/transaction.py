@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta._arrow import empty_table
 from lazydelta.spec import ADD, REMOVE_ACTION
 
 if TYPE_CHECKING:
@@ -49,10 +50,6 @@ class Reads:
         return self.whole_table or bool(self.predicates) or bool(self.paths)
 
 
-def _none_of(schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
     """Everything one commit says, but for its version and time."""
@@ -65,8 +62,8 @@ class Transaction:
     """What the operation did, for the history."""
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
     """The caller's own words in `commitInfo`."""
-    adds: pa.Table = field(default_factory=lambda: _none_of(ADDS))
-    removes: pa.Table = field(default_factory=lambda: _none_of(REMOVES))
+    adds: pa.Table = field(default_factory=lambda: empty_table(ADDS))
+    removes: pa.Table = field(default_factory=lambda: empty_table(REMOVES))
     protocol: TableProtocol | None = None
     metadata: TableMetadata | None = None
     txns: tuple[SetTransaction, ...] = ()

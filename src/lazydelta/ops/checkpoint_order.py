@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 
-from lazydelta._arrow import from_numpy, integers
+from lazydelta._arrow import from_numpy, integers, text
 from lazydelta.scan import nulls
 
 if TYPE_CHECKING:
@@ -238,21 +238,24 @@ def sort_number(values: pa.Array) -> np.ndarray:
     [2, 1, 0]
     """
     kind = values.type
+    if values.null_count == len(values):
+        return np.full(len(values), _LEAST)
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        filled = _prefixes(values)
+        numbers = _prefixes(values)
     elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        bits = integers(pc.fill_null(values.cast(pa.float64()), 0.0).view(pa.int64()))
-        filled = bits ^ ((bits >> 63) & np.iinfo(np.int64).max)
+        bits = integers(values.cast(pa.float64()).view(pa.int64()))
+        numbers = bits ^ ((bits >> 63) & np.iinfo(np.int64).max)
     else:
         whole = values.cast(pa.int32()) if pa.types.is_date32(kind) else values
-        filled = integers(pc.fill_null(whole.cast(pa.int64()), 0))
-    if values.null_count:
-        return np.where(_is_null(values), _LEAST, filled)
-    return filled
+        numbers = integers(whole.cast(pa.int64()))
+    # What stands in the place of a null means nothing.
+    return np.where(_is_null(values), _LEAST, numbers) if values.null_count else numbers
 
 
 def _prefixes(values: pa.Array) -> np.ndarray:
-    short = pc.binary_slice(pc.fill_null(values.cast(pa.binary()), b""), 0, _PREFIX)
+    short = pc.binary_slice(values.cast(pa.binary()), 0, _PREFIX)
+    if short.null_count:
+        short = pc.coalesce(short, text("").cast(pa.binary()))
     padded = pc.ascii_rpad(short.cast(pa.string(), safe=False), _PREFIX, "\0")
     words = np.frombuffer(padded.buffers()[2] or b"", ">u8", len(padded)).astype(np.uint64)
     return (words ^ np.uint64(1 << 63)).view(np.int64)

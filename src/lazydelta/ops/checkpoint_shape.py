@@ -180,6 +180,8 @@ class CheckpointShape:
 
     def partitions_of(self, adds: Mapping[str, pa.Array]) -> list[pa.Array]:
         """Return the typed partition values of adds in this shape, one array for each column."""
+        if not self.partitions:
+            return []
         known = adds.get(PARTITION_VALUES_PARSED)
         if known is not None:
             return list(known.flatten())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta._arrow import empty_table
 from lazydelta.commit import REMOVES, Reads
 from lazydelta.errors import ConstraintViolationError, UnsupportedFeatureError
 from lazydelta.expr import IsTrue, Not, as_predicate, bind, evaluate
@@ -40,7 +41,7 @@ _SHOWN = 5
 class Replacement:
     """Files to remove, rows of them to write again, and what was looked at to tell."""
 
-    removes: pa.Table = field(default_factory=REMOVES.empty_table)
+    removes: pa.Table = field(default_factory=lambda: empty_table(REMOVES))
     reads: Reads = field(default_factory=Reads)
     rewritten: Stream[pa.RecordBatch] | None = None
     """Rows that stay, of files that go."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import integers
+from lazydelta.schema import PrimitiveType, build_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +42,7 @@ _SIZES = np.array(
 )
 _DELETIONS = np.array([0, *(10**n for n in range(8)), 2**31 - 1], np.int64)
 _NO_NUMBERS = np.empty(0, np.int64)
+_LONG = PrimitiveType("long")
 
 
 @dataclass(slots=True)
@@ -172,7 +174,7 @@ def _binned(cardinalities: np.ndarray, files: int) -> np.ndarray:
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return integers(whole.fill_null(0) if whole.null_count else whole)
+    return integers(pc.fill_null(whole, build_scalar(0, _LONG)) if whole.null_count else whole)
 
 
 def _deletions(obj: Any) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""Tables on Spark: the log replayed, files skipped and rows read by executors.
+"""Tables on Spark: the log replayed, files skipped, rows read and written by executors.
 
 Stock PySpark is all it takes: no JAR, no `_jvm`, no RDD, so the same calls work on a local session,
 a cluster and Spark Connect. Needs the extra `lazydelta[spark]`; `import lazydelta` does not.
@@ -15,16 +15,19 @@ except ModuleNotFoundError:
 
 from lazydelta.spark.adaptive import explain_replay, live_files
 from lazydelta.spark.changes import changes
+from lazydelta.spark.checkpoint import checkpoint
 from lazydelta.spark.jobs import described
 from lazydelta.spark.read import explain_read, read
 from lazydelta.spark.replay import distributed_log_replay
 from lazydelta.spark.session import local_session
 from lazydelta.spark.skipping import apply_data_skipping
 from lazydelta.spark.source import register
+from lazydelta.spark.write import write
 
 __all__ = [
     "apply_data_skipping",
     "changes",
+    "checkpoint",
     "described",
     "distributed_log_replay",
     "explain_read",
@@ -33,4 +36,5 @@ __all__ = [
     "local_session",
     "read",
     "register",
+    "write",
 ]

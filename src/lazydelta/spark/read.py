@@ -7,7 +7,6 @@ what was decided, and why.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -21,7 +20,7 @@ from lazydelta.scan import Explanation, Scan, live_adds
 from lazydelta.spark.adaptive import choose_replay, explain_replay
 from lazydelta.spark.arrow_path import FILES, read_found, read_listed, tasks_for
 from lazydelta.spark.arrow_rows import shown_schema
-from lazydelta.spark.conf import STORAGE_OPTIONS_FILE, replay_settings, storage_options_file
+from lazydelta.spark.conf import replay_settings, storage_options_file
 from lazydelta.spark.native import (
     MOST_CONNECT_FILES,
     MOST_SCANS,
@@ -32,11 +31,12 @@ from lazydelta.spark.native import (
 )
 from lazydelta.spark.predicate import row_condition
 from lazydelta.spark.replay import check_guard, distributed_log_replay, pruner_of
-from lazydelta.spark.shipped import Address, ShippedSnapshot
+from lazydelta.spark.shipped import ShippedSnapshot, open_here
 from lazydelta.spark.tasks import SnapshotRead
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
@@ -128,19 +128,8 @@ def _snapshot(
     config: Config | None,
 ) -> Snapshot:
     config = Config.from_env() if config is None else config
-    options_file = storage_options_file(spark)
-    if storage_options is None:
-        address = Address(root=os.fspath(url), config=config, options_file=options_file)
-        table = Table(address.open(), config)
-    else:
-        table = Table.open(url, storage_options, config)
-        if options_file is None and not table.url.startswith("/"):
-            reason = (
-                "reach this process only: executors take theirs from their environment, or from "
-                f"a JSON file that the session's {STORAGE_OPTIONS_FILE} names"
-            )
-            raise ConfigError("storage_options", reason)
-    return table.snapshot(*when)
+    store = open_here(url, storage_options, config, storage_options_file(spark))
+    return Table(store, config).snapshot(*when)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,7 +42,16 @@ if TYPE_CHECKING:
     from lazydelta.scan import TailPart
     from lazydelta.snapshot import Snapshot
 
-__all__ = ["distributed_log_replay"]
+__all__ = [
+    "check_guard",
+    "columns_of",
+    "distributed_log_replay",
+    "fields_to_read",
+    "mapped",
+    "not_in",
+    "pruner_of",
+    "tail_words",
+]
 
 T = TypeVar("T")
 
@@ -94,13 +103,13 @@ def distributed_log_replay(
         pruner=pruner_of(snapshot, where),
     )
     columns = columns_of(reader.schema, fields)
-    tail = _tail(spark, reader, split_tail(segment, num_partitions), num_partitions)
+    tail = tail_words(spark, reader, split_tail(segment, num_partitions), num_partitions)
     live = tail.where("isAdd").select(columns)
     if checkpoint is None:
         return live
     work = split_checkpoint(checkpoint, num_partitions, reader.pruner)
-    adds = _mapped(spark, work, reader.read_checkpoint, reader.checkpoint_schema)
-    return _not_in(adds, tail, segment).select(columns).unionByName(live)
+    adds = mapped(spark, work, reader.read_checkpoint, reader.checkpoint_schema)
+    return not_in(adds, tail, segment).select(columns).unionByName(live)
 
 
 def fields_to_read(
@@ -130,7 +139,7 @@ def columns_of(schema: pa.Schema, fields: Sequence[str] | None) -> list[str]:
     return [*(name for name in schema.names if name in wanted), COMMIT_VERSION.name]
 
 
-def _not_in(adds: DataFrame, tail: DataFrame, segment: LogSegment) -> DataFrame:
+def not_in(adds: DataFrame, tail: DataFrame, segment: LogSegment) -> DataFrame:
     """Return the adds of the checkpoint that the tail does not speak of.
 
     The tail's keys go to every executor, so the checkpoint stays where it was read; only keys
@@ -144,11 +153,11 @@ def _not_in(adds: DataFrame, tail: DataFrame, segment: LogSegment) -> DataFrame:
     return adds.join(keys, f.coalesce("key", "path") == f.col("voidKey"), "left_anti")
 
 
-def _tail(
+def tail_words(
     spark: SparkSession, reader: PartReader, parts: Sequence[TailPart], num_partitions: int
 ) -> DataFrame:
     """Return the newest word of the tail on each file; of one part that is what it says itself."""
-    words = _mapped(spark, parts, reader.read_tail, reader.tail_schema)
+    words = mapped(spark, parts, reader.read_tail, reader.tail_schema)
     if len(parts) < 2:
         return words
     names = reader.tail_schema.names
@@ -157,7 +166,7 @@ def _tail(
     return grouped.agg(newest.alias("word")).select("word.*")
 
 
-def _mapped(
+def mapped(
     spark: SparkSession,
     parts: Sequence[T],
     read: Callable[[T], Iterator[pa.RecordBatch]],

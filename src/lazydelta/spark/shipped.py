@@ -7,6 +7,7 @@ travels instead, and the name of a file with storage options. Nothing here grows
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,14 +16,54 @@ from lazydelta.errors import ConfigError, StoreAccessError
 from lazydelta.log import CheckpointHint, Checksum, CommitReader, LogSegment
 from lazydelta.schema import parse_schema
 from lazydelta.snapshot import Snapshot
+from lazydelta.spark.conf import STORAGE_OPTIONS_FILE
 from lazydelta.spec import PathResolver, TableMetadata, TableProperties, TableProtocol
-from lazydelta.store import RetryingStore, open_store
+from lazydelta.store import MeteredStore, RetryingStore, open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lazydelta.config import Config
     from lazydelta.store import Store
 
-__all__ = ["Address", "ShippedSnapshot"]
+__all__ = ["Address", "ShippedSnapshot", "open_here"]
+
+
+def open_here(
+    url: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None,
+    config: Config,
+    options_file: str | None,
+) -> Store:
+    """Return the store of a table that executors will open too.
+
+    Args:
+        url: The table's address.
+        storage_options: Settings of the store for this process alone; None takes those that
+            executors have.
+        config: Settings of the engine.
+        options_file: Where executors find their storage options, if they have such a file.
+
+    Raises:
+        ConfigError: Only this process would have credentials.
+    """
+    if storage_options is None:
+        store = Address(root=os.fspath(url), config=config, options_file=options_file).open()
+    else:
+        store = open_store(url, storage_options)
+        if not store.root.startswith("/"):
+            _require_file(options_file)
+            store = RetryingStore(store, config)
+    return store if config.observer is None else MeteredStore(store, config.observer)
+
+
+def _require_file(options_file: str | None) -> None:
+    if options_file is None:
+        reason = (
+            "reach this process only: executors take theirs from their environment, or from "
+            f"a JSON file that the session's {STORAGE_OPTIONS_FILE} names"
+        )
+        raise ConfigError("storage_options", reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

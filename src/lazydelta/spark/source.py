@@ -1,4 +1,4 @@
-"""`spark.read.format("lazydelta")`: tables and change feeds as a Python data source.
+"""`format("lazydelta")`: tables and change feeds as a Python data source, tables as a sink.
 
 Spark calls it in processes of its own: one asks for the schema, one plans, many read. The version
 is fixed when the schema is asked for, so that schema and rows agree whatever is committed
@@ -14,6 +14,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     Filter,
     InputPartition,
 )
@@ -29,6 +31,8 @@ from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.filters import to_predicate
 from lazydelta.spark.options import LATEST, SourceOptions
 from lazydelta.spark.shipped import Address, ShippedSnapshot
+from lazydelta.spark.sink import BatchSink, StreamSink
+from lazydelta.spark.sink_options import SinkOptions
 from lazydelta.spark.stream import table_stream
 from lazydelta.spark.tasks import SnapshotRead
 
@@ -103,6 +107,16 @@ class LazyDeltaSource(DataSource):
         options.refuse_batch_options()
         self._check(schema)
         return table_stream(options, self._pinned(options), schema)
+
+    def writer(self, schema: t.StructType, overwrite: bool) -> DataSourceWriter:
+        """Return what plans, does and commits one write."""
+        options = SinkOptions.parse(self.options, self.options_file)
+        return BatchSink(options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: t.StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's
+        """Return what plans, does and commits one batch of a stream."""
+        options = SinkOptions.parse(self.options, self.options_file)
+        return StreamSink(options, schema, overwrite=overwrite)
 
     def _parsed(self) -> SourceOptions:
         found = SourceOptions.parse(self.options)

@@ -96,6 +96,12 @@ def _field(action: str, obj: Mapping[str, Any], name: str, kind: type, default: 
     return value
 
 
+def _names(action: str, obj: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
+    """Return a set of strings in one order, whatever the writer's: equal sets are equal then."""
+    found = _strings(action, obj, name)
+    return None if found is None else tuple(sorted(set(found)))
+
+
 def _strings(action: str, obj: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
     values = _field(action, obj, name, list, None)
     if values is None:
@@ -124,8 +130,8 @@ class TableProtocol:
         return cls(
             min_reader_version=_field("protocol", obj, "minReaderVersion", int),
             min_writer_version=_field("protocol", obj, "minWriterVersion", int),
-            reader_features=_strings("protocol", obj, "readerFeatures"),
-            writer_features=_strings("protocol", obj, "writerFeatures"),
+            reader_features=_names("protocol", obj, "readerFeatures"),
+            writer_features=_names("protocol", obj, "writerFeatures"),
         )
 
     def to_json(self) -> dict[str, Any]:

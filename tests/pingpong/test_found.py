@@ -1,0 +1,42 @@
+"""Faults that the games found, each as small as it can be shown."""
+
+from __future__ import annotations
+
+import json
+import string
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lazydelta as ld
+
+CHARACTERS = [*string.punctuation, " ", "\t", "é", "😀"]
+
+
+def test_deltalake_finds_our_files_again_whatever_the_partition_value(tmp_path):
+    """It compares paths as texts; those with `!$&()+,;@` encoded, and any with `~`, it missed."""
+    deltalake = pytest.importorskip("deltalake")
+    values = [f"a{character}b" for character in CHARACTERS]
+    for turn in range(2):
+        rows = pa.table({"id": [turn] * len(values), "p": values})
+        ld.write(tmp_path / "t", rows, "append", partition_by="p")
+    done = deltalake.DeltaTable(tmp_path / "t").optimize.compact()
+    assert (done["numFilesAdded"], done["numFilesRemoved"]) == (len(values), 2 * len(values))
+    found = ld.Table.open(tmp_path / "t").to_arrow()
+    assert sorted(found["p"].to_pylist()) == sorted(2 * values)
+
+
+def test_a_checksum_may_list_features_in_any_order(tmp_path):
+    """Spark lists them as they come out of a set; our next checkpoint took that for corruption."""
+    properties = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "2"}
+    table = ld.Table.create(tmp_path / "t", "id long", properties=properties)
+    path = Path(tmp_path / "t" / "_delta_log" / f"{0:020}.crc")
+    told = json.loads(path.read_text())
+    assert len(told["protocol"]["writerFeatures"]) > 1
+    told["protocol"]["writerFeatures"].reverse()
+    path.write_text(json.dumps(told))
+    for number in range(3):
+        assert table.write({"id": [number]}).warnings == ()
+    assert (tmp_path / "t" / "_delta_log" / f"{2:020}.checkpoint.parquet").is_file()
+    assert table.check().ok
