@@ -11,17 +11,13 @@ from lazydelta.config import Config, ReadOptions, Strategy, WriteOptions
 from lazydelta.errors import ConfigError
 from lazydelta.ops import (
     Alter,
-    CheckpointResult,
     Columns,
-    CompactionResult,
     CreateMode,
     WriteMode,
     WriteRequest,
     WriteResult,
     as_schema,
-    compact_log,
     create_table,
-    write_checkpoint,
     write_rows,
 )
 from lazydelta.outputs import Outputs
@@ -38,6 +34,7 @@ from lazydelta.scan import (
 from lazydelta.snapshot import Snapshot, load_snapshot, read_history, version_at
 from lazydelta.spec import Retention
 from lazydelta.store import MeteredStore, RetryingStore, Store, open_store
+from lazydelta.upkeep import CheckpointResult, CompactionResult, compact_log, write_checkpoint
 
 if TYPE_CHECKING:
     import os

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lazydelta.errors import SchemaError
-from lazydelta.ops.needs import all_fields
+from lazydelta.intake.needs import all_fields
 from lazydelta.schema import (
     ArrayType,
     MapType,

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from lazydelta import Config
-from lazydelta.ops.full_replay import full_replay
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spec import ADD, REMOVE_ACTION
 from lazydelta.store import MemoryStore
 from lazydelta.testing import TableBuilder
+from lazydelta.upkeep.full_replay import full_replay
 
 NOW = 1_700_000_000_001
 """Just after every action of a built table, so that no tombstone has expired."""

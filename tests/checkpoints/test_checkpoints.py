@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from lazydelta import Config, Table
 from lazydelta.errors import InternalError, LogCorruptError, UnsupportedFeatureError
 from lazydelta.log import read_hint
-from lazydelta.ops import checkpoint_source, full_replay
-from lazydelta.ops.checkpoint import write_checkpoint
 from lazydelta.store import MemoryStore
 from lazydelta.testing import add, remove
 from lazydelta.testing.strategies import histories
+from lazydelta.upkeep import checkpoint_source, full_replay
+from lazydelta.upkeep.checkpoint import write_checkpoint
 from tests.checkpoints.checkpoint_cases import (
     NOW,
     SCHEMA,
@@ -212,7 +212,7 @@ def test_a_clustered_table_is_laid_out_by_its_clustering_columns(monkeypatch):
 
 def test_sidecars_have_zones(monkeypatch):
     monkeypatch.setattr(checkpoint_source, "ROW_GROUP_ROWS", 2)
-    monkeypatch.setattr("lazydelta.ops.checkpoint_layouts._SIDECAR_ADDS", 2)
+    monkeypatch.setattr("lazydelta.upkeep.checkpoint_layouts._SIDECAR_ADDS", 2)
     store, builder = built(schema=SCHEMA, partition_by=["day"], configuration=V2)
     for day in (1, 2):
         builder.commit(
@@ -241,8 +241,8 @@ def test_sidecars_have_zones(monkeypatch):
 
 
 def test_a_table_too_large_for_one_run_is_sorted_all_the_same(monkeypatch):
-    monkeypatch.setattr("lazydelta.ops.checkpoint_order._RUN_ROWS", 7)
-    monkeypatch.setattr("lazydelta.ops.checkpoint_order._SPILLED_ROWS", 3)
+    monkeypatch.setattr("lazydelta.upkeep.checkpoint_order._RUN_ROWS", 7)
+    monkeypatch.setattr("lazydelta.upkeep.checkpoint_order._SPILLED_ROWS", 3)
     monkeypatch.setattr(checkpoint_source, "ROW_GROUP_ROWS", 10)
     monkeypatch.setattr(full_replay, "_BATCH_ROWS", 5)
     store, builder = built(schema=SCHEMA, partition_by=["day"])

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from lazydelta import Config
 from lazydelta.commit import ADDS, REMOVES, Transaction, commit
-from lazydelta.ops import checksum as checksum_module
-from lazydelta.ops.checkpoint import checkpoint_after
-from lazydelta.ops.checksum import checksum_of, write_checksum
-from lazydelta.ops.full_replay import full_replay
 from lazydelta.scan import check_table
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spec import DomainMetadata, SetTransaction, TableMetadata, TableProtocol
 from lazydelta.store import MemoryStore, MeteredStore
+from lazydelta.upkeep import checksum as checksum_module
+from lazydelta.upkeep.checkpoint import checkpoint_after
+from lazydelta.upkeep.checksum import checksum_of, write_checksum
+from lazydelta.upkeep.full_replay import full_replay
 from tests.checkpoints.checkpoint_cases import NOW, built, snapshot_of
 
 CONFIG = Config()

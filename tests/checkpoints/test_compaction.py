@@ -14,10 +14,10 @@ from lazydelta.errors import (
     UnsupportedActionError,
     UnsupportedFeatureError,
 )
-from lazydelta.ops.compaction import compact_log
 from lazydelta.scan import Scan
 from lazydelta.store import MemoryStore
 from lazydelta.testing.strategies import histories
+from lazydelta.upkeep.compaction import compact_log
 from tests.checkpoints.checkpoint_cases import built, snapshot_of
 
 CONFIG = Config()

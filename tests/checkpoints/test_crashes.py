@@ -8,12 +8,12 @@ from lazydelta import Config, Table
 from lazydelta._failpoints import FailpointError, arm
 from lazydelta.commit import Transaction, commit
 from lazydelta.log import read_hint
-from lazydelta.ops.checkpoint import write_checkpoint
-from lazydelta.ops.compaction import compact_log
-from lazydelta.ops.hooks import post_commit_hooks
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spec import SetTransaction
 from lazydelta.store import MemoryStore
+from lazydelta.upkeep.checkpoint import write_checkpoint
+from lazydelta.upkeep.compaction import compact_log
+from lazydelta.upkeep.hooks import post_commit_hooks
 from tests.checkpoints.checkpoint_cases import NOW, built, expected_state, snapshot_of, state_of
 
 V2 = {"delta.checkpointPolicy": "v2"}

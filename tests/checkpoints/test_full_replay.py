@@ -7,11 +7,11 @@ from hypothesis import given, settings
 
 from lazydelta import Table
 from lazydelta.errors import InternalError, LogCorruptError
-from lazydelta.ops.checkpoint import checkpoint_from
-from lazydelta.ops.full_replay import FullReplay, full_replay
 from lazydelta.store import MemoryStore
 from lazydelta.testing import remove
 from lazydelta.testing.strategies import histories
+from lazydelta.upkeep.checkpoint import checkpoint_from
+from lazydelta.upkeep.full_replay import FullReplay, full_replay
 from tests.checkpoints.checkpoint_cases import NOW, built, expected_state, snapshot_of, state_of
 
 DAY = 86_400_000

@@ -10,10 +10,10 @@ import lazydelta as ld
 from lazydelta import Config, Table
 from lazydelta.cli.main import main
 from lazydelta.commit import Transaction, commit
-from lazydelta.ops.hooks import post_commit_hooks
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spec import SetTransaction
 from lazydelta.store import MemoryStore
+from lazydelta.upkeep.hooks import post_commit_hooks
 from tests.checkpoints.checkpoint_cases import built
 
 

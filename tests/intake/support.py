@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lazydelta.ops.intake import Intake, plan_intake
+from lazydelta.intake.plan import Intake, plan_intake
 from lazydelta.schema import StructType, from_arrow_schema, parse_columns, schema_to_json
 from lazydelta.spec import TableMetadata, TableProtocol
 

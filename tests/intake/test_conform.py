@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lazydelta.errors import SchemaError, SchemaMismatchError
-from lazydelta.ops.conform import conform
+from lazydelta.intake.conform import conform
 from lazydelta.schema import PrimitiveType
 from tests.intake.support import batch, planned
 

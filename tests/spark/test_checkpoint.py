@@ -13,10 +13,10 @@ import pytest
 import lazydelta as ld
 import lazydelta.spark as executors
 from lazydelta.errors import InternalError, LogCorruptError, ObjectExistsError
-from lazydelta.ops import CheckpointParts, TombstonePart
 from lazydelta.scan import live_adds
 from lazydelta.spark.replay import pruner_of
 from lazydelta.spec import ADD
+from lazydelta.upkeep import CheckpointParts, TombstonePart
 
 QUIET = ld.Config(write_checkpoints=False)
 V2 = {"delta.checkpointPolicy": "v2"}

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from lazydelta.ops.alter import Alter, AlterResult
-from lazydelta.ops.checkpoint import CheckpointResult, write_checkpoint
-from lazydelta.ops.checkpoint_parts import CheckpointParts, PartFile, TombstonePart
 from lazydelta.ops.columns import Columns, as_schema
-from lazydelta.ops.compaction import CompactionResult, compact_log
 from lazydelta.ops.create import CreateMode, create_table, new_table
 from lazydelta.ops.data_files import write_data_files
-from lazydelta.ops.intake import SchemaMode
-from lazydelta.ops.layout import DataLayout
 from lazydelta.ops.sources import as_source
 from lazydelta.ops.write import (
     FileTask,
@@ -26,16 +21,9 @@ from lazydelta.ops.write import (
 __all__ = [
     "Alter",
     "AlterResult",
-    "CheckpointParts",
-    "CheckpointResult",
     "Columns",
-    "CompactionResult",
     "CreateMode",
-    "DataLayout",
     "FileTask",
-    "PartFile",
-    "SchemaMode",
-    "TombstonePart",
     "WriteMode",
     "WriteRequest",
     "WriteResult",
@@ -43,11 +31,9 @@ __all__ = [
     "WrittenRows",
     "as_schema",
     "as_source",
-    "compact_log",
     "create_table",
     "new_table",
     "plan_write",
-    "write_checkpoint",
     "write_data_files",
     "write_rows",
 ]

@@ -15,18 +15,16 @@ import orjson
 from lazydelta.commit import Reads, Transaction, commit
 from lazydelta.errors import ColumnNotFoundError
 from lazydelta.expr import And, Column, IsNull, Not
+from lazydelta.intake import ROW_TRACKING, clustering_columns, is_on, shown_path
 from lazydelta.ops import alterations
 from lazydelta.ops.column_changes import find_field, nearest_field
-from lazydelta.ops.column_names import shown_path
 from lazydelta.ops.columns import as_path, named_fields
 from lazydelta.ops.constraints import constraint_rule
 from lazydelta.ops.draft import Draft
 from lazydelta.ops.existing import refuse_broken, refuse_rows, refuse_untracked_files
-from lazydelta.ops.hooks import post_commit_hooks
-from lazydelta.ops.layout import clustering_columns
-from lazydelta.ops.properties import ROW_TRACKING, is_on
 from lazydelta.schema import StructType, schema_to_json
 from lazydelta.snapshot import load_snapshot
+from lazydelta.upkeep import post_commit_hooks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,6 +10,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ColumnNotFoundError, ConfigError
+from lazydelta.intake import (
+    CONSTRAINT,
+    KEPT_BY_ENGINES,
+    MAPPING_MODE,
+    AskedProperties,
+    check_keys,
+    is_on,
+    shown_path,
+)
 from lazydelta.ops.column_changes import (
     add_field,
     change_field,
@@ -20,18 +29,9 @@ from lazydelta.ops.column_changes import (
     with_metadata,
     with_type_inside,
 )
-from lazydelta.ops.column_names import shown_path
 from lazydelta.ops.column_users import check_statistics_columns, users_of
 from lazydelta.ops.constraints import constraint_key, constraint_rule
 from lazydelta.ops.expressions import check_fillers
-from lazydelta.ops.properties import (
-    CONSTRAINT,
-    KEPT_BY_ENGINES,
-    MAPPING_MODE,
-    AskedProperties,
-    check_keys,
-    is_on,
-)
 from lazydelta.schema import (
     PrimitiveType,
     StructType,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ColumnNotFoundError, SchemaError
-from lazydelta.ops.column_names import shown_path
+from lazydelta.intake import shown_path
 from lazydelta.schema import ArrayType, MapType, StructField, StructType
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lazydelta.ops.needs import all_fields
-from lazydelta.ops.properties import CONSTRAINT
+from lazydelta.intake import CONSTRAINT, all_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

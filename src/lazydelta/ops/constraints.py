@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConfigError, PredicateError
 from lazydelta.expr import bind_formula
-from lazydelta.ops.properties import CONSTRAINT
-from lazydelta.ops.rules import Rule
+from lazydelta.intake import CONSTRAINT, Rule
 from lazydelta.schema import PrimitiveType
 
 if TYPE_CHECKING:

@@ -13,22 +13,25 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lazydelta.commit import CommitResult, Transaction, commit
 from lazydelta.errors import AlterationError, ConfigError, TableExistsError, TableNotFoundError
-from lazydelta.ops.column_names import check_names, check_partition_columns
-from lazydelta.ops.column_users import check_statistics_columns
-from lazydelta.ops.constraints import constraint_properties
-from lazydelta.ops.expressions import check_expressions
-from lazydelta.ops.hooks import post_commit_hooks
-from lazydelta.ops.needs import first_protocol, needed_features, needed_protocol
-from lazydelta.ops.properties import (
+from lazydelta.intake import (
     MAPPING_MODE,
     MAX_COLUMN_ID,
     AskedProperties,
+    check_names,
+    check_partition_columns,
+    first_protocol,
     is_on,
+    needed_features,
+    needed_protocol,
     row_tracking_columns,
 )
+from lazydelta.ops.column_users import check_statistics_columns
+from lazydelta.ops.constraints import constraint_properties
+from lazydelta.ops.expressions import check_expressions
 from lazydelta.schema import assign_column_ids, schema_to_json, without_column_ids
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spec import TableMetadata
+from lazydelta.upkeep import post_commit_hooks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from lazydelta.files import Encoding, StatisticsPlan
-    from lazydelta.ops.layout import DataLayout
+    from lazydelta.intake import DataLayout
     from lazydelta.store import Store
 
 __all__ = ["write_data_files"]

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import AlterationError
-from lazydelta.ops.column_names import check_names
-from lazydelta.ops.needs import needed_features, needed_protocol
-from lazydelta.ops.properties import (
+from lazydelta.intake import (
     MAPPING_MODE,
     MAX_COLUMN_ID,
     AskedProperties,
+    check_names,
     is_on,
+    needed_features,
+    needed_protocol,
     row_tracking_columns,
 )
 from lazydelta.schema import StructType, assign_column_ids, schema_to_json, to_physical

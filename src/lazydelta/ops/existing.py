@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import AlterationError, ConstraintViolationError
-from lazydelta.ops.properties import ROW_TRACKING
+from lazydelta.intake import ROW_TRACKING
 from lazydelta.scan import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lazydelta.expr import Predicate
-    from lazydelta.ops.rules import Rule
+    from lazydelta.intake import Rule
     from lazydelta.snapshot import Snapshot
 
 __all__ = ["refuse_broken", "refuse_rows", "refuse_untracked_files"]

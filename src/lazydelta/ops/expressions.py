@@ -8,11 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import SchemaError
-from lazydelta.ops.column_names import shown_path
+from lazydelta.intake import (
+    GENERATION,
+    all_fields,
+    plan_fillers,
+    refuse_identity,
+    shown_path,
+    table_rules,
+)
 from lazydelta.ops.column_users import named_columns
-from lazydelta.ops.fillers import plan_fillers, refuse_identity
-from lazydelta.ops.needs import all_fields
-from lazydelta.ops.rules import GENERATION, table_rules
 
 if TYPE_CHECKING:
     from lazydelta.schema import StructType

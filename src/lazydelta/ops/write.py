@@ -24,23 +24,22 @@ from lazydelta.errors import (
     UnsupportedFeatureError,
 )
 from lazydelta.expr import as_predicate, bind
+from lazydelta.intake import DataLayout, clustering_columns, plan_intake
 from lazydelta.ops.create import new_table
 from lazydelta.ops.data_files import write_data_files
-from lazydelta.ops.hooks import post_commit_hooks
-from lazydelta.ops.intake import plan_intake
-from lazydelta.ops.layout import DataLayout, clustering_columns
 from lazydelta.ops.replace import Replacement, replace_where
 from lazydelta.ops.sources import as_source
 from lazydelta.schema import from_arrow_schema, parse_schema
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spec import SetTransaction, unwritable_features
+from lazydelta.upkeep import post_commit_hooks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from lazydelta.commit import CommitResult, TxnObserver
     from lazydelta.config import Config, WriteOptions
-    from lazydelta.ops.intake import Intake, SchemaMode
+    from lazydelta.intake import Intake, SchemaMode
     from lazydelta.scan import Where
     from lazydelta.schema import StructType
     from lazydelta.snapshot import Snapshot

@@ -18,7 +18,6 @@ from pyspark.sql import types as t
 
 from lazydelta.config import Config
 from lazydelta.errors import ObjectExistsError
-from lazydelta.ops import CheckpointParts, CheckpointResult, TombstonePart, write_checkpoint
 from lazydelta.scan import PartReader, split_tail
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spark.adaptive import choose_replay
@@ -33,6 +32,7 @@ from lazydelta.spark.replay import (
     tail_words,
 )
 from lazydelta.spark.shipped import ShippedSnapshot, open_here
+from lazydelta.upkeep import CheckpointParts, CheckpointResult, TombstonePart, write_checkpoint
 
 if TYPE_CHECKING:
     import os

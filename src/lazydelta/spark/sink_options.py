@@ -25,7 +25,7 @@ from lazydelta.spark.shipped import Address
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lazydelta.ops import SchemaMode
+    from lazydelta.intake import SchemaMode
 
 __all__ = ["SinkOptions"]
 

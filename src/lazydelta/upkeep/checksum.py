@@ -17,8 +17,6 @@ from lazydelta._failpoints import failpoint
 from lazydelta.errors import ObjectExistsError, ObjectNotFoundError
 from lazydelta.files import BadLineError, parse_object
 from lazydelta.log import checksum_path
-from lazydelta.ops.full_replay import full_replay
-from lazydelta.ops.totals import FileTotals
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spec import (
     DomainMetadata,
@@ -29,13 +27,15 @@ from lazydelta.spec import (
     TransactionRetention,
     supported_by_table,
 )
+from lazydelta.upkeep.full_replay import full_replay
+from lazydelta.upkeep.totals import FileTotals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lazydelta.commit import Committed
-    from lazydelta.ops.full_replay import FullReplay
     from lazydelta.store import Store
+    from lazydelta.upkeep.full_replay import FullReplay
 
 __all__ = ["checksum_of", "next_checksum", "put_checksum", "write_checksum"]
 
@@ -75,9 +75,9 @@ def next_checksum(committed: Committed) -> dict[str, Any] | None:
         return None
     # What the commit was based on is from the log; the checksum before is only a second source.
     base = committed.base
-    is_fresh = base is not None and base.version == committed.version - 1
-    protocol = transaction.protocol or (base.protocol if is_fresh else before.protocol)
-    metadata = transaction.metadata or (base.metadata if is_fresh else before.metadata)
+    fresh = base if base is not None and base.version == committed.version - 1 else before
+    protocol = transaction.protocol or fresh.protocol
+    metadata = transaction.metadata or fresh.metadata
     if protocol is None or metadata is None:
         return None
     totals = before.totals

@@ -20,32 +20,32 @@ import pyarrow.compute as pc
 from lazydelta._arrow import integers, selection
 from lazydelta.errors import InternalError
 from lazydelta.log import CommitReader
-from lazydelta.ops.checkpoint import conclude
-from lazydelta.ops.checkpoint_layouts import publish_v2, write_classic, write_sidecars
-from lazydelta.ops.checkpoint_order import sort_number
-from lazydelta.ops.checkpoint_shape import CheckpointShape
-from lazydelta.ops.checkpoint_source import (
+from lazydelta.replay import Reconciler, RemoveSet, file_keys
+from lazydelta.scan import conformed, nulls
+from lazydelta.schema import PrimitiveType, build_scalar, to_arrow_type
+from lazydelta.spec import ADD, REMOVE_ACTION, Retention
+from lazydelta.upkeep.checkpoint import conclude
+from lazydelta.upkeep.checkpoint_layouts import publish_v2, write_classic, write_sidecars
+from lazydelta.upkeep.checkpoint_order import sort_number
+from lazydelta.upkeep.checkpoint_shape import CheckpointShape
+from lazydelta.upkeep.checkpoint_source import (
     ROW_GROUP_ROWS,
     CheckpointSource,
     check_against_checksum,
     tombstone_columns,
 )
-from lazydelta.ops.full_replay import full_replay, removes_of
-from lazydelta.ops.gate import require_writable
-from lazydelta.replay import Reconciler, RemoveSet, file_keys
-from lazydelta.scan import conformed, nulls
-from lazydelta.schema import PrimitiveType, build_scalar, to_arrow_type
-from lazydelta.spec import ADD, REMOVE_ACTION, Retention
+from lazydelta.upkeep.full_replay import full_replay, removes_of
+from lazydelta.upkeep.gate import require_writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lazydelta.log import Leaf
-    from lazydelta.ops.checkpoint import CheckpointResult
-    from lazydelta.ops.checkpoint_files import WrittenFile
-    from lazydelta.ops.checkpoint_layouts import WrittenCheckpoint
-    from lazydelta.ops.checkpoint_source import Columns
     from lazydelta.snapshot import Snapshot
+    from lazydelta.upkeep.checkpoint import CheckpointResult
+    from lazydelta.upkeep.checkpoint_files import WrittenFile
+    from lazydelta.upkeep.checkpoint_layouts import WrittenCheckpoint
+    from lazydelta.upkeep.checkpoint_source import Columns
 
 __all__ = ["CheckpointParts", "PartFile", "TombstonePart"]
 

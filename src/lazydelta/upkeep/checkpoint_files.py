@@ -22,8 +22,8 @@ from lazydelta.store import open_output
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lazydelta.ops.checkpoint_shape import CheckpointShape
     from lazydelta.store import Output, Store
+    from lazydelta.upkeep.checkpoint_shape import CheckpointShape
 
 __all__ = ["ActionFile", "WrittenFile", "checkpoint_schema", "count_actions"]
 

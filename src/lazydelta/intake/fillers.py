@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConstraintViolationError, DeltaError, UnsupportedFeatureError
 from lazydelta.expr import Formula, bind_formula, constant_formula
-from lazydelta.ops.needs import all_fields
-from lazydelta.ops.rules import GENERATION, refusal, shown_values
+from lazydelta.intake.needs import all_fields
+from lazydelta.intake.rules import GENERATION, refusal, shown_values
 from lazydelta.schema import PrimitiveType, StructType
 
 if TYPE_CHECKING:

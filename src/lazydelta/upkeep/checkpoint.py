@@ -17,22 +17,22 @@ import orjson
 from lazydelta._failpoints import failpoint
 from lazydelta.errors import DeltaError, LogCorruptError, ObjectExistsError, SchemaError
 from lazydelta.log import write_hint
-from lazydelta.ops.checkpoint_files import checkpoint_schema
-from lazydelta.ops.checkpoint_layouts import found_checkpoint, write_classic, write_v2
-from lazydelta.ops.checkpoint_shape import checkpoint_interval
-from lazydelta.ops.checkpoint_source import CheckpointSource
-from lazydelta.ops.checksum import checksum_of, put_checksum
-from lazydelta.ops.full_replay import full_replay
-from lazydelta.ops.gate import require_writable
 from lazydelta.schema import from_arrow_schema, schema_to_json
 from lazydelta.snapshot import find_segment, load_snapshot
+from lazydelta.upkeep.checkpoint_files import checkpoint_schema
+from lazydelta.upkeep.checkpoint_layouts import found_checkpoint, write_classic, write_v2
+from lazydelta.upkeep.checkpoint_shape import checkpoint_interval
+from lazydelta.upkeep.checkpoint_source import CheckpointSource
+from lazydelta.upkeep.checksum import checksum_of, put_checksum
+from lazydelta.upkeep.full_replay import full_replay
+from lazydelta.upkeep.gate import require_writable
 
 if TYPE_CHECKING:
     from lazydelta.commit import Committed
-    from lazydelta.ops.checkpoint_layouts import WrittenCheckpoint
-    from lazydelta.ops.checkpoint_shape import CheckpointShape
-    from lazydelta.ops.full_replay import FullReplay
     from lazydelta.snapshot import Snapshot
+    from lazydelta.upkeep.checkpoint_layouts import WrittenCheckpoint
+    from lazydelta.upkeep.checkpoint_shape import CheckpointShape
+    from lazydelta.upkeep.full_replay import FullReplay
 
 __all__ = [
     "CheckpointResult",

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta.errors import SchemaMismatchError
-from lazydelta.ops.conform import conform, differences, match_fields
-from lazydelta.ops.fillers import Filler, plan_fillers, refuse_identity
-from lazydelta.ops.rules import Rules, table_rules, text_limit
-from lazydelta.ops.schema import (
+from lazydelta.intake.conform import conform, differences, match_fields
+from lazydelta.intake.fillers import Filler, plan_fillers, refuse_identity
+from lazydelta.intake.rules import Rules, table_rules, text_limit
+from lazydelta.intake.schema import (
     TableShape,
     merged_shape,
     refuse_void,

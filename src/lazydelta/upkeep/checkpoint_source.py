@@ -18,15 +18,15 @@ from lazydelta._arrow import selection
 from lazydelta._parallel import prefetch
 from lazydelta.errors import InternalError, LogCorruptError
 from lazydelta.log import checksum_path
-from lazydelta.ops.checkpoint_order import SortedAdds
-from lazydelta.ops.checkpoint_shape import CheckpointSettings, CheckpointShape
+from lazydelta.upkeep.checkpoint_order import SortedAdds
+from lazydelta.upkeep.checkpoint_shape import CheckpointSettings, CheckpointShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lazydelta.ops.full_replay import FullReplay
     from lazydelta.snapshot import Snapshot
     from lazydelta.spec import DomainMetadata
+    from lazydelta.upkeep.full_replay import FullReplay
 
 __all__ = [
     "ROW_GROUP_ROWS",

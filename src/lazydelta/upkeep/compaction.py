@@ -27,11 +27,11 @@ from lazydelta.errors import (
 )
 from lazydelta.files import split_lines, tidy_lines
 from lazydelta.log import CommitReader, LogFileKind, compacted_path, list_log
-from lazydelta.ops.checkpoint_shape import checkpoint_interval
-from lazydelta.ops.gate import require_writable
 from lazydelta.replay import Reconciler, RemoveSet
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spec import PathResolver
+from lazydelta.upkeep.checkpoint_shape import checkpoint_interval
+from lazydelta.upkeep.gate import require_writable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ColumnNotFoundError, SchemaError
-from lazydelta.ops.needs import all_fields
+from lazydelta.intake.needs import all_fields
 from lazydelta.schema import ArrayType, MapType, StructType
 
 if TYPE_CHECKING:

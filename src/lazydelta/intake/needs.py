@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConfigError, SchemaError, UnsupportedFeatureError
-from lazydelta.ops.properties import CONSTRAINT, MAPPING_MODE, is_on
+from lazydelta.intake.properties import CONSTRAINT, MAPPING_MODE, is_on
 from lazydelta.schema import ArrayType, DecimalType, MapType, StructType
 from lazydelta.spec import (
     WRITER_FEATURES,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
-    from lazydelta.ops.properties import AskedProperties
+    from lazydelta.intake.properties import AskedProperties
     from lazydelta.schema import DataType, StructField
 
 __all__ = ["all_fields", "first_protocol", "needed_features", "needed_protocol"]

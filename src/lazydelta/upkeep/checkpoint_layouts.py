@@ -18,18 +18,18 @@ import pyarrow.parquet as pq
 from lazydelta._failpoints import failpoint
 from lazydelta.errors import InternalError, LogCorruptError
 from lazydelta.log import checkpoint_path, sidecar_path
-from lazydelta.ops.checkpoint_files import ActionFile, WrittenFile, count_actions
-from lazydelta.ops.checkpoint_source import ROW_GROUP_ROWS
-from lazydelta.ops.zones import Zones
+from lazydelta.upkeep.checkpoint_files import ActionFile, WrittenFile, count_actions
+from lazydelta.upkeep.checkpoint_source import ROW_GROUP_ROWS
+from lazydelta.upkeep.zones import Zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lazydelta.ops.checkpoint_shape import CheckpointShape
-    from lazydelta.ops.checkpoint_source import Columns
-    from lazydelta.ops.full_replay import FullReplay
     from lazydelta.snapshot import Snapshot
     from lazydelta.store import Store
+    from lazydelta.upkeep.checkpoint_shape import CheckpointShape
+    from lazydelta.upkeep.checkpoint_source import Columns
+    from lazydelta.upkeep.full_replay import FullReplay
 
 __all__ = [
     "ActionSource",

@@ -25,8 +25,7 @@ import pyarrow.compute as pc
 from lazydelta._arrow import from_numpy, selection
 from lazydelta._parallel import prefetch
 from lazydelta.errors import InternalError, LogCorruptError
-from lazydelta.log import CommitReader
-from lazydelta.ops.totals import FileTotals
+from lazydelta.log import LOG_DIRECTORY, CommitReader
 from lazydelta.replay import Reconciler, RemoveSet
 from lazydelta.scan import conformed, leaves_of, nulls
 from lazydelta.schema import PrimitiveType, build_scalar
@@ -42,6 +41,7 @@ from lazydelta.spec import (
     TableProtocol,
     TransactionRetention,
 )
+from lazydelta.upkeep.totals import FileTotals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -233,14 +233,19 @@ class _Others:
             protocol = TableProtocol.from_json(stated.get("protocol", {}))
             metadata = TableMetadata.from_json(stated.get("metaData", {}))
         except MalformedActionError as error:
-            place = snapshot.segment.commits[-1:] or snapshot.segment.checkpoint.files  # type: ignore[union-attr]
-            raise LogCorruptError(
-                snapshot.store.root, place[0].path, str(error), snapshot.version
-            ) from None
+            raise _corrupt(snapshot, str(error)) from None
         if (protocol, metadata) != (snapshot.protocol, snapshot.metadata):
-            place = snapshot.segment.checksum or snapshot.segment.commits[-1]  # type: ignore[assignment]
             reason = "its protocol or metadata is not what commits and checkpoint say"
-            raise LogCorruptError(snapshot.store.root, place.path, reason, snapshot.version)  # type: ignore[attr-defined]
+            raise _corrupt(snapshot, reason)
+
+
+def _corrupt(snapshot: Snapshot, reason: str) -> LogCorruptError:
+    """Return the error that names the newest file which speaks for the whole version."""
+    segment = snapshot.segment
+    files = [segment.checksum, *segment.commits[::-1]]
+    files += segment.checkpoint.files if segment.checkpoint is not None else ()
+    place = next((file.path for file in files if file is not None), LOG_DIRECTORY)
+    return LogCorruptError(snapshot.store.root, place, reason, snapshot.version)
 
 
 def _expected_keys(snapshot: Snapshot) -> int:

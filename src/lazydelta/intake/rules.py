@@ -26,9 +26,9 @@ from lazydelta.errors import (
     UnsupportedFeatureError,
 )
 from lazydelta.expr import Formula, bind_formula, equality_formula
-from lazydelta.ops.needs import all_fields
-from lazydelta.ops.nulls import forbidden_nulls, takes_nulls_everywhere
-from lazydelta.ops.properties import CONSTRAINT
+from lazydelta.intake.needs import all_fields
+from lazydelta.intake.nulls import forbidden_nulls, takes_nulls_everywhere
+from lazydelta.intake.properties import CONSTRAINT
 from lazydelta.schema import PrimitiveType, build_scalar
 
 if TYPE_CHECKING:

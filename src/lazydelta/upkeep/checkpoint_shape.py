@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 from lazydelta._arrow import selection
 from lazydelta.errors import SchemaError
 from lazydelta.files import parse_stats, split_lines
-from lazydelta.ops.full_replay import STATS_PARSED
-from lazydelta.ops.layout import DataLayout
+from lazydelta.intake import DataLayout
 from lazydelta.replay import map_values
 from lazydelta.scan import conformed, nulls
 from lazydelta.schema import (
@@ -34,6 +33,7 @@ from lazydelta.schema import (
     to_physical,
 )
 from lazydelta.spec import ADD, REMOVE_ACTION, supported_by_table
+from lazydelta.upkeep.full_replay import STATS_PARSED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

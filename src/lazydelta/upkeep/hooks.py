@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING
 
-from lazydelta.ops.checkpoint import checkpoint_after
-from lazydelta.ops.checksum import write_checksum
-from lazydelta.ops.compaction import compact_after
 from lazydelta.spec import unwritable_features
+from lazydelta.upkeep.checkpoint import checkpoint_after
+from lazydelta.upkeep.checksum import write_checksum
+from lazydelta.upkeep.compaction import compact_after
 
 if TYPE_CHECKING:
     from lazydelta.commit import Committed, Hook

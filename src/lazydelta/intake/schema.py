@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import SchemaError, SchemaMismatchError, UnsupportedFeatureError
-from lazydelta.ops.column_names import check_names
-from lazydelta.ops.needs import all_fields, needed_features
-from lazydelta.ops.properties import MAPPING_MODE, MAX_COLUMN_ID, is_on
+from lazydelta.intake.column_names import check_names
+from lazydelta.intake.needs import all_fields, needed_features
+from lazydelta.intake.properties import MAPPING_MODE, MAX_COLUMN_ID, is_on
 from lazydelta.schema import (
     TYPE_CHANGES,
     ArrayType,

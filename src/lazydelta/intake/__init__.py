@@ -1,0 +1,54 @@
+"""What a table asks of whoever writes to it: columns, types, rules, properties, features.
+
+Plans how rows come to fit (`plan_intake`) and how files are laid out (`DataLayout`). No I/O, no
+threads, and whatever a plan needs pickles. Knows nothing of files, commits or sources of rows.
+"""
+
+from __future__ import annotations
+
+from lazydelta.intake.column_names import check_names, check_partition_columns, shown_path
+from lazydelta.intake.fillers import plan_fillers, refuse_identity
+from lazydelta.intake.layout import DataLayout, clustering_columns
+from lazydelta.intake.needs import all_fields, first_protocol, needed_features, needed_protocol
+from lazydelta.intake.plan import Intake, SchemaMode, plan_intake
+from lazydelta.intake.properties import (
+    CONSTRAINT,
+    KEPT_BY_ENGINES,
+    MAPPING_MODE,
+    MAX_COLUMN_ID,
+    ROW_TRACKING,
+    AskedProperties,
+    check_keys,
+    is_on,
+    row_tracking_columns,
+)
+from lazydelta.intake.rules import GENERATION, Rule, table_rules
+
+__all__ = [
+    "CONSTRAINT",
+    "GENERATION",
+    "KEPT_BY_ENGINES",
+    "MAPPING_MODE",
+    "MAX_COLUMN_ID",
+    "ROW_TRACKING",
+    "AskedProperties",
+    "DataLayout",
+    "Intake",
+    "Rule",
+    "SchemaMode",
+    "all_fields",
+    "check_keys",
+    "check_names",
+    "check_partition_columns",
+    "clustering_columns",
+    "first_protocol",
+    "is_on",
+    "needed_features",
+    "needed_protocol",
+    "plan_fillers",
+    "plan_intake",
+    "refuse_identity",
+    "row_tracking_columns",
+    "shown_path",
+    "table_rules",
+]
