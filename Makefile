@@ -23,7 +23,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test test-long test-lowest golden check format bench bench-spark requirements upgrade clean
+.PHONY: help env demo test test-long test-lowest golden check format bench bench-writes bench-spark requirements upgrade clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ format: $(VENV)/.dev ## Format the code and apply the safe fixes of the linter
 
 bench: $(VENV)/.bench ## Measure against the peers; prints the tables (ARGS=--quick for a short run)
 	$(PY) -m benchmarks $(ARGS)
+
+bench-writes: $(VENV)/.bench ## Measure writing against the peers (ARGS=--quick for a short run)
+	$(PY) -m benchmarks.writes $(ARGS)
 
 bench-spark: $(VENV)/.bench ## Measure on Spark against delta-spark (ARGS=--quick for a short run)
 	$(PY) -m benchmarks.spark $(ARGS)

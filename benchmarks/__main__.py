@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from benchmarks.generate import table_for
 from benchmarks.measure import Run, measure
+from benchmarks.page import kept_parts
 from benchmarks.plot import draw, draw_rows
 from benchmarks.report import markdown, problems
-from benchmarks.spark_report import kept_spark_section
 from benchmarks.spec import CACHE
 from benchmarks.suites import HEADLINE, RowTables, Suite, cases_of, row_cases
 
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     docs: Path | None = options.docs or (_DOCS if run.suite in {"default", "full"} else None)
     if docs is not None:
         page = docs / "benchmarks.md"
-        page.write_text(text + (kept_spark_section(page.read_text()) if page.exists() else ""))
+        page.write_text(text + (kept_parts(page.read_text()) if page.exists() else ""))
         _draw(run, docs)
     failed = problems(run.results)
     for line in failed:

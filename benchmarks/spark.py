@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from benchmarks.generate import table_for
 from benchmarks.measure import Case, Run, measure
+from benchmarks.page import with_part
 from benchmarks.report import problems
 from benchmarks.spark_engines import DELTA, OPERATIONS
-from benchmarks.spark_report import draw_spark, spark_section, with_spark_section
+from benchmarks.spark_report import draw_spark, spark_section
 from benchmarks.spec import CACHE
 from benchmarks.suites import HEADLINE, RowTables
 from tests.spark.jars import JarsMissingError, delta_jars
@@ -124,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if docs is not None:
         page = docs / "benchmarks.md"
         before = page.read_text() if page.exists() else "# Benchmarks\n"
-        page.write_text(with_spark_section(before, section))
+        page.write_text(with_part(before, "Spark", section))
         draw_spark(run.results, docs / _PICTURE)
     failed = problems(run.results)
     for line in failed:

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "draw_spark",
-    "kept_spark_section",
     "spark_section",
     "spark_verdicts",
-    "with_spark_section",
 ]
 
 _TITLE = "## Spark\n"
@@ -47,11 +45,11 @@ _TITLES = {
 _METHOD = """\
 Each figure comes from a process with a session of its own in local mode, on all cores, with a heap
 of 4 GB; starting the session is not in the times, it has a column. Files are listed as the first
-query of the session. Rows are read and every value hashed, twice; *best* and *median* are of the
-second time, *first* of the first. Every count is checked against what the generator knows.
-*driver MB* is the peak of the driver's Python process and the live heap of the JVM after the query,
-garbage collected; in local mode the executors' share of that heap is in it. `lazydelta` is the
-planner without Spark, in one process.
+query of the session. Rows are read and every value hashed, three times; *best* and *median* are of
+the quicker of the last two, *first* of the first. Every count is checked against what the
+generator knows. *driver MB* is the peak of the driver's Python process and the live heap of the
+JVM after the query, garbage collected; in local mode the executors' share of that heap is in it.
+`lazydelta` is the planner without Spark, in one process.
 """
 
 
@@ -189,17 +187,6 @@ def spark_section(run: Run, *, picture: Path) -> str:
         _METHOD,
     ]
     return "\n".join(parts)
-
-
-def with_spark_section(page: str, section: str) -> str:
-    """Return a page whose last part is about Spark; the one that it had is replaced."""
-    return page.partition(f"\n{_TITLE}")[0].rstrip("\n") + "\n\n" + section
-
-
-def kept_spark_section(page: str) -> str:
-    """Return the part about Spark that a page has; empty if there is none."""
-    _, title, section = page.partition(f"\n{_TITLE}")
-    return title + section
 
 
 def draw_spark(results: Sequence[Result], path: Path) -> None:

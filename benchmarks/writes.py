@@ -1,30 +1,40 @@
-"""`python -m benchmarks.writes`: appends, large and small, against deltalake and plain pyarrow.
+"""`python -m benchmarks.writes`: measure writing, and write that part of `docs/benchmarks.md`.
 
-Every measurement is a process of its own, and the engines take turns, so that a slow minute of the
-machine hurts all of them. Prints medians and ratios; keeps nothing.
+Appends, large, small and by many processes at once, against deltalake and plain pyarrow; then
+checkpoints (`benchmarks.checkpoints`). Every measurement is a process of its own, and the engines
+take turns, so that a slow minute of the machine hurts all of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from benchmarks.checkpoints import checkpoint_verdicts
+from benchmarks.page import with_part
 from benchmarks.rows import file_rows
 from benchmarks.spec import RowsSpec
+from benchmarks.suites import SPARK_LIKE
+from benchmarks.write_report import draw_writes, write_section
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from benchmarks.write_report import Samples
 
 __all__ = ["main"]
 
@@ -32,6 +42,11 @@ _ROWS_PER_FILE = 100_000
 _SMALL_ROWS = 100
 _EDGE = 50
 """Small appends are compared at number 50 and at the last, each with its neighbours."""
+_WRITERS = 8
+_ATTEMPTS = 100
+"""Of one commit, for both engines; lazydelta's default."""
+_DOCS = Path(__file__).resolve().parent.parent / "docs"
+_PICTURE = Path("img/benchmarks-writes.svg")
 
 
 def _lazydelta(table: Path, rows: pa.Table, partitioned: bool) -> None:
@@ -44,7 +59,10 @@ def _deltalake(table: Path, rows: pa.Table, partitioned: bool) -> None:
     import deltalake
 
     columns = ["day"] if partitioned else None
-    deltalake.write_deltalake(table, rows, mode="append", partition_by=columns)
+    retries = deltalake.CommitProperties(max_commit_retries=_ATTEMPTS)
+    deltalake.write_deltalake(
+        table, rows, mode="append", partition_by=columns, commit_properties=retries
+    )
 
 
 def _pyarrow(table: Path, rows: pa.Table, partitioned: bool) -> None:
@@ -59,7 +77,9 @@ _ENGINES: dict[str, Callable[[Path, pa.Table, bool], None]] = {
     "deltalake": _deltalake,
     "pyarrow": _pyarrow,
 }
-_WORKLOADS = ("large", "partitioned", "small")
+_WORKLOADS = ("large", "partitioned", "small", "race")
+_ONLY_TABLES = ("small", "race")
+"""What means nothing without a log."""
 
 
 def _rows(count: int) -> pa.Table:
@@ -70,6 +90,8 @@ def _rows(count: int) -> pa.Table:
 def _child(engine: str, workload: str, rows: int, appends: int, folder: Path) -> dict[str, Any]:
     """Measure one engine in this process."""
     append, table = _ENGINES[engine], folder / "table"
+    if workload == "race":
+        return _race(engine, appends, table)
     data = _rows(_SMALL_ROWS if workload == "small" else rows)
     append(folder / "warm-up", data.slice(0, 10), False)  # imports are not what is measured
     seconds = []
@@ -77,17 +99,52 @@ def _child(engine: str, workload: str, rows: int, appends: int, folder: Path) ->
         began = time.perf_counter()
         append(table, data, workload == "partitioned")
         seconds.append(time.perf_counter() - began)
-    found = {"total": sum(seconds)}
+    found: dict[str, Any] = {"total": sum(seconds), "appends": len(seconds)}
     if len(seconds) >= _EDGE + 10:
         found["at_50"] = statistics.median(seconds[_EDGE - 10 : _EDGE + 10])
         found["at_end"] = statistics.median(seconds[-20:])
     return found
 
 
+def _race(engine: str, appends: int, table: Path) -> dict[str, Any]:
+    """Let processes append at once; every append must be in the table once."""
+    data = _rows(_SMALL_ROWS)
+    _ENGINES[engine](table, data, False)
+    spawned = multiprocessing.get_context("spawn")
+    barrier, results = spawned.Barrier(_WRITERS), spawned.Queue()
+    writers = [
+        spawned.Process(target=_racer, args=(engine, appends, table, barrier, results))
+        for _ in range(_WRITERS)
+    ]
+    for writer in writers:
+        writer.start()
+    spans = [results.get(timeout=3600) for _ in writers]
+    for writer in writers:
+        writer.join()
+    expected = (_WRITERS * appends + 1) * _SMALL_ROWS
+    import lazydelta as ld
+
+    if (found := ld.Table.open(table).scan().count()) != expected:
+        raise RuntimeError(f"{engine} has {found} rows, and {expected} were appended")
+    seconds = max(end for _, end in spans) - min(start for start, _ in spans)
+    return {"total": seconds, "appends": _WRITERS * appends}
+
+
+def _racer(engine: str, appends: int, table: Path, barrier: Any, results: Any) -> None:
+    append, data = _ENGINES[engine], _rows(_SMALL_ROWS)
+    append(Path(f"{table}-{os.getpid()}"), data, False)  # imports are not what is measured
+    barrier.wait()
+    start = time.monotonic()
+    for _ in range(appends):
+        append(table, data, False)
+    results.put((start, time.monotonic()))
+
+
 def _measured(engine: str, workload: str, options: argparse.Namespace) -> dict[str, Any]:
     """Measure one engine in a child process."""
     folder = Path(tempfile.mkdtemp(dir=options.folder))
-    knobs = [str(options.rows), str(options.appends), str(folder)]
+    appends = options.appends // 5 if workload == "race" else options.appends
+    knobs = [str(options.rows), str(appends), str(folder)]
     try:
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.writes", "--child", engine, workload, *knobs],
@@ -98,42 +155,52 @@ def _measured(engine: str, workload: str, options: argparse.Namespace) -> dict[s
     finally:
         shutil.rmtree(folder)
     found: dict[str, Any] = json.loads(done.stdout)
+    print(f"{workload:12} {engine:10} {found['total']:8.2f} s", file=sys.stderr, flush=True)
     return found
 
 
-def _report(workload: str, samples: dict[str, list[dict[str, Any]]]) -> None:
-    def median(engine: str, key: str) -> float:
-        return statistics.median(sample[key] for sample in samples[engine])
-
-    ours = median("lazydelta", "total")
-    for engine in samples:
-        total = median(engine, "total")
-        print(
-            f"{workload:12} {engine:10} {total:8.2f} s   lazydelta / {engine}: {ours / total:.2f}"
-        )
-    if "at_end" in samples["lazydelta"][0]:
-        growth = median("lazydelta", "at_end") / median("lazydelta", "at_50")
-        print(f"{workload:12} the last append / append {_EDGE}: {growth:.2f}")
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.writes", description=__doc__)
+    parser.add_argument("--rows", type=int, default=20_000_000, help="of a large append")
+    parser.add_argument(
+        "--appends", type=int, default=500, help="small ones; a fifth each in a race"
+    )
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--workload", choices=(*_WORKLOADS, "checkpoint"), action="append")
+    parser.add_argument("--folder", help="where tables are made; by default the temporary one")
+    parser.add_argument("--quick", action="store_true", help="a small run, for a look")
+    parser.add_argument(
+        "--docs",
+        type=Path,
+        help="write the report there; default: docs/, but nowhere for a quick or partial run",
+    )
+    return parser
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=20_000_000, help="of a large append")
-    parser.add_argument("--appends", type=int, default=500, help="small ones")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--workload", choices=_WORKLOADS, action="append")
-    parser.add_argument("--folder", help="where tables are made; by default the temporary one")
-    parser.add_argument("--quick", action="store_true", help="2 M rows, 100 appends, one round")
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
+    files = SPARK_LIKE.files
     if options.quick:
-        options.rows, options.appends, options.rounds = 2_000_000, 100, 1
-    for workload in options.workload or _WORKLOADS:
-        engines = [name for name in _ENGINES if (name, workload) != ("pyarrow", "small")]
-        samples: dict[str, list[dict[str, Any]]] = {engine: [] for engine in engines}
+        options.rows, options.appends, options.rounds, files = 2_000_000, 100, 1, 100_000
+    wanted = options.workload or (*_WORKLOADS, "checkpoint")
+    when = f"{datetime.now(UTC).date()}, load average {os.getloadavg()[0]:.1f} when it began"
+    samples: Samples = {}
+    for workload in (name for name in _WORKLOADS if name in wanted):
+        engines = [e for e in _ENGINES if e != "pyarrow" or workload not in _ONLY_TABLES]
+        samples[workload] = {engine: [] for engine in engines}
         for _, engine in product(range(options.rounds), engines):
-            samples[engine].append(_measured(engine, workload, options))
-        _report(workload, samples)
+            samples[workload][engine].append(_measured(engine, workload, options))
+    checkpoints = checkpoint_verdicts(files, options.rounds) if "checkpoint" in wanted else []
+    section = write_section(samples, checkpoints, when=when, picture=_PICTURE)
+    print(section)
+    is_whole = not options.quick and options.workload is None
+    docs: Path | None = options.docs or (_DOCS if is_whole else None)
+    if docs is not None:
+        page = docs / "benchmarks.md"
+        before = page.read_text() if page.exists() else "# Benchmarks\n"
+        page.write_text(with_part(before, "Writing", section))
+        draw_writes(samples, docs / _PICTURE)
 
 
 if __name__ == "__main__":

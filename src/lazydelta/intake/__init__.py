@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lazydelta.intake.column_names import check_names, check_partition_columns, shown_path
 from lazydelta.intake.fillers import plan_fillers, refuse_identity
-from lazydelta.intake.layout import DataLayout, clustering_columns
+from lazydelta.intake.layout import DataLayout
 from lazydelta.intake.needs import all_fields, first_protocol, needed_features, needed_protocol
 from lazydelta.intake.plan import Intake, SchemaMode, plan_intake
 from lazydelta.intake.properties import (
@@ -40,7 +40,6 @@ __all__ = [
     "check_keys",
     "check_names",
     "check_partition_columns",
-    "clustering_columns",
     "first_protocol",
     "is_on",
     "needed_features",

@@ -10,8 +10,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import orjson
-
 from lazydelta.config import CODECS
 from lazydelta.errors import ConfigError, SchemaError
 from lazydelta.files import Encoding, StatisticsPlan
@@ -22,10 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lazydelta.config import WriteOptions
-    from lazydelta.snapshot import Snapshot
     from lazydelta.spec import TableMetadata, TableProtocol
 
-__all__ = ["DataLayout", "clustering_columns"]
+__all__ = ["DataLayout"]
 
 _INDEXED_COLUMNS = 32
 _TARGET_FILE_BYTES = 128 * 1024 * 1024
@@ -96,17 +93,6 @@ class DataLayout:
     def statistics(self, physical: StructType) -> StatisticsPlan:
         """Return which columns of a file have statistics."""
         return StatisticsPlan.of(physical, self.indexed)
-
-
-def clustering_columns(snapshot: Snapshot | None) -> list[tuple[str, ...]]:
-    """Return the physical paths of the columns that a table is clustered by."""
-    if snapshot is None or "clustering" not in (snapshot.protocol.writer_features or ()):
-        return []
-    domain = snapshot.domain_metadata().get("delta.clustering")
-    if domain is None:
-        return []
-    columns = orjson.loads(domain.configuration).get("clusteringColumns", [])
-    return [tuple(path) for path in columns]
 
 
 def _indexed(

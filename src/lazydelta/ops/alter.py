@@ -15,7 +15,7 @@ import orjson
 from lazydelta.commit import Reads, Transaction, commit
 from lazydelta.errors import ColumnNotFoundError
 from lazydelta.expr import And, Column, IsNull, Not
-from lazydelta.intake import ROW_TRACKING, clustering_columns, is_on, shown_path
+from lazydelta.intake import ROW_TRACKING, is_on, shown_path
 from lazydelta.ops import alterations
 from lazydelta.ops.column_changes import find_field, nearest_field
 from lazydelta.ops.columns import as_path, named_fields
@@ -89,7 +89,7 @@ class Alter:
     def drop_column(self, column: str | Sequence[str]) -> AlterResult:
         """Take a column away; needs column mapping, and rewrites nothing."""
         base, path = self._newest(), as_path(column)
-        draft = alterations.drop_column(Draft.of(base), path, clustering=clustering_columns(base))
+        draft = alterations.drop_column(Draft.of(base), path, clustering=base.clustering_columns())
         return self._commit(base, draft, "DROP COLUMNS", {"columns": [shown_path(path)]})
 
     def set_nullable(self, column: str | Sequence[str], nullable: bool = True) -> AlterResult:

@@ -24,7 +24,7 @@ from lazydelta.errors import (
     UnsupportedFeatureError,
 )
 from lazydelta.expr import as_predicate, bind
-from lazydelta.intake import DataLayout, clustering_columns, plan_intake
+from lazydelta.intake import DataLayout, plan_intake
 from lazydelta.ops.create import new_table
 from lazydelta.ops.data_files import write_data_files
 from lazydelta.ops.replace import Replacement, replace_where
@@ -333,7 +333,7 @@ class Writing:
         self, schema: StructType, protocol: TableProtocol, metadata: TableMetadata
     ) -> DataLayout:
         options = self._request.options or self._config.write
-        clustered = clustering_columns(self._snapshot)
+        clustered = [] if self._snapshot is None else self._snapshot.clustering_columns()
         return DataLayout.of(schema, protocol, metadata, options, clustered_by=clustered)
 
     def _transaction(self, adds: pa.Table, rows: int, replaced: Replacement) -> Transaction:

@@ -22,6 +22,7 @@ from lazydelta.spec import (
     TableProperties,
     TableProtocol,
     allows_column_mapping,
+    clustering_columns,
 )
 
 if TYPE_CHECKING:
@@ -126,6 +127,12 @@ class Snapshot:
             action = DomainMetadata.from_json(obj)
             newest.setdefault(action.domain, action)
         return {name: action for name, action in newest.items() if not action.removed}
+
+    def clustering_columns(self) -> list[tuple[str, ...]]:
+        """Return the physical paths of the columns that the table is clustered by."""
+        if "clustering" not in (self.protocol.writer_features or ()):
+            return []
+        return clustering_columns(self.domain_metadata())
 
     def _newest_first(self, kind: str) -> Sequence[dict[str, object]]:
         found: list[dict[str, object]] = []

@@ -14,6 +14,7 @@ from lazydelta.spec.actions import (
     Sidecar,
     TableMetadata,
     TableProtocol,
+    clustering_columns,
 )
 from lazydelta.spec.batches import CommitBatch, OtherAction
 from lazydelta.spec.features import (
@@ -56,6 +57,7 @@ __all__ = [
     "TransactionRetention",
     "allows_column_mapping",
     "check_protocol",
+    "clustering_columns",
     "compatibility",
     "supported_by_table",
     "unreadable_features",

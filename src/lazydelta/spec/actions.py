@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pyarrow as pa
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ __all__ = [
     "Sidecar",
     "TableMetadata",
     "TableProtocol",
+    "clustering_columns",
 ]
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
@@ -242,6 +244,19 @@ class DomainMetadata:
     def is_system(self) -> bool:
         """Whether only the engine may write it: the protocol reserves the `delta.` prefix."""
         return self.domain.startswith("delta.")
+
+
+def clustering_columns(domains: Mapping[str, DomainMetadata]) -> list[tuple[str, ...]]:
+    """Return the physical paths of the columns that a table is clustered by, by its domains.
+
+    What cannot be understood is no columns: they only say how files had better lie.
+    """
+    domain = domains.get("delta.clustering")
+    try:
+        stated = {} if domain is None else orjson.loads(domain.configuration)
+        return [tuple(map(str, path)) for path in stated.get("clusteringColumns", ())]
+    except (orjson.JSONDecodeError, AttributeError, TypeError):
+        return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
 from lazydelta._arrow import selection
 from lazydelta._parallel import prefetch
 from lazydelta.errors import InternalError, LogCorruptError
 from lazydelta.log import checksum_path
+from lazydelta.spec import clustering_columns
 from lazydelta.upkeep.checkpoint_order import SortedAdds
 from lazydelta.upkeep.checkpoint_shape import CheckpointSettings, CheckpointShape
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lazydelta.snapshot import Snapshot
-    from lazydelta.spec import DomainMetadata
     from lazydelta.upkeep.full_replay import FullReplay
 
 __all__ = [
@@ -40,7 +39,6 @@ ROW_GROUP_ROWS = 16_384
 """Small enough that a partition of a large table is in a few, large enough that footers stay small.
 """
 _AHEAD = 2
-_CLUSTERING = "delta.clustering"
 
 Columns = dict[str, pa.Array]
 
@@ -51,7 +49,7 @@ class CheckpointSource:
     def __init__(self, replay: FullReplay) -> None:
         snapshot = replay.snapshot
         self.replay = replay
-        clustered_by = _clustering_columns(replay.domains.get(_CLUSTERING))
+        clustered_by = clustering_columns(replay.domains)
         settings = CheckpointSettings.of(snapshot)
         self.shape = CheckpointShape(snapshot, settings, clustered_by=clustered_by)
         self.others: list[dict[str, Any]] = [
@@ -137,12 +135,3 @@ def tombstone_columns(removes: pa.Table, shape: CheckpointShape) -> Columns:
     }
     columns["dataChange"] = selection(np.zeros(table.num_rows, np.bool_))
     return columns
-
-
-def _clustering_columns(domain: DomainMetadata | None) -> list[tuple[str, ...]]:
-    """Return the physical paths of the columns that a table is clustered by; none is no error."""
-    try:
-        stated = {} if domain is None else orjson.loads(domain.configuration)
-        return [tuple(map(str, path)) for path in stated.get("clusteringColumns", ())]
-    except (orjson.JSONDecodeError, AttributeError, TypeError):
-        return []

@@ -1,0 +1,43 @@
+"""The parts of `docs/benchmarks.md` that runs of their own write: each replaces its own part only.
+
+Pure: texts in, text out. What stands before these parts is written by `python -m benchmarks`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["kept_parts", "with_part"]
+
+_TITLES = ("Writing", "Spark")
+
+
+def _split(page: str) -> tuple[str, dict[str, str]]:
+    starts = {title: page.find(f"\n## {title}\n") for title in _TITLES}
+    found = sorted((at, title) for title, at in starts.items() if at >= 0)
+    bounds = [*(at for at, _ in found), len(page)]
+    parts = {title: page[at + 1 : bounds[n + 1]] for n, (at, title) in enumerate(found)}
+    return page[: bounds[0]], parts
+
+
+def with_part(page: str, title: str, part: str) -> str:
+    r"""Return a page with a part put in, in the place that belongs to its title.
+
+    >>> print(with_part("# Page\n\n## Spark\nold\n", "Writing", "## Writing\nnew\n"))
+    # Page
+    <BLANKLINE>
+    ## Writing
+    new
+    <BLANKLINE>
+    ## Spark
+    old
+    <BLANKLINE>
+    """
+    head, parts = _split(page)
+    parts[title] = part
+    texts = [head, *(parts[name] for name in _TITLES if name in parts)]
+    return "\n\n".join(text.strip("\n") for text in texts) + "\n"
+
+
+def kept_parts(page: str) -> str:
+    """Return those parts of a page, to be put behind a new beginning."""
+    _, parts = _split(page)
+    return "".join(f"\n{parts[name].strip()}\n" for name in _TITLES if name in parts)
