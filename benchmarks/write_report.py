@@ -79,6 +79,17 @@ def _growth(samples: Samples) -> Verdict:
     )
 
 
+def _failures(samples: Samples) -> Verdict:
+    """Judge the race by what failed; what was lost would have ended the run."""
+    ours = [sample["failed"] for sample in samples.get("race", {}).get(OURS, ())]
+    what = f"{TITLES['race']}: failed"
+    if not ours:
+        return Verdict(what=what, must="0", most=0.0, ratio=None, shown="")
+    theirs = max(sample["failed"] for sample in samples["race"]["deltalake"])
+    shown = f"{max(ours)} / {theirs}"
+    return Verdict(what=what, must="0", most=0.0, ratio=float(max(ours)), shown=shown)
+
+
 def write_verdicts(samples: Samples) -> list[Verdict]:
     """Return the verdict on every limit about appends; one without figures says so."""
     return [
@@ -89,6 +100,7 @@ def write_verdicts(samples: Samples) -> list[Verdict]:
         _against(samples, "small", "deltalake", 0.7),
         _growth(samples),
         _against(samples, "race", "deltalake", 1.0),
+        _failures(samples),
     ]
 
 

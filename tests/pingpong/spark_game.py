@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lazydelta import ReadOptions
 from tests.pingpong.shapes import SHAPES
-from tests.pingpong.story import Story, assert_rows, conditions, has_nan
+from tests.pingpong.story import Story, assert_rows, conditions
 from tests.rows.test_generated import counted
 
 STRICT = {
@@ -35,7 +35,6 @@ SMALL = {
 }
 """A thousand queries of ten rows: compiling them would take longer than running them."""
 QUERIES_AT_ONCE = 16
-PUSHDOWN = "spark.sql.parquet.filterPushdown"
 
 
 class Game:
@@ -113,16 +112,7 @@ class Game:
                 self.holds(round(told) == info.in_commit_timestamp, (row, info))
 
     def they_skip_by_our_statistics(self):
-        """By the log alone where the bounds of Parquet would mislead them, else by both."""
-        rows = self.story.rows
-        asked = conditions(rows)
-        misled = [one for one in asked if has_nan(rows, one.column)]
-        self.they_select([one for one in asked if one not in misled])
-        self.spark.conf.set(PUSHDOWN, "false")
-        self.they_select(misled)
-        self.spark.conf.set(PUSHDOWN, "true")
-
-    def they_select(self, asked):
+        asked = conditions(self.story.rows)
         rows, key = self.story.rows, self.story.key
         for start in range(0, len(asked), QUERIES_AT_ONCE):
             some = asked[start : start + QUERIES_AT_ONCE]

@@ -152,15 +152,6 @@ def conditions(rows: list[Row]) -> list[Condition]:
     return found
 
 
-def has_nan(rows: list[Row], column: str) -> bool:
-    """Whether a column has NaN, which other engines lose whatever the log says.
-
-    Parquet keeps NaN out of the bounds in a footer. Spark and deltalake go by those bounds as well,
-    and yet hold NaN to be greater than every number: of files that Arrow wrote they skip too much.
-    """
-    return any(isinstance(row[column], float) and math.isnan(row[column]) for row in rows)
-
-
 def _is_plain(value: Any) -> bool:
     is_number = isinstance(value, float) and not math.isnan(value)
     return is_number or isinstance(value, str | bool | int | Decimal | date | datetime)

@@ -1,8 +1,9 @@
 """Statistics of a new data file: the `stats` text of its add action.
 
 Bounds come from the Parquet footer, where the writer has them from the very values it encoded;
-what a footer cannot tell (nulls of lists, NaN) is counted on the rows as they pass. A bound that is
-not certain to hold for every reader is left out: a missing bound costs a read, a wrong one rows.
+what a footer does not tell (nulls of lists; floats, see `files.encode`) is found on the rows as
+they pass. A bound that is not certain to hold for every reader is left out: a missing bound costs
+a read, a wrong one rows.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _LEAST_DAY, _GREATEST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31: what all engines can read back."""
 _DAY_MICROS = 86_400_000_000
 _LAST_CODE_POINT = "\U0010ffff"
+_FLOATS = ("float", "double")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ class Statistics:
     plan: StatisticsPlan
     nulls: dict[tuple[str, ...], int] = field(default_factory=dict)
     """Of columns whose nulls a footer does not count: lists, maps, variants."""
-    with_nan: set[tuple[str, ...]] = field(default_factory=set)
+    floats: dict[tuple[str, ...], _Floats] = field(default_factory=dict)
+    """Of columns of floats, all there is to know."""
     long_texts: dict[tuple[str, ...], list[bytes]] = field(default_factory=dict)
     """Bounds of rows with texts so long that a footer leaves its bounds out."""
 
@@ -72,8 +75,8 @@ class Statistics:
         for path, kind in self.plan.leaves:
             if _is_counted(kind):
                 self.nulls[path] = self.nulls.get(path, 0) + _column(rows, path).null_count
-            elif _is_float(kind) and path not in self.with_nan and _has_nan(_column(rows, path)):
-                self.with_nan.add(path)
+            elif _family(kind) in _FLOATS:
+                self.floats.setdefault(path, _Floats()).take(_column(rows, path))
             elif _RENDER.get(_family(kind)) is _texts:
                 self.long_texts.setdefault(path, []).extend(_long_bounds(_column(rows, path)))
 
@@ -87,16 +90,46 @@ class Statistics:
             if path in self.nulls:
                 _put(nulls, path, self.nulls[path])
                 continue
-            chunk = _chunks(footer, places.get(".".join(path)), self.long_texts.get(path, ()))
+            known = self.long_texts.get(path, ())
+            chunk = self.floats.get(path) or _chunks(footer, places.get(".".join(path)), known)
             if chunk is None:
                 continue
             _put(nulls, path, chunk.nulls)
-            low, high = _bounds(chunk, kind, has_nan=path in self.with_nan)
+            low, high = chunk.bounds() if isinstance(chunk, _Floats) else _bounds(chunk, kind)
             _put(least, path, low)
             _put(greatest, path, high)
         found = {"numRecords": footer.num_rows}
         named = {"minValues": least, "maxValues": greatest, "nullCount": nulls}
         return orjson.dumps(found | {k: v for k, v in named.items() if v}).decode()
+
+
+@dataclass(slots=True)
+class _Floats:
+    """A column of floats, as far as its rows have passed."""
+
+    nulls: int = 0
+    low: float = math.inf
+    high: float = -math.inf
+    has_nan: bool = False
+
+    def take(self, values: pa.ChunkedArray) -> None:
+        """Look at more rows."""
+        self.nulls += values.null_count
+        self.has_nan = self.has_nan or bool(pc.any(pc.is_nan(values)).as_py())
+        low, high = (bound.as_py() for bound in pc.min_max(values).values())
+        if low is not None and not math.isnan(low):  # else there is no number among them
+            self.low, self.high = min(self.low, low), max(self.high, high)
+
+    def bounds(self) -> tuple[Any, Any]:
+        """Return the least and greatest value as JSON holds them; None is unknown.
+
+        NaN is above every number, and no JSON number: what is unknown then is how far up it goes.
+        Of the two zeros, which some engines tell apart, the bounds have the outer one.
+        """
+        if self.low > self.high:
+            return None, None
+        low, high = self.low or -0.0, self.high or 0.0
+        return _float(low), None if self.has_nan else _float(high)
 
 
 def _places(footer: pq.FileMetaData) -> dict[str, int]:
@@ -138,24 +171,17 @@ def _chunks(footer: pq.FileMetaData, at: int | None, known: Sequence[bytes]) -> 
     return _Chunks(nulls, min(lows), max(highs))
 
 
-def _bounds(chunk: _Chunks, kind: DataType, *, has_nan: bool) -> tuple[Any, Any]:
+def _bounds(chunk: _Chunks, kind: DataType) -> tuple[Any, Any]:
     """Return the least and greatest value as JSON holds them; None is unknown."""
     render = _RENDER.get("decimal" if isinstance(kind, DecimalType) else _family(kind))
     if chunk.low is None or render is None:
         return None, None
-    low, high = render(chunk.low, chunk.high, kind)
-    # NaN is above every number, and no JSON number: what is unknown then is how far up it goes.
-    return low, None if has_nan else high
+    return render(chunk.low, chunk.high, kind)
 
 
 def _integers(low: int, high: int, kind: DataType) -> tuple[Any, Any]:
     del kind
     return low, high
-
-
-def _floats(low: float, high: float, kind: DataType) -> tuple[Any, Any]:
-    del kind
-    return _float(low), _float(high)
 
 
 def _float(value: float) -> float | str:
@@ -221,7 +247,6 @@ def _cut_above(text: str) -> str:
 
 _RENDER: dict[str, Callable[[Any, Any, DataType], tuple[Any, Any]]] = {
     **dict.fromkeys(("byte", "short", "integer", "long"), _integers),
-    **dict.fromkeys(("float", "double"), _floats),
     **dict.fromkeys(("timestamp", "timestamp_ntz"), _times),
     **dict.fromkeys(("string", "char", "varchar"), _texts),
     "boolean": _integers,
@@ -234,17 +259,9 @@ def _family(kind: DataType) -> str:
     return kind.name.partition("(")[0] if isinstance(kind, PrimitiveType) else ""
 
 
-def _is_float(kind: DataType) -> bool:
-    return _family(kind) in ("float", "double")
-
-
 def _is_counted(kind: DataType) -> bool:
     """Whether a footer has no null count of the values themselves, only of what is inside them."""
     return not isinstance(kind, (PrimitiveType, DecimalType)) or _family(kind) == "variant"
-
-
-def _has_nan(values: pa.ChunkedArray) -> bool:
-    return bool(pc.any(pc.is_nan(values)).as_py())
 
 
 def _long_bounds(texts: pa.ChunkedArray) -> list[bytes]:

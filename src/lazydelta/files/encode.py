@@ -73,6 +73,7 @@ class ParquetEncoder:
             compression=encoding.codec,
             compression_level=encoding.level,
             use_dictionary=_as_list(encoding.dictionary),
+            write_statistics=_with_bounds(schema),
             # Nothing of Arrow in the footer, and decimals as Spark lays them out.
             store_schema=False,
             store_decimal_as_integer=True,
@@ -115,7 +116,7 @@ def dictionary_columns(rows: pa.Table) -> tuple[str, ...] | bool:
     chosen: list[str] = []
     for field, column in zip(sample.schema, sample.columns, strict=True):
         if pa.types.is_nested(field.type):
-            chosen += _leaf_names(field.name, field.type)
+            chosen += [name for name, _ in _leaves(field.name, field.type)]
         elif not pa.types.is_boolean(field.type):
             distinct = pc.count_distinct(column, mode="only_valid").as_py()
             if distinct * 2 <= len(column) - column.null_count:
@@ -123,18 +124,29 @@ def dictionary_columns(rows: pa.Table) -> tuple[str, ...] | bool:
     return tuple(chosen)
 
 
-def _leaf_names(name: str, kind: pa.DataType) -> Iterator[str]:
-    """Yield the paths of the leaves below a nested column, as Parquet names them."""
+def _with_bounds(schema: pa.Schema) -> list[str] | bool:
+    """Return the leaf columns that have bounds in the footer: all but floats.
+
+    Parquet leaves NaN out of bounds, but Spark and deltalake, for which it is the greatest value,
+    skip row groups by them all the same, and would lose its rows.
+    """
+    leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
+    chosen = [name for name, kind in leaves if not pa.types.is_floating(kind)]
+    return True if len(chosen) == len(leaves) else chosen or False
+
+
+def _leaves(name: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """Yield the leaves of a column with their types, under the paths that Parquet has for them."""
     if pa.types.is_struct(kind):
         for field in kind:
-            yield from _leaf_names(f"{name}.{field.name}", field.type)
+            yield from _leaves(f"{name}.{field.name}", field.type)
     elif pa.types.is_map(kind):
-        yield from _leaf_names(f"{name}.key_value.key", kind.key_type)
-        yield from _leaf_names(f"{name}.key_value.value", kind.item_type)
+        yield from _leaves(f"{name}.key_value.key", kind.key_type)
+        yield from _leaves(f"{name}.key_value.value", kind.item_type)
     elif pa.types.is_list(kind):
-        yield from _leaf_names(f"{name}.list.element", kind.value_type)
+        yield from _leaves(f"{name}.list.element", kind.value_type)
     else:
-        yield name
+        yield name, kind
 
 
 def _as_list(dictionary: tuple[str, ...] | bool) -> list[str] | bool:
