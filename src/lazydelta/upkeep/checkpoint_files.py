@@ -63,6 +63,9 @@ OTHERS = {
 _LIMITS = JsonLimits(line_bytes=1 << 30, depth=256)
 # Long texts that nobody compares, so that their least and greatest would only fill the footer.
 _WITHOUT_BOUNDS = ("add.stats", "metaData.schemaString")
+# Every plan reads them, and zstd makes half of what Snappy would. The text of statistics is larger,
+# but read by those alone who cannot use the typed ones; and Snappy is known to every reader.
+_PATHS = frozenset({"add.path", "remove.path"})
 _REPEATED = (
     "add.partitionValues.key_value.key",
     "add.partitionValues.key_value.value",
@@ -100,8 +103,8 @@ class ActionFile:
         self._writer = pq.ParquetWriter(
             self._output.file,
             self._schema,
-            compression="zstd",
-            compression_level=1,
+            compression={leaf: "zstd" if leaf in _PATHS else "snappy" for leaf in leaves},
+            compression_level=dict.fromkeys(_PATHS & set(leaves), 1),
             use_dictionary=[leaf for leaf in leaves if leaf.startswith(_REPEATED)],
             write_statistics=[leaf for leaf in leaves if leaf not in _WITHOUT_BOUNDS],
             write_page_index=True,

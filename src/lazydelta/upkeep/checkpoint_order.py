@@ -30,9 +30,9 @@ __all__ = ["SortedAdds", "sort_number"]
 
 Columns = dict[str, pa.Array]
 
-_RUN_ROWS = 12_288
+_RUN_ROWS = 28_672
 """Less than a batch of a large checkpoint has, so that each becomes a run without being copied."""
-_SPILLED_ROWS = 512
+_SPILLED_ROWS = 2048
 _LEAST = np.iinfo(np.int64).min
 _PREFIX = 8
 
@@ -66,7 +66,11 @@ class SortedAdds:
             self._directory.cleanup()
 
     def append(
-        self, adds: Columns, partitions: Sequence[pa.Array], values: Sequence[pa.Array | None]
+        self,
+        adds: Columns,
+        partitions: Sequence[pa.Array],
+        values: Sequence[pa.Array | None],
+        live: np.ndarray | None = None,
     ) -> None:
         """Take adds.
 
@@ -74,14 +78,18 @@ class SortedAdds:
             adds: Their columns; what is missing is null.
             partitions: Their partition values, typed, one array for each column.
             values: Their least values of the leading columns; None where nothing is known.
+            live: Which of them to take; None is all. Sorting copies them anyway, so it costs
+                nothing to leave the others out here.
         """
         rows = len(adds["path"])
-        codes = self._partitions.codes(partitions, rows)
+        chosen = np.arange(rows) if live is None else np.flatnonzero(live)
+        codes = self._partitions.codes(partitions, rows)[chosen]
         numbers = [
-            np.full(rows, _LEAST) if value is None else sort_number(value) for value in values
+            np.full(len(chosen), _LEAST) if value is None else sort_number(value)[chosen]
+            for value in values
         ]
-        self._waiting.append(_Waiting(adds, codes, numbers))
-        self._rows_waiting += rows
+        self._waiting.append(_Waiting(adds, chosen, codes, numbers))
+        self._rows_waiting += len(chosen)
         if self._rows_waiting >= _RUN_ROWS:
             self._end_run(spill=True)
 
@@ -125,10 +133,13 @@ class SortedAdds:
             for at in range(len(self._waiting[0].numbers))
         ]
         pieces = [part.adds for part in self._waiting]
+        starts = np.cumsum([0, *(len(piece["path"]) for piece in pieces)])
+        places = [part.chosen + at for part, at in zip(self._waiting, starts[:-1], strict=True)]
         self._waiting, self._rows_waiting = [], 0
         order = np.lexsort([*numbers[::-1], ranks[codes]])
+        sorted_places = np.concatenate(places)[order]
         columns = {
-            name: _joined(pieces, name, kind, order)
+            name: _joined(pieces, name, kind, sorted_places)
             for name, kind in self._kinds.items()
             if any(name in piece for piece in pieces)
         }
@@ -143,6 +154,7 @@ class SortedAdds:
 @dataclass(slots=True)
 class _Waiting:
     adds: Columns
+    chosen: np.ndarray
     codes: np.ndarray
     numbers: list[np.ndarray]
 

@@ -35,7 +35,7 @@ __all__ = [
     "tombstone_columns",
 ]
 
-ROW_GROUP_ROWS = 16_384
+ROW_GROUP_ROWS = 32_768
 """Small enough that a partition of a large table is in a few, large enough that footers stay small.
 """
 _AHEAD = 2
@@ -68,12 +68,13 @@ class CheckpointSource:
         """Yield the live files in the order of the layout."""
         kinds = {item.name: item.type for item in self.shape.add}
         with SortedAdds(kinds) as ordered:
-            for batch in self.replay.adds():
+            for batch, live in self.replay.adds_and_which():
                 adds = self.shape.shaped(batch)
                 ordered.append(
                     adds,
                     self.shape.partitions_of(adds),
                     [self.shape.least_values(adds, path) for path in self.shape.leading],
+                    live,
                 )
             chunks = partial(ordered.chunks, ROW_GROUP_ROWS)
             with closing(prefetch(chunks, depth=_AHEAD)) as ahead:

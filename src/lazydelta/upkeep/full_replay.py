@@ -53,7 +53,8 @@ __all__ = ["STATS_PARSED", "FullReplay", "full_replay", "removes_of"]
 STATS_PARSED = "stats_parsed"
 _OTHERS = ("protocol", "metaData", "txn", "domainMetadata")
 _DECODED_AHEAD = 2
-_BATCH_ROWS = 16_384
+_BATCH_ROWS = 32_768
+_COUNTED = ["size", "deletionVector"]
 _TYPES = {item.name: item.type for item in ADD}
 _KEY = object()
 
@@ -127,10 +128,18 @@ class FullReplay:
         A column is of the type that the action has in a commit. `stats_parsed` is there besides
         where a checkpoint has it, in the types of its writer.
         """
-        for batch in self._live():
-            if batch.num_rows:
+        for batch, live in self.adds_and_which():
+            yield batch if live is None else batch.filter(selection(live))
+
+    def adds_and_which(self) -> Iterator[tuple[pa.RecordBatch, np.ndarray | None]]:
+        """Yield the same with which rows of a batch are live (None: all), for who copies anyway."""
+        for batch, live in self._candidates():
+            if live is None or live.all():
                 self.totals.add(batch)
-                yield batch
+                yield batch, None
+            elif live.any():
+                self.totals.add(batch.select(_COUNTED).filter(selection(live)))
+                yield batch, live
         self._is_complete = True
 
     def removes(self) -> Iterator[pa.RecordBatch]:
@@ -149,27 +158,27 @@ class FullReplay:
 
     # --- live files
 
-    def _live(self) -> Iterator[pa.RecordBatch]:
+    def _candidates(self) -> Iterator[tuple[pa.RecordBatch, np.ndarray | None]]:
         newest_first = reversed(self.snapshot.segment.commits)
         for batch in self._commits.batches(newest_first):
             rows, removes = self._reconciler.decide(batch)
             self._tombstones += removes
             if len(rows):
-                yield _without_nulls(batch.add.take(from_numpy(rows)))
+                yield _without_nulls(batch.add.take(from_numpy(rows))), None
         checkpoint = self._checkpoint()
         if checkpoint is None:
             return
         if checkpoint.inline_actions is not None:
             for batch in self._commits.batches([checkpoint.inline_actions]):
                 if batch.add.null_count < len(batch.add):
-                    yield self._not_replaced(_without_nulls(batch.add.drop_null()))
+                    adds = _without_nulls(batch.add.drop_null())
+                    yield adds, self._which_live(adds)
         with closing(prefetch(partial(_adds_of, checkpoint), depth=_DECODED_AHEAD)) as decoded:
             for adds in decoded:
-                yield self._not_replaced(adds)
+                yield adds, self._which_live(adds)
 
-    def _not_replaced(self, adds: pa.RecordBatch) -> pa.RecordBatch:
-        live = self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
-        return adds if live is None or live.all() else adds.filter(selection(live))
+    def _which_live(self, adds: pa.RecordBatch) -> np.ndarray | None:
+        return self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
 
     def _checkpoint(self) -> Checkpoint | None:
         files = self.snapshot.segment.checkpoint
