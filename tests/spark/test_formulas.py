@@ -10,6 +10,9 @@ from pyspark.errors import PySparkException
 from tests.intake.formula_cases import ROWS, as_text, golden
 from tests.spark.cases import interpreting
 
+# What Spark said is kept in tests/intake/golden, which the default suite holds formulas against.
+pytestmark = pytest.mark.long
+
 WRAPPED = {"date_sub(day, i)"}
 """Spark counts on from the other end of the calendar; a formula fails."""
 SPARK_NAMES = {

@@ -27,6 +27,8 @@ def example(kind):
             given[field.name] = "not-yet"
         elif "tuple" in kinds:
             given[field.name] = (1, 2) if "int" in kinds else ("a", "b")
+        elif "float" in kinds:
+            given[field.name] = 1.5
         elif "int" in kinds:
             given[field.name] = 3
         else:
