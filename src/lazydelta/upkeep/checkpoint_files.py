@@ -66,6 +66,8 @@ _WITHOUT_BOUNDS = ("add.stats", "metaData.schemaString")
 # Every plan reads them, and zstd makes half of what Snappy would. The text of statistics is larger,
 # but read by those alone who cannot use the typed ones; and Snappy is known to every reader.
 _PATHS = frozenset({"add.path", "remove.path"})
+_ROWS_AT_ONCE = 4096
+"""Rows that the encoder looks at together; a page is as many of these as fill it."""
 _REPEATED = (
     "add.partitionValues.key_value.key",
     "add.partitionValues.key_value.value",
@@ -108,6 +110,7 @@ class ActionFile:
             use_dictionary=[leaf for leaf in leaves if leaf.startswith(_REPEATED)],
             write_statistics=[leaf for leaf in leaves if leaf not in _WITHOUT_BOUNDS],
             write_page_index=True,
+            write_batch_size=_ROWS_AT_ONCE,
             write_page_checksum=True,
             store_schema=False,
             metadata_collector=self._footer,

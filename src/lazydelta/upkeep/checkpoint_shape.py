@@ -107,7 +107,7 @@ class CheckpointShape:
         indexed = set(layout.indexed)
         self._leaves = {path: kind for path, kind in physical.leaves() if path in indexed}
         leading = [path for path in clustered_by if path in self._bounded]
-        self.leading = (leading or list(self._bounded))[:_LEADING]
+        self.leading = leading[:_LEADING] or list(self._bounded)[:1]
         """The columns that files of one partition are sorted by."""
 
     # --- types
