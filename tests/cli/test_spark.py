@@ -79,7 +79,7 @@ def test_without_java_the_commands_say_so(tmp_path):
     ("args", "text"),
     [
         (["read", "t", "--csv", "--json"], "exclude each other"),
-        (["plan", "t", "--conf", "nonsense"], "expected a setting like"),
+        (["plan", "t", "--conf", "nonsense"], "as in spark.driver.memory=2g"),
         (["read", "t", "--path", "sideways"], "'sideways' is not one of"),
         (["fly", "t"], "No such command 'fly'"),
     ],

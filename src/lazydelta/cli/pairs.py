@@ -1,4 +1,4 @@
-"""`KEY=VALUE` arguments of commands that take properties and constraints."""
+"""`KEY=VALUE` arguments of commands: properties, constraints, settings of stores and of Spark."""
 
 from __future__ import annotations
 
@@ -10,10 +10,19 @@ __all__ = ["Pair"]
 
 
 class Pair(click.ParamType):
-    """Two texts with an equals sign between them; the second may have more of these."""
+    """Two texts with an equals sign between them; the second may have more of these.
 
-    def __init__(self, key: str, value: str) -> None:
+    Args:
+        key: What the first is called in help texts.
+        value: What the second is called.
+        prefix: What the first must begin with.
+        like: An example for the error, which then does not repeat the text: it may be a secret.
+    """
+
+    def __init__(self, key: str, value: str, *, prefix: str = "", like: str = "") -> None:
         self.name = f"{key}={value}"
+        self._prefix = prefix
+        self._like = like
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -21,6 +30,7 @@ class Pair(click.ParamType):
         if isinstance(value, tuple):
             return value
         key, sign, text = value.partition("=")
-        if not sign or not key.strip():
-            self.fail(f"expected {self.name}, not {value!r}", param, ctx)
+        if not sign or not key.strip() or not key.strip().startswith(self._prefix):
+            shown = f", as in {self._like}" if self._like else f", not {value!r}"
+            self.fail(f"expected {self.name}{shown}", param, ctx)
         return key.strip(), text.strip()

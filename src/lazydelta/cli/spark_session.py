@@ -16,6 +16,7 @@ import click
 
 import lazydelta.spark as executors
 from lazydelta.cli.output import Output
+from lazydelta.cli.pairs import Pair
 from lazydelta.cli.spark_story import TaskProgress
 
 if TYPE_CHECKING:
@@ -30,27 +31,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 _STORAGE_OPTIONS_FILE = "spark.lazydelta.storageOptionsFile"
 
 
-class _Setting(click.ParamType):
-    """`KEY=VALUE` of Spark."""
-
-    name = "KEY=VALUE"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        key, sign, text = value.partition("=")
-        if not sign or not key.startswith("spark."):
-            self.fail("expected a setting like spark.driver.memory=2g", param, ctx)
-        return key, text
-
-
 def session_options(function: F) -> F:
     """Give a command the options that describe how Spark is started."""
     for option in (
         click.option("--ui", is_flag=True, help="Serve Spark's own pages meanwhile."),
-        click.option("--conf", type=_Setting(), multiple=True, help="A setting of Spark."),
+        click.option(
+            "--conf",
+            type=Pair("KEY", "VALUE", prefix="spark.", like="spark.driver.memory=2g"),
+            multiple=True,
+            help="A setting of Spark.",
+        ),
         click.option("--cores", type=click.IntRange(min=1), help="Tasks at once; default: all."),
     ):
         function = option(function)

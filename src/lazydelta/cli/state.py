@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
+from lazydelta.cli.pairs import Pair
 from lazydelta.errors import redact
 
 __all__ = ["State", "common_options", "pass_state"]
@@ -47,22 +48,6 @@ class State:
 pass_state = click.make_pass_decorator(State, ensure=True)
 
 
-class _StorageOption(click.ParamType):
-    """`KEY=VALUE`; an error never repeats the text, which may be a secret."""
-
-    name = "KEY=VALUE"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        key, sign, text = value.partition("=")
-        if not sign or not key.strip():
-            self.fail("expected KEY=VALUE, as in region=eu-west-1", param, ctx)
-        return key.strip(), text
-
-
 def common_options(function: F) -> F:
     """Give a command the common options, which end up in its `State`."""
 
@@ -72,7 +57,7 @@ def common_options(function: F) -> F:
     @click.option(
         "--storage-option",
         "storage_options",
-        type=_StorageOption(),
+        type=Pair("KEY", "VALUE", like="region=eu-west-1"),
         multiple=True,
         help="A setting of the object store; may be repeated. Prefer the environment for secrets.",
     )
