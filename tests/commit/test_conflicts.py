@@ -70,7 +70,14 @@ def test_verdict(case):
         assert after.metadata == (winner.metadata or standing.metadata)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case[2] == "Serializable"], ids=_id)
+RACED = [
+    pytest.param(case, marks=[pytest.mark.long] if at % 3 else [])
+    for at, case in enumerate(case for case in CASES if case[2] == "Serializable")
+]
+"""Every third is raced each day; a race runs the code that the verdicts above have judged."""
+
+
+@pytest.mark.parametrize("case", RACED, ids=_id)
 def test_the_same_in_a_race(case):
     """The winner takes the version after this writer prepared its commit, before it is put."""
     name, winner_name, level = case
