@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import integers, selection
+from lazydelta._arrow import selection
 from lazydelta.errors import InternalError
 from lazydelta.log import CommitReader
 from lazydelta.replay import Reconciler, RemoveSet, file_keys
@@ -276,8 +276,7 @@ class _Share:
 
     def adds(self) -> Iterator[Columns]:
         for chunk in _chunks(self._leading_adds()):
-            sizes = pc.fill_null(chunk.column("size").combine_chunks(), build_scalar(0, _LONG))
-            self._bytes += int(integers(sizes).sum())
+            self._bytes += pc.sum(chunk.column("size")).as_py() or 0
             yield self.shape.shaped(chunk.combine_chunks().to_batches()[0])
 
     def removes(self) -> Iterator[Columns]:
@@ -312,7 +311,8 @@ class _Share:
 
 
 def _fields(rows: pa.RecordBatch, name: str, kind: pa.StructType) -> pa.RecordBatch:
-    return pa.RecordBatch.from_struct_array(conformed(rows.column(name), kind))
+    # Not `from_struct_array`, which in pyarrow 20 forgets where a slice ends.
+    return pa.RecordBatch.from_arrays(conformed(rows.column(name), kind).flatten(), kind.names)
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
