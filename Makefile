@@ -62,10 +62,11 @@ format: $(VENV)/.dev ## Format the code and apply the safe fixes of the linter
 	$(VENV)/bin/ruff check --fix-only .
 	$(VENV)/bin/ruff format .
 
-bench: $(VENV)/.bench ## Measure against the peers; prints the tables (ARGS=--quick for a short run)
+bench: $(VENV)/.bench ## Measure against the peers; prints tables (ARGS=--quick for a short run)
 	$(PY) -m benchmarks $(ARGS)
+	$(PY) -m benchmarks.writes $(ARGS)
 
-bench-writes: $(VENV)/.bench ## Measure writing against the peers (ARGS=--quick for a short run)
+bench-writes: $(VENV)/.bench ## The part of it about writing: appends, races, checkpoints
 	$(PY) -m benchmarks.writes $(ARGS)
 
 bench-spark: $(VENV)/.bench ## Measure on Spark against delta-spark (ARGS=--quick for a short run)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.connect_client import Client
+from tests.spark.connect_server import ConnectServer
 
 HERE = Path(__file__).parent
 # PySpark 4.1 leaves the socket of a `collect` to the garbage collector.
@@ -42,9 +43,17 @@ def spark():
 
 
 @pytest.fixture(scope="session")
-def connect(spark, tmp_path_factory):
-    """A process with a session of Spark Connect; `spark` is asked for to skip without a Java."""
+def connect_url(spark, tmp_path_factory):
+    """The address of a server of Spark Connect; `spark` is asked for to skip without a Java."""
     pytest.importorskip("grpc", reason="Spark Connect needs `pip install 'lazydelta[spark]'`")
-    client = Client(tmp_path_factory.mktemp("connect") / "log")
+    server = ConnectServer(tmp_path_factory.mktemp("connect") / "server-log")
+    yield server.url
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def connect(connect_url, tmp_path_factory):
+    """A process with a session of that server."""
+    client = Client(connect_url, tmp_path_factory.mktemp("connect") / "client-log")
     yield client
     client.close()

@@ -18,11 +18,11 @@ _ANSWER = "ANSWER "
 class Client:
     """The other process, as a test sees it."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, url: str, log: Path) -> None:
         self._log = log
         with log.open("w") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", "tests.spark.connect_client"],
+                [sys.executable, "-W", "ignore", "-m", "tests.spark.connect_client", url],
                 cwd=Path(__file__).parents[2], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=errors, text=True,
             )  # fmt: skip
@@ -50,10 +50,10 @@ class Client:
             self._process.wait()
 
 
-def _serve() -> None:
-    from lazydelta.spark import local_session
+def _serve(url: str) -> None:
+    from lazydelta.spark import connect_session
 
-    spark = local_session(cores=2, connect=True)
+    spark = connect_session(url)
     assert "connect" in type(spark).__module__, type(spark)
     for line in sys.stdin:
         request = json.loads(line)
@@ -70,4 +70,4 @@ def _serve() -> None:
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(sys.argv[1])

@@ -1,14 +1,22 @@
 """The same calls through Spark Connect, where there is no JVM, no RDD and no SparkContext to reach.
 
-All in this file, so that one process of `make test` runs them: a server of Connect has one port.
+All in this file, so that one process of `make test` runs them and starts one server.
 """
 
 from __future__ import annotations
 
-import pyarrow as pa
+import json
+import re
+import subprocess
 
+import pyarrow as pa
+import pytest
+
+from lazydelta.errors import ConfigError
+from lazydelta.spark import connect_session
 from lazydelta.testing import TableBuilder
 from tests.changes.support import FeedTable
+from tests.cli.support import command, environment, run
 from tests.contract.parity.test_live_files import LONG, LONG_LIVE, built
 from tests.rows.tables import Rows, inline
 from tests.spark.test_read import FIELDS, numbers
@@ -124,3 +132,43 @@ def test_source_changes_and_stream_through_connect(connect, tmp_path):
     assert found["stream"] == [0, 1, 2, 3, 4, 5]
     assert "there is no such option" in found["error"]
     assert "hush-hush" not in found["error"]
+
+
+def test_the_command_line_joins_a_server(connect_url, tmp_path):
+    table = FeedTable(tmp_path, schema={"id": "long"})
+    table.commit(table.add("f", pa.table({"id": pa.array([1, 2, 3], pa.int64())})))
+    done = subprocess.run(
+        command("spark", "read", tmp_path, "--where", "id > 1", "--json", "--remote", connect_url),
+        env=environment(), capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [2, 3]
+    refused = subprocess.run(
+        command("spark", "plan", tmp_path, "--remote", connect_url, "--conf", "spark.driver.memory=1g"),
+        env=environment(), capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert refused.returncode == 1
+    assert "spark.driver.memory: the server does not let a session set it" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("spark://host:7077", "is no address of Spark Connect, such as sc://host:15002"),
+        ("sc://host:port", "is no address of Spark Connect"),
+        ("sc://127.0.0.1:1", "no Spark Connect server answers at 127.0.0.1:1"),
+    ],
+)
+def test_an_address_where_no_server_is(address, reason):
+    with pytest.raises(ConfigError, match=re.escape(reason)):
+        connect_session(address)
+
+
+def test_what_a_server_cannot_be_told(tmp_path):
+    result = run("spark", "plan", tmp_path, "--remote", "sc://127.0.0.1:1", "--cores", "2")
+    assert result.exit_code == 2
+    assert "--ui and --cores are for a Spark that is started here" in result.stderr
+    options = ["--storage-option", "account_name=x"]
+    result = run("spark", "plan", tmp_path, "--remote", "sc://127.0.0.1:1", *options)
+    assert result.exit_code == 2
+    assert "do not reach the executors of a --remote server" in result.stderr

@@ -15,7 +15,7 @@ import pyarrow as pa
 import lazydelta.spark as executors
 from lazydelta.cli.read import columns_option, where_option
 from lazydelta.cli.show import show_rows
-from lazydelta.cli.spark_session import session_options, show_story, working
+from lazydelta.cli.spark_session import Start, session_options, show_story, working
 from lazydelta.cli.spark_story import peak_memory
 from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import pick_snapshot, version_options
@@ -45,14 +45,14 @@ def plan(
     where: str | None,
     version: int | None,
     timestamp: datetime | None,
-    **started: Any,
+    start: Start,
 ) -> None:
     """Find the files of the table at URL that a read would need, with Spark.
 
     Shows who replayed the log and why, how long each phase took, how many files there were before
     and after data skipping, and the driver's peak memory. No list of files is brought here.
     """
-    with working(state, **started) as work:
+    with working(state, start) as work:
         with work.phase("load_snapshot", "loading the snapshot"):
             snapshot = pick_snapshot(state, url, version, timestamp)
             told = executors.explain_replay(work.spark, snapshot)
@@ -107,9 +107,7 @@ def read(
     parquet: Path | None,
     version: int | None,
     timestamp: datetime | None,
-    cores: int | None,
-    conf: tuple[tuple[str, str], ...],
-    ui: bool,
+    start: Start,
     **asked: Any,
 ) -> None:
     """Read rows of the table at URL with Spark.
@@ -120,7 +118,7 @@ def read(
         raise click.UsageError("--csv, --json and --parquet exclude each other")
     if parquet is not None and parquet.exists():
         raise ConfigError("--parquet", f"cannot write {parquet}: it exists already")
-    with working(state, cores=cores, conf=conf, ui=ui) as work:
+    with working(state, start) as work:
         with work.phase("choose", "choosing how to read"):
             fixed = pick_snapshot(state, url, version, timestamp).version
             told = executors.explain_read(work.spark, url, version=fixed, **asked)

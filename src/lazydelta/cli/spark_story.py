@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lazydelta.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["TaskProgress", "peak_memory"]
 
@@ -20,12 +23,24 @@ class TaskProgress(Progress):
     def __init__(self, *, enabled: bool) -> None:
         super().__init__(self._now, enabled=enabled)
         self.phase = ""
-        self.spark: Any = None
+        self._spark: Any = None
+        self._told = (0, 0)
+
+    def follow(self, spark: Any, *, remote: bool = False) -> None:
+        """Tell of this session from now on; of none if it is None."""
+        self._spark = spark
+        if remote:
+            spark.registerProgressHandler(self._heard)
+
+    def _heard(self, stages: Iterable[Any] | None, **_: Any) -> None:
+        """Take what a server of Connect says of its stages."""
+        told = [(stage.num_completed_tasks, stage.num_tasks) for stage in stages or ()]
+        self._told = (sum(done for done, _ in told), sum(tasks for _, tasks in told))
 
     def _now(self) -> tuple[int, str]:
-        done, started = 0, 0
+        done, started = self._told
         with suppress(Exception):  # a session that ends under our eyes has nothing to tell
-            tracker = self.spark.sparkContext.statusTracker()
+            tracker = self._spark.sparkContext.statusTracker()
             for stage in tracker.getActiveStageIds():
                 info = tracker.getStageInfo(stage)
                 done, started = done + info.numCompletedTasks, started + info.numTasks

@@ -8,7 +8,7 @@ import click
 
 import lazydelta.spark as executors
 from lazydelta.cli.pairs import Pair
-from lazydelta.cli.spark_session import session_options, show_story, working
+from lazydelta.cli.spark_session import Start, session_options, show_story, working
 from lazydelta.cli.spark_story import peak_memory
 from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.errors import ConfigError
@@ -67,9 +67,7 @@ def write(
     properties: tuple[tuple[str, str], ...],
     merge_schema: bool,
     overwrite_schema: bool,
-    cores: int | None,
-    conf: tuple[tuple[str, str], ...],
-    ui: bool,
+    start: Start,
     **how: Any,
 ) -> None:
     """Write the rows of FILES, read by Spark, to the table at URL as one version.
@@ -80,7 +78,7 @@ def write(
     if merge_schema and overwrite_schema:
         raise click.UsageError("--merge-schema and --overwrite-schema exclude each other")
     columns = [column.strip() for text in partition_by for column in text.split(",")]
-    with working(state, cores=cores, conf=conf, ui=ui) as work:
+    with working(state, start) as work:
         with work.phase("read", "looking at the files"):
             rows = _rows(work.spark, files, kind)
         with work.phase("write", "writing rows"):
@@ -104,13 +102,13 @@ def write(
 @session_options
 @common_options
 @pass_state
-def checkpoint(state: State, /, url: str, *, version: int | None, **started: Any) -> None:
+def checkpoint(state: State, /, url: str, *, version: int | None, start: Start) -> None:
     """Write a checkpoint of the table at URL with Spark, nothing of it collected in one place.
 
     Tables of fewer files than spark.lazydelta.distributedLogReplay.fileThreshold are left to this
     process, as `lazydelta checkpoint` would do it.
     """
-    with working(state, **started) as work:
+    with working(state, start) as work:
         with work.phase("checkpoint", "writing the checkpoint"):
             result = executors.checkpoint(work.spark, url, version)
         story = _story(result.to_dict(), work)

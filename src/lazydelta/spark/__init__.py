@@ -19,7 +19,7 @@ from lazydelta.spark.checkpoint import checkpoint
 from lazydelta.spark.jobs import described
 from lazydelta.spark.read import explain_read, read
 from lazydelta.spark.replay import distributed_log_replay
-from lazydelta.spark.session import local_session
+from lazydelta.spark.session import connect_session, local_session
 from lazydelta.spark.skipping import apply_data_skipping
 from lazydelta.spark.source import register
 from lazydelta.spark.write import write
@@ -28,6 +28,7 @@ __all__ = [
     "apply_data_skipping",
     "changes",
     "checkpoint",
+    "connect_session",
     "described",
     "distributed_log_replay",
     "explain_read",

@@ -1,6 +1,6 @@
-"""A Spark session on this machine, for the command line, the demo and the tests.
+"""Spark sessions for the command line, the demo and the tests: here, or of a Connect server.
 
-Nothing else in the room needs it: every function takes the session it is given.
+Nothing else in the room needs them: every function takes the session it is given.
 """
 
 from __future__ import annotations
@@ -8,24 +8,29 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import socket
 import sys
 import tempfile
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lazydelta.errors import ConfigError
 from lazydelta.spark.java import java_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["local_session"]
+__all__ = ["connect_session", "local_session"]
 
 _LOOPBACK = "127.0.0.1"
+_CONNECT_PORT = 15002
+_ANSWER_SECONDS = 10.0
 _CONF = {
     "spark.driver.host": _LOOPBACK,
     "spark.driver.bindAddress": _LOOPBACK,
-    "spark.connect.grpc.binding.address": _LOOPBACK,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
@@ -38,7 +43,6 @@ _CONF = {
 def local_session(
     *,
     cores: int | None = None,
-    connect: bool = False,
     name: str = "lazydelta",
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
@@ -46,8 +50,6 @@ def local_session(
 
     Args:
         cores: How many tasks run at once; None takes all cores.
-        connect: Whether to start a Spark Connect server and a client of it. A process can have a
-            classic session or a Connect one, not both.
         name: Shown in Spark's logs.
         conf: More settings, which override those made here.
 
@@ -63,7 +65,6 @@ def local_session(
     scratch = tempfile.mkdtemp(prefix="lazydelta-spark-")
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     threads = cores or os.cpu_count() or 1
-    place = f"local[{threads}]"
     settings: dict[str, bool | float | int | str | None] = {
         **_CONF,
         "spark.app.name": name,
@@ -72,6 +73,43 @@ def local_session(
         "spark.sql.shuffle.partitions": str(2 * threads),
         **(conf or {}),
     }
-    builder = SparkSession.builder
-    builder = builder.remote(place) if connect else builder.master(place)
-    return builder.config(map=settings).getOrCreate()
+    return SparkSession.builder.master(f"local[{threads}]").config(map=settings).getOrCreate()
+
+
+def connect_session(url: str, *, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Return a session of a Spark Connect server.
+
+    A process has sessions of Connect or a classic one, not both.
+
+    Args:
+        url: The address, `sc://host:port/;options`.
+        conf: Settings of the session; those of the server were made when it started.
+
+    Raises:
+        ConfigError: The address is none, nothing answers there, or a setting is not taken.
+    """
+    try:
+        place = urlsplit(url)
+        host, port = place.hostname, place.port or _CONNECT_PORT
+    except ValueError:
+        host, port = None, _CONNECT_PORT
+    if not url.startswith("sc://") or host is None:
+        raise ConfigError(
+            "remote", f"{url!r} is no address of Spark Connect, such as sc://host:15002"
+        )
+    try:
+        # A client would go on asking an address where nobody answers for ten minutes.
+        socket.create_connection((host, port), _ANSWER_SECONDS).close()
+    except OSError as error:
+        raise ConfigError(
+            "remote", f"no Spark Connect server answers at {host}:{port}: {error}"
+        ) from None
+    session = SparkSession.builder.remote(url).getOrCreate()
+    for key, value in {"spark.sql.session.timeZone": "UTC", **(conf or {})}.items():
+        try:
+            session.conf.set(key, value)
+        except PySparkException as error:
+            session.stop()
+            reason = f"the server does not let a session set it: {error}"
+            raise ConfigError(key, reason) from None
+    return session
