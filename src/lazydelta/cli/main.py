@@ -8,7 +8,6 @@ what a table is.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import sys
 import traceback
@@ -16,6 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
+from lazydelta.cli.later import LaterGroup
 from lazydelta.cli.state import State, common_options
 from lazydelta.errors import DeltaError
 
@@ -43,25 +43,8 @@ _COMMANDS = {
 """Where each command is, and its line in the help: both without importing it."""
 
 
-class _Commands(click.Group):
-    """A group that imports a command's module when it is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
-        if cmd_name not in _COMMANDS:
-            return None
-        module = importlib.import_module(f"{__package__}.{_COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+class _Main(LaterGroup):
+    """The command itself, where errors end."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; whatever goes wrong ends as one line and an exit code."""
@@ -84,7 +67,8 @@ class _Commands(click.Group):
 
 
 @click.group(
-    cls=_Commands,
+    cls=_Main,
+    later=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(

@@ -5,9 +5,9 @@ PySpark need not be installed for anything else, its help included.
 
 from __future__ import annotations
 
-import importlib
-
 import click
+
+from lazydelta.cli.later import LaterGroup
 
 __all__ = ["spark"]
 
@@ -19,30 +19,9 @@ _COMMANDS = {
 }
 
 
-class _Commands(click.Group):
-    """A group whose commands live in modules that need PySpark."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
-        if cmd_name not in _COMMANDS:
-            return None
-        module = importlib.import_module(f"{__package__}.{_COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
-
-
-@click.group(cls=_Commands)
+@click.group(cls=LaterGroup, later=_COMMANDS)
 def spark() -> None:
-    """Plan, read and write tables with Spark, started on this machine for the command.
+    """Plan, read and write tables with Spark: one started here for the command, or a server.
 
-    Needs `pip install 'lazydelta[spark]'` and a Java 17 or newer.
+    Needs `pip install 'lazydelta[spark]'` and, without --remote, a Java 17 or newer.
     """

@@ -23,6 +23,7 @@ from lazydelta.intake.properties import (
     row_tracking_columns,
 )
 from lazydelta.intake.rules import GENERATION, Rule, table_rules
+from lazydelta.intake.schema import TableShape
 
 __all__ = [
     "CONSTRAINT",
@@ -36,6 +37,7 @@ __all__ = [
     "Intake",
     "Rule",
     "SchemaMode",
+    "TableShape",
     "all_fields",
     "check_keys",
     "check_names",

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConfigError, SchemaError, UnsupportedFeatureError
-from lazydelta.intake.properties import CONSTRAINT, MAPPING_MODE, is_on
 from lazydelta.schema import ArrayType, DecimalType, MapType, StructType
 from lazydelta.spec import (
     WRITER_FEATURES,
     TableProtocol,
     allows_column_mapping,
     supported_by_table,
+    switched_on,
     with_features,
 )
 
@@ -28,18 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["all_fields", "first_protocol", "needed_features", "needed_protocol"]
 
-_OF_PROPERTIES = {
-    "delta.appendOnly": "appendOnly",
-    "delta.enableChangeDataFeed": "changeDataFeed",
-    "delta.enableDeletionVectors": "deletionVectors",
-    "delta.enableIcebergCompatV1": "icebergCompatV1",
-    "delta.enableIcebergCompatV2": "icebergCompatV2",
-    "delta.enableIcebergCompatV3": "icebergCompatV3",
-    "delta.enableInCommitTimestamps": "inCommitTimestamp",
-    "delta.enableRowTracking": "rowTracking",
-    "delta.enableTypeWidening": "typeWidening",
-    "delta.enableVariantShredding": "variantShredding",
-}
 _OF_TYPES = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
 _OF_COLUMN_METADATA = {
     "delta.generationExpression": "generatedColumns",
@@ -83,13 +71,7 @@ def needed_features(schema: StructType, configuration: Mapping[str, str]) -> fro
     Raises:
         SchemaError: A column has a type that lazydelta does not write.
     """
-    found = {feature for key, feature in _OF_PROPERTIES.items() if is_on(configuration, key)}
-    if configuration.get(MAPPING_MODE, "none") != "none":
-        found.add("columnMapping")
-    if configuration.get("delta.checkpointPolicy") == "v2":
-        found.add("v2Checkpoint")
-    if any(key.startswith(CONSTRAINT) for key in configuration):
-        found.add("checkConstraints")
+    found = set(switched_on(configuration))
     for path, item in all_fields(schema):
         ruled = _OF_COLUMN_METADATA.keys() & item.metadata.keys()
         found.update(_OF_COLUMN_METADATA[key] for key in ruled)

@@ -14,6 +14,7 @@ from lazydelta.intake import (
     MAPPING_MODE,
     MAX_COLUMN_ID,
     AskedProperties,
+    TableShape,
     check_names,
     is_on,
     needed_features,
@@ -27,19 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lazydelta.snapshot import Snapshot
-    from lazydelta.spec import TableMetadata, TableProtocol
+    from lazydelta.spec import TableMetadata
 
 __all__ = ["Draft"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class Draft(TableShape):
     """What a table will say of itself."""
-
-    table: str
-    protocol: TableProtocol
-    metadata: TableMetadata
-    schema: StructType
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Draft:

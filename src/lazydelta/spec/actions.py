@@ -21,6 +21,7 @@ __all__ = [
     "DELETION_VECTOR",
     "REMOVE",
     "REMOVE_ACTION",
+    "ZONES_TAG",
     "CommitInfo",
     "DomainMetadata",
     "MalformedActionError",
@@ -30,6 +31,9 @@ __all__ = [
     "TableProtocol",
     "clustering_columns",
 ]
+
+ZONES_TAG = "lazydelta.zones"
+"""The tag of a sidecar that says what its adds range over."""
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
 
@@ -265,13 +269,18 @@ class Sidecar:
 
     path: str
     size_in_bytes: int | None = None
+    zones: str | None = None
+    """The tag `ZONES_TAG`: what its adds range over (docs/adr/0026-checkpoints.md)."""
 
     @classmethod
     def from_json(cls, obj: Mapping[str, Any]) -> Sidecar:
-        """Parse the object under the `sidecar` key."""
+        """Parse the object under the `sidecar` key; tags are free-form, so odd ones are no tags."""
+        tags = obj.get("tags")
+        zones = tags.get(ZONES_TAG) if isinstance(tags, dict) else None
         return cls(
             path=_field("sidecar", obj, "path", str),
             size_in_bytes=_field("sidecar", obj, "sizeInBytes", int, None),
+            zones=zones if isinstance(zones, str) else None,
         )
 
 

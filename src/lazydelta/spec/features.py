@@ -21,6 +21,7 @@ __all__ = [
     "Compatibility",
     "compatibility",
     "supported_by_table",
+    "switched_on",
     "unreadable_features",
     "unwritable_features",
     "with_features",
@@ -103,17 +104,21 @@ _READER_WRITER = frozenset(
 
 _DEPENDENCIES = {"clustering": ("domainMetadata",), "rowTracking": ("domainMetadata",)}
 
-_ACTIVE_WHEN = {
+_SWITCHES = {
     "appendOnly": ("delta.appendOnly", "true"),
     "changeDataFeed": ("delta.enableChangeDataFeed", "true"),
     "deletionVectors": ("delta.enableDeletionVectors", "true"),
-    "rowTracking": ("delta.enableRowTracking", "true"),
-    "inCommitTimestamp": ("delta.enableInCommitTimestamps", "true"),
-    "typeWidening": ("delta.enableTypeWidening", "true"),
-    "v2Checkpoint": ("delta.checkpointPolicy", "v2"),
     "icebergCompatV1": ("delta.enableIcebergCompatV1", "true"),
     "icebergCompatV2": ("delta.enableIcebergCompatV2", "true"),
+    "icebergCompatV3": ("delta.enableIcebergCompatV3", "true"),
+    "inCommitTimestamp": ("delta.enableInCommitTimestamps", "true"),
+    "rowTracking": ("delta.enableRowTracking", "true"),
+    "typeWidening": ("delta.enableTypeWidening", "true"),
+    "v2Checkpoint": ("delta.checkpointPolicy", "v2"),
+    "variantShredding": ("delta.enableVariantShredding", "true"),
 }
+"""The property, and the value of it, that put a feature to use."""
+_CONSTRAINT = "delta.constraints."
 
 
 def check_protocol(protocol: TableProtocol) -> None:
@@ -248,16 +253,22 @@ def compatibility(
     )
 
 
+def switched_on(configuration: Mapping[str, str]) -> frozenset[str]:
+    """Return the features that a table's properties put to use, allowed by its protocol or not."""
+    found = {
+        feature
+        for feature, (key, value) in _SWITCHES.items()
+        if configuration.get(key, "").lower() == value
+    }
+    if configuration.get("delta.columnMapping.mode", "none") != "none":
+        found.add("columnMapping")
+    if any(key.startswith(_CONSTRAINT) for key in configuration):
+        found.add("checkConstraints")
+    return frozenset(found)
+
+
 def _active(protocol: TableProtocol, configuration: Mapping[str, str]) -> tuple[str, ...]:
-    active = set()
-    for feature in supported_by_table(protocol):
-        key, value = _ACTIVE_WHEN.get(feature, ("", ""))
-        if configuration.get(key, "").lower() == value and key:
-            active.add(feature)
-    if allows_column_mapping(protocol) and configuration.get(
-        "delta.columnMapping.mode", "none"
-    ) in ("name", "id"):
-        active.add("columnMapping")
-    if any(key.startswith("delta.constraints.") for key in configuration):
-        active.add("checkConstraints")
-    return tuple(sorted(active))
+    allowed = supported_by_table(protocol)
+    if allows_column_mapping(protocol):
+        allowed |= {"columnMapping"}
+    return tuple(sorted(switched_on(configuration) & allowed))
