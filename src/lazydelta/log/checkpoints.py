@@ -75,6 +75,8 @@ class Leaf:
     is_manifest: bool = False
     is_part: bool = False
     """Whether it is one of the files of a multi-part checkpoint."""
+    zones: str | None = None
+    """What its adds range over, as a tag says of a sidecar; nothing here makes sense of it."""
 
 
 class Checkpoint:
@@ -129,11 +131,12 @@ class Checkpoint:
         """Return the same checkpoint as if one of its leaves were all it had."""
         return Checkpoint(self.files, self._context, leaf)
 
-    def readers(self) -> Iterator[LeafReader]:
-        """Yield the leaves opened, in order; remote ones are opened a few ahead."""
+    def readers(self, leaves: Sequence[Leaf] | None = None) -> Iterator[LeafReader]:
+        """Yield the leaves opened, all or the given ones, in order; remote ones a few ahead."""
+        chosen = self.leaves() if leaves is None else leaves
         is_remote = not self._context.store.root.startswith("/")
         width = self._context.config.commit_read_parallelism if is_remote else 1
-        return ordered_map(self.open, self.leaves(), width=min(width, _LEAVES_AHEAD))
+        return ordered_map(self.open, chosen, width=min(width, _LEAVES_AHEAD))
 
     def open(self, leaf: Leaf) -> LeafReader:
         """Open one Parquet file of the checkpoint."""
@@ -150,7 +153,7 @@ class Checkpoint:
                 raise self._context.corrupt(
                     self.files.files[0].path, error, self.version
                 ) from error
-            leaves.append(Leaf(place.path, sidecar.size_in_bytes))
+            leaves.append(Leaf(place.path, sidecar.size_in_bytes, zones=sidecar.zones))
         return leaves
 
 

@@ -10,6 +10,7 @@ from lazydelta.replay.reference import ReferenceReplay
 from lazydelta.replay.remove_set import RemoveSet
 from lazydelta.replay.spool import BatchSpool
 from lazydelta.replay.tripwire import Trip, find_trip
+from lazydelta.replay.zones import read_zones
 
 __all__ = [
     "CUT_MICROS",
@@ -24,4 +25,5 @@ __all__ = [
     "is_rounded",
     "json_path",
     "map_values",
+    "read_zones",
 ]

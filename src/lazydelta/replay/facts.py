@@ -38,6 +38,7 @@ __all__ = [
     "leaf_name",
     "map_values",
     "physical_paths",
+    "trusted",
 ]
 
 CUT_MICROS = 999
@@ -113,7 +114,7 @@ class FileFacts:
             if stat.kind == "partition":
                 self.fetched[stat] = self._partition(stat)
             else:
-                self.fetched[stat] = _trusted(stat, self._statistic(stat))
+                self.fetched[stat] = trusted(stat, self._statistic(stat))
         return self.fetched[stat]
 
     # --- partition values
@@ -164,7 +165,7 @@ class FileFacts:
         return self.texts[path]
 
 
-def _trusted(stat: Stat, values: pa.Array) -> pa.Array:
+def trusted(stat: Stat, values: pa.Array) -> pa.Array:
     """Make bounds of statistics; what cannot be true becomes unknown."""
     name = str(stat.type)
     if stat.kind in _COUNTS:

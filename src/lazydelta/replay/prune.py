@@ -1,4 +1,4 @@
-"""Which files, and which row groups of a checkpoint, may hold a row that a predicate wants.
+"""Which files, and which parts of a checkpoint, may hold a row that a predicate wants.
 
 Pure: batches of add actions in, a mask out. The predicate is bound and rewritten once; then each
 batch is one evaluation. A file is dropped only where its partition values and statistics rule a
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lazydelta.expr import Constant, Stat, bind, derivations, evaluate, to_skipping
 from lazydelta.replay.facts import FileFacts, leaf_name, physical_paths
 from lazydelta.replay.row_groups import keep_row_groups, row_group_rule
+from lazydelta.replay.zones import keep_zones
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from lazydelta.expr import Predicate
+    from lazydelta.replay.zones import ZoneMap
     from lazydelta.schema import StructType
 
 __all__ = ["Pruner"]
@@ -135,6 +137,10 @@ class Pruner:
         if self.matches_nothing:
             return []
         return keep_row_groups(self.row_groups, metadata, self.physical)
+
+    def keep_zones(self, zones: Sequence[ZoneMap | None]) -> list[bool]:
+        """Return which sidecars may hold the add of a matching file; None has no zones."""
+        return keep_zones(self.row_groups, zones, self.physical)
 
     def _facts(self, adds: pa.RecordBatch, rule: Predicate) -> FileFacts:
         return FileFacts(adds, {stat: self.physical[stat] for stat in _stats(rule)})

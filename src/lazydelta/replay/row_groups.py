@@ -8,6 +8,7 @@ missing statistic keeps the file" has to be part of the rule (`expr.guarded`).
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -65,8 +66,10 @@ class _Footer:
 
     def __init__(self, metadata: pq.FileMetaData, physical: Mapping[Stat, tuple[str, ...]]) -> None:
         self.metadata = metadata
-        schema = metadata.schema
-        self.places = {schema.column(at).path: at for at in range(metadata.num_columns)}
+        names = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+        # A dot may be part of a name, so a path may mean two leaves: then it means none.
+        times = Counter(names)
+        self.places = {name: at for at, name in enumerate(names) if times[name] == 1}
         self.leaves = {
             (stat.kind, *stat.path): leaf_name(stat, physical[stat]) for stat in physical
         }

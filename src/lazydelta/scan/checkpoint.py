@@ -1,7 +1,8 @@
 """The checkpoint phase of a scan: leaves -> row groups -> batches -> live, matching adds.
 
-Each level throws away what it can before the next one costs anything: a row group by its footer,
-a batch by the predicate's own columns (read alone when they are few), a row by the seen keys.
+Each level throws away what it can before the next one costs anything: a sidecar by its tag, a row
+group by its footer, a batch by the predicate's own columns (read alone when they are few), a row
+by the seen keys.
 """
 
 from __future__ import annotations
@@ -15,18 +16,31 @@ import pyarrow as pa
 
 from lazydelta._arrow import bits, selection
 from lazydelta._parallel import Started
+from lazydelta.replay import read_zones
 from lazydelta.scan.adds import leaves_of, projected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lazydelta.log import Checkpoint, LeafReader
+    from lazydelta.log import Checkpoint, Leaf, LeafReader
     from lazydelta.replay import Pruner, Reconciler
     from lazydelta.scan.metrics import ScanMetrics
 
-__all__ = ["CheckpointScan"]
+__all__ = ["CheckpointScan", "leaves_to_read"]
 
 _DECODED_AHEAD = 4
+
+
+def leaves_to_read(checkpoint: Checkpoint, pruner: Pruner, metrics: ScanMetrics) -> list[Leaf]:
+    """Return the leaves that may hold the add of a matching file, and count the others."""
+    leaves = checkpoint.leaves()
+    zones = [read_zones(leaf.zones) for leaf in leaves]
+    kept = pruner.keep_zones(zones)
+    for zone, is_kept in zip(zones, kept, strict=True):
+        if zone is not None and not is_kept:
+            metrics.sidecars_skipped += 1
+            metrics.files_pruned += zone.adds
+    return [leaf for leaf, is_kept in zip(leaves, kept, strict=True) if is_kept]
 
 
 class CheckpointScan:
@@ -73,7 +87,8 @@ class CheckpointScan:
             self._ahead.close()
 
     def _decoded(self, rows: int, row_groups_at_once: int) -> Iterator[pa.RecordBatch]:
-        for reader in self.checkpoint.readers():
+        leaves = leaves_to_read(self.checkpoint, self._pruner, self._metrics)
+        for reader in self.checkpoint.readers(leaves):
             with closing(reader):
                 self._metrics.checkpoint_leaves += 1
                 if not reader.has_adds():

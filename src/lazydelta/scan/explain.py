@@ -80,6 +80,7 @@ def explain(
         },
         checkpoint={
             "leaves_opened": run.checkpoint_leaves,
+            "sidecars_skipped": run.sidecars_skipped,
             "row_groups": run.row_groups,
             "row_groups_read": run.row_groups_read,
             "bytes": run.checkpoint_bytes,

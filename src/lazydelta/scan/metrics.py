@@ -14,6 +14,8 @@ class ScanMetrics:
     commits_scanned: int = 0
     commit_bytes: int = 0
     checkpoint_leaves: int = 0
+    sidecars_skipped: int = 0
+    """Leaves of the checkpoint that were not even opened: their tags rule a match out."""
     checkpoint_bytes: int = 0
     row_groups: int = 0
     row_groups_read: int = 0

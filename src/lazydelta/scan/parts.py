@@ -31,7 +31,7 @@ from lazydelta.log import (
 )
 from lazydelta.replay import Pruner, Reconciler, RemoveSet, file_keys, find_trip
 from lazydelta.scan.adds import from_commit, nulls, projected
-from lazydelta.scan.checkpoint import CheckpointScan
+from lazydelta.scan.checkpoint import CheckpointScan, leaves_to_read
 from lazydelta.scan.metrics import ScanMetrics
 from lazydelta.scan.run import ScanRun
 from lazydelta.scan.strategy import Choice
@@ -112,10 +112,10 @@ def split_checkpoint(
     """Cut a checkpoint into at most so many pieces of work of about equal weight.
 
     Reads where its files are, but none of those: which row groups a share is, is found out by
-    whoever reads it. Of a manifest that has adds itself the footer is known already, so what the
-    pruner drops there is nobody's work.
+    whoever reads it. Sidecars that the pruner drops by their tags are nobody's work; nor is what
+    it drops of a manifest that has adds itself, whose footer is known already.
     """
-    leaves = checkpoint.leaves()
+    leaves = leaves_to_read(checkpoint, pruner, ScanMetrics())
     weights = [_weight(checkpoint, leaf, pruner) for leaf in leaves]
     each = max(sum(size for size, _ in weights) // parts, _LEAST_BYTES)
     items: list[tuple[CheckpointPart, int]] = []
