@@ -51,6 +51,11 @@ class Case:
         return self.workload.split(":")[0]
 
     @property
+    def variant(self) -> str:
+        """Which of several ways to do the workload; empty for the plain one."""
+        return self.workload.partition(": ")[2]
+
+    @property
     def reads_rows(self) -> bool:
         """Whether it is about rows, not files."""
         return self.kind in _ROW_KINDS
@@ -65,7 +70,7 @@ class Case:
         if self.engine == "pyarrow":
             return self.spec.files  # the checkpoint's adds: it does not look at the tail
         live = facts["live_files"]
-        counts = {"first": min(LIMIT, live), "all": live, "nothing": 0}
+        counts = {"first": min(LIMIT, live), "all": live, "checkpoint": live, "nothing": 0}
         return counts.get(kind, facts["files_on_filter_day"])
 
     def _expected_rows(self, facts: dict[str, int]) -> int:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-__all__ = ["bits", "empty_table", "from_numpy", "integers", "selection", "text"]
+__all__ = ["bits", "certain", "empty_table", "from_numpy", "integers", "selection", "text"]
 
 _TYPES = {"i8": pa.int64(), "i4": pa.int32(), "u8": pa.uint64()}
 
@@ -52,6 +53,15 @@ def bits(mask: pa.BooleanArray) -> np.ndarray:
     packed = np.frombuffer(mask.buffers()[1] or b"", np.uint8)
     end = mask.offset + len(mask)
     return np.unpackbits(packed, bitorder="little", count=end)[mask.offset :].view(np.bool_)
+
+
+def certain(truth: pa.BooleanArray) -> np.ndarray:
+    """Return where something is true, as a numpy mask; unknown is not.
+
+    >>> certain(pa.nulls(2, pa.bool_())).tolist()
+    [False, False]
+    """
+    return bits(pc.and_kleene(truth, truth.is_valid()) if truth.null_count else truth)
 
 
 def integers(values: pa.Array) -> np.ndarray:

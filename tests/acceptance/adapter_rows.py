@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from lazydelta import Table
-from lazydelta.scan.read import read_batches, row_schema
 
 NAME = "lazydelta-rows"
 
@@ -17,5 +14,4 @@ def plan(path, version=None):
 
 def read(path, version=None):
     scan = Table.open(path).snapshot(version=version).scan()
-    with read_batches(scan) as batches:
-        return pa.Table.from_batches(list(batches), row_schema(scan))
+    return scan.to_arrow()

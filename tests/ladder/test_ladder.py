@@ -10,7 +10,6 @@ import pytest
 
 from lazydelta import Table
 from lazydelta.errors import ColumnNotFoundError
-from lazydelta.scan.read import row_schema
 from lazydelta.schema import schema_to_json
 from tests.ladder.build import build, expected_rows, live_files
 from tests.ladder.rungs import RUNGS
@@ -48,7 +47,7 @@ def test_the_schema_is_that_of_the_version(table, version):
     snapshot = table.snapshot(version)
     golden = json.loads((GOLDEN / f"v{version:02}-{RUNGS[version].name}.json").read_text())
     assert json.loads(schema_to_json(snapshot.schema)) == golden["delta"]
-    assert described(row_schema(snapshot.scan())) == golden["arrow"]
+    assert described(snapshot.scan().presentation().schema) == golden["arrow"]
     assert list(snapshot.partition_columns) == golden["partition_columns"]
     assert dict(snapshot.metadata.configuration) == golden["configuration"]
 
@@ -67,7 +66,7 @@ def test_the_rows_are_those_of_the_version(table, version):
     scan = table.snapshot(version).scan()
     found = scan.to_arrow()
     found.validate(full=True)
-    assert found.schema == row_schema(scan)
+    assert found.schema == scan.presentation().schema
     expected = pa.Table.from_pylist(by_id(expected_rows(version)), schema=found.schema)
     assert by_id(found.to_pylist()) == expected.to_pylist()
 

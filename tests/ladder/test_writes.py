@@ -9,7 +9,6 @@ import pytest
 
 from lazydelta import Table
 from lazydelta.errors import ConstraintViolationError, SchemaMismatchError
-from lazydelta.scan.read import row_schema
 from lazydelta.schema import parse_schema, to_arrow_schema
 from tests.ladder.build import build, expected_rows
 from tests.ladder.rungs import RUNGS
@@ -62,7 +61,9 @@ def test_good_rows_arrive_and_the_metadata_stays(tmp_path, version):
     assert (after.protocol, after.metadata) == (protocol, metadata)
     assert set(files) < {file.path for file in after.scan().files()}
     scan = after.scan()
-    wanted = pa.Table.from_pylist(by_id([*expected_rows(version), *rows]), schema=row_schema(scan))
+    wanted = pa.Table.from_pylist(
+        by_id([*expected_rows(version), *rows]), schema=scan.presentation().schema
+    )
     assert by_id(scan.to_arrow().to_pylist()) == wanted.to_pylist()
 
 

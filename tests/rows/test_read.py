@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lazydelta import Config, Table, errors
-from lazydelta.scan.read import ReadOptions, read_batches, row_schema
+from lazydelta.config import ReadOptions
 from lazydelta.store import MemoryStore
 from tests.rows.tables import Rows, bitmap, field, inline
 
@@ -202,7 +202,7 @@ def test_only_partition_columns(tmp_path):
 
 
 def test_no_columns_still_counts_rows(table):
-    with read_batches(table.open().scan(columns=[])) as batches:
+    with table.open().scan(columns=[]).to_batches() as batches:
         assert sum(batch.num_rows for batch in batches) == 900
 
 
@@ -265,7 +265,7 @@ def test_a_limit_opens_no_more_files_than_it_needs(tmp_path):
         made.file(f"{at}.parquet", numbers(at, at + 3), vector=inline([0]))
     store = in_memory(made)
     scan = Table(store, Config()).scan(limit=5)
-    with read_batches(scan, ReadOptions(files_at_once=1)) as batches:
+    with scan.to_batches(ReadOptions(files_at_once=1)) as batches:
         found = next(batches).num_rows
         time.sleep(0.2)  # nobody asks for more, and nothing that is not needed is opened
         assert len(store.opened) == 3  # two rows of each are left
@@ -273,7 +273,7 @@ def test_a_limit_opens_no_more_files_than_it_needs(tmp_path):
 
 
 def test_closing_stops_everything(table):
-    batches = read_batches(table.open().scan(), ReadOptions(batch_rows=10, memory_limit=1))
+    batches = table.open().scan().to_batches(ReadOptions(batch_rows=10, memory_limit=1))
     next(batches)
     batches.close()
     assert not [t for t in threading.enumerate() if t.name.startswith("lazydelta-")]
@@ -284,8 +284,8 @@ def test_nothing_is_read_before_it_is_asked_for(tmp_path):
     made.file("a.parquet", numbers(0, 3))
     scan = made.open().scan()
     (made.path / "a.parquet").unlink()
-    stream = read_batches(scan)
-    assert row_schema(scan).names == ["id", "name"]
+    stream = scan.to_batches()
+    assert scan.presentation().schema.names == ["id", "name"]
     with pytest.raises(errors.DataFileNotFoundError):
         next(stream)
 
@@ -375,6 +375,65 @@ def test_texts_that_files_keep_in_dictionaries_at_every_depth(tmp_path):
     assert found["l"].to_pylist() == [[t, t] for t in expected]
 
 
+def shapes(count):
+    """Columns of every shape, most of which must be converted to the table's type."""
+    texts = [None if i % 5 == 0 else f"text {i % 3}" for i in range(count)]
+    micros = pa.array([i * 1_000_003 for i in range(count)], pa.timestamp("us"))
+    return pa.table(
+        {
+            "id": np.arange(count),
+            "small": pa.array([i % 100 for i in range(count)], pa.int8()),
+            "t": texts,
+            "time": micros.cast(pa.timestamp("ns")),
+            "s": [None if i % 7 == 0 else {"t": t} for i, t in enumerate(texts)],
+            "l": pa.array([[i] * (i % 4) for i in range(count)], pa.large_list(pa.int32())),
+            "m": pa.array([[(str(i), i)] for i in range(count)], pa.map_(pa.string(), pa.int16())),
+            "yes": [i % 3 == 0 for i in range(count)],
+        }
+    )
+
+
+SHAPES = [
+    field("id", "long"),
+    field("small", "long"),
+    field("t", "string"),
+    field("time", "timestamp"),
+    field("s", {"type": "struct", "fields": [field("t", "string"), field("new", "long")]}),
+    field("l", {"type": "array", "elementType": "long", "containsNull": True}),
+    field("m", {"type": "map", "keyType": "string", "valueType": "long",
+                "valueContainsNull": True}),
+    field("yes", "boolean"),
+    field("added", "string"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        pytest.param(0, 999, id="all"),
+        pytest.param(3, 801, id="most-without-a-copy"),
+        pytest.param(703, 709, id="few-with-one"),
+        pytest.param(1, 1, id="one"),
+    ],
+)
+@pytest.mark.parametrize("pushdown", [True, False])
+def test_neighbours_of_every_shape(tmp_path, first, last, pushdown):
+    made = Rows(tmp_path / "t", SHAPES)
+    made.file("a.parquet", shapes(1000))
+    scan = made.open().scan(f"id between {first} and {last}")
+    found = scan.to_arrow(ReadOptions(enable_parquet_pushdown=pushdown))
+    found.validate(full=True)
+    assert found.to_pylist() == made.rows()[first : last + 1]
+
+
+def test_few_neighbours_do_not_hold_on_to_their_batch(tmp_path):
+    made = Rows(tmp_path / "t", SHAPES)
+    made.file("a.parquet", shapes(1000))
+    scan = made.open().scan("id between 300 and 309", ["id"])
+    (batch,) = scan.to_batches()
+    assert sum(buffer.size for buffer in batch.column("id").buffers() if buffer) < 1000
+
+
 TRACKING = {
     "delta.enableRowTracking": "true",
     "delta.rowTracking.materializedRowIdColumnName": "_row-id",
@@ -398,7 +457,7 @@ def test_row_ids_are_by_position_unless_they_were_moved(tmp_path):
         row_id_column="row", row_commit_version_column="at", file_column_name="file"
     )
     scan = made.open().scan("id != 3")
-    assert row_schema(scan, options).names == ["id", "name", "file", "row", "at"]
+    assert scan.presentation(options).schema.names == ["id", "name", "file", "row", "at"]
     found = {r["id"]: (r["row"], r["at"], r["file"]) for r in scan.to_arrow(options).to_pylist()}
     assert found == {
         0: (100, 7, "a.parquet"),
@@ -411,12 +470,12 @@ def test_row_ids_are_by_position_unless_they_were_moved(tmp_path):
 
 def test_row_ids_of_a_table_that_has_none(table):
     with pytest.raises(errors.UnsupportedFeatureError, match="rowTracking"):
-        read_batches(table.open().scan(), ReadOptions(row_id_column="row"))
+        table.open().scan().to_batches(ReadOptions(row_id_column="row"))
 
 
 def test_a_shown_column_may_not_hide_one_of_the_table(table):
     with pytest.raises(errors.ConfigError, match="'id'"):
-        read_batches(table.open().scan(), ReadOptions(file_column_name="id"))
+        table.open().scan().to_batches(ReadOptions(file_column_name="id"))
 
 
 @pytest.mark.parametrize("setting", ["batch_rows", "files_at_once"])

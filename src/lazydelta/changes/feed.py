@@ -1,15 +1,15 @@
 """`ChangeFeed`: the changes of a range of versions, described. No file is read until it is asked.
 
 Versions come in order, and what is read ahead is bounded. `changes.range` found the commits,
-`changes.plan` finds the files that tell what they changed, and `changes.rows` reads them. Where
-the rows can go is `outputs`' business.
+`changes.plan` finds the files that tell what they changed, and `changes.rows` reads them. How
+rows are shown and where they can go is `scan.feed`'s business.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 
@@ -18,8 +18,15 @@ from lazydelta.changes.range import AskedRange, ChangeRange, find_range
 from lazydelta.changes.rows import FIELDS, ChangeReader
 from lazydelta.errors import ConfigError
 from lazydelta.expr import Predicate, as_predicate
-from lazydelta.outputs import Outputs, metered
-from lazydelta.scan import Explanation, Presentation, Stream, columns_to_read, read_ahead
+from lazydelta.scan import (
+    Explanation,
+    Feed,
+    RowSource,
+    Stream,
+    columns_to_read,
+    read_ahead,
+    threads_for,
+)
 from lazydelta.schema import StructType
 
 if TYPE_CHECKING:
@@ -28,11 +35,11 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config, ReadOptions
     from lazydelta.scan import Where
+    from lazydelta.snapshot import Snapshot
     from lazydelta.store import Store
 
 __all__ = ["ChangeFeed", "find_changes"]
 
-_REMOTE_FILES = 8
 _NOT_HERE = ("file_column_name", "row_id_column", "row_commit_version_column")
 
 
@@ -69,7 +76,7 @@ def find_changes(
     return ChangeFeed(found, columns=columns, where=where, options=options)
 
 
-class ChangeFeed(Outputs):
+class ChangeFeed(Feed):
     """The changes of a range of versions.
 
     Rows have the columns of the last version's schema, and `_change_type` (`insert`, `delete`,
@@ -104,6 +111,8 @@ class ChangeFeed(Outputs):
         options: How rows are read and shown; by default as `Config.read` says.
     """
 
+    kind: ClassVar[Literal["rows", "changes"]] = "changes"
+
     def __init__(
         self,
         found: ChangeRange,
@@ -116,7 +125,7 @@ class ChangeFeed(Outputs):
         self._found = found
         self._table = StructType((*found.end.schema.fields, *FIELDS))
         self.columns = None if columns is None else tuple(columns)
-        self.predicate: Predicate | None = as_predicate(where)
+        self._predicate = as_predicate(where)
         self.limit = limit
         if options is None:  # what Config says of rows need not fit changes
             nothing: dict[str, Any] = dict.fromkeys(_NOT_HERE)
@@ -127,9 +136,9 @@ class ChangeFeed(Outputs):
         self._reader(options)  # what does not fit the table fails now
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The columns that are read."""
-        return self._table.names if self.columns is None else self.columns
+    def predicate(self) -> Predicate | None:
+        """What every change satisfies."""
+        return self._predicate
 
     @property
     def schema(self) -> pa.Schema:
@@ -140,76 +149,6 @@ class ChangeFeed(Outputs):
         commits = self._found.commits
         span = f"{commits[0].version} to {commits[-1].version}" if commits else "none"
         return f"ChangeFeed({self._found.end.store.root!r}, versions={span})"
-
-    def to_batches(
-        self, options: ReadOptions | None = None, *, encoded: bool = True
-    ) -> Stream[pa.RecordBatch]:
-        """Return the changes as Arrow batches, in the order of versions.
-
-        Closing the stream ends all work for it before `close()` returns.
-
-        Args:
-            options: How rows are read and shown; by default as the feed was told.
-            encoded: Whether they come as views and dictionaries where that is asked for.
-
-        Raises:
-            ChangeFeedDisabledError: A version did not record its changes.
-            ChangeFeedSchemaError: The last version's schema cannot show all rows.
-            DataFileNotFoundError: A file is gone, as after a vacuum.
-            SchemaError: The rows cannot be shown in the schema asked for.
-        """
-        options = self.options if options is None else options
-        reader = self._reader(options)
-        shown = self._presented(reader, options, encoded=encoded)
-        end = self._found.end
-        rows = metered(
-            shown.batches(self._batches(reader, options)),
-            end.config.observer,
-            kind="changes",
-            table=end.store.root,
-            version=end.version,
-        )
-        return Stream(rows)
-
-    def to_reader(self, options: ReadOptions | None = None) -> pa.RecordBatchReader:
-        """Return the changes as a reader that any Arrow consumer can stream from."""
-        schema = self.presentation(options).schema
-        return pa.RecordBatchReader.from_batches(schema, self.to_batches(options))
-
-    def presentation(
-        self, options: ReadOptions | None = None, *, views: bool = True
-    ) -> Presentation:
-        """Return how rows are shown."""
-        options = self.options if options is None else options
-        return self._presented(self._reader(options), options, views=views)
-
-    def filterable(self, options: ReadOptions | None = None) -> StructType:
-        """Return the columns whose values are shown as the table has them."""
-        names = self.presentation(options).unchanged()
-        return StructType(tuple(field for field in self._table if field.name in names))
-
-    def narrowed(
-        self,
-        *,
-        where: Predicate | None = None,
-        columns: Sequence[str] | None = None,
-        limit: int | None = None,
-    ) -> ChangeFeed:
-        """Return this feed with a further condition, fewer columns or fewer rows.
-
-        A condition on a feed that has a limit would change which rows the limit counts, so the
-        caller must not give one.
-        """
-        kept = self.predicate
-        if where is not None:
-            kept = where if kept is None else kept & where
-        return ChangeFeed(
-            self._found,
-            columns=self.columns if columns is None else columns,
-            where=kept,
-            limit=min((n for n in (self.limit, limit) if n is not None), default=None),
-            options=self.options,
-        )
 
     def count(self) -> int:
         """Return how many changes there are."""
@@ -283,15 +222,23 @@ class ChangeFeed(Outputs):
             options=options,
         )
 
-    def _presented(self, reader: ChangeReader, options: ReadOptions, **how: bool) -> Presentation:
-        end = self._found.end
-        return Presentation(
-            reader.schema,
-            options,
-            existing=self._table.names,
-            repeated=end.partition_columns,
-            where=end.store.root,
-            **how,
+    @property
+    def _shown_version(self) -> Snapshot:
+        return self._found.end
+
+    @property
+    def _readable(self) -> StructType:
+        return self._table
+
+    def _source(self, options: ReadOptions) -> RowSource:
+        reader = self._reader(options)
+        return RowSource(reader.schema, partial(self._batches, reader, options))
+
+    def _asked(
+        self, where: Predicate | None, columns: Sequence[str] | None, limit: int | None
+    ) -> Self:
+        return type(self)(
+            self._found, columns=columns, where=where, limit=limit, options=self.options
         )
 
     def _batches(self, reader: ChangeReader, options: ReadOptions) -> Generator[pa.RecordBatch]:
@@ -303,7 +250,7 @@ class ChangeFeed(Outputs):
         batches = read_ahead(
             ChangePlan(self._found, reader, self._counts).tasks(),
             reader.read,
-            width=options.files_at_once or _width(self._found.end.store),
+            width=threads_for(self._found.end.store.root, options.files_at_once),
             memory_limit=options.memory_limit,
             ordered=True,
         )
@@ -314,8 +261,3 @@ class ChangeFeed(Outputs):
                     left -= min(left, batch.num_rows)
                     if not left:
                         return
-
-
-def _width(store: Store) -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(cores or 1, 1 if store.root.startswith("/") else _REMOTE_FILES)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_numpy, text
+from lazydelta._arrow import from_numpy
 from lazydelta.changes.log import CommitChanges, read_commits
 from lazydelta.changes.range import ChangeRange, VersionCheck
 from lazydelta.changes.rows import (
@@ -27,10 +27,9 @@ from lazydelta.changes.rows import (
     ChangeReader,
     FileTask,
 )
-from lazydelta.errors import LogCorruptError, SchemaError
+from lazydelta.errors import LogCorruptError
 from lazydelta.files import VectorGroup
-from lazydelta.scan import Scan, Stream
-from lazydelta.schema import parse_partition_values, physical_name
+from lazydelta.scan import Scan, Stream, partition_columns
 from lazydelta.snapshot import load_snapshot
 
 if TYPE_CHECKING:
@@ -158,20 +157,10 @@ class ChangePlan:
             VERSION: from_numpy(np.full(count, commit.version, np.int64)),
             TIME: from_numpy(np.full(count, made * 1000, np.int64)).view(_TIMESTAMP),
         }
-        values = files.column("partitionValues")
-        for item in snapshot.schema:
-            if item.name not in snapshot.partition_columns:
-                continue
-            if values.null_count:
-                raise self._corrupt(commit, "a file of it has no partition values")
-            key = text(physical_name(item, snapshot.column_mapping_mode))
-            try:
-                texts = pc.map_lookup(values, key, "first")
-                found[item.name] = parse_partition_values(texts, item.type)
-            except SchemaError as error:
-                reason = f"column {item.name!r}: {error.reason}"
-                raise SchemaError(reason, self._table) from None
-        return found
+        values, names = files.column("partitionValues"), snapshot.partition_columns
+        if names and values.null_count:
+            raise self._corrupt(commit, "a file of it has no partition values")
+        return found | partition_columns(snapshot, values, names)
 
     def _corrupt(self, commit: CommitChanges, reason: str) -> LogCorruptError:
         return LogCorruptError(self._table, commit.file.path, reason, commit.version)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import arro3.core  # noqa: F401 - what arro3.io gives is of it: else loaded before the first file
 import arro3.io
 import numpy as np
 import orjson

@@ -65,15 +65,15 @@ class DataFile:
         with self._guarded():
             self._source = store.open_input(path, size=size)
             try:
-                self._file = self._opened()
-                self.schema: pa.Schema = self._file.schema_arrow
+                file = self._opened()
+                self.schema: pa.Schema = file.schema_arrow
+                self.metadata: pq.FileMetaData = file.metadata
                 # Names that are no text are found out here, where it is known whose they are.
-                leaves = self._file.metadata.schema
+                leaves = self.metadata.schema
                 self._paths = [leaves.column(at).path for at in range(len(leaves))]
             except BaseException:
                 self._source.close()
                 raise
-        self.metadata: pq.FileMetaData = self._file.metadata
         self.num_rows: int = self.metadata.num_rows
 
     def _opened(self, **more: Any) -> pq.ParquetReader:
@@ -108,7 +108,7 @@ class DataFile:
             batch_rows: Most rows at a time; fewer where rows are large.
         """
         starts = self._starts()
-        file = self._with_dictionaries(columns, row_groups)
+        file = self._reader(columns, row_groups)
         for run in self._runs(row_groups):
             position, end = starts[run[0]], starts[run[-1] + 1]
             if not columns:
@@ -186,15 +186,13 @@ class DataFile:
         # Arrow takes memory for a whole batch at once: ask for no more rows than there are.
         return min(batch_rows, max(rows, 1), max(_LEAST_ROWS, _BATCH_BYTES // max(per_row, 1)))
 
-    def _with_dictionaries(
-        self, columns: Sequence[str], row_groups: Sequence[int]
-    ) -> pq.ParquetReader:
-        """Return the file opened so that texts kept in a dictionary come with it."""
-        if not row_groups:
-            return self._file
-        coded = self._coded(row_groups[0]) & set(columns)
-        if not coded:
-            return self._file
+    def _reader(self, columns: Sequence[str], row_groups: Sequence[int]) -> pq.ParquetReader:
+        """Return the file opened so that texts kept in a dictionary come with it.
+
+        Opened for each run of rows: the size of batches is the reader's, so two runs side by side
+        would change each other's, and with it what fits in the memory.
+        """
+        coded = self._coded(row_groups[0]) & set(columns) if row_groups else set()
         with self._guarded():
             return self._opened(metadata=self.metadata, read_dictionary=sorted(coded))
 

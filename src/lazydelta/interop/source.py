@@ -5,64 +5,17 @@ A table, a snapshot and a scan are feeds of rows; a change feed is one of change
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any
 
 from lazydelta.changes import ChangeFeed
 from lazydelta.errors import ConfigError
-from lazydelta.scan import Scan
+from lazydelta.scan import Feed, Scan
 from lazydelta.snapshot import Snapshot
 from lazydelta.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
-
-    from lazydelta.expr import Predicate
-    from lazydelta.scan import Explanation, Presentation, ReadOptions, Stream
-    from lazydelta.schema import StructType
 
 __all__ = ["Feed", "Source", "as_feed"]
 
 Source = Table | Snapshot | Scan | ChangeFeed
-
-
-class Feed(Protocol):
-    """What adapters need of a source of rows; `Scan` and `ChangeFeed` have it."""
-
-    limit: int | None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns that it can be narrowed to."""
-
-    def presentation(
-        self, options: ReadOptions | None = None, *, views: bool = True
-    ) -> Presentation:
-        """Return how rows are shown."""
-
-    def filterable(self, options: ReadOptions | None = None) -> StructType:
-        """Return the columns on which a condition means the same here and elsewhere."""
-
-    def narrowed(
-        self,
-        *,
-        where: Predicate | None = None,
-        columns: Sequence[str] | None = None,
-        limit: int | None = None,
-    ) -> Self:
-        """Return the same with a further condition, fewer columns or fewer rows."""
-
-    def to_batches(
-        self, options: ReadOptions | None = None, *, encoded: bool = True
-    ) -> Stream[pa.RecordBatch]:
-        """Return the rows."""
-
-    def count(self) -> int:
-        """Return how many rows there are."""
-
-    def explain(self) -> Explanation:
-        """Return what the latest read chose, read and left out."""
 
 
 def as_feed(source: Any) -> Feed:

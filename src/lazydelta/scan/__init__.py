@@ -5,7 +5,9 @@ from __future__ import annotations
 from lazydelta.scan.adds import conformed, from_commit, leaves_of, nulls, projected
 from lazydelta.scan.bundle import Bundle, check_bundle, pin
 from lazydelta.scan.explain import Explanation
+from lazydelta.scan.feed import Feed, RowSource
 from lazydelta.scan.files import DeletionVector, ScanFile
+from lazydelta.scan.partitions import partition_columns
 from lazydelta.scan.parts import (
     COMMIT_VERSION,
     CheckpointPart,
@@ -16,7 +18,7 @@ from lazydelta.scan.parts import (
     split_tail,
     typed_columns,
 )
-from lazydelta.scan.pipeline import read_ahead
+from lazydelta.scan.pipeline import read_ahead, threads_for
 from lazydelta.scan.places import Places
 from lazydelta.scan.present import Presentation, columns_to_read
 from lazydelta.scan.read import ReadOptions, read_files
@@ -33,6 +35,7 @@ __all__ = [
     "ChecksumReport",
     "DeletionVector",
     "Explanation",
+    "Feed",
     "FileFit",
     "MisfitError",
     "PartReader",
@@ -40,6 +43,7 @@ __all__ = [
     "Presentation",
     "ReadOptions",
     "RowShape",
+    "RowSource",
     "Scan",
     "ScanFile",
     "Stream",
@@ -54,12 +58,14 @@ __all__ = [
     "leaves_of",
     "live_adds",
     "nulls",
+    "partition_columns",
     "pin",
     "projected",
     "read_ahead",
     "read_files",
     "split_checkpoint",
     "split_tail",
+    "threads_for",
     "typed_columns",
     "verify_checksum",
 ]

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import bits, from_numpy, integers, selection
+from lazydelta._arrow import bits, certain, from_numpy, integers, selection
 from lazydelta.errors import ColumnNotFoundError, ConfigError, SchemaError
-from lazydelta.scan.known import KnownFiles, certain
+from lazydelta.scan.known import KnownFiles
+from lazydelta.scan.partitions import partition_texts, typed_partitions
 from lazydelta.scan.read import ReadableScan, Reading, ReadOptions
 from lazydelta.scan.stream import Stream
 from lazydelta.schema import StructType, to_arrow_schema, to_arrow_type
@@ -106,16 +107,17 @@ def partition_values(scan: ReadableScan) -> pa.Table:
         found = any(adds.num_rows for adds in known.planned(counts=False, stats=False))
         row = pa.Array.from_buffers(pa.struct([]), int(found), [None])
         return pa.Table.from_batches([pa.RecordBatch.from_struct_array(row)])
-    texts = pa.schema([(name, pa.string()) for name in names])
-    distinct = [texts.empty_table()]
+    shape = pa.schema([(name, pa.string()) for name in names])
+    distinct = [shape.empty_table()]
     for adds in known.planned(counts=False, stats=False):
-        given = known.partition_texts(adds, names)
-        table = pa.Table.from_arrays([given[name] for name in names], schema=texts)
+        given = partition_texts(scan.snapshot, adds.column("partitionValues"), names)
+        table = pa.Table.from_arrays([given[name] for name in names], schema=shape)
         distinct.append(_distinct([table]))
         if sum(map(len, distinct)) > max(_DISTINCT_AT_ONCE, 2 * len(distinct[0])):
             distinct = [_distinct(distinct)]
     whole = _distinct(distinct)
-    typed = known.typed({name: _whole(whole.column(name)) for name in names})
+    texts = {name: _whole(whole.column(name)) for name in names}
+    typed = typed_partitions(scan.snapshot, texts)
     by_name = {item.name: item for item in scan.snapshot.schema}
     schema = to_arrow_schema(StructType(tuple(by_name[name] for name in names)))
     # Two texts may be one value: "1" and "01".

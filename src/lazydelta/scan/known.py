@@ -12,30 +12,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import bits, from_numpy, selection, text
+from lazydelta._arrow import bits, certain, from_numpy, selection
 from lazydelta._parallel import prefetch
-from lazydelta.errors import PredicateError, SchemaError
+from lazydelta.errors import PredicateError
 from lazydelta.expr import Column, Predicate, col, evaluate, split_conjuncts
 from lazydelta.files import parse_stats
 from lazydelta.replay import Pruner
+from lazydelta.scan.partitions import partition_columns
 from lazydelta.scan.run import ScanRun
 from lazydelta.scan.stream import Stream
 from lazydelta.schema import (
     DataType,
     DecimalType,
     PrimitiveType,
-    parse_partition_values,
-    physical_name,
     physical_path,
     to_arrow_type,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from lazydelta.scan.read import ReadableScan
 
-__all__ = ["Bounds", "KnownFiles", "certain"]
+__all__ = ["Bounds", "KnownFiles"]
 
 _FIELDS = ("path", "size", "partitionValues", "deletionVector")
 _LONG, _BOOLEAN = PrimitiveType("long"), PrimitiveType("boolean")
@@ -119,40 +118,9 @@ class KnownFiles:
         if self._exact is None:
             return adds
         names = {node.path[0] for node in self._exact.walk() if isinstance(node, Column)}
-        values = self.partition_columns(adds, sorted(names))
+        values = partition_columns(self._snapshot, adds.column("partitionValues"), names)
         keep = evaluate(self._exact, lambda column: values[column.path[0]], adds.num_rows)
         return adds.filter(keep)
-
-    def partition_texts(self, adds: pa.RecordBatch, names: Sequence[str]) -> dict[str, pa.Array]:
-        """Return partition values as the log writes them."""
-        by_name = {item.name: item for item in self._snapshot.schema}
-        mode, values = self._snapshot.column_mapping_mode, adds.column("partitionValues")
-        keys = {name: text(physical_name(by_name[name], mode)) for name in names}
-        return {name: pc.map_lookup(values, key, "first") for name, key in keys.items()}
-
-    def partition_columns(self, adds: pa.RecordBatch, names: Sequence[str]) -> dict[str, pa.Array]:
-        """Return typed partition values.
-
-        Raises:
-            SchemaError: One is not of its column's type.
-        """
-        return self.typed(self.partition_texts(adds, names))
-
-    def typed(self, values: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """Return partition values in the types of their columns.
-
-        Raises:
-            SchemaError: One is not of its column's type.
-        """
-        by_name = {item.name: item for item in self._snapshot.schema}
-        found = {}
-        for name, texts in values.items():
-            try:
-                found[name] = parse_partition_values(texts, by_name[name].type)
-            except SchemaError as error:
-                reason = f"column {name!r}: {error.reason}"
-                raise SchemaError(reason, self._snapshot.store.root) from None
-        return found
 
     def live_rows(self, adds: pa.RecordBatch) -> pa.Int64Array:
         """Return the number of rows that are not deleted, null where the log does not tell."""
@@ -210,7 +178,8 @@ class KnownFiles:
         no_live = certain(pc.equal(live, _zero()))
         every_row = self.all_match(adds)
         if column in self._snapshot.partition_columns:
-            value = self.partition_columns(adds, [column])[column]
+            values = adds.column("partitionValues")
+            value = partition_columns(self._snapshot, values, [column])[column]
             valid = bits(value.is_valid())
             are_values = valid & some_live & every_row
             open_question = valid & ~no_live & ~are_values
@@ -247,11 +216,6 @@ class KnownFiles:
             keep = selection(sane)
             low, high = (pc.if_else(keep, side, unknown[:1][0]) for side in (low, high))
         return low, high, tight, found["nullCount", *path]
-
-
-def certain(truth: pa.BooleanArray) -> np.ndarray:
-    """Return where something is true; unknown is not."""
-    return bits(pc.and_kleene(truth, truth.is_valid()) if truth.null_count else truth)
 
 
 def _counts_without_vectors(live: pa.Array, has_no_vector: np.ndarray) -> pa.Array:

@@ -6,6 +6,7 @@ free, so later tasks may still be found while the first are worked on.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -13,11 +14,27 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-__all__ = ["read_ahead"]
+__all__ = ["read_ahead", "threads_for"]
 
 T = TypeVar("T")
 
+_REMOTE_FILES = 8
+"""Files of a remote store read at once, however few cores there are: most of it is waiting."""
+
 Read = Callable[[T], Iterator[pa.RecordBatch]]
+
+
+def threads_for(root: str, asked: int | None) -> int:
+    """Return how many files of a store to read at once.
+
+    Args:
+        root: Where the store is.
+        asked: What the caller wants; None leaves it to us.
+    """
+    if asked is not None:
+        return asked
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(cores or 1, 1 if root.startswith("/") else _REMOTE_FILES)
 
 
 class _StoppedError(Exception):

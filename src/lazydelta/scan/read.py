@@ -7,7 +7,6 @@ many files are read at once, and what may wait for a slow consumer, is `scan.pip
 
 from __future__ import annotations
 
-import os
 import threading
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import text
 from lazydelta._parallel import prefetch
 from lazydelta.config import ReadOptions
 from lazydelta.errors import (
@@ -24,25 +22,25 @@ from lazydelta.errors import (
     DataFileNotFoundError,
     DeletionVectorError,
     ObjectNotFoundError,
-    SchemaError,
 )
 from lazydelta.expr import Column, evaluate, split_conjuncts, to_skipping
 from lazydelta.files import (
     BadVariantError,
     DataFile,
     DeletedRows,
+    Rows,
     VectorGroup,
     matching_row_groups,
 )
 from lazydelta.scan.metrics import ScanMetrics
-from lazydelta.scan.pipeline import read_ahead
+from lazydelta.scan.partitions import partition_columns
+from lazydelta.scan.pipeline import read_ahead, threads_for
 from lazydelta.scan.places import Places
 from lazydelta.scan.probe import Probe
 from lazydelta.scan.rows import RowShape
 from lazydelta.scan.run import ScanRun
 from lazydelta.scan.stream import Stream
 from lazydelta.scan.transform import MisfitError
-from lazydelta.schema import parse_partition_values, physical_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,15 +50,7 @@ if TYPE_CHECKING:
     from lazydelta.scan.strategy import Choice
     from lazydelta.snapshot import Snapshot
 
-__all__ = [
-    "ADD_FIELDS",
-    "ReadOptions",
-    "ReadableScan",
-    "Reading",
-    "read_batches",
-    "read_files",
-    "row_schema",
-]
+__all__ = ["ADD_FIELDS", "ReadOptions", "ReadableScan", "Reading", "read_files"]
 
 ADD_FIELDS = ("path", "size", "partitionValues", "deletionVector")
 """What reading a file needs of its add."""
@@ -68,7 +58,6 @@ ADD_FIELDS = ("path", "size", "partitionValues", "deletionVector")
 _TRACKING = ("baseRowId", "defaultRowCommitVersion")
 _VECTORS_AT_ONCE = 32
 _LEAST_BATCH = 1024
-_REMOTE_FILES = 8
 
 
 class ReadableScan(Protocol):
@@ -84,26 +73,6 @@ class ReadableScan(Protocol):
     @property
     def predicate(self) -> Predicate | None:
         """The predicate, bound to the schema."""
-
-
-def row_schema(scan: ReadableScan, options: ReadOptions | None = None) -> pa.Schema:
-    """Return the schema of the rows that `read_batches` gives."""
-    return Reading(scan, options or ReadOptions()).shape.schema
-
-
-def read_batches(scan: ReadableScan, options: ReadOptions | None = None) -> Stream[pa.RecordBatch]:
-    """Return the rows of a scan as batches, all in the schema of `row_schema`.
-
-    Every row satisfies the whole predicate; `limit` counts rows here. Nothing is read before the
-    first batch is asked for, and closing the stream stops planning and reading.
-
-    Raises:
-        DataFileNotFoundError: A file of this version is gone.
-        DataFileError: A file is damaged, or not of the table's types.
-        DeletionVectorError: A deletion vector is missing or damaged.
-        PathNotAllowedError: The log points out of the table's root.
-    """
-    return Stream(Reading(scan, options or ReadOptions()).batches())
 
 
 def read_files(
@@ -172,9 +141,9 @@ class Reading:
             row_id_column=options.row_id_column,
             row_commit_version_column=options.row_commit_version_column,
         )
-        self._rule = None
-        if self._residual is not None and options.enable_parquet_pushdown:
-            self._rule = to_skipping(self._residual)
+        pushed = self._residual if options.enable_parquet_pushdown else None
+        self._looks_first = pushed is not None
+        self._rule = None if pushed is None else to_skipping(pushed)
         self._places = Places(snapshot.store)
         self._lock = threading.Lock()
         self._probe = Probe()
@@ -200,16 +169,10 @@ class Reading:
         return read_ahead(
             self._tasks(),
             self._read,
-            width=self._width(),
+            width=threads_for(self._table, self._options.files_at_once),
             memory_limit=self._options.memory_limit,
             ordered=self._options.ordered,
         )
-
-    def _width(self) -> int:
-        if self._options.files_at_once is not None:
-            return self._options.files_at_once
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        return max(cores or 1, 1 if self._table.startswith("/") else _REMOTE_FILES)
 
     # --- files to read ----------------------------------------------------------------------
 
@@ -271,22 +234,10 @@ class Reading:
 
     def _partition_columns(self, adds: pa.RecordBatch) -> dict[str, pa.Array]:
         """Return the typed partition values of the files, for the columns that matter."""
-        snapshot = self._snapshot
         wanted = set(self.shape.partition_columns)
         if self._exact is not None:
             wanted |= {node.path[0] for node in self._exact.walk() if isinstance(node, Column)}
-        found = {}
-        for item in snapshot.schema:
-            if item.name not in snapshot.partition_columns or item.name not in wanted:
-                continue
-            key = text(physical_name(item, snapshot.column_mapping_mode))
-            texts = pc.map_lookup(adds.column("partitionValues"), key, "first")
-            try:
-                found[item.name] = parse_partition_values(texts, item.type)
-            except SchemaError as error:
-                reason = f"column {item.name!r}: {error.reason}"
-                raise SchemaError(reason, self._table) from None
-        return found
+        return partition_columns(self._snapshot, adds.column("partitionValues"), wanted)
 
     # --- one file ---------------------------------------------------------------------------
 
@@ -328,13 +279,21 @@ class Reading:
         batch_rows = self._options.batch_rows
         if self._scan.limit is not None:
             batch_rows = min(batch_rows, max(self._scan.limit, _LEAST_BATCH))
-        if self._rule is not None and self._probe.is_worth_it(file, fit, groups):
-            groups = self._probe.with_matches(file, fit, task, groups, batch_rows=batch_rows)
-        for rows in file.rows(fit.columns, groups, batch_rows=batch_rows):
+
+        def wanted(rows: Rows) -> pa.BooleanArray | None:
             keep = fit.matches(rows, task)
             alive = None if deleted is None else deleted.kept(rows.start, rows.length)
-            if alive is not None:
-                keep = alive if keep is None else pc.and_kleene(alive, keep)
+            if alive is None or keep is None:
+                return keep if alive is None else alive
+            return pc.and_kleene(alive, keep)
+
+        chosen: Iterator[tuple[Rows, pa.BooleanArray | None]]
+        if self._looks_first and self._probe.is_worth_it(file, fit, groups):
+            chosen = self._probe.rows(file, fit, groups, wanted, batch_rows=batch_rows)
+        else:
+            every = file.rows(fit.columns, groups, batch_rows=batch_rows)
+            chosen = ((rows, wanted(rows)) for rows in every)
+        for rows, keep in chosen:
             batch = fit.batch(rows, task, keep)
             if batch is not None:
                 yield batch

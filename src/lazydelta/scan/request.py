@@ -1,8 +1,7 @@
 """`Scan`: a read of one version, described. Nothing is read until it is iterated.
 
 Listing files and reading rows start here. How files are found is `scan.run`'s business, how they
-become rows `scan.read`'s, how rows are shown `scan.present`'s, and where else rows can go
-`outputs`'.
+become rows `scan.read`'s, and how rows are shown and where they can go `scan.feed`'s.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -18,15 +17,15 @@ from lazydelta._parallel import prefetch
 from lazydelta.config import ReadOptions, ScanStrategy, Strategy
 from lazydelta.errors import ColumnNotFoundError, ConfigError
 from lazydelta.expr import Predicate, as_predicate
-from lazydelta.outputs import Outputs, metered
 from lazydelta.replay import Pruner
 from lazydelta.scan.adds import ALL_FIELDS, PLAN_FIELDS, adds_schema
 from lazydelta.scan.answers import MinMax, count, min_max
 from lazydelta.scan.explain import Explanation, explain
+from lazydelta.scan.feed import Feed, RowSource
 from lazydelta.scan.files import FileBatches, FileColumns, ScanFile
 from lazydelta.scan.metrics import ScanMetrics
 from lazydelta.scan.pages import FilePage, Pages
-from lazydelta.scan.present import Presentation, columns_to_read
+from lazydelta.scan.present import columns_to_read
 from lazydelta.scan.read import Reading
 from lazydelta.scan.run import ScanRun
 from lazydelta.scan.strategy import Choice, choose_strategy
@@ -39,7 +38,7 @@ __all__ = ["Scan", "Where"]
 Where = Predicate | str | Sequence[Any] | dict[str, Any] | None
 
 
-class Scan(Outputs):
+class Scan(Feed):
     """A scan of one snapshot: which files (and, of them, which columns), in which order.
 
     Args:
@@ -175,98 +174,28 @@ class Scan(Outputs):
     # --- rows
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The columns of the table that are read."""
-        return self.snapshot.schema.names if self.columns is None else self.columns
+    def _shown_version(self) -> Snapshot:
+        return self.snapshot
 
-    def to_batches(
-        self, options: ReadOptions | None = None, *, encoded: bool = True
-    ) -> Stream[pa.RecordBatch]:
-        """Return the rows as Arrow batches while files are still being planned.
+    @property
+    def _readable(self) -> StructType:
+        return self.snapshot.schema
 
-        Every row satisfies the whole predicate; `limit` counts rows here. Closing the stream ends
-        all work for it before `close()` returns.
+    def _source(self, options: ReadOptions) -> RowSource:
+        columns = columns_to_read(options.schema, self.columns, self._readable.names)
+        reading = Reading(self, options, None, columns)
+        return RowSource(reading.shape.schema, reading.batches)
 
-        Args:
-            options: How rows are read and shown; by default as the scan was told.
-            encoded: Whether they come as views and dictionaries where that is asked for.
-
-        Raises:
-            DataFileNotFoundError: A file of this version is gone.
-            DataFileError: A file is damaged, or not of the table's types.
-            DeletionVectorError: A deletion vector is missing or damaged.
-            PathNotAllowedError: The log points out of the table's root.
-            SchemaError: The rows cannot be shown in the schema asked for.
-        """
-        options = self.options if options is None else options
-        reading = self._reading(options)
-        shown = self._presented(reading, options, encoded=encoded)
-        snapshot = self.snapshot
-        rows = metered(
-            shown.batches(reading.batches()),
-            snapshot.config.observer,
-            kind="rows",
-            table=snapshot.store.root,
-            version=snapshot.version,
-        )
-        return Stream(rows)
-
-    def to_reader(self, options: ReadOptions | None = None) -> pa.RecordBatchReader:
-        """Return the rows as a reader that any Arrow consumer can stream from."""
-        schema = self.presentation(options).schema
-        return pa.RecordBatchReader.from_batches(schema, self.to_batches(options))
-
-    def presentation(
-        self, options: ReadOptions | None = None, *, views: bool = True
-    ) -> Presentation:
-        """Return how rows are shown; see `scan.present`."""
-        options = self.options if options is None else options
-        return self._presented(self._reading(options), options, views=views)
-
-    def filterable(self, options: ReadOptions | None = None) -> StructType:
-        """Return the columns whose values are shown as the table has them.
-
-        A condition on one of these means the same for the rows shown and for the table.
-        """
-        names, fields = self.presentation(options).unchanged(), self.snapshot.schema.fields
-        return StructType(tuple(field for field in fields if field.name in names))
-
-    def narrowed(
-        self,
-        *,
-        where: Predicate | None = None,
-        columns: Sequence[str] | None = None,
-        limit: int | None = None,
-    ) -> Scan:
-        """Return this scan with a further condition, fewer columns or fewer rows.
-
-        A condition on a scan that has a limit would change which rows the limit counts, so the
-        caller must not give one.
-        """
-        kept = self.predicate
-        if where is not None:
-            kept = where if kept is None else kept & where
-        return Scan(
+    def _asked(
+        self, where: Predicate | None, columns: Sequence[str] | None, limit: int | None
+    ) -> Self:
+        return type(self)(
             self.snapshot,
-            where=kept,
-            columns=self.columns if columns is None else columns,
-            limit=min((n for n in (self.limit, limit) if n is not None), default=None),
+            where=where,
+            columns=columns,
+            limit=limit,
             strategy=self.strategy,
             options=self.options,
-        )
-
-    def _reading(self, options: ReadOptions) -> Reading:
-        columns = columns_to_read(options.schema, self.columns, self.snapshot.schema.names)
-        return Reading(self, options, None, columns)
-
-    def _presented(self, reading: Reading, options: ReadOptions, **how: bool) -> Presentation:
-        return Presentation(
-            reading.shape.schema,
-            options,
-            existing=self.snapshot.schema.names,
-            repeated=self.snapshot.partition_columns,
-            where=self.snapshot.store.root,
-            **how,
         )
 
     def count(self) -> int:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_numpy, text
+from lazydelta._arrow import certain, from_numpy, text
 from lazydelta.errors import ConfigError, UnsupportedFeatureError
 from lazydelta.expr import Column, evaluate
 from lazydelta.scan.transform import Fit, Source, decoded, fit_file
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from lazydelta.expr import Predicate
     from lazydelta.files import Rows
     from lazydelta.snapshot import Snapshot
+
+    Positions: TypeAlias = pa.Int32Array | slice
+    """Of rows; a slice where they are neighbours."""
 
 __all__ = ["FileFit", "RowShape"]
 
@@ -173,6 +176,8 @@ class FileFit:
         self.filter_columns = _columns(
             [source for name, source in self._sources.items() if name in shape.filter_names]
         )
+        filtered = set(self.filter_columns)
+        self.other_columns = tuple(name for name in self.columns if name not in filtered)
 
     def matches(self, rows: Rows, file: FileFacts) -> pa.BooleanArray | None:
         """Return which rows match the predicate; None if there is none. Null is no match."""
@@ -191,12 +196,10 @@ class FileFit:
             keep: Which rows to show; None shows all.
         """
         shape = self._shape
-        chosen = None if keep is None else _positions(keep)
-        count = rows.length if chosen is None else len(chosen)
+        chosen = slice(0, rows.length) if keep is None else _positions(keep)
+        count = chosen.stop - chosen.start if isinstance(chosen, slice) else len(chosen)
         if not count:
             return None
-        if count == rows.length:
-            chosen = None
         arrays = [
             self.values(rows, field.name, chosen)
             if field.name in self._sources
@@ -205,22 +208,18 @@ class FileFit:
         ]
         if shape.file_column is not None:
             arrays.append(pa.repeat(text(file.shown_path), count))
-        tracked = self._tracked(rows, file)
-        arrays += tracked if chosen is None else [array.take(chosen) for array in tracked]
+        arrays += [_picked(array, chosen) for array in self._tracked(rows, file)]
         if not arrays:  # rows without columns still count
             empty = pa.Array.from_buffers(pa.struct([]), count, [None])
             return pa.RecordBatch.from_struct_array(empty)
         return pa.RecordBatch.from_arrays(arrays, schema=shape.schema)
 
-    def values(self, rows: Rows, name: str, chosen: pa.Int32Array | None) -> pa.Array:
+    def values(self, rows: Rows, name: str, chosen: Positions) -> pa.Array:
         """Return the values of a column, of the chosen rows; the others are not converted."""
         source = self._sources[name]
         if source is None or rows.columns is None:
-            return pa.nulls(rows.length if chosen is None else len(chosen), self._types[name])
-        array = rows.columns.column(source.name)
-        if chosen is not None:
-            array = pc.take(array, chosen, boundscheck=False, memory_pool=_POOL)
-        array = decoded(array)
+            return _picked(pa.nulls(rows.length, self._types[name]), chosen)
+        array = decoded(_picked(rows.columns.column(source.name), chosen))
         return array if source.convert is None else source.convert(array)
 
     def _tracked(self, rows: Rows, file: FileFacts) -> list[pa.Array]:
@@ -250,7 +249,7 @@ class _Values:
         constant = self._file.constants.get(name)
         if constant is not None:
             return pa.repeat(constant, self._rows.length)
-        array = self._fit.values(self._rows, name, None)
+        array = self._fit.values(self._rows, name, slice(0, self._rows.length))
         for part in inner:
             array = pc.struct_field(array, array.type.get_field_index(part))
         return array
@@ -261,13 +260,24 @@ def _columns(sources: Sequence[Source | None]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _positions(keep: pa.BooleanArray) -> pa.Int32Array:
-    """Return where a mask is true: taking rows by position is three times as fast as by mask."""
-    if keep.null_count:
-        keep = pc.and_kleene(keep, pc.is_valid(keep))
-    packed = np.frombuffer(keep.buffers()[1], np.uint8)
-    bits = np.unpackbits(packed, count=keep.offset + len(keep), bitorder="little")
-    return from_numpy(np.flatnonzero(bits[keep.offset :].view(np.bool_)).astype(np.int32))
+def _positions(keep: pa.BooleanArray) -> Positions:
+    """Return where a mask is true: taking rows by position is three times as fast as by mask.
+
+    Neighbours are not copied at all, unless they are the smaller part of what they would hold on
+    to: the rows of a clustered column are neighbours.
+    """
+    found = np.flatnonzero(certain(keep))
+    first, end = (int(found[0]), int(found[-1]) + 1) if len(found) else (0, 0)
+    if end - first == len(found) and 2 * len(found) >= len(keep):
+        return slice(first, end)
+    return from_numpy(found.astype(np.int32))
+
+
+def _picked(array: pa.Array, chosen: Positions) -> pa.Array:
+    if not isinstance(chosen, slice):
+        return pc.take(array, chosen, boundscheck=False, memory_pool=_POOL)
+    length = chosen.stop - chosen.start
+    return array if length == len(array) else array.slice(chosen.start, length)
 
 
 def _default_ids(rows: Rows, file: FileFacts, *, is_id: bool) -> pa.Array:

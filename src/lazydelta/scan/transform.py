@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lazydelta._arrow import selection
@@ -36,6 +37,7 @@ Convert = Callable[[pa.Array], pa.Array]
 _ID = b"PARQUET:field_id"
 _MAPPING_ID = "delta.columnMapping.id"
 _MICROS = "us"
+_POOL = pa.system_memory_pool()
 
 
 class MisfitError(ValueError):
@@ -196,8 +198,10 @@ class _Matcher:
 
 
 def decoded(array: pa.Array) -> pa.Array:
-    """Return an array without its dictionary, if it has one."""
-    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+    """Return an array without its dictionary, if it has one; in the pool of rows (ADR 0020)."""
+    if not isinstance(array, pa.DictionaryArray):
+        return array
+    return pc.take(array.dictionary, array.indices, memory_pool=_POOL)
 
 
 def _applied(convert: Convert | None, array: pa.Array) -> pa.Array:

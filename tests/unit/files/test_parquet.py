@@ -56,6 +56,15 @@ def test_positions_are_those_of_the_file(groups, batch_rows, root):
     assert seen == [row for g in groups for row in range(100 * g, 100 * g + 100)]
 
 
+def test_runs_side_by_side_keep_the_sizes_of_their_batches():
+    file = opened(DATA)
+    few = file.rows(["id"], [0, 1, 2], batch_rows=30)
+    many = file.rows(["id"], [0, 1, 2], batch_rows=200)
+    seen = [(next(few).length, next(many).length), (next(few).length, next(many).length)]
+    assert seen == [(30, 200), (30, 100)]
+    assert [rows.length for rows in few] == [30] * 8
+
+
 def test_rows_without_columns_are_counted():
     found = list(opened(DATA).rows([], [1, 2, 5], batch_rows=150))
     assert [(r.start, r.length, r.columns) for r in found] == [
