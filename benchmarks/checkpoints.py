@@ -3,8 +3,10 @@
     python -m benchmarks.checkpoints                  # 1 M files; prints, ends with the verdicts
     python -m benchmarks.checkpoints --files 100_000 --rounds 1
 
-Every run has a process and a copy of the log of its own. A checkpoint is timed from the address of
-the table to the end, for both engines: one of them does most of its replay while it opens.
+Every run has a process and a copy of the log of its own. Two tables of the same files: one whose
+checkpoint is in the order of a hash, in one row group, and one whose checkpoint lies in order. Ours
+is timed from the address of the table to the end. deltalake does most of its replay while it opens,
+so it is timed twice: from the address too, and its `create_checkpoint` alone.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from benchmarks.engines import memory_of_process, run
 from benchmarks.generate import table_for
 from benchmarks.limits import Verdict
 from benchmarks.spec import CHECKPOINT_VERSION, TableSpec
-from benchmarks.suites import SPARK_LIKE
+from benchmarks.suites import HEADLINE, SPARK_LIKE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,13 +40,16 @@ _EMPTY_COMMIT = '{"commitInfo":{"operation":"NOTHING"}}\n'
 
 
 def _checkpoint(engine: str, path: str) -> Sample:
-    """Write a checkpoint in this process; `first_seconds` is when the table was open."""
+    """Write a checkpoint in this process; `first_seconds` is when the table was open.
+
+    Processor time goes to standard error: it says more than the clock where others are at work.
+    """
     if engine == "lazydelta":
         import lazydelta
     else:
         import deltalake
     sample = Sample(base_rss=memory_of_process("VmRSS"))
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     if engine == "lazydelta":
         table = lazydelta.Table.open(path)
         sample.first_seconds = time.perf_counter() - start
@@ -55,13 +60,14 @@ def _checkpoint(engine: str, path: str) -> Sample:
         theirs.create_checkpoint()
         sample.count = json.loads(Path(path, "_delta_log/_last_checkpoint").read_text())["version"]
     sample.total_seconds = time.perf_counter() - start
+    print(f"processor time: {time.process_time() - busy:.2f} s", file=sys.stderr)
     sample.peak_rss = memory_of_process("VmHWM")
     return sample
 
 
 def _child(*arguments: str) -> Sample:
     command = [sys.executable, "-m", "benchmarks.checkpoints", "--child", *arguments]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=True)
     return Sample(**json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -73,13 +79,14 @@ def _copied(spec: TableSpec, directory: str, name: str) -> Path:
 
 
 def _written(spec: TableSpec, rounds: int, directory: str) -> dict[str, list[Sample]]:
+    """Write checkpoints of a table, by both engines in turn."""
     samples: dict[str, list[Sample]] = {"lazydelta": [], "deltalake": []}
     for number in range(rounds):
         for engine, found in samples.items():
             copy = _copied(spec, directory, f"{engine}-{number}")
             found.append(_child(engine, "checkpoint", str(copy)))
             shutil.rmtree(copy)
-            print(engine, json.dumps(asdict(found[-1])), file=sys.stderr, flush=True)
+            print(engine, spec.label, json.dumps(asdict(found[-1])), file=sys.stderr, flush=True)
     return samples
 
 
@@ -109,20 +116,36 @@ def _planned(spec: TableSpec, rounds: int, directory: str) -> dict[str, list[Sam
 def checkpoint_verdicts(files: int, rounds: int) -> list[Verdict]:
     """Measure, and return the verdict on each limit of issue 5 that is about checkpoints."""
     spec = replace(SPARK_LIKE, files=files)
+    sources = {"hash-ordered": spec, "in order": replace(HEADLINE, files=files)}
+    found = []
     with tempfile.TemporaryDirectory(dir=table_for(spec).parent) as directory:
-        written = _written(spec, rounds, directory)
+        for name, source in sources.items():
+            found += _writing_verdicts(name, _written(source, rounds, directory))
         planned = _planned(replace(spec, tail=0), rounds, directory)
-    ours, theirs = (min(s.total_seconds for s in written[e]) for e in ("lazydelta", "deltalake"))
-    peak = max(sample.peak_rss for sample in written["lazydelta"])
     seconds, size = (
         [min(getattr(s, figure) for s in planned[name]) for name in ("laid out", "hash-ordered")]
         for figure in ("total_seconds", "request_bytes")
     )
     return [
-        _verdict("writing a checkpoint, peak memory", peak, MOST_RSS, 1, "512 MB"),
-        _verdict("writing a checkpoint, time", ours, theirs, 0.5, "0.5 x deltalake"),
+        *found,
         _verdict("one partition, bytes", size[0], size[1], 0.1, "1/10 of hash-ordered"),
         _verdict("one partition, time", seconds[0], seconds[1], 0.2, "1/5 of hash-ordered"),
+    ]
+
+
+def _writing_verdicts(source: str, written: dict[str, list[Sample]]) -> list[Verdict]:
+    """Return what writing cost, against both ways to time deltalake."""
+    ours, theirs = written["lazydelta"], written["deltalake"]
+    peak = max(sample.peak_rss for sample in ours)
+    best = min(sample.total_seconds for sample in ours)
+    opened = min(sample.total_seconds for sample in theirs)
+    alone = min(sample.total_seconds - sample.first_seconds for sample in theirs)
+    what = f"writing a checkpoint, source {source}"
+    must = "0.5 x deltalake"
+    return [
+        _verdict(f"{what}: peak memory", peak, MOST_RSS, 1, "512 MB"),
+        _verdict(f"{what}: time, both from the address of the table", best, opened, 0.5, must),
+        _verdict(f"{what}: time, against create_checkpoint alone", best, alone, 0.5, must),
     ]
 
 

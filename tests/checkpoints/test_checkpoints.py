@@ -242,7 +242,8 @@ def test_sidecars_have_zones(monkeypatch):
 
 def test_a_table_too_large_for_one_run_is_sorted_all_the_same(monkeypatch):
     monkeypatch.setattr("lazydelta.upkeep.checkpoint_order._RUN_ROWS", 7)
-    monkeypatch.setattr("lazydelta.upkeep.checkpoint_order._SPILLED_ROWS", 3)
+    monkeypatch.setattr("lazydelta.upkeep.checkpoint_order._POOL_ROWS", 7)
+    monkeypatch.setattr("lazydelta.upkeep.checkpoint_order._BLOCK_ROWS", 3)
     monkeypatch.setattr(checkpoint_source, "ROW_GROUP_ROWS", 10)
     monkeypatch.setattr(full_replay, "_BATCH_ROWS", 5)
     store, builder = built(schema=SCHEMA, partition_by=["day"])
@@ -306,13 +307,13 @@ def test_a_checksum_that_counts_otherwise_stops_it(configuration, lie):
 def test_a_lost_add_stops_it(configuration, monkeypatch):
     store, builder = built(configuration=configuration)
     builder.commit("+a +b +c")
-    honest = checkpoint_source.SortedAdds.chunks
+    honest = checkpoint_source.SortedAdds.rest
 
     def losing_one(self, rows):
         for chunk in honest(self, rows):
             yield {name: column.slice(1) for name, column in chunk.items()}
 
-    monkeypatch.setattr(checkpoint_source.SortedAdds, "chunks", losing_one)
+    monkeypatch.setattr(checkpoint_source.SortedAdds, "rest", losing_one)
     with pytest.raises(InternalError, match="2 adds were written of 3"):
         write_checkpoint(snapshot_of(store))
     assert not [name for name in builder.names() if "checkpoint" in name]

@@ -41,7 +41,7 @@ __all__ = [
     "write_v2",
 ]
 
-_SIDECAR_ADDS = 32 * ROW_GROUP_ROWS
+_SIDECAR_ADDS = 4 * ROW_GROUP_ROWS
 
 
 class ActionSource(Protocol):
@@ -54,11 +54,11 @@ class ActionSource(Protocol):
     def snapshot(self) -> Snapshot:
         """The version."""
 
-    def adds(self) -> Iterator[Columns]:
-        """Yield adds, in order; once, and first."""
+    def adds(self) -> Iterator[list[Columns]]:
+        """Yield adds, in order, a row group in some pieces at a time; once, and first."""
 
-    def removes(self) -> Iterator[Columns]:
-        """Yield tombstones; once."""
+    def removes(self) -> Iterator[list[Columns]]:
+        """Yield tombstones likewise; once."""
 
     def verify(self, adds: int) -> None:
         """Raise unless so many adds are all of them."""
@@ -194,13 +194,14 @@ def _sidecars(source: ActionSource) -> Iterator[WrittenFile]:
     for kind, chunks in (("add", source.adds()), ("remove", source.removes())):
         file: ActionFile | None = None
         try:
-            for columns in chunks:
+            for pieces in chunks:
                 if file is None:
                     file, zones, rows = _new_sidecar(source), Zones(source.shape.leading), 0
-                file.write_files(kind, columns)
-                if kind == "add":
-                    zones.add(columns)
-                rows += len(columns["path"])
+                file.write_files(kind, pieces)
+                for columns in pieces:
+                    if kind == "add":
+                        zones.add(columns)
+                    rows += len(columns["path"])
                 if rows >= _SIDECAR_ADDS:
                     done, file = file, None
                     yield done.publish(zones.tags())

@@ -1,55 +1,62 @@
 """Sorting the adds of a checkpoint in bounded memory, so that it can be skipped.
 
-Files of one partition come together, within it those with near values of the leading column; then
-a row group's own statistics rule most of it out for a selective plan. The order changes nothing
-that a reader may rely upon, so a key is as good as it is cheap: of texts the first bytes count.
+What comes before what, `checkpoint_keys` says. Two ways, and the first leads into the second:
 
-Adds are gathered into runs, each sorted and, if there is more than one, spilled to a temporary
-file; only their keys stay in memory. The merge asks all keys at once which rows come next. Since a
-run is sorted, those of one run lie together, so every file is read once, from front to back.
+- **As they come.** Adds of a source that lies in order, such as the checkpoint before, wait in a
+  pool only until everything that is still to be read comes after them.
+- **In runs.** A pool that grows too large is sorted and spilled to temporary files, and so is all
+  that follows. Only numbers stay in memory, and say which rows come next; since a run is sorted,
+  those of one run lie together, so every file is read once, from front to back.
 """
 
 from __future__ import annotations
 
+import bisect
 import tempfile
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.ipc
 
-from lazydelta._arrow import from_numpy, integers, text
+from lazydelta._arrow import from_numpy
 from lazydelta.scan import nulls
+from lazydelta.upkeep.checkpoint_keys import Partitions, Ties, plain, sort_numbers
+from lazydelta.upkeep.checkpoint_runs import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["SortedAdds", "sort_number"]
+    from lazydelta.upkeep.checkpoint_bounds import LowerBound
+    from lazydelta.upkeep.checkpoint_keys import PlainRow
+    from lazydelta.upkeep.checkpoint_shape import CheckpointShape
+
+__all__ = ["SortedAdds", "regrouped"]
 
 Columns = dict[str, pa.Array]
 
 _RUN_ROWS = 28_672
 """Less than a batch of a large checkpoint has, so that each becomes a run without being copied."""
-_SPILLED_ROWS = 2048
-_LEAST = np.iinfo(np.int64).min
-_PREFIX = 8
+_POOL_ROWS = 98_304
+"""Three batches of a large checkpoint; who waits longer does not come in order."""
+_BLOCK_ROWS = 1024
+"""Of each run that overlaps others a block is in memory: 0.6 MB."""
 
 
 class SortedAdds:
     """Takes adds in any order and gives them back sorted; to be closed.
 
     Args:
-        kinds: The type of every column there may be.
+        shape: Knows their columns, and which of these count.
     """
 
-    def __init__(self, kinds: Mapping[str, pa.DataType]) -> None:
-        self._kinds = kinds
-        self._partitions = _Partitions()
-        self._waiting: list[_Waiting] = []
-        self._rows_waiting = 0
-        self._runs: list[_Run] = []
+    def __init__(self, shape: CheckpointShape) -> None:
+        self._shape = shape
+        self._kinds = {item.name: item.type for item in shape.add}
+        self._partitions = Partitions()
+        self._pool: list[_Piece] = []
+        self._runs: list[Run] = []
+        self._spills = False
         self._directory: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
@@ -66,228 +73,236 @@ class SortedAdds:
             self._directory.cleanup()
 
     def append(
-        self,
-        adds: Columns,
-        partitions: Sequence[pa.Array],
-        values: Sequence[pa.Array | None],
-        live: np.ndarray | None = None,
-    ) -> None:
-        """Take adds.
+        self, adds: Columns, live: np.ndarray | None = None, bound: LowerBound | None = None
+    ) -> Iterator[Columns]:
+        """Take adds, and yield those taken before which nothing can precede any more.
 
         Args:
-            adds: Their columns; what is missing is null.
-            partitions: Their partition values, typed, one array for each column.
-            values: Their least values of the leading columns; None where nothing is known.
+            adds: Their columns, in the shape of a checkpoint; what is missing is null.
             live: Which of them to take; None is all. Sorting copies them anyway, so it costs
                 nothing to leave the others out here.
+            bound: What neither these adds nor any to follow come before; None if that is unknown.
         """
-        rows = len(adds["path"])
-        chosen = np.arange(rows) if live is None else np.flatnonzero(live)
-        codes = self._partitions.codes(partitions, rows)[chosen]
-        numbers = [
-            np.full(len(chosen), _LEAST) if value is None else sort_number(value)[chosen]
-            for value in values
-        ]
-        self._waiting.append(_Waiting(adds, chosen, codes, numbers))
-        self._rows_waiting += len(chosen)
-        if self._rows_waiting >= _RUN_ROWS:
-            self._end_run(spill=True)
+        if bound is not None and not self._spills:
+            yield from self._before(bound)
+        self._pool.append(self._piece(adds, live))
+        waiting = sum(len(piece.rows) for piece in self._pool)
+        if waiting >= (_RUN_ROWS if self._spills else _POOL_ROWS):
+            self._spill()
 
-    def chunks(self, rows: int) -> Iterator[Columns]:
-        """Yield all adds in order, so many at a time, the last perhaps fewer."""
-        if self._waiting:
-            self._end_run(spill=bool(self._runs))
-        if not self._runs:
+    def rest(self, rows: int) -> Iterator[Columns]:
+        """Yield all adds that are left, about so many at a time."""
+        if not self._spills:
+            yield from self._sorted(self._pool, self._numbers(self._pool))
             return
-        ranks = self._partitions.ranks()
-        keys = [ranks[np.concatenate([run.codes for run in self._runs])]]
-        keys += [
-            np.concatenate([run.numbers[at] for run in self._runs])
-            for at in range(len(self._runs[0].numbers))
-        ]
-        order = np.lexsort(keys[::-1])
-        starts = np.cumsum([0, *(len(run.codes) for run in self._runs)])
-        for run in self._runs:
-            run.forget_keys()
-        for start in range(0, len(order), rows):
-            chosen = order[start : start + rows]
-            yield self._merged(chosen, np.searchsorted(starts, chosen, side="right") - 1)
+        self._spill()
+        starts = np.cumsum([0, *(len(run.keys[0]) for run in self._runs)])
+        plan = self._plan()
+        for start, end in _windows(plan.same, rows):
+            chosen = plan.order[start:end]
+            run_of = np.searchsorted(starts, chosen, side="right") - 1
+            counts = np.bincount(run_of, minlength=len(self._runs)).tolist()
+            if end - start > 2 * rows:
+                yield from self._merged(counts)
+            else:
+                place = np.empty(len(chosen), np.int64)
+                place[np.argsort(chosen)] = np.arange(len(chosen))
+                yield self._window(counts, Ties(place, plan.same[start : end - 1]))
 
-    def _merged(self, chosen: np.ndarray, run_of: np.ndarray) -> Columns:
-        counts = np.bincount(run_of, minlength=len(self._runs))
-        pieces = [p for run, n in zip(self._runs, counts, strict=True) if n for p in run.next(n)]
-        place = np.empty(len(chosen), np.int64)
-        place[np.argsort(chosen)] = np.arange(len(chosen))
-        is_in_order = bool((np.diff(place) > 0).all())
-        return {
-            name: _joined(pieces, name, kind, None if is_in_order else place)
-            for name, kind in self._kinds.items()
-            if any(name in piece for piece in pieces)
-        }
+    # --- as they come
 
-    def _end_run(self, *, spill: bool) -> None:
-        ranks = self._partitions.ranks()
-        codes = np.concatenate([part.codes for part in self._waiting])
-        numbers = [
-            np.concatenate([part.numbers[at] for part in self._waiting])
-            for at in range(len(self._waiting[0].numbers))
+    def _piece(self, adds: Columns, live: np.ndarray | None) -> _Piece:
+        count = len(adds["path"])
+        rows = np.arange(count) if live is None else np.flatnonzero(live)
+        codes = self._partitions.codes(self._shape.partitions_of(adds), count)
+        first, second = sort_numbers(self._shape.sort_values(adds))
+        return _Piece(adds, rows, codes[rows], first[rows], second[rows])
+
+    def _before(self, bound: LowerBound) -> Iterator[Columns]:
+        """Yield the adds of the pool that come before a bound, and keep the others."""
+        code = self._partitions.code(bound.partition)
+        limit = self._partitions.ranks()[code]
+        ready, waiting = [], []
+        for piece in self._pool:
+            ranks, first, _ = self._ranked(piece)
+            is_before = (ranks < limit) | ((ranks == limit) & (first < bound.number))
+            ready.append(piece.only(is_before))
+            waiting.append(piece.only(~is_before))
+        ready = [piece for piece in ready if len(piece.rows)]
+        if ready:
+            self._pool = [piece for piece in waiting if len(piece.rows)]
+            yield from self._sorted(ready, self._numbers(ready))
+
+    def _numbers(self, pieces: Sequence[_Piece]) -> Ties:
+        keys = zip(*(self._ranked(piece) for piece in pieces), strict=True)
+        empty = np.empty(0, np.int64)
+        return Ties.by_numbers(*([np.concatenate(key) for key in keys] or [empty] * 3))
+
+    def _ranked(self, piece: _Piece) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self._partitions.ranks()[piece.codes], piece.first, piece.second
+
+    def _sorted(self, pieces: Sequence[_Piece], ties: Ties) -> Iterator[Columns]:
+        """Yield the rows of pieces, sorted, in one batch."""
+        if not len(ties.order):
+            return
+        parts = [piece.narrowed() for piece in pieces]
+        starts = np.cumsum([0, *(len(adds["path"]) for adds, _ in parts)])
+        places = np.concatenate(
+            [rows + at for (_, rows), at in zip(parts, starts[:-1], strict=True)]
+        )
+        yield self._joined([adds for adds, _ in parts], Ties(places[ties.order], ties.same))
+
+    # --- in runs
+
+    def _spill(self) -> None:
+        """Sort what waits, and write it to files."""
+        self._spills = True
+        waiting: list[_Piece] = []
+        for piece in self._pool:
+            waiting.append(piece)
+            if sum(len(each.rows) for each in waiting) >= _RUN_ROWS:
+                self._end_run(waiting)
+                waiting = []
+        if waiting:
+            self._end_run(waiting)
+        self._pool = []
+
+    def _end_run(self, pieces: Sequence[_Piece]) -> None:
+        if self._directory is None:
+            self._directory = tempfile.TemporaryDirectory(prefix="lazydelta-checkpoint-")
+        ties = self._numbers(pieces)
+        (columns,) = self._sorted(pieces, ties)
+        keys = [
+            np.concatenate([getattr(piece, name) for piece in pieces])[ties.order]
+            for name in ("codes", "first", "second")
         ]
-        pieces = [part.adds for part in self._waiting]
-        starts = np.cumsum([0, *(len(piece["path"]) for piece in pieces)])
-        places = [part.chosen + at for part, at in zip(self._waiting, starts[:-1], strict=True)]
-        self._waiting, self._rows_waiting = [], 0
-        order = np.lexsort([*numbers[::-1], ranks[codes]])
-        sorted_places = np.concatenate(places)[order]
-        columns = {
-            name: _joined(pieces, name, kind, sorted_places)
-            for name, kind in self._kinds.items()
-            if any(name in piece for piece in pieces)
-        }
-        run = _Run(codes[order], [number[order] for number in numbers], columns)
-        self._runs.append(run)
-        if spill:
-            if self._directory is None:
-                self._directory = tempfile.TemporaryDirectory(prefix="lazydelta-checkpoint-")
-            run.spill(f"{self._directory.name}/{len(self._runs)}")
+        path = f"{self._directory.name}/{len(self._runs)}"
+        self._runs.append(Run.spilled(path, columns, keys, block_rows=_BLOCK_ROWS))
+
+    def _plan(self) -> Ties:
+        """Sort the rows of all runs by numbers, which these then let go of, one by one."""
+        codes, first, second = (
+            np.concatenate([run.keys.pop(0) for run in self._runs]) for _ in range(3)
+        )
+        return Ties.by_numbers(self._partitions.ranks()[codes], first, second)
+
+    def _window(self, counts: Sequence[int], ties: Ties) -> Columns:
+        """Return the next rows of each run, sorted."""
+        pairs = zip(self._runs, counts, strict=True)
+        return self._joined([part for run, count in pairs for part in run.next(count)], ties)
+
+    def _merged(self, counts: Sequence[int]) -> Iterator[Columns]:
+        """Yield the next rows of each run, more than are held at once, which no number parts.
+
+        Of every run a block is at hand. What is not after the least of their last rows cannot be
+        preceded by a row that is not at hand.
+        """
+        left = list(counts)
+        heads: list[Columns | None] = [None] * len(left)
+        while True:
+            for at, run in enumerate(self._runs):
+                if heads[at] is None and left[at]:
+                    heads[at] = block = run.next_piece(left[at])
+                    left[at] -= len(block["path"])
+            present = [(at, head) for at, head in enumerate(heads) if head is not None]
+            if not present:
+                return
+            lasts = [self._row_key(head)(len(head["path"]) - 1) for at, head in present if left[at]]
+            parts = []
+            for at, head in present:
+                size = len(head["path"])
+                cut = size if not lasts else self._not_after(head, min(lasts))
+                parts += [_sliced(head, 0, cut)] if cut else []
+                heads[at] = _sliced(head, cut, size - cut) if cut < size else None
+            rows = sum(len(part["path"]) for part in parts)
+            yield self._joined(parts, Ties(np.arange(rows), np.ones(rows - 1, np.bool_)))
+
+    def _not_after(self, head: Columns, last: PlainRow) -> int:
+        return bisect.bisect_right(range(len(head["path"])), last, key=self._row_key(head))
+
+    def _row_key(self, adds: Columns) -> Callable[[int], PlainRow]:
+        columns = self._shape.sort_values(adds)
+        return lambda at: tuple(plain(column.slice(at, 1))[0] for column in columns)
+
+    # --- both
+
+    def _joined(self, parts: Sequence[Columns], ties: Ties) -> Columns:
+        """Return rows of all parts in order; those that agree in numbers by their values."""
+        if ties.same.any():
+            # Of nothing else than what is compared, so that one part of it is not copied twice.
+            at = [self._shape.sort_values(part) for part in parts]
+            ties = ties.by_values([pa.concat_arrays(column) for column in zip(*at, strict=True)])
+        start, rows = int(ties.order[0]), len(ties.order)
+        lies_so = bool((np.diff(ties.order) == 1).all())
+        order = from_numpy(ties.order)
+        joined: Columns = {}
+        for name, kind in self._kinds.items():
+            if any(name in part for part in parts):
+                column = _whole(parts, name, kind)
+                joined[name] = column.slice(start, rows) if lies_so else column.take(order)
+        return joined
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _Piece:
+    """Adds that wait: some rows of a batch, and their place in the order."""
+
     adds: Columns
-    chosen: np.ndarray
+    rows: np.ndarray
     codes: np.ndarray
-    numbers: list[np.ndarray]
+    first: np.ndarray
+    second: np.ndarray
+
+    def only(self, mask: np.ndarray) -> _Piece:
+        keys = (self.rows, self.codes, self.first, self.second)
+        return self if mask.all() else _Piece(self.adds, *(key[mask] for key in keys))
+
+    def narrowed(self) -> tuple[Columns, np.ndarray]:
+        """Return columns and which of their rows are meant: few of many are taken out first."""
+        if 2 * len(self.rows) > len(self.adds["path"]):
+            return self.adds, self.rows
+        at = from_numpy(self.rows)
+        return {name: column.take(at) for name, column in self.adds.items()}, np.arange(len(at))
 
 
-@dataclass(slots=True)
-class _Run:
-    """Sorted adds: in memory, or in a file that is read from front to back."""
+def _windows(same: np.ndarray, rows: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of about so many rows that never part rows which agree.
 
-    codes: np.ndarray
-    numbers: list[np.ndarray]
-    columns: Columns
-    _reader: Any = None
-    _source: Any = None
-    _batch: int = 0
-    _at: int = 0
-
-    def spill(self, path: str) -> None:
-        schema = pa.schema([(name, column.type) for name, column in self.columns.items()])
-        batch = pa.RecordBatch.from_arrays(list(self.columns.values()), schema=schema)
-        # Not compressed: that would take longer than all the rest of the sorting.
-        with pa.OSFile(path, "w") as sink, pa.ipc.new_file(sink, schema) as file:
-            for start in range(0, batch.num_rows, _SPILLED_ROWS):
-                file.write_batch(batch.slice(start, _SPILLED_ROWS))
-        self.columns = {}
-        self._source = pa.OSFile(path)
-        self._reader = pa.ipc.open_file(self._source)
-
-    def next(self, rows: int) -> list[Columns]:
-        """Return the next rows, in as many pieces as they lie in."""
-        pieces = []
-        while rows:
-            if self._reader is not None and not self.columns:
-                batch = self._reader.get_batch(self._batch)
-                self.columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-                self._batch, self._at = self._batch + 1, 0
-            left = len(self.columns["path"]) - self._at
-            taken = min(rows, left)
-            pieces.append({n: c.slice(self._at, taken) for n, c in self.columns.items()})
-            self._at, rows = self._at + taken, rows - taken
-            if taken == left:
-                self.columns = {}
-        return pieces
-
-    def forget_keys(self) -> None:
-        self.codes, self.numbers = self.codes[:0], []
-
-    def close(self) -> None:
-        if self._source is not None:
-            self._source.close()
-
-
-@dataclass(slots=True)
-class _Partitions:
-    """The combinations of partition values met so far, each with a number."""
-
-    known: dict[tuple[Any, ...], int] = field(default_factory=dict)
-
-    def codes(self, columns: Sequence[pa.Array], rows: int) -> np.ndarray:
-        """Return the number of each row's combination."""
-        if not columns:
-            self.known.setdefault((), 0)
-            return np.zeros(rows, np.int32)
-        combined, dictionaries = np.zeros(rows, np.int64), []
-        for column in columns:
-            encoded = column.dictionary_encode(null_encoding="encode")
-            dictionaries.append(_plain(encoded.dictionary))
-            combined = combined * len(encoded.dictionary) + integers(encoded.indices)
-        distinct, codes = np.unique(combined, return_inverse=True)
-        numbers = []
-        for code in distinct.tolist():
-            values = []
-            for dictionary in reversed(dictionaries):
-                code, at = divmod(code, len(dictionary))  # noqa: PLW2901 - taken apart
-                values.append(dictionary[at])
-            numbers.append(self.known.setdefault(tuple(reversed(values)), len(self.known)))
-        return np.array(numbers, np.int32)[codes]
-
-    def ranks(self) -> np.ndarray:
-        """Return the place of each number in the order of the values, null first."""
-        ordered = sorted(self.known, key=lambda values: [(v is not None, v) for v in values])
-        ranks = np.empty(len(ordered), np.int32)
-        for rank, values in enumerate(ordered):
-            ranks[self.known[values]] = rank
-        return ranks
-
-
-def sort_number(values: pa.Array) -> np.ndarray:
-    """Return numbers in the order of the values, null first; texts by their first bytes.
-
-    >>> sort_number(pa.array(["b", None, "a"])).argsort().tolist()
-    [1, 2, 0]
-    >>> sort_number(pa.array([0.5, -2.0, None])).argsort().tolist()
-    [2, 1, 0]
+    One that is longer than two of them holds nothing but rows that agree.
     """
-    kind = values.type
-    if values.null_count == len(values):
-        return np.full(len(values), _LEAST)
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        numbers = _prefixes(values)
-    elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        bits = integers(values.cast(pa.float64()).view(pa.int64()))
-        numbers = bits ^ ((bits >> 63) & np.iinfo(np.int64).max)
-    else:
-        whole = values.cast(pa.int32()) if pa.types.is_date32(kind) else values
-        numbers = integers(whole.cast(pa.int64()))
-    # What stands in the place of a null means nothing.
-    return np.where(_is_null(values), _LEAST, numbers) if values.null_count else numbers
+    breaks = np.append(np.flatnonzero(~same) + 1, len(same) + 1)
+    start = 0
+    while start <= len(same):
+        after = int(np.searchsorted(breaks, start + rows))
+        end = int(breaks[min(after, len(breaks) - 1)])
+        before = int(breaks[after - 1]) if after else 0
+        if end - start > 2 * rows and before > start:
+            end = before
+        yield start, end
+        start = end
 
 
-def _prefixes(values: pa.Array) -> np.ndarray:
-    short = pc.binary_slice(values.cast(pa.binary()), 0, _PREFIX)
-    if short.null_count:
-        short = pc.coalesce(short, text("").cast(pa.binary()))
-    padded = pc.ascii_rpad(short.cast(pa.string(), safe=False), _PREFIX, "\0")
-    words = np.frombuffer(padded.buffers()[2] or b"", ">u8", len(padded)).astype(np.uint64)
-    return (words ^ np.uint64(1 << 63)).view(np.int64)
+def _sliced(adds: Columns, start: int, rows: int) -> Columns:
+    return {name: column.slice(start, rows) for name, column in adds.items()}
 
 
-def _is_null(values: pa.Array) -> np.ndarray:
-    return integers(values.is_null().cast(pa.int8())).astype(np.bool_)
+def _whole(parts: Sequence[Columns], name: str, kind: pa.DataType) -> pa.Array:
+    found = [p[name] if name in p else nulls(len(p["path"]), kind) for p in parts]
+    return found[0] if len(found) == 1 else pa.concat_arrays(found)
 
 
-def _plain(values: pa.Array) -> list[Any]:
-    """Return values that compare in their order; moments as numbers, which have no end."""
-    kind = values.type
-    if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
-        values = values.view(pa.int64() if pa.types.is_timestamp(kind) else pa.int32())
-    return values.to_pylist()
-
-
-def _joined(
-    pieces: Sequence[Columns], name: str, kind: pa.DataType, order: np.ndarray | None
-) -> pa.Array:
-    parts = [p[name] if name in p else nulls(len(p["path"]), kind) for p in pieces]
-    whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
-    return whole if order is None else whole.take(from_numpy(order))
+def regrouped(batches: Iterable[Columns], rows: int) -> Iterator[list[Columns]]:
+    """Yield the same rows so many at a time, the last perhaps fewer, in pieces as they lie."""
+    pieces: list[Columns] = []
+    missing = rows
+    for batch in batches:
+        start, size = 0, len(batch["path"])
+        while start < size:
+            taken = min(missing, size - start)
+            pieces.append(_sliced(batch, start, taken))
+            start, missing = start + taken, missing - taken
+            if not missing:
+                yield pieces
+                pieces, missing = [], rows
+    if pieces:
+        yield pieces

@@ -26,7 +26,6 @@ from lazydelta.schema import PrimitiveType, build_scalar, to_arrow_type
 from lazydelta.spec import ADD, REMOVE_ACTION, Retention
 from lazydelta.upkeep.checkpoint import conclude
 from lazydelta.upkeep.checkpoint_layouts import publish_v2, write_classic, write_sidecars
-from lazydelta.upkeep.checkpoint_order import sort_number
 from lazydelta.upkeep.checkpoint_shape import CheckpointShape
 from lazydelta.upkeep.checkpoint_source import (
     ROW_GROUP_ROWS,
@@ -130,8 +129,8 @@ class CheckpointParts:
             pa.field(f"partition{at}", to_arrow_type(kind))
             for at, kind in enumerate(self.shape.partitions.values())
         ]
-        numbers = [pa.field(f"number{at}", pa.int64()) for at in range(len(self.shape.leading))]
-        return [_IS_REMOVE, *partitions, *numbers, _PATH]
+        values = [pa.field(f"value{at}", kind) for at, kind in enumerate(self.shape.leading_types)]
+        return [_IS_REMOVE, *partitions, *values, _PATH]
 
     def add_rows(self, adds: pa.RecordBatch) -> pa.RecordBatch:
         """Return live files as rows, with statistics as text.
@@ -150,15 +149,15 @@ class CheckpointParts:
             adds.schema.names,
         )
         columns = self.texts.shaped(given)
-        numbers = [self.texts.least_values(columns, path) for path in self.shape.leading]
+        *values, paths = self.texts.sort_values(columns)
         arrays = [columns.get(item.name, nulls(rows, item.type)) for item in ADD]
         order = {
-            "path": columns["path"],
+            "path": paths,
             "isRemove": selection(np.zeros(rows, np.bool_)),
-            **{f"number{at}": _number(values, rows) for at, values in enumerate(numbers)},
+            **{f"value{at}": column for at, column in enumerate(values)},
         }
-        for at, values in enumerate(self.texts.partitions_of(columns)):
-            order[f"partition{at}"] = values
+        for at, column in enumerate(self.texts.partitions_of(columns)):
+            order[f"partition{at}"] = column
         actions = {"add": pa.StructArray.from_arrays(arrays, fields=list(ADD))}
         return self._rows({**order, **actions}, rows)
 
@@ -274,14 +273,14 @@ class _Share:
     def __post_init__(self) -> None:
         self.shape, self.others = self.parts.shape, self.parts.others
 
-    def adds(self) -> Iterator[Columns]:
+    def adds(self) -> Iterator[list[Columns]]:
         for chunk in _chunks(self._leading_adds()):
             self._bytes += pc.sum(chunk.column("size")).as_py() or 0
-            yield self.shape.shaped(chunk.combine_chunks().to_batches()[0])
+            yield [self.shape.shaped(chunk.combine_chunks().to_batches()[0])]
 
-    def removes(self) -> Iterator[Columns]:
+    def removes(self) -> Iterator[list[Columns]]:
         for chunk in _chunks(self._trailing_removes()):
-            yield tombstone_columns(chunk, self.shape)
+            yield [tombstone_columns(chunk, self.shape)]
 
     def verify(self, adds: int) -> None:
         if adds != self.expected:
@@ -326,10 +325,6 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             waiting = waiting.slice(ROW_GROUP_ROWS)
     if waiting is not None and waiting.num_rows:
         yield waiting
-
-
-def _number(values: pa.Array | None, rows: int) -> pa.Array:
-    return nulls(rows, pa.int64()) if values is None else pa.array(sort_number(values))
 
 
 def _of_commits(snapshot: Snapshot) -> Iterator[pa.StructArray]:

@@ -45,7 +45,9 @@ __all__ = ["CheckpointSettings", "CheckpointShape", "checkpoint_interval"]
 Path = tuple[str, ...]
 
 PARTITION_VALUES_PARSED = "partitionValues_parsed"
-_LEADING = 2
+_MOST_CLUSTERING, _MOST_INDEXED = 4, 2
+"""Columns that count in the order: as many as a table can usefully be clustered by, or the first
+with statistics, of which the second seldom has to decide anything."""
 _WITHOUT_BOUNDS = ("boolean", "binary", "void", "null", "variant")
 _LONG, _BOOLEAN = PrimitiveType("long"), PrimitiveType("boolean")
 
@@ -107,10 +109,19 @@ class CheckpointShape:
         indexed = set(layout.indexed)
         self._leaves = {path: kind for path, kind in physical.leaves() if path in indexed}
         leading = [path for path in clustered_by if path in self._bounded]
-        self.leading = leading[:_LEADING] or list(self._bounded)[:1]
+        self.leading = leading[:_MOST_CLUSTERING] or list(self._bounded)[:_MOST_INDEXED]
         """The columns that files of one partition are sorted by."""
 
     # --- types
+
+    @property
+    def leading_types(self) -> list[pa.DataType]:
+        """The types of the columns that files of one partition are sorted by."""
+        return [self._bounded[path] for path in self.leading]
+
+    def kind_of(self, path: Path) -> DataType:
+        """Return the type of a column that has statistics."""
+        return self._leaves[path]
 
     @cached_property
     def stats(self) -> pa.StructType:
@@ -195,6 +206,16 @@ class CheckpointShape:
         if "stats" in adds:
             return parse_stats(adds["stats"], {tuple(at): self._leaves[path]})[tuple(at)]
         return None
+
+    def sort_values(self, adds: Mapping[str, pa.Array]) -> list[pa.Array]:
+        """Return what adds of one partition are sorted by, of adds in this shape."""
+        paths = adds["path"]
+        found = [self.least_values(adds, path) for path in self.leading]
+        pairs = zip(self.leading, found, strict=True)
+        return [
+            *(nulls(len(paths), self._bounded[at]) if v is None else v for at, v in pairs),
+            paths,
+        ]
 
     def _typed_stats(
         self, texts: pa.Array | None, typed: pa.Array | None, rows: int

@@ -7,7 +7,6 @@ in is counted, and `verify` holds the counts against each other before anything 
 from __future__ import annotations
 
 from contextlib import closing
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,8 @@ from lazydelta._parallel import prefetch
 from lazydelta.errors import InternalError, LogCorruptError
 from lazydelta.log import checksum_path
 from lazydelta.spec import clustering_columns
-from lazydelta.upkeep.checkpoint_order import SortedAdds
+from lazydelta.upkeep.checkpoint_bounds import lower_bounds
+from lazydelta.upkeep.checkpoint_order import SortedAdds, regrouped
 from lazydelta.upkeep.checkpoint_shape import CheckpointSettings, CheckpointShape
 
 if TYPE_CHECKING:
@@ -64,32 +64,32 @@ class CheckpointSource:
         """The version."""
         return self.replay.snapshot
 
-    def adds(self) -> Iterator[Columns]:
+    def adds(self) -> Iterator[list[Columns]]:
         """Yield the live files in the order of the layout."""
-        kinds = {item.name: item.type for item in self.shape.add}
-        with SortedAdds(kinds) as ordered:
-            for batch, live in self.replay.adds_and_which():
-                adds = self.shape.shaped(batch)
-                ordered.append(
-                    adds,
-                    self.shape.partitions_of(adds),
-                    [self.shape.least_values(adds, path) for path in self.shape.leading],
-                    live,
-                )
-            chunks = partial(ordered.chunks, ROW_GROUP_ROWS)
-            with closing(prefetch(chunks, depth=_AHEAD)) as ahead:
-                yield from ahead
+        with closing(prefetch(self._row_groups, depth=_AHEAD)) as ahead:
+            yield from ahead
 
-    def removes(self) -> Iterator[Columns]:
+    def _row_groups(self) -> Iterator[list[Columns]]:
+        return regrouped(self._sorted(), ROW_GROUP_ROWS)
+
+    def _sorted(self) -> Iterator[Columns]:
+        bounds = lower_bounds(self.replay.footers(), self.shape)
+        with SortedAdds(self.shape) as ordered:
+            for batch, live, place in self.replay.adds_and_which():
+                bound = None if place is None else bounds[place]
+                yield from ordered.append(self.shape.shaped(batch), live, bound)
+            yield from ordered.rest(ROW_GROUP_ROWS)
+
+    def removes(self) -> Iterator[list[Columns]]:
         """Yield the tombstones."""
         waiting: list[pa.RecordBatch] = []
         for batch in self.replay.removes():
             waiting += [batch] if batch.num_rows else []
             if sum(part.num_rows for part in waiting) >= ROW_GROUP_ROWS:
-                yield self._joined(waiting)
+                yield [self._joined(waiting)]
                 waiting = []
         if waiting:
-            yield self._joined(waiting)
+            yield [self._joined(waiting)]
 
     def verify(self, adds: int) -> None:
         """Refuse to publish a checkpoint of so many adds, unless everything says it is right.

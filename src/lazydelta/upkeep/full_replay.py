@@ -46,7 +46,11 @@ from lazydelta.upkeep.totals import FileTotals
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow.parquet as pq
+
     from lazydelta.log import Checkpoint, LeafReader
+
+    Candidates = tuple[pa.RecordBatch, np.ndarray | None, int | None]
 
 __all__ = ["STATS_PARSED", "FullReplay", "full_replay", "removes_of"]
 
@@ -128,19 +132,32 @@ class FullReplay:
         A column is of the type that the action has in a commit. `stats_parsed` is there besides
         where a checkpoint has it, in the types of its writer.
         """
-        for batch, live in self.adds_and_which():
+        for batch, live, _ in self.adds_and_which():
             yield batch if live is None else batch.filter(selection(live))
 
-    def adds_and_which(self) -> Iterator[tuple[pa.RecordBatch, np.ndarray | None]]:
-        """Yield the same with which rows of a batch are live (None: all), for who copies anyway."""
-        for batch, live in self._candidates():
+    def adds_and_which(self) -> Iterator[Candidates]:
+        """Yield the same with which rows of a batch are live (None: all), for who copies anyway.
+
+        And the place of its row group among those of `footers`; None for adds of commits, which
+        come first.
+        """
+        for batch, live, place in self._candidates():
             if live is None or live.all():
                 self.totals.add(batch)
-                yield batch, None
+                yield batch, None, place
             elif live.any():
                 self.totals.add(batch.select(_COUNTED).filter(selection(live)))
-                yield batch, live
+                yield batch, live, place
         self._is_complete = True
+
+    def footers(self) -> list[pq.FileMetaData]:
+        """Return the footers of the checkpoint's files, in the order in which those are read."""
+        checkpoint = self._checkpoint()
+        found = []
+        for reader in () if checkpoint is None else checkpoint.readers():
+            with closing(reader):
+                found.append(reader.metadata)
+        return found
 
     def removes(self) -> Iterator[pa.RecordBatch]:
         """Yield every tombstone that has not expired once, its fields as columns."""
@@ -158,13 +175,13 @@ class FullReplay:
 
     # --- live files
 
-    def _candidates(self) -> Iterator[tuple[pa.RecordBatch, np.ndarray | None]]:
+    def _candidates(self) -> Iterator[Candidates]:
         newest_first = reversed(self.snapshot.segment.commits)
         for batch in self._commits.batches(newest_first):
             rows, removes = self._reconciler.decide(batch)
             self._tombstones += removes
             if len(rows):
-                yield _without_nulls(batch.add.take(from_numpy(rows))), None
+                yield _without_nulls(batch.add.take(from_numpy(rows))), None, None
         checkpoint = self._checkpoint()
         if checkpoint is None:
             return
@@ -172,10 +189,10 @@ class FullReplay:
             for batch in self._commits.batches([checkpoint.inline_actions]):
                 if batch.add.null_count < len(batch.add):
                     adds = _without_nulls(batch.add.drop_null())
-                    yield adds, self._which_live(adds)
+                    yield adds, self._which_live(adds), None
         with closing(prefetch(partial(_adds_of, checkpoint), depth=_DECODED_AHEAD)) as decoded:
-            for adds in decoded:
-                yield adds, self._which_live(adds)
+            for adds, place in decoded:
+                yield adds, self._which_live(adds), place
 
     def _which_live(self, adds: pa.RecordBatch) -> np.ndarray | None:
         return self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
@@ -262,9 +279,11 @@ def _expected_keys(snapshot: Snapshot) -> int:
     return 1000 + sum(file.size for file in snapshot.segment.commits) // 100
 
 
-def _adds_of(checkpoint: Checkpoint) -> Iterator[pa.RecordBatch]:
+def _adds_of(checkpoint: Checkpoint) -> Iterator[tuple[pa.RecordBatch, int]]:
+    first = 0
     for reader in checkpoint.readers():
         with closing(reader):
+            before, first = first, first + reader.metadata.num_row_groups
             if not reader.has_adds():
                 continue
             groups = _groups_with(reader, "add.path")
@@ -273,7 +292,7 @@ def _adds_of(checkpoint: Checkpoint) -> Iterator[pa.RecordBatch]:
                 columns = reader.without_empty(wanted, [group])
                 for adds in reader.adds(columns, [group], rows=_BATCH_ROWS):
                     if adds.num_rows:
-                        yield _as_in_commits(adds)
+                        yield _as_in_commits(adds), before + group
 
 
 def removes_of(reader: LeafReader) -> Iterator[pa.StructArray]:
