@@ -38,6 +38,7 @@ ERRORS = {
 
 WIDER = replace(METADATA, schema_string=schema_string([*FIELDS, ("new", "long")]))
 WITH_VECTORS = with_features(PROTOCOL, ["deletionVectors"])
+WITH_V2_CHECKPOINTS = with_features(PROTOCOL, ["v2Checkpoint"])
 WITH_WIDENING = with_features(PROTOCOL, ["typeWidening"])
 UNKNOWN = replace(PROTOCOL, writer_features=(*PROTOCOL.writer_features, "icebergCompatV2"))
 DROPPED = replace(PROTOCOL, writer_features=("appendOnly", "domainMetadata", "invariants"))
@@ -59,6 +60,7 @@ WINNERS = {
     "add-high": (True, [("add", add("wh", "a", low=200, high=300))]),
     "add-nostats": (True, [("add", add("wn", "a", stats=False))]),
     "read+add-a": (False, [("add", add("wa", "a"))]),
+    "read+add-c": (False, [("add", add("wc", "c"))]),
     "add-a?": (None, [("add", add("wa", "a"))]),
     "rm-a": (False, [("remove", remove("fa"))]),
     "rm-a-spelt": (False, [("remove", remove("./%66a"))]),
@@ -86,6 +88,7 @@ WINNERS = {
         ],
     ),
     "same-meta": (True, [("metaData", METADATA.to_json())]),
+    "upgrade": (True, [("protocol", WITH_V2_CHECKPOINTS.to_json())]),
     "widening": (True, [("protocol", WITH_WIDENING.to_json())]),
     "iceberg": (True, [("protocol", UNKNOWN.to_json())]),
     "drop": (True, [("protocol", DROPPED.to_json())]),
@@ -131,7 +134,7 @@ MINE = {
     ),
     "merge-schema": append(metadata=WIDER, reads=IN_A),
     "alter": Transaction(operation="ALTER", metadata=WIDER),
-    "upgrade": Transaction(operation="UPGRADE", protocol=with_features(PROTOCOL, ["v2Checkpoint"])),
+    "upgrade": Transaction(operation="UPGRADE", protocol=WITH_V2_CHECKPOINTS),
     "drop": Transaction(operation="DROP FEATURE", protocol=DROPPED),
     "domain": Transaction(
         operation="DOMAIN", domains=(DomainMetadata(domain="my.domain", configuration="{}"),)
@@ -164,15 +167,15 @@ GRID = {
         "overwrite": "delete", "opt-a": "delete",
     },
     "no-paths": {
-        "add-c": _AW, "rm-a": "read", "rm-a-spelt": "read", "rw-a": "read", "rw-b": "read",
-        "dv-a": "read", "overwrite": "read", "opt-a": "read", "opt-b": "read",
+        "add-c": _AW, "read+add-c": _A, "rm-a": "read", "rm-a-spelt": "read", "rw-a": "read",
+        "rw-b": "read", "dv-a": "read", "overwrite": "read", "opt-a": "read", "opt-b": "read",
     },
     "overwrite": {
         "add-a": _AW, "add-b": _AW, "add-c": _AW, "add-high": _AW, "add-nostats": _AW,
-        "read+add-a": _A, "add-a?": _A, "rm-a": "read", "rm-a-spelt": "read", "rw-a": _A,
-        "rw-b": _A, "dv-a": _A, "overwrite": _A, "opt-a": _A, "opt-b": _A,
+        "read+add-a": _A, "read+add-c": _A, "add-a?": _A, "rm-a": "read", "rm-a-spelt": "read",
+        "rw-a": _A, "rw-b": _A, "dv-a": _A, "overwrite": _A, "opt-a": _A, "opt-b": _A,
     },
-    "replace-c": {"add-c": _AW},
+    "replace-c": {"add-c": _AW, "read+add-c": _A},
     "optimize-a": {
         "rm-a": "read", "rm-a-spelt": "read", "rw-a": "read", "dv-a": "read", "overwrite": "read",
         "opt-a": "read",
@@ -183,7 +186,7 @@ GRID = {
         "same-meta": "meta", "enable-dv": "meta",
     },
     "alter": {"same-meta": "meta", "enable-dv": "meta"},
-    "upgrade": {"enable-dv": "proto"},
+    "upgrade": {"enable-dv": "proto", "upgrade": "proto"},
     "drop": dict.fromkeys(WINNERS, "proto"),
     "domain": {"domain": "txn"},
     "txn-5": {"txn-4": "txn", "txn-5": "done", "txn-6": "done"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 
 import pyarrow as pa
 
@@ -133,7 +134,20 @@ def put(store, version, *actions, blind=None, operation="WRITE", **info):
 
 def make_table(store=None, *, metadata=METADATA, protocol=PROTOCOL, config=CONFIG):
     """Create the table with a file in each of the partitions a and b; returns its store."""
-    store = memory_store() if store is None else store
+    if store is None and (metadata, protocol, config) == (METADATA, PROTOCOL, CONFIG):
+        store = memory_store()
+        store.write(commit_path(0), _first_commit(), overwrite=False)
+        return store
+    return _create(memory_store() if store is None else store, metadata, protocol, config)
+
+
+@cache
+def _first_commit():
+    """Return the commit that most tests start from: made once, and copied."""
+    return bytes(_create(memory_store(), METADATA, PROTOCOL, CONFIG).read(commit_path(0)))
+
+
+def _create(store, metadata, protocol, config):
     create = Transaction(
         operation="CREATE TABLE",
         protocol=protocol,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -23,15 +24,34 @@ from tests.commit.support import (
     make_table,
     put,
     reader,
+    reads,
     remove,
     removes,
     run,
     versions,
+    with_properties,
 )
 
 
 def _standing(store, mine):
     return Base(mine, store, CONFIG, base_of(store)).standing()
+
+
+# Verdicts are pure, so what goes into them is made once for all cases.
+
+
+@cache
+def _mine_on_its_base(name, level):
+    mine = replace(MINE[name], isolation=level)
+    return mine, _standing(make_table(), mine)
+
+
+@cache
+def _winner(name):
+    store = make_table()
+    blind, actions = WINNERS[name]
+    put(store, 1, *actions, blind=blind, operation=name)
+    return read_winner(reader(store), log_file(1), table=store.root, files=True)
 
 
 def _id(case):
@@ -46,12 +66,8 @@ def test_the_matrix_is_large_enough():
 @pytest.mark.parametrize("case", CASES, ids=_id)
 def test_verdict(case):
     name, winner_name, level = case
-    store = make_table()
-    mine = replace(MINE[name], isolation=level)
-    standing = _standing(store, mine)
-    blind, actions = WINNERS[winner_name]
-    put(store, 1, *actions, blind=blind, operation=winner_name)
-    winner = read_winner(reader(store), log_file(1), table=store.root, files=True)
+    mine, standing = _mine_on_its_base(name, level)
+    winner = _winner(winner_name)
     expected = outcome(*case)
     if expected in ERRORS:
         with pytest.raises(ERRORS[expected]) as raised:
@@ -126,8 +142,6 @@ def test_a_predicate_is_matched_by_partition_and_statistics_together():
     base = base_of(store)
     put(store, 1, ("add", add("other", "b", low=200, high=300)), blind=False)
     put(store, 2, ("add", add("low", "a", low=0, high=1)), blind=False)
-    from tests.commit.support import reads
-
     assert run(append(reads=reads("p = 'a' and x > 100", [])), store, base).version == 3
 
 
@@ -173,8 +187,6 @@ def test_only_own_actions_lower_the_isolation(fields, level, expected):
 
 
 def test_the_table_says_which_isolation_it_wants():
-    from tests.commit.support import with_properties
-
     store = make_table(metadata=with_properties(isolationLevel="WriteSerializable"))
     mine = append()
     assert isolation_of(mine, _standing(store, mine)) == "WriteSerializable"

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
 from pathlib import Path
+from urllib.parse import unquote
 
 import deltalake
+import pyarrow.parquet as pq
 
 from lazydelta import Table, write
-from lazydelta._failpoints import ENVIRONMENT
 from tests.crash.writer import ROWS
 
 _ROOT = Path(__file__).parents[2]
-_SECONDS = 120
-_BYTECODE = tempfile.TemporaryDirectory()
+_VERSIONS_READ = 8
 
 PROPERTIES = {"delta.checkpointInterval": "3", "lazydelta.logCompactionInterval": "2"}
 
@@ -32,6 +36,12 @@ def make_table(directory):
     return url
 
 
+def environment():
+    """Return the environment of a process that finds the engine and has no settings."""
+    kept = {k: v for k, v in os.environ.items() if "LAZYDELTA_" not in k}
+    return {**kept, "PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "src")])}
+
+
 @dataclass
 class Said:
     """What a writer said before it ended."""
@@ -39,6 +49,7 @@ class Said:
     returncode: int | None = None
     intents: list[int] = field(default_factory=list)
     acks: dict[int, int] = field(default_factory=dict)
+    found: dict[int, int] = field(default_factory=dict)
     rows: list[list[int]] = field(default_factory=list)
 
     @classmethod
@@ -48,48 +59,70 @@ class Said:
             word, *rest = line.split(" ", 1)
             if word == "intent":
                 said.intents.append(int(rest[0]))
-            elif word == "ack":
+            elif word in ("ack", "found"):
                 number, version = rest[0].split()
-                said.acks[int(number)] = int(version)
+                (said.acks if word == "ack" else said.found)[int(number)] = int(version)
             elif word == "rows":
                 said.rows.append(json.loads(rest[0]))
         return said
+
+
+class _Forker:
+    """The process that writers are forked from."""
+
+    def __init__(self):
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("writer.py"))],
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        atexit.register(self._process.communicate)
+
+    def ask(self, command, argument):
+        print(json.dumps([command, argument]), file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
+
+
+_forker = cache(_Forker)
 
 
 class Writer:
     """A writer at work; what it says goes to a file, which outlives it."""
 
     def __init__(self, url, first, count, kind="plain", failpoint=None):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("LAZYDELTA_")}
-        environment["PYTHONPATH"] = os.pathsep.join([str(_ROOT), str(_ROOT / "src")])
-        # Compiled once for all of them, wherever the tests may write.
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        environment["PYTHONPYCACHEPREFIX"] = _BYTECODE.name
-        if failpoint is not None:
-            environment[ENVIRONMENT] = failpoint
-        program = str(Path(__file__).with_name("writer.py"))
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by finish
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by finish
-        self._process = subprocess.Popen(
-            [sys.executable, program, url, str(first), str(count), kind],
-            env=environment,
-            stdout=self._output,
-            stderr=self._errors,
-        )
+        self._output = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by finish
+        self._errors = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by finish
+        self._returncode = None
+        start = {
+            "output": self._output.name,
+            "errors": self._errors.name,
+            "failpoint": failpoint,
+            "arguments": [url, first, count, kind],
+        }
+        self._pid = _forker().ask("start", start)
+
+    def _has_ended(self):
+        if self._returncode is None:
+            self._returncode = _forker().ask("poll", self._pid)
+        return self._returncode is not None
 
     def wait_until_it_writes(self):
         """Return when it has read the table, or has ended."""
-        while not self._said(self._output) and self._process.poll() is None:
+        while not self._said(self._output) and not self._has_ended():
             time.sleep(0.005)
 
     def kill(self):
-        self._process.kill()
+        if not self._has_ended():
+            os.kill(self._pid, signal.SIGKILL)
 
     def finish(self):
         """Return what it said, and how it ended."""
-        returncode = self._process.wait(timeout=_SECONDS)
-        said = Said.parse(self._said(self._output), returncode)
-        assert returncode in (0, -9), self._said(self._errors)
+        while not self._has_ended():
+            time.sleep(0.005)
+        said = Said.parse(self._said(self._output), self._returncode)
+        assert said.returncode in (0, -signal.SIGKILL), self._said(self._errors)
         self._output.close()
         self._errors.close()
         return said
@@ -103,13 +136,18 @@ def run(url, first, count, kind="plain", failpoint=None):
     return Writer(url, first, count, kind, failpoint).finish()
 
 
+def _commits(url):
+    """Return the commits there are, by name."""
+    return sorted(p for p in Path(url, "_delta_log").iterdir() if len(p.name) == 25)
+
+
 def check_log(url):
     """Every commit is whole, none is missing, and no two are one."""
-    names = sorted(p.name for p in Path(url, "_delta_log").iterdir() if len(p.name) == 25)
+    names = [path.name for path in _commits(url)]
     assert names == [f"{version:020d}.json" for version in range(len(names))]
     identities = []
-    for name in names:
-        text = Path(url, "_delta_log", name).read_bytes()
+    for path in _commits(url):
+        text = path.read_bytes()
         assert text.endswith(b"\n")
         actions = [json.loads(line) for line in text.splitlines()]
         identities.append(actions[0]["commitInfo"]["txnId"])
@@ -120,12 +158,33 @@ def check_rows(url, rows, writers):
     """Each write is there whole or not at all, what was acknowledged is there, once."""
     counts = Counter(rows)
     assert set(counts.values()) <= {ROWS}
-    acknowledged = {-1}.union(*(said.acks for said in writers))
+    acknowledged = {-1}.union(*(said.acks | said.found for said in writers))
     intended = {-1}.union(*(said.intents for said in writers))
     assert acknowledged <= set(counts) <= intended
     theirs = deltalake.DeltaTable(url).to_pyarrow_table()["id"].to_pylist()
     assert Counter(theirs) == counts
+    _check_versions(url, writers)
+
+
+def _check_versions(url, writers):
+    """A version is the write that it was acknowledged as; some of them are read, as of then."""
+    written = _rows_by_version(url)
     for said in writers:
         for number, version in said.acks.items():
-            at_version = Table.open(url).snapshot(version).to_arrow()["id"].to_pylist()
-            assert at_version.count(number) == ROWS
+            assert written[version] == [number] * ROWS
+        for number, version in said.found.items():
+            assert written.index([number] * ROWS) <= version
+    for version in range(0, len(written), 1 + len(written) // _VERSIONS_READ):
+        found = Table.open(url).snapshot(version).to_arrow()["id"].to_pylist()
+        assert Counter(found) == Counter(chain.from_iterable(written[: version + 1]))
+
+
+def _rows_by_version(url):
+    """Return the ids that each commit added, without the engine."""
+    found = []
+    for commit in _commits(url):
+        actions = map(json.loads, commit.read_bytes().splitlines())
+        adds = [action["add"]["path"] for action in actions if "add" in action]
+        ids = [pq.read_table(Path(url, unquote(path)))["id"].to_pylist() for path in adds]
+        found.append(list(chain.from_iterable(ids)))
+    return found

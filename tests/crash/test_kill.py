@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 
-from lazydelta._failpoints import NAMES, arm
+from lazydelta._failpoints import ENVIRONMENT, NAMES, arm
 from tests.crash import writer
-from tests.crash.harness import Writer, check_log, check_rows, make_table, run
+from tests.crash.harness import Writer, check_log, check_rows, environment, make_table, run
 
 _STEPS = 6
 
@@ -47,6 +49,21 @@ def _kill_at(name, hit, tmp_path, steps=_STEPS):
     assert set(killed.acks) <= set(again.rows[0])
     assert set(range(steps)) <= set(again.rows[-1])
     check_log(url)
+
+
+def test_killed_in_an_interpreter_of_its_own(tmp_path):
+    """As users would be: started anew, and armed by the environment."""
+    url = make_table(tmp_path)
+    program = f"from tests.crash.writer import main; main({url!r}, 0, {_STEPS}, 'plain')"
+    armed = {**environment(), ENVIRONMENT: "commit-put:kill:2"}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=armed, stdout=subprocess.DEVNULL, check=False
+    )
+    assert ended.returncode == -signal.SIGKILL
+    check_log(url)
+    again = run(url, 0, _STEPS)
+    assert set(again.rows[0]) == {-1, 0, 1}  # the second is there, though nobody was told
+    check_rows(url, again.rows[-1], [again])
 
 
 def _random_kills(tmp_path, rounds, writers, seed):

@@ -14,6 +14,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
 from dataclasses import dataclass, field
@@ -74,9 +75,30 @@ def azurite():
 
 
 @contextlib.contextmanager
+def _atomic_puts(responses):
+    """Let moto decide between puts at the same time, as S3 does.
+
+    It looks whether the key is there, and then writes: of two at once, both would be told that they
+    had put it.
+    """
+    lock, put = threading.Lock(), responses.put_object
+
+    def put_alone(self):
+        with lock:
+            return put(self)
+
+    responses.put_object = put_alone
+    try:
+        yield
+    finally:
+        responses.put_object = put
+
+
+@contextlib.contextmanager
 def moto():
     """Run moto with an empty bucket `lake`."""
     try:
+        from moto.s3.responses import S3Response
         from moto.server import ThreadedMotoServer
     except ImportError as error:
         raise Unavailable(f"moto is not installed ({error}): make test installs it") from None
@@ -92,7 +114,8 @@ def moto():
             "AWS_ENDPOINT_URL": endpoint,
             "allow_http": "true",
         }
-        yield Emulator(endpoint, "s3://lake", options, ("the-emulated-secret",))
+        with _atomic_puts(S3Response):
+            yield Emulator(endpoint, "s3://lake", options, ("the-emulated-secret",))
     finally:
         server.stop()
 

@@ -1,0 +1,162 @@
+"""Writers in threads, one step at a time: each run is one order of their steps, and all are tried.
+
+A writer stops where the schedule says, before a request to the store or at a phase of its commit,
+and goes on when it is chosen. Only one of them ever runs, so a run is repeated exactly by the same
+choices, and nothing has to wait or sleep. It knows nothing of what the writers do.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+_SECONDS = 60
+_READING = frozenset({"list", "read"})
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a writer asked of the store."""
+
+    writer: int
+    kind: str
+    path: str
+
+
+class Schedule:
+    """One order of the steps of some writers."""
+
+    def __init__(self, choices, *, at_phases, each_read):
+        self._choices = choices
+        self._at_phases = at_phases
+        self._each_read = each_read
+        self._arrived = threading.Semaphore(0)
+        self._go: list[threading.Semaphore] = []
+        self._waiting: dict[int, str] = {}
+        self._failures: list[BaseException] = []
+        self._last: tuple[int, str] | None = None
+        self.options: list[int] = []
+        """How many writers could have been chosen, step by step."""
+        self.requests: list[Request] = []
+        self.phases: dict[int, list[str]] = {}
+
+    def run(self, *works):
+        """Run the writers: `work(number, observer)` each, in a thread of its own."""
+        self._go = [threading.Semaphore(0) for _ in works]
+        self.phases = {number: [] for number in range(len(works))}
+        threads = [
+            threading.Thread(target=self._work, args=(number, work), daemon=True)
+            for number, work in enumerate(works)
+        ]
+        for thread in threads:  # each to its first stop, alone
+            thread.start()
+            self._wait()
+        while self._waiting:
+            allowed = self._allowed()
+            step = len(self.options)
+            chosen = allowed[self._choices[step] if step < len(self._choices) else 0]
+            self.options.append(len(allowed))
+            self._last = (chosen, self._waiting.pop(chosen))
+            self._go[chosen].release()
+            self._wait()
+        for thread in threads:
+            thread.join()
+        if self._failures:
+            raise self._failures[0]
+
+    def observer(self, number):
+        """Return the observer of a writer's commit."""
+
+        def observe(phase, version):
+            self.phases[number].append(f"{phase} {version}")
+            if self._at_phases:
+                self._stop(number, phase)
+
+        return observe
+
+    def store(self, inner, number):
+        """Return a store as one writer sees it: shared, and asked step by step."""
+        return _Stepped(inner, lambda kind, path: self._ask(number, kind, path))
+
+    def next_choices(self):
+        """Return the choices of the order after this one, None if it was the last."""
+        taken = [*self._choices, *[0] * (len(self.options) - len(self._choices))]
+        while taken and taken[-1] + 1 >= self.options[len(taken) - 1]:
+            taken.pop()
+        if not taken:
+            return None
+        taken[-1] += 1
+        return taken
+
+    def _allowed(self):
+        """Return who may go on; of two reads after each other, in either order, one order is enough.
+
+        It is the one with the first writer's before the second's; where both are reads and the
+        second's was just made, the order with the two exchanged is another run of the same tree.
+        """
+        ready = sorted(self._waiting)
+        if self._each_read or len(ready) == 1 or self._last is None:
+            return ready
+        writer, kind = self._last
+        is_exchanged = writer == ready[1] and {kind, self._waiting[ready[0]]} <= _READING
+        return ready[1:] if is_exchanged else ready
+
+    def _ask(self, number, kind, path):
+        if not self._at_phases:
+            self._stop(number, kind)
+        self.requests.append(Request(number, kind, path))
+
+    def _stop(self, number, label):
+        self._waiting[number] = label
+        self._arrived.release()
+        self._go[number].acquire()
+
+    def _wait(self):
+        assert self._arrived.acquire(timeout=_SECONDS), "a writer neither stopped nor ended"
+
+    def _work(self, number, work):
+        try:
+            if self._at_phases:
+                self._stop(number, "begin")
+            work(number, self.observer(number))
+        except BaseException as error:  # noqa: BLE001 - raised again where the run was started
+            self._failures.append(error)
+        finally:
+            self._arrived.release()
+
+
+class _Stepped:
+    """A store that says what it is asked for, before it is. What commits do not use, it lacks."""
+
+    native_files = True
+
+    def __init__(self, inner, ask):
+        self._inner = inner
+        self._ask = ask
+        self.root = inner.root
+
+    def list_from(self, directory, *, after=None):
+        self._ask("list", directory)
+        yield from self._inner.list_from(directory, after=after)
+
+    def read(self, path):
+        self._ask("read", path)
+        return self._inner.read(path)
+
+    def write(self, path, data, *, overwrite):
+        self._ask("put", path)
+        self._inner.write(path, data, overwrite=overwrite)
+
+
+def every_order(*, at_phases=False, each_read=True):
+    """Yield a schedule for each order of the writers' steps; the caller runs it.
+
+    Args:
+        at_phases: Stop at each phase of a commit, instead of before each request to the store.
+        each_read: Whether two reads in either order count as two orders.
+    """
+    choices: list[int] | None = []
+    while choices is not None:
+        schedule = Schedule(choices, at_phases=at_phases, each_read=each_read)
+        yield schedule
+        choices = schedule.next_choices()
