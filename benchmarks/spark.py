@@ -18,7 +18,7 @@ from benchmarks.generate import table_for
 from benchmarks.measure import Case, Run, measure
 from benchmarks.page import with_part
 from benchmarks.report import problems
-from benchmarks.spark_engines import DELTA, OPERATIONS
+from benchmarks.spark_engines import DELTA, IN_PROCESS, OPERATIONS
 from benchmarks.spark_report import draw_spark, spark_section
 from benchmarks.spec import CACHE
 from benchmarks.suites import HEADLINE, RowTables
@@ -36,7 +36,6 @@ _CHILD = "benchmarks.spark_engines"
 _SIZES = {"default": (100_000, 1_000_000, 4_000_000), "quick": (10_000, 100_000)}
 _ROWS = {"default": 20_000_000, "quick": 2_000_000}
 _MOST_DELTA_FILES = 1_000_000
-_IN_PROCESS = "lazydelta"
 
 
 def _say(text: str) -> None:
@@ -66,7 +65,10 @@ def spark_cases(suite: str, *, with_delta: bool) -> list[Case]:
         without = missing if files <= _MOST_DELTA_FILES else (DELTA,)
         for workload in ("partition", "all"):
             cases += _on(spec, workload, without=without)
-            cases.append(Case(engine=_IN_PROCESS, workload=workload, spec=spec))
+            cases.append(Case(engine=IN_PROCESS, workload=workload, spec=spec))
+    checkpointed = replace(HEADLINE, files=min(_SIZES[suite][-1], _MOST_DELTA_FILES))
+    for workload in ("checkpoint", "checkpoint: sidecars"):
+        cases += _on(checkpointed, workload, without=missing)
     tables = RowTables(rows=_ROWS[suite])
     cases += _on(tables.plain, "read", without=missing)
     # Spark's own reader knows nothing of deleted rows.

@@ -3,32 +3,41 @@
 One process, one session, one operation; the session is there before the clock starts. Listing
 files is timed as the first query of the session, which is when a user waits; reading rows three
 times, and the quicker of the last two counts, because the first is mostly the compiler of the JVM.
-The result goes to standard output as one line of JSON.
+A checkpoint is written to a copy of the log, also by lazydelta without any session. The result
+goes to standard output as one line of JSON.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 from benchmarks.clock import Sample
 from benchmarks.engines import memory_of_process
 from benchmarks.spec import FILTER_DAY
 
-__all__ = ["DELTA", "OPERATIONS", "OURS", "PARQUET"]
+__all__ = ["DELTA", "IN_PROCESS", "OPERATIONS", "OURS", "PARQUET"]
 
 OURS, DELTA, PARQUET = "lazydelta on Spark", "delta-spark", "spark.read.parquet"
+IN_PROCESS = "lazydelta"
 _HEAP = "4g"
+_SIDECARS = "checkpoint: sidecars"
 _PARTITION = f"date = '{date(2026, 1, 1) + timedelta(days=FILTER_DAY)}'"
 
 Operation = Callable[[Any, str], Any]
-"""Given a session and the table's path, returns a DataFrame of rows, or a number of files."""
+"""Given a session and the table's path, returns a DataFrame of rows, or a number of files.
+
+Without Spark there is no session, but None."""
 
 
 def _ours_files(where: str | None) -> Operation:
@@ -67,15 +76,66 @@ def _parquet_rows(spark: Any, path: str) -> Any:
     return spark.read.option("pathGlobFilter", "*.parquet").parquet(path)
 
 
+def _ours_checkpoint(spark: Any, path: str) -> int:
+    from lazydelta.spark import checkpoint
+
+    return checkpoint(spark, path).adds
+
+
+def _delta_checkpoint(spark: Any, path: str) -> int:
+    logs = spark._jvm.org.apache.spark.sql.delta.DeltaLog  # noqa: SLF001 - SQL has no word for it
+    logs.forTable(spark._jsparkSession, path).checkpoint()  # noqa: SLF001
+    hint = json.loads(Path(path, "_delta_log/_last_checkpoint").read_text())
+    return int(hint["numOfAddFiles"])
+
+
+def _checkpoint_here(_spark: None, path: str) -> int:
+    from lazydelta import Table
+
+    return Table.open(path).checkpoint().adds
+
+
+def _checkpoints(operation: Operation) -> dict[str, Operation]:
+    return {"checkpoint": operation, _SIDECARS: operation}
+
+
 OPERATIONS: dict[str, dict[str, Operation]] = {
-    OURS: {"partition": _ours_files(_PARTITION), "all": _ours_files(None), "read": _ours_rows},
-    DELTA: {"partition": _delta_partition, "all": _delta_all, "read": _delta_rows},
+    OURS: {
+        "partition": _ours_files(_PARTITION),
+        "all": _ours_files(None),
+        "read": _ours_rows,
+        **_checkpoints(_ours_checkpoint),
+    },
+    DELTA: {
+        "partition": _delta_partition,
+        "all": _delta_all,
+        "read": _delta_rows,
+        **_checkpoints(_delta_checkpoint),
+    },
     PARQUET: {"read": _parquet_rows},
+    IN_PROCESS: _checkpoints(_checkpoint_here),
 }
 """Engine, workload, what a user of the engine would write for it."""
 
 
+@contextmanager
+def _table(workload: str, path: str) -> Iterator[str]:
+    """Yield the table to work on: what is written to is a copy of the log, and goes afterwards."""
+    if not workload.startswith("checkpoint"):
+        yield path
+        return
+    from lazydelta import Table
+
+    with tempfile.TemporaryDirectory(dir=Path(path).parent) as copy:
+        shutil.copytree(Path(path, "_delta_log"), Path(copy, "_delta_log"))
+        if workload == _SIDECARS:
+            Table.open(copy).alter.set_properties({"delta.checkpointPolicy": "v2"})
+        yield copy
+
+
 def _session(engine: str) -> Any:
+    if engine == IN_PROCESS:
+        return None
     from lazydelta.spark import local_session
     from tests.spark.jars import delta_conf, delta_jars
 
@@ -89,6 +149,8 @@ def _session(engine: str) -> Any:
 
 def _live_heap(spark: Any) -> int:
     """Return the bytes that the JVM holds on to once its garbage is gone."""
+    if spark is None:
+        return 0
     runtime = spark._jvm.java.lang.Runtime.getRuntime()  # noqa: SLF001 - nobody else tells
     spark._jvm.java.lang.System.gc()  # noqa: SLF001
     return int(runtime.totalMemory() - runtime.freeMemory())
@@ -103,9 +165,18 @@ def _timed(operation: Callable[[], Any]) -> tuple[float, Any]:
 def run(engine: str, workload: str, path: str) -> Sample:
     """Do one operation in a session of its own and return what it took."""
     sample = Sample()
-    operation = OPERATIONS[engine][workload]
     sample.import_seconds, spark = _timed(lambda: _session(engine))
-    sample.base_rss = memory_of_process("VmRSS") + _live_heap(spark)
+    with _table(workload, path) as table:
+        sample.base_rss = memory_of_process("VmRSS") + _live_heap(spark)
+        _measure(sample, OPERATIONS[engine][workload], workload, spark, table)
+        sample.peak_rss = memory_of_process("VmHWM") + _live_heap(spark)
+    if spark is not None:
+        spark.stop()
+    return sample
+
+
+def _measure(sample: Sample, operation: Operation, workload: str, spark: Any, path: str) -> None:
+    """Do the operation, and note its times and what it counted."""
     if workload == "read":
 
         def use() -> int:
@@ -119,9 +190,6 @@ def run(engine: str, workload: str, path: str) -> Sample:
     else:
         sample.total_seconds, sample.count = _timed(lambda: operation(spark, path))
         sample.first_seconds = sample.total_seconds
-    sample.peak_rss = memory_of_process("VmHWM") + _live_heap(spark)
-    spark.stop()
-    return sample
 
 
 def main(engine: str, workload: str, path: str) -> None:

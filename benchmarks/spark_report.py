@@ -40,6 +40,8 @@ _STYLES = {
 _TITLES = {
     "partition": "Files of one partition of 365, replayed and skipped",
     "all": "All files, left with the executors",
+    "checkpoint": "A checkpoint of all files, in one file",
+    "checkpoint: sidecars": "A checkpoint of all files, with sidecars",
     "read": "All rows",
 }
 _METHOD = """\
@@ -49,7 +51,8 @@ query of the session. Rows are read and every value hashed, three times; *best* 
 the quicker of the last two, *first* of the first. Every count is checked against what the
 generator knows. *driver MB* is the peak of the driver's Python process and the live heap of the
 JVM after the query, garbage collected; in local mode the executors' share of that heap is in it.
-`lazydelta` is the planner without Spark, in one process.
+Checkpoints are written to a copy of the log, made before the clock starts. `lazydelta` is the
+planner, or the writer of checkpoints, without Spark: one process.
 """
 
 

@@ -1,21 +1,17 @@
 """Tables that we create and alter, as the reference implementation reads and alters them.
 
-Run as a program, because its session needs the JARs of the reference connector:
-`python -m tests.alter.spark_tables DIRECTORY JAR...` prints one line of JSON with, for each table
-and each step, whether both engines see the same rows, or what went wrong.
+A program (`tests.spark.reference`) that tells, for each table and each step, whether both engines see
+the same rows, or what went wrong.
 """
 
 from __future__ import annotations
 
-import json
-import sys
-import warnings
 from datetime import date
-from pathlib import Path
 
 import pyarrow as pa
 
 from lazydelta import Table
+from tests.spark.reference import tell
 
 MAPPED = {"delta.columnMapping.mode": "name"}
 
@@ -144,18 +140,5 @@ def agreed(spark, path):
     return mine == others or f"rows: {mine} and {others}"
 
 
-def main(place, *jars):
-    """Start a session with the JARs, and print the report."""
-    from lazydelta.spark import local_session
-    from tests.spark.interop_tables import QUICK
-    from tests.spark.jars import delta_conf
-
-    conf = delta_conf([Path(jar) for jar in jars]) | QUICK
-    spark = local_session(cores=2, conf=conf)
-    sys.stdout.write("FOUND " + json.dumps(report(spark, Path(place))) + "\n")
-    spark.stop()
-
-
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    main(*sys.argv[1:])
+    tell(report)

@@ -1,16 +1,13 @@
 """Tables that we write, played on by the reference implementation, and by us again.
 
-Run as a program, because its session needs the JARs of the reference connector:
-`python -m tests.pingpong.spark_game DIRECTORY JAR...` prints one line of JSON with, for each shape,
-how many comparisons held, and what went wrong.
+A program (`tests.spark.reference`) that tells, for each shape, how many comparisons held, and what
+went wrong.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import traceback
-import warnings
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -19,6 +16,7 @@ from lazydelta import ReadOptions
 from tests.pingpong.shapes import SHAPES
 from tests.pingpong.story import Story, assert_rows, conditions
 from tests.rows.test_generated import counted
+from tests.spark.reference import tell
 
 STRICT = {
     "spark.databricks.delta.checksum.mismatch.fatal": "true",
@@ -281,17 +279,5 @@ def report(spark, place, names=tuple(SHAPES)):
     return found
 
 
-def main(place, *jars):
-    """Start a session with the JARs, and print the report."""
-    from lazydelta.spark import local_session
-    from tests.spark.jars import delta_conf
-
-    conf = delta_conf([Path(jar) for jar in jars]) | STRICT | SMALL
-    spark = local_session(cores=2, conf=conf)
-    sys.stdout.write("FOUND " + json.dumps(report(spark, Path(place))) + "\n")
-    spark.stop()
-
-
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    main(*sys.argv[1:])
+    tell(report, STRICT | SMALL)

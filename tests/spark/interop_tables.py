@@ -1,22 +1,17 @@
 """Tables that the reference implementation writes, and what both of us read from them.
 
-Run as a program, because its session needs the JARs of the reference connector:
-`python -m tests.spark.interop_tables DIRECTORY JAR...` prints one line of JSON with, for each table,
-the features in its protocol, and whether the rows agree.
+A program (`tests.spark.reference`) that tells, for each table, the features in its protocol, and
+whether the rows agree.
 """
 
 from __future__ import annotations
 
-import json
-import sys
-import warnings
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-QUICK = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.databricks.delta.snapshotPartitions": "2",
-}
-"""The reference connector would use 50 tasks to replay a log of five lines."""
+from tests.spark.reference import tell
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TABLES = {
     "deletion-vectors-changes-row-ids-v2-checkpoints": [
@@ -117,17 +112,5 @@ def report(spark, place: Path) -> dict[str, dict[str, object]]:
     return found
 
 
-def main(place: str, *jars: str) -> None:
-    """Start a session with the JARs, and print the report."""
-    from lazydelta.spark import local_session
-    from tests.spark.jars import delta_conf
-
-    conf = delta_conf([Path(jar) for jar in jars]) | QUICK
-    spark = local_session(cores=2, conf=conf)
-    sys.stdout.write("FOUND " + json.dumps(report(spark, Path(place))) + "\n")
-    spark.stop()
-
-
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    main(*sys.argv[1:])
+    tell(report)

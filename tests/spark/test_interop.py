@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from tests.spark.interop_tables import TABLES
-from tests.spark.jars import JarsMissingError, delta_jars
+from tests.spark.reference import told_by
 
 FEATURES = {
     "deletion-vectors-changes-row-ids-v2-checkpoints": {
@@ -25,20 +20,9 @@ FEATURES = {
 
 
 @pytest.fixture(scope="module")
-def found(spark, tmp_path_factory):
-    """What a session with the reference connector made and read; the JVM takes JARs at its start."""
-    try:
-        jars = delta_jars()
-    except JarsMissingError as error:
-        pytest.skip(str(error))
-    place = tmp_path_factory.mktemp("interop")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.interop_tables", str(place), *map(str, jars)],
-        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
-    told = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
-    assert told, done.stdout + done.stderr[-5000:]
-    return json.loads(told[0].removeprefix("FOUND "))
+def found(tmp_path_factory):
+    """What a session with the reference connector made and read."""
+    return told_by("tests.spark.interop_tables", tmp_path_factory.mktemp("interop"))
 
 
 @pytest.mark.long  # a session with the reference connector takes a minute and a half

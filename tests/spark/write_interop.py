@@ -1,19 +1,17 @@
 """Tables that we write on Spark, and what the reference implementation makes of them.
 
-Run as a program, because its session needs the JARs of the reference connector:
-`python -m tests.spark.write_interop DIRECTORY JAR...` prints one line of JSON.
+A program (`tests.spark.reference`).
 """
 
 from __future__ import annotations
 
-import json
-import sys
-import warnings
-from pathlib import Path
+from tests.spark.reference import QUICK, tell
 
-from tests.spark.interop_tables import QUICK
-from tests.spark.jars import delta_conf
-
+BY_EXECUTORS = {"spark.lazydelta.distributedLogReplay.fileThreshold": "0"}
+TABLES = {
+    "plain": {},
+    "v2": {"delta.checkpointPolicy": "v2", "delta.columnMapping.mode": "name"},
+}
 FRAME = (
     "id",
     "concat('n', id) AS name",
@@ -58,23 +56,13 @@ def pingpong(spark, url, properties):
     }
 
 
-def main(place, jars):
-    from lazydelta.spark import local_session, register
+def report(spark, place):
+    """Return what each of the tables came to."""
+    from lazydelta.spark import register
 
-    conf = {**delta_conf(jars), **QUICK, "spark.lazydelta.distributedLogReplay.fileThreshold": "0"}
-    spark = local_session(cores=2, conf=conf)
     register(spark)
-    told = {
-        name: pingpong(spark, f"{place}/{name}", properties)
-        for name, properties in {
-            "plain": {},
-            "v2": {"delta.checkpointPolicy": "v2", "delta.columnMapping.mode": "name"},
-        }.items()
-    }
-    spark.stop()
-    sys.stdout.write(f"FOUND {json.dumps(told)}\n")
+    return {name: pingpong(spark, f"{place}/{name}", TABLES[name]) for name in TABLES}
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    main(Path(sys.argv[1]), [Path(jar) for jar in sys.argv[2:]])
+    tell(report, QUICK | BY_EXECUTORS)

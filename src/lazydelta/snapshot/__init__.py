@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lazydelta.snapshot.load import find_segment, load_snapshot
+from lazydelta.snapshot.load import find_segment, load_snapshot, way_round
 from lazydelta.snapshot.state import BYTES_PER_ADD, Snapshot
 from lazydelta.snapshot.travel import file_times, read_history, version_at, version_since
 
@@ -15,4 +15,5 @@ __all__ = [
     "read_history",
     "version_at",
     "version_since",
+    "way_round",
 ]

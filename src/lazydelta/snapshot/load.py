@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.store import Store
 
-__all__ = ["find_segment", "load_snapshot"]
+__all__ = ["find_segment", "load_snapshot", "way_round"]
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
             protocol, metadata = resolution.run()
             break
         except LogCorruptError as error:
-            segment = _way_round(store, config, segment, error, excluded)
+            segment = way_round(store, config, segment, error, excluded)
     if config.observer is not None:
         config.observer(
             SegmentListed(
@@ -162,10 +162,18 @@ def _patiently(choose: Callable[[], LogSegment], config: Config) -> LogSegment:
     raise AssertionError  # pragma: no cover
 
 
-def _way_round(
+def way_round(
     store: Store, config: Config, segment: LogSegment, error: LogCorruptError, excluded: set[str]
 ) -> LogSegment:
-    """Return another segment for the same version that does without the damaged checkpoint."""
+    """Return another segment for the same version that does without the damaged checkpoint.
+
+    Args:
+        store: The table's.
+        config: Settings of the engine.
+        segment: What could not be read.
+        error: Why; it is raised again where it is not about the checkpoint, or no way is left.
+        excluded: Names of checkpoints that were found damaged; this one is added.
+    """
     checkpoint = segment.checkpoint
     if checkpoint is None or not checkpoint.may_include(error.file):
         raise error

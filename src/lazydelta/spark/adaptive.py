@@ -22,6 +22,7 @@ from lazydelta.spark.replay import (
     distributed_log_replay,
     fields_to_read,
     pruner_of,
+    round_damage,
 )
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def explain_replay(spark: SparkSession, snapshot: Snapshot) -> Explanation:
 def choose_replay(snapshot: Snapshot, settings: ReplaySettings) -> ReplayChoice:
     """Decide from the settings and from what the log says of its size."""
     stated = snapshot.estimated_files()
-    files = _by_footer(snapshot) if stated is None else stated
+    files = round_damage(snapshot, _by_footer) if stated is None else stated
     source = "by a footer of the checkpoint" if stated is None else "as the log states"
     about = f"about {files:,} files, {source}"
     if not settings.enabled:

@@ -1,26 +1,26 @@
 """`checkpoint`: the checkpoint of a huge table, replayed, sorted and written by executors.
 
-Live files come from the distributed replay, tombstones from commits and from the checkpoint before;
-Spark sorts them all, and each sorted range becomes a file. The driver gets no more than the names
-and counts of these files, holds the counts against the version's, and publishes.
+Live files and tombstones come from the commits and from the checkpoint before. Where there are
+sidecars, each is a range of the order, sorted by the task that writes it; one file is sorted by
+Spark. The driver gets no more than a sample of the order and the names and counts of files, holds
+the counts against the version's, and publishes.
 """
 
 from __future__ import annotations
 
 import pickle
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as f
-from pyspark.sql import types as t
 
 from lazydelta.config import Config
-from lazydelta.errors import ObjectExistsError
-from lazydelta.scan import PartReader, split_tail
+from lazydelta.scan import PartReader, split_checkpoint, split_tail
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spark.adaptive import choose_replay
+from lazydelta.spark.checkpoint_ranges import CHUNKS, Ranges
+from lazydelta.spark.checkpoint_tasks import REPORT, CheckpointTasks
 from lazydelta.spark.conf import replay_settings, storage_options_file
 from lazydelta.spark.jobs import named
 from lazydelta.spark.log_schema import spark_schema
@@ -28,15 +28,16 @@ from lazydelta.spark.replay import (
     distributed_log_replay,
     fields_to_read,
     mapped,
-    not_in,
+    round_damage,
     tail_words,
 )
 from lazydelta.spark.shipped import ShippedSnapshot, open_here
+from lazydelta.spec import ADD
 from lazydelta.upkeep import CheckpointParts, CheckpointResult, TombstonePart, write_checkpoint
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["checkpoint"]
 
-_FILES_PER_SIDECAR = 131_072
-_REPORT = t.StructType([t.StructField("part", t.BinaryType())])
+_FILES_PER_SIDECAR = 110_000
+"""A sample does not cut evenly, and more than 131,072 would be two."""
 
 
 def checkpoint(
@@ -83,104 +84,87 @@ def checkpoint(
     choice = choose_replay(snapshot, replay_settings(spark))
     if not choice.distributed or snapshot.segment.floor == snapshot.version:
         return write_checkpoint(snapshot)
-    work = _Work(spark, snapshot, CheckpointParts.of(snapshot))
+    work = round_damage(snapshot, lambda sound: _Work(spark, sound))
     expected = work.count()
     if not expected[0]:
         return write_checkpoint(snapshot)  # there is nothing to share out
-    reports = work.written(choice.estimated_files, expected[0]).column("part").to_pylist()
-    files = [pickle.loads(report) for report in reports]  # noqa: S301 - of this job's own tasks
+    reports = work.written(choice.estimated_files, expected[0]).sort_by("range")
+    files = [pickle.loads(part) for part in reports.column("part").to_pylist()]  # noqa: S301 - ours
     if None in files:  # somebody, an attempt of our own task perhaps, was first
         return write_checkpoint(load_snapshot(store, config, version=snapshot.version))
-    return work.parts.publish(snapshot, files, expected=expected, started=started)
-
-
-@dataclass(frozen=True)
-class _Tasks:
-    """What tasks do; it can be pickled."""
-
-    shipped: ShippedSnapshot
-    parts: CheckpointParts
-
-    def key_adds(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Return live files with their place in the order."""
-        for batch in batches:
-            if batch.num_rows:
-                yield self.parts.add_rows(batch)
-
-    def read_tombstones(self, part: TombstonePart) -> Iterator[pa.RecordBatch]:
-        """Yield tombstones with their keys."""
-        return self.parts.tombstones(self.shipped.open(), part)
-
-    def write(self, expected: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write a sorted range, and tell what became of it."""
-        rows = (batch for batch in batches if batch.num_rows)
-        try:
-            for part in self.parts.write(self.shipped.open(), rows, expected=expected):
-                yield _report(pickle.dumps(part))
-        except ObjectExistsError:
-            yield _report(pickle.dumps(None))
-
-
-def _report(part: bytes) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([part], pa.binary())], names=_REPORT.names)
+    return work.parts.publish(work.snapshot, files, expected=expected, started=started)
 
 
 class _Work:
     """The jobs of one checkpoint."""
 
-    def __init__(self, spark: SparkSession, snapshot: Snapshot, parts: CheckpointParts) -> None:
-        self.parts = parts
+    def __init__(self, spark: SparkSession, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.parts = CheckpointParts.of(snapshot)
         self._spark = spark
-        self._snapshot = snapshot
         self._most_tasks = replay_settings(spark).num_partitions
         shipped = ShippedSnapshot.of(snapshot, storage_options_file(spark))
-        self._tasks = _Tasks(shipped, parts)
+        files = snapshot.segment.checkpoint
+        old = None if files is None else snapshot.open_checkpoint(files)
+        reader = PartReader(
+            open_store=shipped.address.open,
+            config=shipped.address.config,
+            checkpoint=files,
+            schema=fields_to_read(snapshot, [*ADD.names, "stats_parsed"], old),
+        )
+        self._tasks = CheckpointTasks(shipped, self.parts, reader)
+        self._old: list[Any] = [*self.parts.tombstone_parts(snapshot)]
+        if old is not None:
+            self._old += split_checkpoint(old, self._most_tasks, reader.pruner)
 
     def count(self) -> tuple[int, int]:
         """Return how many live files there are, and of how many bytes, from a replay of its own."""
         files = distributed_log_replay(
-            self._spark, self._snapshot, self._most_tasks, fields=["size"]
+            self._spark, self.snapshot, self._most_tasks, fields=["size"]
         )
         (found,) = files.select(f.count("*"), f.coalesce(f.sum("size"), f.lit(0))).collect()
         return found[0], found[1]
 
     def written(self, about: int, expected: int) -> pa.Table:
         """Return what tasks tell of the files they wrote."""
+        return self._sidecars(about) if self.parts.is_v2 else self._one_file(expected)
+
+    def _one_file(self, expected: int) -> pa.Table:
+        rows = self._tail().unionByName(self._of_old(self._tasks.read_old, self.parts.schema))
         order = [f.asc_nulls_first(name) for name in self.parts.order]
-        rows = self._adds().unionByName(self._tombstones())
-        if self.parts.is_v2:
-            count = max(1, min(self._most_tasks, -(-about // _FILES_PER_SIDECAR)))
-            rows = rows.repartitionByRange(count, *order)
-        else:
-            rows = rows.repartition(1)
         task = named("write_checkpoint", self._tasks.write, expected)
-        return rows.sortWithinPartitions(*order).mapInArrow(task, _REPORT).toArrow()
+        return rows.repartition(1).sortWithinPartitions(*order).mapInArrow(task, REPORT).toArrow()
 
-    def _adds(self) -> DataFrame:
-        live = distributed_log_replay(self._spark, self._snapshot, self._most_tasks)
-        live = live.drop("commitVersion", "partitionValues_parsed")
-        task = named("key_adds", self._tasks.key_adds)
-        return live.mapInArrow(task, spark_schema(self.parts.schema))
+    def _sidecars(self, about: int) -> pa.Table:
+        ranges = Ranges.of(self._sample(), max(1, -(-about // _FILES_PER_SIDECAR)))
+        old = self._of_old(named("cut_old", self._tasks.cut_old, ranges), CHUNKS)
+        cut = named("cut_new", self._tasks.cut_new, ranges)
+        new = self._tail().mapInArrow(cut, spark_schema(CHUNKS))
+        chunks = old.unionByName(new).repartition(2 * ranges.count, "range")
+        task = named("write_sidecars", self._tasks.write_ranges)
+        return chunks.sortWithinPartitions("range").mapInArrow(task, REPORT).toArrow()
 
-    def _tombstones(self) -> DataFrame:
-        spark, snapshot = self._spark, self._snapshot
-        shape = self._keyed_schema()
-        read = self._tasks.read_tombstones
-        tail = mapped(spark, [TombstonePart(commits=True)], read, shape).drop("key")
-        older = self.parts.tombstone_parts(snapshot)
-        if not older:
-            return tail
-        address = self._tasks.shipped.address
-        reader = PartReader(
-            open_store=address.open,
-            config=address.config,
-            checkpoint=snapshot.segment.checkpoint,
-            schema=fields_to_read(snapshot, []),
+    def _sample(self) -> pa.Table:
+        schema = pa.schema([self.parts.schema.field(name) for name in self.parts.order])
+        new = self._tail().mapInArrow(named("sample", self._tasks.sample), spark_schema(schema))
+        found = self._of_old(self._tasks.sample_old, schema).unionByName(new).toArrow()
+        return found.cast(schema)
+
+    def _of_old(
+        self, read: Callable[[Any], Iterator[pa.RecordBatch]], schema: pa.Schema
+    ) -> DataFrame:
+        """Return what `read` makes of each part of the old checkpoint."""
+        return mapped(self._spark, self._old, read, schema)
+
+    def _tail(self) -> DataFrame:
+        """Return the rows that are the commits' last word on a file."""
+        spark, tasks = self._spark, self._tasks
+        runs = split_tail(self.snapshot.segment, self._most_tasks)
+        words = tail_words(spark, tasks.reader, runs, self._most_tasks)
+        adds = words.where("isAdd").select(tasks.reader.schema.names)
+        adds = adds.mapInArrow(
+            named("place_adds", tasks.place_adds), spark_schema(self.parts.schema)
         )
-        runs = split_tail(snapshot.segment, self._most_tasks)
-        spoken_of = tail_words(spark, reader, runs, self._most_tasks)
-        kept = not_in(mapped(spark, older, read, shape), spoken_of, snapshot.segment)
-        return tail.unionByName(kept.drop("key"))
-
-    def _keyed_schema(self) -> pa.Schema:
-        return self.parts.schema.append(pa.field("key", pa.string()))
+        commits = [TombstonePart(commits=True)]
+        gone = mapped(spark, commits, tasks.read_tombstones, self.parts.schema)
+        return adds.unionByName(gone)

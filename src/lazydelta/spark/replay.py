@@ -9,12 +9,13 @@ grows with the table comes to the driver.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import functions as f
 
-from lazydelta.errors import ConfigError, RetentionGuardError
+from lazydelta.errors import ConfigError, LogCorruptError, RetentionGuardError
 from lazydelta.expr import as_predicate
 from lazydelta.replay import Pruner
 from lazydelta.scan import (
@@ -26,7 +27,7 @@ from lazydelta.scan import (
     typed_columns,
 )
 from lazydelta.schema import to_physical
-from lazydelta.snapshot import BYTES_PER_ADD
+from lazydelta.snapshot import BYTES_PER_ADD, way_round
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.jobs import named
 from lazydelta.spark.log_schema import spark_schema
@@ -50,6 +51,7 @@ __all__ = [
     "mapped",
     "not_in",
     "pruner_of",
+    "round_damage",
     "tail_words",
 ]
 
@@ -86,10 +88,42 @@ def distributed_log_replay(
 
     Raises:
         ConfigError: No such field, or a store that only this process has.
+        LogCorruptError: The checkpoint is damaged, and the log has no older way to the version.
+            Damage that only tasks can see fails the job, in the same words.
     """
     if num_partitions < 1:
         raise ConfigError("num_partitions", f"must be at least 1, not {num_partitions}")
     check_guard(snapshot)
+    return round_damage(
+        snapshot, lambda sound: _planned(spark, sound, num_partitions, where, fields)
+    )
+
+
+def round_damage(snapshot: Snapshot, plan: Callable[[Snapshot], T]) -> T:
+    """Return what `plan` makes of a version, on an older checkpoint where the newest is damaged.
+
+    Only what a plan reads itself is tried: the manifest, and the footers that it looks at. What
+    tasks find out comes too late, for then others have handed out files already.
+
+    Raises:
+        LogCorruptError: The log has no other way to the version.
+    """
+    excluded: set[str] = set()
+    while True:
+        try:
+            return plan(snapshot)
+        except LogCorruptError as error:
+            segment = way_round(snapshot.store, snapshot.config, snapshot.segment, error, excluded)
+            snapshot = replace(snapshot, segment=segment, footers={})
+
+
+def _planned(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    num_partitions: int,
+    where: Where,
+    fields: Sequence[str] | None,
+) -> DataFrame:
     address = Address.of(snapshot.store, snapshot.config, storage_options_file(spark))
     segment = snapshot.segment
     checkpoint = None

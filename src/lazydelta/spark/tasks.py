@@ -8,7 +8,7 @@ So what the planner holds, and what travels, does not grow with the table.
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -36,10 +36,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lazydelta.expr import Predicate
+    from lazydelta.log import LogSegment
     from lazydelta.schema import StructType
     from lazydelta.spark.shipped import ShippedSnapshot
 
-__all__ = ["ZERO", "FilesPart", "LogPart", "SnapshotRead", "Span", "share_out", "sizes_of"]
+__all__ = [
+    "ZERO",
+    "FilesPart",
+    "LogPart",
+    "SnapshotRead",
+    "Span",
+    "share_out",
+    "sizes_of",
+    "spoken_of",
+]
 
 _LEAST_BYTES, _MOST_BYTES = 16 << 20, 128 << 20
 _BYTES_PER_FILE = 4 << 20
@@ -55,6 +65,7 @@ _FIELDS = pa.schema(
         for name in ("path", "size", "modificationTime", "partitionValues", "deletionVector")
     ]
 )
+_KEYS = pa.schema([ADD.field(name) for name in ("path", "deletionVector")])
 
 
 @dataclass(frozen=True)
@@ -194,23 +205,31 @@ class SnapshotRead:
             schema=_FIELDS,
             pruner=pruner_of(snapshot, self.where),
         )
-        tail = (part for one in split_tail(snapshot.segment, 1) for part in reader.read_tail(one))
         if part.checkpoint is None:
-            for batch in tail:
-                yield batch.filter(batch.column("isAdd"))
+            for run in split_tail(snapshot.segment, 1):
+                for batch in reader.read_tail(run):
+                    yield batch.filter(batch.column("isAdd"))
             return
-        spoken_of = RemoveSet(
-            memory_limit=config.remove_set_memory_limit,
-            capacity=config.remove_set_capacity,
-            false_positive_rate=config.remove_set_false_positive_rate,
-        )
-        with closing(spoken_of):
-            for batch in tail:
-                keys = pc.unique(batch.column("key"))
-                spoken_of.add(keys.filter(selection(~spoken_of.contains(keys))))
+        with closing(spoken_of(reader, snapshot.segment)) as newer:
             for batch in reader.read_checkpoint(part.checkpoint):
                 keys = pc.coalesce(batch.column("key"), batch.column("path"))
-                yield batch.filter(selection(~spoken_of.contains(keys)))
+                yield batch.filter(selection(~newer.contains(keys)))
+
+
+def spoken_of(reader: PartReader, segment: LogSegment) -> RemoveSet:
+    """Return the keys of all files that the tail speaks of, read here; the caller closes it."""
+    config = reader.config
+    found = RemoveSet(
+        memory_limit=config.remove_set_memory_limit,
+        capacity=config.remove_set_capacity,
+        false_positive_rate=config.remove_set_false_positive_rate,
+    )
+    only_keys = replace(reader, schema=_KEYS)
+    for run in split_tail(segment, 1):
+        for batch in only_keys.read_tail(run):
+            keys = pc.unique(batch.column("key"))
+            found.add(keys.filter(selection(~found.contains(keys))))
+    return found
 
 
 def sizes_of(files: pa.Table) -> np.ndarray:
