@@ -15,8 +15,8 @@ INSTALL := $(UV) pip install --quiet --python $(PY)
 HAS_JAVA := $(PY) -c "from lazydelta.spark.java import java_home; java_home()"
 
 # One process for each core. The tests of a file stay together, for what they share takes time to
-# start (Spark, emulators).
-SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadfile
+# start (Spark, emulators). In the order that tests/conftest.py gives: the slow files first.
+SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # More arguments for pytest, for instance: make test ARGS="tests/unit/log -x"
 ARGS ?=

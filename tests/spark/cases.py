@@ -12,6 +12,7 @@ from pyspark.sql import functions as f
 from lazydelta.expr import as_predicate
 from lazydelta.replay import Pruner
 from lazydelta.schema import to_arrow_schema
+from lazydelta.spark.log_schema import spark_schema
 from lazydelta.spark.skipping import file_conditions
 from tests.property.skip_cases import PARTITION_COLUMNS, PREDICATES, SCHEMA
 
@@ -47,7 +48,9 @@ def pruner_of(predicate):
 def frame_of(spark, columns):
     """Return Arrow columns as a DataFrame with the number of each row."""
     table = pa.Table.from_batches([columns])
-    return spark.createDataFrame(table.append_column("at", pa.array(range(len(table)), pa.int64())))
+    table = table.append_column("at", pa.array(range(len(table)), pa.int64()))
+    # Left to itself, Spark takes times without a zone for those of the session's.
+    return spark.createDataFrame(table, schema=spark_schema(table.schema))
 
 
 def truths(frame, columns):

@@ -12,16 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from lazydelta._arrow import from_numpy
-from lazydelta.errors import DeltaError, LogCorruptError
 from lazydelta.replay import ReferenceReplay
 from lazydelta.scan.adds import conformed, leaves_of
-from lazydelta.snapshot import Snapshot, find_segment
+from lazydelta.snapshot import round_damage
 from lazydelta.spec import ADD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lazydelta.log import LogSegment
+    from lazydelta.snapshot import Snapshot
+
 
 __all__ = ["reference_adds"]
 
@@ -30,7 +30,7 @@ _SCHEMA = pa.schema([*ADD, ("version", pa.int64())])
 
 def reference_adds(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
     """Yield every live add of a snapshot, with the version that added it, newest first."""
-    for version, adds in _replayed(snapshot).live():
+    for version, adds in round_damage(snapshot, _replay).live():
         versions = from_numpy(np.full(adds.num_rows, version, np.int64))
         names = adds.schema.names
         arrays = [
@@ -42,28 +42,8 @@ def reference_adds(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([*arrays, versions], schema=_SCHEMA)
 
 
-def _replayed(snapshot: Snapshot) -> ReferenceReplay:
-    segment, excluded = snapshot.segment, set[str]()
-    while True:
-        try:
-            return _replay(snapshot, segment)
-        except LogCorruptError as error:
-            checkpoint = segment.checkpoint
-            if checkpoint is None or not checkpoint.may_include(error.file):
-                raise
-            excluded.add(checkpoint.name)
-            try:
-                segment, _ = find_segment(
-                    snapshot.store,
-                    snapshot.config,
-                    version=snapshot.version,
-                    excluded=frozenset(excluded),
-                )
-            except DeltaError:
-                raise error from None
-
-
-def _replay(snapshot: Snapshot, segment: LogSegment) -> ReferenceReplay:
+def _replay(snapshot: Snapshot) -> ReferenceReplay:
+    segment = snapshot.segment
     replay = ReferenceReplay(snapshot.resolver.keys)
     if segment.checkpoint is not None:
         checkpoint = snapshot.open_checkpoint(segment.checkpoint)

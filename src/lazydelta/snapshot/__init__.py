@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lazydelta.snapshot.load import find_segment, load_snapshot, way_round
+from lazydelta.snapshot.load import find_segment, load_snapshot, round_damage
 from lazydelta.snapshot.state import BYTES_PER_ADD, Snapshot
 from lazydelta.snapshot.travel import file_times, read_history, version_at, version_since
 
@@ -13,7 +13,7 @@ __all__ = [
     "find_segment",
     "load_snapshot",
     "read_history",
+    "round_damage",
     "version_at",
     "version_since",
-    "way_round",
 ]

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lazydelta.errors import (
     DeltaError,
@@ -58,7 +58,9 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.store import Store
 
-__all__ = ["find_segment", "load_snapshot", "way_round"]
+__all__ = ["find_segment", "load_snapshot", "round_damage"]
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +81,7 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
             protocol, metadata = resolution.run()
             break
         except LogCorruptError as error:
-            segment = way_round(store, config, segment, error, excluded)
+            segment = _way_round(store, config, segment, error, excluded)
     if config.observer is not None:
         config.observer(
             SegmentListed(
@@ -162,18 +164,27 @@ def _patiently(choose: Callable[[], LogSegment], config: Config) -> LogSegment:
     raise AssertionError  # pragma: no cover
 
 
-def way_round(
+def round_damage(snapshot: Snapshot, read: Callable[[Snapshot], T]) -> T:
+    """Return what `read` makes of a version, on an older checkpoint where the newest is damaged.
+
+    It is called anew for each checkpoint, so it must not hand out anything before it returns.
+
+    Raises:
+        LogCorruptError: The damage is elsewhere, or the log has no other way to the version.
+    """
+    excluded: set[str] = set()
+    while True:
+        try:
+            return read(snapshot)
+        except LogCorruptError as error:
+            segment = _way_round(snapshot.store, snapshot.config, snapshot.segment, error, excluded)
+            snapshot = replace(snapshot, segment=segment, footers={})
+
+
+def _way_round(
     store: Store, config: Config, segment: LogSegment, error: LogCorruptError, excluded: set[str]
 ) -> LogSegment:
-    """Return another segment for the same version that does without the damaged checkpoint.
-
-    Args:
-        store: The table's.
-        config: Settings of the engine.
-        segment: What could not be read.
-        error: Why; it is raised again where it is not about the checkpoint, or no way is left.
-        excluded: Names of checkpoints that were found damaged; this one is added.
-    """
+    """Return another segment for the same version that does without the damaged checkpoint."""
     checkpoint = segment.checkpoint
     if checkpoint is None or not checkpoint.may_include(error.file):
         raise error

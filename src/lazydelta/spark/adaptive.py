@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lazydelta.scan import COMMIT_VERSION, Explanation, live_adds
-from lazydelta.snapshot import BYTES_PER_ADD
+from lazydelta.snapshot import BYTES_PER_ADD, round_damage
 from lazydelta.spark.conf import replay_settings
 from lazydelta.spark.log_schema import spark_schema
 from lazydelta.spark.replay import (
@@ -22,7 +22,6 @@ from lazydelta.spark.replay import (
     distributed_log_replay,
     fields_to_read,
     pruner_of,
-    round_damage,
 )
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from lazydelta.config import Config
 from lazydelta.scan import PartReader, split_checkpoint, split_tail
-from lazydelta.snapshot import load_snapshot
+from lazydelta.snapshot import load_snapshot, round_damage
 from lazydelta.spark.adaptive import choose_replay
 from lazydelta.spark.checkpoint_ranges import CHUNKS, Ranges
 from lazydelta.spark.checkpoint_tasks import REPORT, CheckpointTasks
@@ -28,7 +28,6 @@ from lazydelta.spark.replay import (
     distributed_log_replay,
     fields_to_read,
     mapped,
-    round_damage,
     tail_words,
 )
 from lazydelta.spark.shipped import ShippedSnapshot, open_here

@@ -9,13 +9,12 @@ grows with the table comes to the driver.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import functions as f
 
-from lazydelta.errors import ConfigError, LogCorruptError, RetentionGuardError
+from lazydelta.errors import ConfigError, RetentionGuardError
 from lazydelta.expr import as_predicate
 from lazydelta.replay import Pruner
 from lazydelta.scan import (
@@ -27,7 +26,7 @@ from lazydelta.scan import (
     typed_columns,
 )
 from lazydelta.schema import to_physical
-from lazydelta.snapshot import BYTES_PER_ADD, way_round
+from lazydelta.snapshot import BYTES_PER_ADD, round_damage
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.jobs import named
 from lazydelta.spark.log_schema import spark_schema
@@ -51,7 +50,6 @@ __all__ = [
     "mapped",
     "not_in",
     "pruner_of",
-    "round_damage",
     "tail_words",
 ]
 
@@ -97,24 +95,6 @@ def distributed_log_replay(
     return round_damage(
         snapshot, lambda sound: _planned(spark, sound, num_partitions, where, fields)
     )
-
-
-def round_damage(snapshot: Snapshot, plan: Callable[[Snapshot], T]) -> T:
-    """Return what `plan` makes of a version, on an older checkpoint where the newest is damaged.
-
-    Only what a plan reads itself is tried: the manifest, and the footers that it looks at. What
-    tasks find out comes too late, for then others have handed out files already.
-
-    Raises:
-        LogCorruptError: The log has no other way to the version.
-    """
-    excluded: set[str] = set()
-    while True:
-        try:
-            return plan(snapshot)
-        except LogCorruptError as error:
-            segment = way_round(snapshot.store, snapshot.config, snapshot.segment, error, excluded)
-            snapshot = replace(snapshot, segment=segment, footers={})
 
 
 def _planned(

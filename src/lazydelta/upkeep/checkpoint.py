@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from lazydelta._failpoints import failpoint
-from lazydelta.errors import DeltaError, LogCorruptError, ObjectExistsError, SchemaError
+from lazydelta.errors import LogCorruptError, ObjectExistsError, SchemaError
 from lazydelta.log import write_hint
 from lazydelta.schema import from_arrow_schema, schema_to_json
-from lazydelta.snapshot import find_segment, load_snapshot
+from lazydelta.snapshot import load_snapshot, round_damage
 from lazydelta.upkeep.checkpoint_files import checkpoint_schema
 from lazydelta.upkeep.checkpoint_layouts import found_checkpoint, write_classic, write_v2
 from lazydelta.upkeep.checkpoint_shape import checkpoint_interval
@@ -80,13 +80,14 @@ def write_checkpoint(snapshot: Snapshot, *, now_ms: int | None = None) -> Checkp
         UnsupportedFeatureError: The table has a feature whose rules for writers we do not follow.
         LogCorruptError: The log contradicts its own `.crc`, or a checkpoint of the version.
     """
-    excluded: set[str] = set()
-    while True:
-        try:
-            with full_replay(snapshot, now_ms=now_ms) as replay:
-                return checkpoint_from(replay)
-        except LogCorruptError as error:
-            snapshot = _way_round(snapshot, error, excluded)
+
+    def written(sound: Snapshot) -> CheckpointResult:
+        with full_replay(sound, now_ms=now_ms) as replay:
+            return checkpoint_from(replay)
+
+    if snapshot.segment.floor == snapshot.version:  # to write the damaged one anew is not for us
+        return written(snapshot)
+    return round_damage(snapshot, written)
 
 
 def checkpoint_after(committed: Committed) -> None:
@@ -181,19 +182,3 @@ def _hint(version: int, shape: CheckpointShape, written: WrittenCheckpoint) -> d
     if len(text) <= _LARGEST_SCHEMA:
         body["checkpointSchema"] = orjson.loads(text)
     return body
-
-
-def _way_round(snapshot: Snapshot, error: LogCorruptError, excluded: set[str]) -> Snapshot:
-    """Return the same version without the damaged checkpoint, where the log allows it."""
-    files = snapshot.segment.checkpoint
-    if files is None or not files.may_include(error.file) or files.version == snapshot.version:
-        raise error
-    excluded.add(files.name)
-    try:
-        segment, _ = find_segment(
-            snapshot.store, snapshot.config, version=snapshot.version, excluded=frozenset(excluded)
-        )
-    except DeltaError:
-        raise error from None
-    logger.warning("reading round a damaged checkpoint: %s", error)
-    return replace(snapshot, segment=segment, footers={})

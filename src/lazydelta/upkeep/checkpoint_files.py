@@ -65,7 +65,7 @@ _LIMITS = JsonLimits(line_bytes=1 << 30, depth=256)
 _WITHOUT_BOUNDS = ("add.stats", "metaData.schemaString")
 # Every plan reads paths: of those zstd makes half of what Snappy would. Texts of statistics are
 # most of a checkpoint, and read by those alone who cannot use the typed ones: at this level zstd
-# takes less time than Snappy, to write and to read, and still makes less of them.
+# takes less time to write than Snappy, and still makes less of them.
 _ZSTD = {"add.path": 1, "remove.path": 1, "add.stats": -3}
 _ROWS_AT_ONCE = 4096
 """Rows that the encoder looks at together; a page is as many of these as fill it."""
