@@ -22,9 +22,8 @@ LIVE = ["a", "b#v1", "c", "e", "f", "g", "h"]
 AT = 3
 
 
-def built(kind="classic", *, cleaned_up=False, older=False, **options):
-    store = memory_store()
-    table = TableBuilder(store)
+def build(place, kind="classic", *, cleaned_up=False, older=False, **options):
+    table = TableBuilder(place)
     for line in COMMITS:
         table.commit(line)
     if older:
@@ -32,7 +31,12 @@ def built(kind="classic", *, cleaned_up=False, older=False, **options):
     table.checkpoint(kind, version=AT, **options)
     if cleaned_up:
         table.clean_up(AT + 1 if not older else 2)
-    return store, table
+    return table
+
+
+def built(kind="classic", **how):
+    store = memory_store()
+    return store, build(store, kind, **how)
 
 
 def checkpoint_names(table, version=AT):

@@ -12,6 +12,7 @@ import subprocess
 import pyarrow as pa
 import pytest
 
+from lazydelta import Table
 from lazydelta.errors import ConfigError
 from lazydelta.spark import connect_session
 from lazydelta.testing import TableBuilder
@@ -20,6 +21,7 @@ from tests.cli.support import command, environment, run
 from tests.contract.parity.test_live_files import LONG, LONG_LIVE, built
 from tests.rows.tables import Rows, inline
 from tests.spark.test_read import FIELDS, numbers
+from tests.spark.test_write import rows_of
 
 _REPLAY = """
 from lazydelta import Table
@@ -132,6 +134,39 @@ def test_source_changes_and_stream_through_connect(connect, tmp_path):
     assert found["stream"] == [0, 1, 2, 3, 4, 5]
     assert "there is no such option" in found["error"]
     assert "hush-hush" not in found["error"]
+
+
+_WRITES = """
+import lazydelta.spark as executors
+
+executors.register(spark)
+written, formatted, streamed, place = args
+frame = spark.range(0, 20, 1, 2).selectExpr("id", "id % 3 AS p")
+result = executors.write(frame, written, partition_by="p")
+found["write"] = [result.version, result.rows, result.files_added]
+sink = frame.write.format("lazydelta").option("partitionBy", "p")
+sink.mode("append").save(formatted)
+stream = spark.readStream.format("lazydelta").load(written).writeStream.format("lazydelta")
+query = stream.option("checkpointLocation", place).trigger(availableNow=True).start(streamed)
+query.awaitTermination()
+found["id"] = str(query.id)
+try:
+    executors.write(frame.selectExpr("id AS other"), written, "append")
+except Exception as error:
+    found["error"] = type(error).__name__
+"""
+
+
+def test_writes_through_connect(connect, tmp_path):
+    places = [tmp_path / name for name in ("written", "formatted", "streamed", "checkpoint")]
+    found = connect.run(_WRITES, *places)
+    assert found["write"] == [0, 20, 3]
+    assert found["error"] == "SchemaMismatchError"
+    expected = [{"id": at, "p": at % 3} for at in range(20)]
+    for url in places[:3]:
+        assert rows_of(url) == expected
+    steps = Table.open(places[2]).snapshot().transactions()
+    assert [(app, step.version) for app, step in steps.items()] == [(found["id"], 0)]
 
 
 def test_the_command_line_joins_a_server(connect_url, tmp_path):

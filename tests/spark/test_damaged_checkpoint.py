@@ -10,11 +10,9 @@ import pytest
 import lazydelta.spark as executors
 from lazydelta import Table
 from lazydelta.errors import LogCorruptError
-from lazydelta.testing import TableBuilder
+from tests.bad_input.test_checkpoints import AT, LIVE, build, checkpoint_names
 
-COMMITS = ["+a +b +c", "-a +d", "+e -b +b#v1", "+f +g", "-d +a", "+h"]
-LIVE = ["a", "b", "c", "e", "f", "g", "h"]
-AT = 3
+PATHS = [path.partition("#")[0] for path in LIVE]
 
 
 @pytest.fixture
@@ -24,24 +22,12 @@ def distributed(spark):
     return session
 
 
-def build(place, kind="classic", *, older=False, **options):
+def built(place, kind="classic", *, older=False, **options):
     """Make a log with a checkpoint, and of older versions their commits or a checkpoint.
 
     The checksum tells protocol and metadata, so that nobody has looked at the checkpoint before.
     """
-    table = TableBuilder(place)
-    for line in COMMITS:
-        table.commit(line)
-    if older:
-        table.checkpoint(version=1)
-    table.checkpoint(kind, version=AT, **options)
-    if older:
-        table.clean_up(2)
-    return table.crc()
-
-
-def checkpoint_name(table):
-    return [name for name in table.names() if name.startswith(f"{AT:020d}.checkpoint")][-1]
+    return build(place, kind, older=older, cleaned_up=older, **options).crc()
 
 
 def cut(table, name):
@@ -55,28 +41,28 @@ def paths_of(frame):
 @pytest.mark.parametrize("older", [False, True], ids=["commits", "an-older-checkpoint"])
 @pytest.mark.parametrize("kind", ["classic", "v2-json"])
 def test_it_gives_way(distributed, tmp_path, caplog, kind, older):
-    table = build(tmp_path, kind, older=older, parts=1)
-    cut(table, checkpoint_name(table))
+    table = built(tmp_path, kind, older=older, parts=1)
+    cut(table, checkpoint_names(table)[-1])
     snapshot = Table.open(tmp_path).snapshot()
     assert snapshot.segment.floor == AT
     with caplog.at_level(logging.WARNING):
         files = executors.live_files(distributed, snapshot)
     assert "reading round a damaged checkpoint" in caplog.text
-    assert paths_of(files) == LIVE
+    assert paths_of(files) == PATHS
     vectors = files.where("deletionVector IS NOT NULL")
     assert paths_of(vectors) == ["b"]
 
 
 def test_a_sidecar_that_the_plan_looks_at_is_missing(distributed, tmp_path):
-    table = build(tmp_path, "v2-json", parts=1)
+    table = built(tmp_path, "v2-json", parts=1)
     table.delete(table.sidecars()[0])
     files = executors.distributed_log_replay(distributed, Table.open(tmp_path).snapshot())
-    assert paths_of(files) == LIVE
+    assert paths_of(files) == PATHS
 
 
 def test_a_sidecar_that_only_a_task_looks_at_is_missing(distributed, tmp_path):
-    table = build(tmp_path, "v2-json", parts=2)
-    lines = map(json.loads, table.read(checkpoint_name(table)).splitlines())
+    table = built(tmp_path, "v2-json", parts=2)
+    lines = map(json.loads, table.read(checkpoint_names(table)[-1]).splitlines())
     *_, gone = [line["sidecar"]["path"] for line in lines if "sidecar" in line]
     table.delete(f"_sidecars/{gone}")
     files = executors.distributed_log_replay(distributed, Table.open(tmp_path).snapshot())
@@ -85,9 +71,9 @@ def test_a_sidecar_that_only_a_task_looks_at_is_missing(distributed, tmp_path):
 
 
 def test_there_is_no_other_way(distributed, tmp_path):
-    table = build(tmp_path)
+    table = built(tmp_path)
     table.clean_up(AT + 1)
-    name = checkpoint_name(table)
+    name = checkpoint_names(table)[-1]
     cut(table, name)
     snapshot = Table.open(tmp_path).snapshot()
     for work in (executors.live_files, executors.distributed_log_replay):
@@ -97,10 +83,10 @@ def test_there_is_no_other_way(distributed, tmp_path):
 
 
 def test_a_new_checkpoint_does_without_it(distributed, tmp_path):
-    table = build(tmp_path)
-    cut(table, checkpoint_name(table))
+    table = built(tmp_path)
+    cut(table, checkpoint_names(table)[-1])
     made = executors.checkpoint(distributed, tmp_path)
     assert (made.version, made.is_new, made.adds) == (5, True, len(LIVE))
     snapshot = Table.open(tmp_path).snapshot()
     assert snapshot.segment.floor == snapshot.version == 5
-    assert sorted(file.path for file in snapshot.scan().files()) == LIVE
+    assert sorted(file.path for file in snapshot.scan().files()) == PATHS

@@ -194,36 +194,3 @@ def test_moments_do_not_depend_on_the_zone_of_the_session(spark, tmp_path):
 def test_credentials_of_this_process_alone_are_refused(spark):
     with pytest.raises(ConfigError, match="executors take theirs"):
         executors.write(spark.range(1), "s3://bucket/t", storage_options={"region": "eu-west-1"})
-
-
-_CONNECT = """
-import lazydelta.spark as executors
-
-executors.register(spark)
-written, formatted, streamed, place = args
-frame = spark.range(0, 20, 1, 2).selectExpr("id", "id % 3 AS p")
-result = executors.write(frame, written, partition_by="p")
-found["write"] = [result.version, result.rows, result.files_added]
-sink = frame.write.format("lazydelta").option("partitionBy", "p")
-sink.mode("append").save(formatted)
-stream = spark.readStream.format("lazydelta").load(written).writeStream.format("lazydelta")
-query = stream.option("checkpointLocation", place).trigger(availableNow=True).start(streamed)
-query.awaitTermination()
-found["id"] = str(query.id)
-try:
-    executors.write(frame.selectExpr("id AS other"), written, "append")
-except Exception as error:
-    found["error"] = type(error).__name__
-"""
-
-
-def test_writes_through_connect(connect, tmp_path):
-    places = [tmp_path / name for name in ("written", "formatted", "streamed", "checkpoint")]
-    found = connect.run(_CONNECT, *places)
-    assert found["write"] == [0, 20, 3]
-    assert found["error"] == "SchemaMismatchError"
-    expected = [{"id": at, "p": at % 3} for at in range(20)]
-    for url in places[:3]:
-        assert rows_of(url) == expected
-    steps = ld.Table.open(places[2]).snapshot().transactions()
-    assert [(app, step.version) for app, step in steps.items()] == [(found["id"], 0)]
