@@ -19,7 +19,7 @@ from lazydelta.errors import LogCorruptError, ObjectExistsError, SchemaError
 from lazydelta.log import write_hint
 from lazydelta.schema import from_arrow_schema, schema_to_json
 from lazydelta.snapshot import load_snapshot, round_damage
-from lazydelta.upkeep.checkpoint_files import checkpoint_schema
+from lazydelta.upkeep.checkpoint_encoding import checkpoint_schema
 from lazydelta.upkeep.checkpoint_layouts import found_checkpoint, write_classic, write_v2
 from lazydelta.upkeep.checkpoint_shape import checkpoint_interval
 from lazydelta.upkeep.checkpoint_source import CheckpointSource

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
@@ -16,17 +17,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lazydelta._failpoints import failpoint
+from lazydelta._parallel import ordered_map
 from lazydelta.errors import InternalError, LogCorruptError
 from lazydelta.log import checkpoint_path, sidecar_path
+from lazydelta.upkeep.checkpoint_encoding import ActionEncoder
 from lazydelta.upkeep.checkpoint_files import ActionFile, WrittenFile, count_actions
 from lazydelta.upkeep.checkpoint_source import ROW_GROUP_ROWS
 from lazydelta.upkeep.zones import Zones
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lazydelta.snapshot import Snapshot
     from lazydelta.store import Store
+    from lazydelta.upkeep.checkpoint_encoding import ActionGroup
     from lazydelta.upkeep.checkpoint_shape import CheckpointShape
     from lazydelta.upkeep.checkpoint_source import Columns
     from lazydelta.upkeep.full_replay import FullReplay
@@ -42,6 +46,8 @@ __all__ = [
 ]
 
 _SIDECAR_ADDS = 4 * ROW_GROUP_ROWS
+_ENCODERS = 2
+"""Encoding takes half as long again as decoding, which one thread does: two keep up with it."""
 
 
 class ActionSource(Protocol):
@@ -105,14 +111,15 @@ def write_classic(source: ActionSource) -> WrittenCheckpoint:
     """
     snapshot = source.snapshot
     store, path = snapshot.store, checkpoint_path(snapshot.version)
-    file = ActionFile(store, path, source.shape, others=True)
+    encoder = ActionEncoder(source.shape, others=True)
+    file = ActionFile(store, path, encoder)
     try:
-        file.write_others(source.others)
-        for adds in source.adds():
-            file.write_files("add", adds)
+        file.append(encoder.others(source.others))
+        for adds in ordered_map(partial(encoder.files, "add"), source.adds(), width=_ENCODERS):
+            file.append(adds)
         source.verify(file.adds)
         for removes in source.removes():
-            file.write_files("remove", removes)
+            file.append(encoder.files("remove", removes))
         failpoint("checkpoint-part-written")
         failpoint("checkpoint-manifest-prepared")
         written = file.publish()
@@ -191,18 +198,17 @@ def publish_v2(
 
 def _sidecars(source: ActionSource) -> Iterator[WrittenFile]:
     """Write adds, then removes, into files of their own."""
+    encoder = ActionEncoder(source.shape, others=False)
     for kind, chunks in (("add", source.adds()), ("remove", source.removes())):
         file: ActionFile | None = None
         try:
-            for pieces in chunks:
+            for pieces, group in _encoded(encoder, kind, chunks):
                 if file is None:
-                    file, zones, rows = _new_sidecar(source), Zones(source.shape.leading), 0
-                file.write_files(kind, pieces)
-                for columns in pieces:
-                    if kind == "add":
-                        zones.add(columns)
-                    rows += len(columns["path"])
-                if rows >= _SIDECAR_ADDS:
+                    file, zones = _new_sidecar(source, encoder), Zones(source.shape.leading)
+                file.append(group)
+                for columns in pieces if kind == "add" else ():
+                    zones.add(columns)
+                if file.rows >= _SIDECAR_ADDS:
                     done, file = file, None
                     yield done.publish(zones.tags())
             if file is not None:
@@ -213,9 +219,20 @@ def _sidecars(source: ActionSource) -> Iterator[WrittenFile]:
                 file.discard()
 
 
-def _new_sidecar(source: ActionSource) -> ActionFile:
+def _new_sidecar(source: ActionSource, encoder: ActionEncoder) -> ActionFile:
     path = sidecar_path(f"{uuid.uuid4()}.parquet")
-    return ActionFile(source.snapshot.store, path, source.shape)
+    return ActionFile(source.snapshot.store, path, encoder)
+
+
+def _encoded(
+    encoder: ActionEncoder, kind: str, chunks: Iterable[list[Columns]]
+) -> Iterator[tuple[list[Columns], ActionGroup]]:
+    """Yield each row group with its encoded form, in order, some being encoded side by side."""
+
+    def encoded(pieces: list[Columns]) -> tuple[list[Columns], ActionGroup]:
+        return pieces, encoder.files(kind, pieces)
+
+    return ordered_map(encoded, chunks, width=_ENCODERS)
 
 
 def _verify_stored(store: Store, written: WrittenFile, version: int) -> None:

@@ -38,7 +38,7 @@ __all__ = [
 ROW_GROUP_ROWS = 32_768
 """Small enough that a partition of a large table is in a few, large enough that footers stay small.
 """
-_AHEAD = 2
+_AHEAD = 1
 
 Columns = dict[str, pa.Array]
 

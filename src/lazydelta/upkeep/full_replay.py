@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import from_numpy, selection
-from lazydelta._parallel import prefetch
+from lazydelta._parallel import Started
 from lazydelta.errors import InternalError, LogCorruptError
 from lazydelta.log import LOG_DIRECTORY, CommitReader
 from lazydelta.replay import Reconciler, RemoveSet
@@ -56,7 +56,7 @@ __all__ = ["STATS_PARSED", "FullReplay", "full_replay", "removes_of"]
 
 STATS_PARSED = "stats_parsed"
 _OTHERS = ("protocol", "metaData", "txn", "domainMetadata")
-_DECODED_AHEAD = 2
+_DECODED_AHEAD = 1
 _BATCH_ROWS = 32_768
 _COUNTED = ["size", "deletionVector"]
 _TYPES = {item.name: item.type for item in ADD}
@@ -176,23 +176,27 @@ class FullReplay:
     # --- live files
 
     def _candidates(self) -> Iterator[Candidates]:
-        newest_first = reversed(self.snapshot.segment.commits)
-        for batch in self._commits.batches(newest_first):
+        checkpoint = self._checkpoint()
+        if checkpoint is None:
+            yield from self._of_commits()
+            return
+        # Decoding takes longest, so it begins while commits are read.
+        with closing(Started(partial(_adds_of, checkpoint), depth=_DECODED_AHEAD)) as decoded:
+            yield from self._of_commits()
+            if checkpoint.inline_actions is not None:
+                for batch in self._commits.batches([checkpoint.inline_actions]):
+                    if batch.add.null_count < len(batch.add):
+                        adds = _without_nulls(batch.add.drop_null())
+                        yield adds, self._which_live(adds), None
+            for adds, place in decoded:
+                yield adds, self._which_live(adds), place
+
+    def _of_commits(self) -> Iterator[Candidates]:
+        for batch in self._commits.batches(reversed(self.snapshot.segment.commits)):
             rows, removes = self._reconciler.decide(batch)
             self._tombstones += removes
             if len(rows):
                 yield _without_nulls(batch.add.take(from_numpy(rows))), None, None
-        checkpoint = self._checkpoint()
-        if checkpoint is None:
-            return
-        if checkpoint.inline_actions is not None:
-            for batch in self._commits.batches([checkpoint.inline_actions]):
-                if batch.add.null_count < len(batch.add):
-                    adds = _without_nulls(batch.add.drop_null())
-                    yield adds, self._which_live(adds), None
-        with closing(prefetch(partial(_adds_of, checkpoint), depth=_DECODED_AHEAD)) as decoded:
-            for adds, place in decoded:
-                yield adds, self._which_live(adds), place
 
     def _which_live(self, adds: pa.RecordBatch) -> np.ndarray | None:
         return self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
