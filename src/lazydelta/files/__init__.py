@@ -8,6 +8,7 @@ from __future__ import annotations
 from lazydelta.files.collect import StatisticsPlan
 from lazydelta.files.encode import Encoding, ParquetEncoder, dictionary_columns
 from lazydelta.files.footer import ColumnBounds, matching_row_groups
+from lazydelta.files.joined import JoinedFile
 from lazydelta.files.json_lines import (
     BadLineError,
     JsonLimits,
@@ -17,7 +18,9 @@ from lazydelta.files.json_lines import (
     split_lines,
     tidy_lines,
 )
-from lazydelta.files.parquet import DataFile, Rows
+from lazydelta.files.parquet import DataFile
+from lazydelta.files.pieces import Piece
+from lazydelta.files.rows import Rows
 from lazydelta.files.shape import FileShape
 from lazydelta.files.stats import num_records, parse_stats
 from lazydelta.files.variant import BadVariantError, check_shredding, unshredded
@@ -31,8 +34,10 @@ __all__ = [
     "DeletedRows",
     "Encoding",
     "FileShape",
+    "JoinedFile",
     "JsonLimits",
     "ParquetEncoder",
+    "Piece",
     "Rows",
     "StatisticsPlan",
     "VectorGroup",

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta.errors import SchemaError
 from lazydelta.schema import (
     DecimalType,
     PrimitiveType,
@@ -27,7 +29,6 @@ from lazydelta.schema import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     from lazydelta.schema import DataType
@@ -95,7 +96,11 @@ class Statistics:
             if chunk is None:
                 continue
             _put(nulls, path, chunk.nulls)
-            low, high = chunk.bounds() if isinstance(chunk, _Floats) else _bounds(chunk, kind)
+            try:
+                low, high = chunk.bounds() if isinstance(chunk, _Floats) else _bounds(chunk, kind)
+            except UnicodeDecodeError:
+                name = ".".join(path)
+                raise SchemaError(f"column {name!r} has text that is not UTF-8") from None
             _put(least, path, low)
             _put(greatest, path, high)
         found = {"numRecords": footer.num_rows}
@@ -269,7 +274,7 @@ def _long_bounds(texts: pa.ChunkedArray) -> list[bytes]:
     longest = pc.max(pc.binary_length(texts)).as_py()
     if longest is None or longest <= _FOOTER_TEXT:
         return []
-    return [text.as_py().encode() for text in pc.min_max(texts).values()]
+    return [bound.as_py() for bound in pc.min_max(texts.cast(pa.binary())).values()]
 
 
 def _column(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:

@@ -74,6 +74,8 @@ class ParquetEncoder:
             compression_level=encoding.level,
             use_dictionary=_as_list(encoding.dictionary),
             write_statistics=_with_bounds(schema),
+            # Half a kilobyte that lets readers, ours among them, find the pages of some rows.
+            write_page_index=True,
             # Nothing of Arrow in the footer, and decimals as Spark lays them out.
             store_schema=False,
             store_decimal_as_integer=True,

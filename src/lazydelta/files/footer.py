@@ -1,13 +1,15 @@
 """Which row groups of a data file may hold a row that a predicate wants, from its footer alone.
 
 The rule is a predicate over statistics (`expr.to_skipping`), FALSE only if no row can match; here
-it is asked of every row group at once. A bound that is missing, of another type than the table's,
-or not one we know how to read is unknown, and what is unknown is kept.
+it is asked of every row group at once, and by `files.spans` of smaller runs of rows. A bound that
+is missing, of another type than the table's, or not one we know how to read is unknown, and what
+is unknown is kept.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +21,14 @@ from lazydelta.expr import evaluate
 from lazydelta.schema import DecimalType, build_array
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow.parquet as pq
 
     from lazydelta.expr import Predicate
     from lazydelta.schema import DataType
 
-__all__ = ["ColumnBounds", "matching_row_groups"]
+__all__ = ["ColumnBounds", "Facts", "matching_row_groups", "may_match"]
 
 _INTEGERS = ("byte", "short", "integer", "long", "date")
 _FLOATS = ("float", "double")
@@ -48,60 +50,80 @@ def matching_row_groups(
         leaves: Path in the file by logical path; a path that is not there is null in all rows.
         partition: Values of the file's partition columns.
     """
-    count = metadata.num_row_groups
-    groups = [at for at in range(count) if metadata.row_group(at).num_rows]
+    rows = [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)]
+    groups = [at for at, count in enumerate(rows) if count]
     if rule is None or not groups:
         return groups
-    footer = _Footer(metadata, leaves, partition)
-    found = evaluate(rule, footer.stat, count)
-    kept = pc.or_kleene(found, pc.is_null(found)).to_pylist()
+    kept = may_match(rule, _RowGroups(metadata, rows, leaves, partition))
     return [at for at in groups if kept[at]]
 
 
-class _Footer:
-    """The footer as statistics, one value for each row group."""
+def may_match(rule: Predicate, facts: Facts) -> list[bool]:
+    """Return for which runs of rows the rule is not FALSE."""
+    found = evaluate(rule, facts.stat, len(facts.rows))
+    kept: list[bool] = pc.or_kleene(found, pc.is_null(found)).to_pylist()
+    return kept
+
+
+class Facts(ABC):
+    """Statistics of runs of rows, one value for each run.
+
+    Args:
+        metadata: The footer.
+        rows: How many rows each run has.
+        leaves: Path in the file by logical path; a path that is not there is null in all rows.
+        partition: Values of the file's partition columns.
+    """
 
     def __init__(
         self,
         metadata: pq.FileMetaData,
+        rows: Sequence[int],
         leaves: Mapping[tuple[str, ...], str],
         partition: Mapping[str, pa.Scalar],
     ) -> None:
         self.metadata = metadata
+        self.rows = rows
         self.leaves = leaves
         self.partition = partition
-        self.groups = range(metadata.num_row_groups)
         self.places: dict[str, int] = {}
         for at in range(metadata.num_columns):
             path = metadata.schema.column(at).path
             # A dot may be part of a name, so a path may mean two leaves: then it means none.
             self.places[path] = -1 if path in self.places else at
 
-    def stat(self, stat: Any) -> pa.Array:
-        """Return a fact for every row group; null is unknown."""
-        if stat.kind == "partition":
-            return pa.repeat(self.partition[stat.path[0]], len(self.groups))
-        rows = [self.metadata.row_group(at).num_rows for at in self.groups]
-        if stat.kind == "num_records":
-            return build_array(rows, stat.type)
-        name = self.leaves.get(stat.path)
-        if name is None:  # a column that this file does not have
-            missing = rows if stat.kind == "null_count" else [None] * len(rows)
-            return build_array(missing, stat.type)
-        chunks = self._chunks(self.places.get(name, -1))
-        if stat.kind == "null_count":
-            known = [c.null_count if c and c.has_null_count else None for c in chunks]
-            return build_array(known, stat.type)
-        if not any(chunks):
-            return build_array([None] * len(rows), stat.type)
-        column = self.metadata.schema.column(self.places[name])
-        bounds = ColumnBounds(column, stat.type, upper=stat.kind == "max")
-        return build_array([bounds.of(chunk) for chunk in chunks], stat.type)
+    @abstractmethod
+    def known(self, place: int) -> Sequence[Any]:
+        """Return what is known of a column in each run, in pyarrow's words; None is nothing."""
 
-    def _chunks(self, place: int) -> list[Any]:
-        if place < 0:
-            return [None for _ in self.groups]
-        return [self.metadata.row_group(at).column(place).statistics for at in self.groups]
+    def stat(self, stat: Any) -> pa.Array:
+        """Return a fact for every run; null is unknown."""
+        if stat.kind == "partition":
+            return pa.repeat(self.partition[stat.path[0]], len(self.rows))
+        if stat.kind == "num_records":
+            return build_array(self.rows, stat.type)
+        name = self.leaves.get(stat.path)
+        unknown: list[Any] = [None] * len(self.rows)
+        if name is None:  # a column that this file does not have
+            return build_array(self.rows if stat.kind == "null_count" else unknown, stat.type)
+        place = self.places.get(name, -1)
+        known = unknown if place < 0 else self.known(place)
+        if stat.kind == "null_count":
+            counts = [c.null_count if c and c.has_null_count else None for c in known]
+            return build_array(counts, stat.type)
+        if not any(known):
+            return build_array(unknown, stat.type)
+        column = self.metadata.schema.column(place)
+        bounds = ColumnBounds(column, stat.type, upper=stat.kind == "max")
+        return build_array([bounds.of(values) for values in known], stat.type)
+
+
+class _RowGroups(Facts):
+    """Each row group is a run."""
+
+    def known(self, place: int) -> Sequence[Any]:
+        groups = range(len(self.rows))
+        return [self.metadata.row_group(at).column(place).statistics for at in groups]
 
 
 class ColumnBounds:

@@ -46,6 +46,8 @@ _SPACE = 0x20
 _NUL = b"\\u0000"
 _OPENING = 0x7B  # `{`, and `[` once bit 0x20 is set
 _ROWS_PER_READ = 1 << 20
+_FEW_LINES = 32
+_TWO_OBJECTS = re.compile(rb"\}\s*\{")
 
 
 @dataclass
@@ -198,12 +200,31 @@ def _depth(line: bytes) -> int:
 
 
 def _check_unique_keys(lines: pa.Array, keys: Sequence[str]) -> None:
-    suspects = pc.match_substring_regex(lines, _suspect(tuple(keys)))
-    for line in np.flatnonzero(bits(suspects)).tolist():
+    for line in _suspects(lines, keys):
         try:
             _reject_duplicates(lines[line].as_py())
         except BadLineError as error:
             raise BadLineError(line, error.reason) from None
+
+
+def _suspects(lines: pa.Array, keys: Sequence[str]) -> list[int]:
+    """Return the lines worth a closer look."""
+    if len(lines) > _FEW_LINES:
+        found = pc.match_substring_regex(lines, _suspect(tuple(keys)))
+        return list(np.flatnonzero(bits(found)).tolist())
+    # Arrow makes its pattern ready anew each time, which takes longer than a few lines do.
+    pattern = re.compile(_suspect(tuple(keys)).encode())
+    quoted = [f'"{key}"'.encode() for key in keys]
+    return [
+        number
+        for number, line in enumerate(lines.to_pylist())
+        if (
+            b"\\u00" in line
+            or any(line.count(key) > 1 for key in quoted)
+            or _TWO_OBJECTS.search(line)
+        )
+        and pattern.search(line)
+    ]
 
 
 @lru_cache

@@ -7,24 +7,36 @@ fields of a page header that matter; the values are the decoder's business.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lazydelta.files.structs import BadStructError, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["BadPageError", "Page", "read_pages"]
+    ReadAt = Callable[[int, int], bytes]
+
+__all__ = ["BadPageError", "Page", "PageStatistics", "read_pages"]
 
 _WINDOW = 4096
 """Bytes to look at for a header: they are some dozens, more only with long statistics."""
 _MOST_HEADER = 16 << 20
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
-_BOUND_TYPES = (1, 2)  # booleans are in the type itself
-_I8, _INTEGERS, _DOUBLE, _BINARY, _STRUCT = 3, (4, 5, 6), 7, 8, 12
-_DEEPEST = 16
+_CODED = (2, 8)  # PLAIN_DICTIONARY and RLE_DICTIONARY: numbers into the dictionary
+# Of a data page, by version: which field its own header is, and there encoding and statistics.
+_DATA_FIELDS = {_DATA: (5, 2, 5), _DATA_V2: (8, 4, 8)}
 
 
 class BadPageError(ValueError):
     """A header that cannot be true; whoever knows the file adds its name."""
+
+
+class PageStatistics(NamedTuple):
+    """What is known of the values of a page; None is unknown. Bounds are in Parquet's bytes."""
+
+    least: bytes | None = None
+    most: bytes | None = None
+    nulls: int | None = None
 
 
 class Page(NamedTuple):
@@ -35,9 +47,15 @@ class Page(NamedTuple):
     """Bytes, once decompressed."""
     values: int
     """How many, nulls included; of a dictionary, its entries."""
+    start: int
+    """Position of its header."""
+    end: int
+    is_coded: bool = False
+    """Whether its values are numbers into the dictionary."""
+    statistics: PageStatistics = PageStatistics()
 
 
-def read_pages(read_at: Callable[[int, int], bytes], start: int, length: int) -> Iterator[Page]:
+def read_pages(read_at: ReadAt, start: int, length: int) -> Iterator[Page]:
     """Yield the pages of a column chunk, in order.
 
     Args:
@@ -51,99 +69,58 @@ def read_pages(read_at: Callable[[int, int], bytes], start: int, length: int) ->
     position, end = start, start + length
     while position < end:
         header, size = _header(read_at, position, end)
-        compressed = header.number(3)
-        if compressed < 0 or header.number(2) < 0 or position + size + compressed > end:
+        first, position = position, position + size + _number(header, 3)
+        if _number(header, 3) < 0 or _number(header, 2) < 0 or position > end:
             raise BadPageError("a page does not fit in its column")
-        position += size + compressed
-        kind = header.number(1)
+        kind = _number(header, 1)
         if kind == _DICTIONARY:
-            yield Page(True, header.number(2), max(header.number(7, 1), 0))
-        elif kind in (_DATA, _DATA_V2):
-            values = header.number(5 if kind == _DATA else 8, 1)
-            if values < 0:
-                raise BadPageError("a page has less than no values")
-            yield Page(False, header.number(2), values)
+            values = max(_number(header.get(7), 1), 0)
+            yield Page(True, _number(header, 2), values, first, position)
+        elif kind in _DATA_FIELDS:
+            yield _data_page(header, kind, first, position)
 
 
-def _header(read_at: Callable[[int, int], bytes], position: int, end: int) -> tuple[_Fields, int]:
+def _data_page(header: dict[int, Any], kind: int, start: int, end: int) -> Page:
+    place, encoding, statistics = _DATA_FIELDS[kind]
+    own = header.get(place)
+    values = _number(own, 1)
+    if not isinstance(own, dict) or values < 0:
+        raise BadPageError("a page has less than no values")
+    is_coded = _number(own, encoding) in _CODED
+    known = _statistics(own.get(statistics))
+    return Page(False, _number(header, 2), values, start, end, is_coded, known)
+
+
+def _statistics(found: Any) -> PageStatistics:
+    """Return what a header tells of its values; bounds of the old kind have no known order."""
+    if not isinstance(found, dict):
+        return PageStatistics()
+    most, least, nulls = found.get(5), found.get(6), found.get(3)
+    has_bounds = isinstance(least, bytes) and isinstance(most, bytes)
+    return PageStatistics(
+        least if has_bounds else None,
+        most if has_bounds else None,
+        nulls if isinstance(nulls, int) and nulls >= 0 else None,
+    )
+
+
+def _header(read_at: ReadAt, position: int, end: int) -> tuple[dict[int, Any], int]:
     """Return the header at a position, and how long it is."""
     window = _WINDOW
     while True:
         data = read_at(position, min(window, end - position))
-        parser = _Compact(data)
+        reader = Reader(data)
         try:
-            return parser.struct(0), parser.at
+            return reader.struct(), reader.at
         except IndexError:
             if len(data) < window or window >= _MOST_HEADER:
                 raise BadPageError("a page's header is cut off") from None
             window *= 64
+        except BadStructError as error:
+            raise BadPageError(f"a page's header cannot be read: {error}") from None
 
 
-class _Fields(dict[int, "int | _Fields"]):
-    """The numbers of a Thrift struct by field, and the structs in it."""
-
-    def number(self, *path: int) -> int:
-        found: int | _Fields = self
-        for key in path:
-            found = found.get(key, -1) if isinstance(found, _Fields) else -1
-        return found if isinstance(found, int) else -1
-
-
-class _Compact:
-    """Thrift's compact protocol, as much as a page header takes."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    def struct(self, depth: int) -> _Fields:
-        if depth > _DEEPEST:
-            raise BadPageError("a page's header is too deep")
-        fields, number = _Fields(), 0
-        while head := self._byte():
-            step, kind = head >> 4, head & 15
-            number = number + step if step else self._zigzag()
-            value = self._value(kind, depth)
-            if value is not None:
-                fields[number] = value
-        return fields
-
-    def _value(self, kind: int, depth: int) -> int | _Fields | None:
-        if kind in _BOUND_TYPES:
-            return None
-        if kind in _INTEGERS:
-            return self._zigzag()
-        if kind == _STRUCT:
-            return self.struct(depth + 1)
-        if kind == _BINARY:
-            self._skip(self._varint())
-        elif kind in (_I8, _DOUBLE):
-            self._skip(1 if kind == _I8 else 8)
-        else:  # no list or map is known in a page header
-            raise BadPageError(f"a page's header has a field of type {kind}")
-        return None
-
-    def _byte(self) -> int:
-        found = self.data[self.at]
-        self.at += 1
-        return found
-
-    def _varint(self) -> int:
-        found = shift = 0
-        while True:
-            byte = self._byte()
-            found |= (byte & 127) << shift
-            if byte < 128:
-                return found
-            shift += 7
-            if shift > 63:
-                raise BadPageError("a number in a page's header is too long")
-
-    def _zigzag(self) -> int:
-        number = self._varint()
-        return (number >> 1) ^ -(number & 1)
-
-    def _skip(self, size: int) -> None:
-        self.at += size
-        if self.at > len(self.data):
-            raise IndexError
+def _number(fields: Any, number: int) -> int:
+    """Return a number of a struct; -1 where there is none."""
+    found = fields.get(number) if isinstance(fields, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else -1

@@ -6,9 +6,10 @@ true when row groups are left out, so whoever drops rows by position can do so a
 
 from __future__ import annotations
 
+import copy
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,13 +17,19 @@ import pyarrow.parquet as pq
 from lazydelta.errors import DataFileError, StoreError
 from lazydelta.files.inflation import InflatedError, in_pieces, rows_at_once
 from lazydelta.files.pages import BadPageError
+from lazydelta.files.paging import Paging
+from lazydelta.files.rows import Rows, SideBySide
+from lazydelta.files.spans import leaves_asked_for
+from lazydelta.store import is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from lazydelta.expr import Predicate
+    from lazydelta.files.excerpt import Excerpt
     from lazydelta.store import Store
 
-__all__ = ["DataFile", "Rows"]
+__all__ = ["DataFile"]
 
 # A local page cache makes small reads cheap; a remote store is paid by the request.
 _LOCAL_BUFFER = 1 << 20
@@ -30,14 +37,10 @@ _REMOTE_RUN_BYTES = 64 << 20
 _THRIFT_LIMIT = 256 << 20
 _BATCH_BYTES = 32 << 20
 _LEAST_ROWS = 1024
-
-
-class Rows(NamedTuple):
-    """Consecutive rows of a file; `columns` is None where none were asked for."""
-
-    start: int
-    length: int
-    columns: pa.RecordBatch | None
+_LEAST_BYTES = 512 << 10
+"""What must be left out of a local file before its pages are looked at: some ms of decoding."""
+_BYTES_PER_BYTE_LEFT_OUT = 16
+"""To find the pages takes longer in a large row group: then more must be left out."""
 
 
 class DataFile:
@@ -61,7 +64,7 @@ class DataFile:
         self.path = path
         self._inflated_limit = inflated_limit
         self._table = store.root
-        self._is_remote = not store.root.startswith("/")
+        self._is_remote = not is_local(store)
         with self._guarded():
             self._source = store.open_input(path, size=size)
             try:
@@ -75,6 +78,8 @@ class DataFile:
                 self._source.close()
                 raise
         self.num_rows: int = self.metadata.num_rows
+        self._known_starts: list[int] | None = None
+        self._paging = None if self._is_remote else Paging(self.metadata, self._source)
 
     def _opened(self, **more: Any) -> pq.ParquetReader:
         # Not `ParquetFile`, which takes no pool: docs/adr/0020 has what the default one costs.
@@ -124,11 +129,124 @@ class DataFile:
                 reason = f"{end - position} rows of row groups {run[0]} to {run[-1]} are missing"
                 raise DataFileError(self._table, self.path, reason)
 
+    def rows_between(
+        self, columns: Sequence[str], row_group: int, start: int, end: int, *, batch_rows: int
+    ) -> Iterator[Rows]:
+        """Yield the chosen columns of some rows of a row group.
+
+        Pages that hold none of them are not decoded where much comes before the first.
+
+        Args:
+            columns: Paths of leaves, or of what holds them.
+            row_group: Which one.
+            start: Position of the first row in the file.
+            end: Position behind the last one.
+            batch_rows: Most rows at a time; fewer where rows are large.
+        """
+        first = self.first_row(row_group)
+        if self._paging is not None and self.leaps(columns, row_group, start - first):
+            at_once = self._excerpted_at_once(columns, row_group, batch_rows)
+            wanted = start - first, end - first
+            excerpts = self._paging.excerpts(row_group, self._leaves(columns), wanted, at_once)
+            if excerpts is not None:
+                yield from self._excerpted(excerpts, (first, start, end), batch_rows)
+                return
+        for rows in self.rows(columns, [row_group], batch_rows=min(batch_rows, end - first)):
+            if rows.end > start:
+                yield rows.part(start, end)
+            if rows.end >= end:
+                return
+
+    def first_row(self, row_group: int) -> int:
+        """Return the position of the first row of a row group."""
+        return self._starts()[row_group]
+
+    def leaps(self, columns: Sequence[str], row_group: int, rows: int) -> bool:
+        """Whether `rows_between` leaves out so many rows that come before its first."""
+        size = self.column_bytes(columns, [row_group])
+        left_out = size * rows // max(self.metadata.row_group(row_group).num_rows, 1)
+        if self._paging is None or left_out < _LEAST_BYTES + size // _BYTES_PER_BYTE_LEFT_OUT:
+            return False
+        return self._paging.is_cheap(size) and self._paging.has_pages(self._leaves(columns))
+
+    def spans(
+        self,
+        columns: Sequence[str],
+        row_group: int,
+        rule: Predicate | None,
+        leaves: Mapping[tuple[str, ...], str],
+        partition: Mapping[str, pa.Scalar],
+    ) -> list[tuple[int, int]]:
+        """Return runs of rows of a row group that may match, by their positions in the file.
+
+        Args:
+            columns: What is going to be read: runs are one if nothing is left out between them.
+            row_group: Which one.
+            rule: Over statistics of logical paths (`matching_row_groups`); None keeps all.
+            leaves: Path in the file by logical path.
+            partition: Values of the file's partition columns.
+        """
+        first, end = self._starts()[row_group : row_group + 2]
+        asked = set() if rule is None else leaves_asked_for(rule, leaves)
+        size = self.column_bytes(asked, [row_group])
+        if self._paging is None or rule is None or size < 2 * _LEAST_BYTES:
+            return [(first, end)]
+        if not self._paging.is_cheap(size):
+            return [(first, end)]
+        found: list[tuple[int, int]] = []
+        for start, until in self._paging.spans(row_group, rule, leaves, partition):
+            if found and not self.leaps(columns, row_group, first + start - found[-1][1]):
+                found[-1] = found[-1][0], first + until
+            else:
+                found.append((first + start, first + until))
+        return found
+
     def column_bytes(self, columns: Collection[str], row_groups: Sequence[int]) -> int:
         """Return how many bytes a read of these columns of these row groups takes."""
         places = self._places(columns)
         groups = [self.metadata.row_group(at) for at in row_groups]
         return sum(group.column(at).total_compressed_size for group in groups for at in places)
+
+    def _around(self, source: pa.NativeFile, metadata: pq.FileMetaData) -> Self:
+        """Return the same file, as far as another footer speaks of it."""
+        other = copy.copy(self)
+        other._source, other._paging, other._known_starts = source, None, None  # noqa: SLF001
+        other.metadata, other.num_rows = metadata, metadata.num_rows
+        return other
+
+    def _excerpted(
+        self, excerpts: Iterator[Excerpt], positions: tuple[int, int, int], batch_rows: int
+    ) -> Iterator[Rows]:
+        """Yield the rows of excerpts, by their positions in this file.
+
+        Args:
+            excerpts: Of one row group.
+            positions: Its first row, the first one that is wanted, and behind the last.
+            batch_rows: Most rows at a time.
+        """
+        first, start, end = positions
+        held = SideBySide()
+        while start < end:
+            with self._guarded():
+                excerpt = next(excerpts)
+            part = self._around(excerpt.source, excerpt.metadata)
+            for at, window in enumerate(excerpt.windows):
+                names = [self._paths[place] for place in window.places]
+                moved = first + window.start - part.first_row(at)
+                at_once = min(batch_rows, end - first - window.start)
+                for rows in part.rows(names, [at], batch_rows=at_once):
+                    held.add(rows._replace(start=rows.start + moved))
+                    if rows.end + moved >= end:
+                        break
+            for rows in held.take(start, min(end, held.end)):
+                yield rows
+                start = rows.end
+
+    def _excerpted_at_once(self, columns: Sequence[str], row_group: int, batch_rows: int) -> int:
+        """Return how many rows an excerpt should have, since all of them are held at once."""
+        group = self.metadata.row_group(row_group)
+        size = sum(group.column(at).total_uncompressed_size for at in self._places(columns))
+        return max(min(batch_rows, _BATCH_BYTES * group.num_rows // max(size, 1)), 1)
 
     def _places(self, columns: Collection[str]) -> list[int]:
         """Return the leaves of the columns, and those beside them in the same struct or list."""
@@ -157,12 +275,14 @@ class DataFile:
 
     def _starts(self) -> list[int]:
         """Return the position of the first row of each row group, and the end."""
-        groups = range(self.metadata.num_row_groups)
-        counts = [self.metadata.row_group(at).num_rows for at in groups]
-        starts = list(accumulate(counts, initial=0))
-        if starts[-1] != self.num_rows or min(counts, default=0) < 0:
-            raise DataFileError(self._table, self.path, "its footer contradicts itself")
-        return starts
+        if self._known_starts is None:
+            groups = range(self.metadata.num_row_groups)
+            counts = [self.metadata.row_group(at).num_rows for at in groups]
+            starts = list(accumulate(counts, initial=0))
+            if starts[-1] != self.num_rows or min(counts, default=0) < 0:
+                raise DataFileError(self._table, self.path, "its footer contradicts itself")
+            self._known_starts = starts
+        return self._known_starts
 
     def _runs(self, row_groups: Sequence[int]) -> Iterator[list[int]]:
         """Yield neighbouring row groups to read together; remote ones are buffered, so not many."""
@@ -192,12 +312,12 @@ class DataFile:
         Opened for each run of rows: the size of batches is the reader's, so two runs side by side
         would change each other's, and with it what fits in the memory.
         """
-        coded = self._coded(row_groups[0]) & set(columns) if row_groups else set()
+        coded = self._coded(row_groups[0], set(columns)) if row_groups else set()
         with self._guarded():
             return self._opened(metadata=self.metadata, read_dictionary=sorted(coded))
 
-    def _coded(self, row_group: int) -> set[str]:
-        """Return the text columns that are numbers into a dictionary, by their size.
+    def _coded(self, row_group: int, columns: Collection[str]) -> set[str]:
+        """Return those of the columns that are texts kept in a dictionary, by their size.
 
         Footers do not tell whether a writer gave its dictionary up halfway. A plain text takes
         four bytes for its length alone, a number into a dictionary hardly more than two.
@@ -206,7 +326,11 @@ class DataFile:
         found = set()
         for at, field in enumerate(self.metadata.schema):
             # Inside of a struct or list the type would change where nobody expects it.
-            if field.physical_type != "BYTE_ARRAY" or "." in field.path:
+            if (
+                field.path not in columns
+                or field.physical_type != "BYTE_ARRAY"
+                or "." in field.path
+            ):
                 continue
             chunk = chunks.column(at)
             if chunk.has_dictionary_page and chunk.total_uncompressed_size < 4 * chunk.num_values:

@@ -1,6 +1,7 @@
 """What rows look like in a new data file: physical names, field ids, and no columns of nulls.
 
-Pure: Arrow in, Arrow out, and nothing is copied but where a void field sits inside a struct.
+Pure: Arrow in, Arrow out, and nothing is copied but where a struct has a void field, or is null
+although a part of it takes no nulls.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lazydelta.errors import SchemaError
+from lazydelta.files.blanks import with_blanks
 from lazydelta.schema import (
     ArrayType,
     DataType,
@@ -57,6 +59,7 @@ class FileShape:
         if self._has_void:
             pairs = zip(arrays, self._logical.types, strict=True)
             arrays = [_reduced(array, kind) for array, kind in pairs]
+        arrays = [with_blanks(array) for array in arrays]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._logical)
         return pa.record_batch(_Renamed(batch, self.schema))
 

@@ -36,6 +36,7 @@ Leaves = Mapping[tuple[str, ...], DataType]
 _MAX_SHAPES = 4
 _READ_ROWS = 65_536
 _LONG = PrimitiveType("long")
+_NULS = (b"\0", b"\\u0000")
 _NUM_RECORDS = r'^\{"numRecords":(?P<n>[0-9]{1,18})[,}]'
 _TOKEN = re.compile(
     r"""(?P<string>"(?:[^"\\]|\\.)*") | (?P<number>-?[0-9][-+.0-9eE]*) | (?P<word>true|false|null)
@@ -218,9 +219,11 @@ def _by_reader(stats: pa.Array, leaves: Leaves) -> dict[tuple[str, ...], pa.Arra
 
     schema = pa.schema([pa.field("row", _tree(leaves))])
     try:
-        source = io.BytesIO(_joined(stats))
-        # Read before it crosses: an error with a NUL in its text ends the process on the way.
-        read = arro3.io.read_json(source, schema, batch_size=_READ_ROWS).read_all()
+        data = _joined(stats)
+        if any(nul in data for nul in _NULS):
+            # The reader aborts the process when an error of its own has a NUL in its text.
+            return _one_by_one(stats, leaves)
+        read = arro3.io.read_json(io.BytesIO(data), schema, batch_size=_READ_ROWS).read_all()
         rows = pa.RecordBatchReader.from_stream(read).read_all()
     except Exception:  # noqa: BLE001 - its errors have no common type, and all mean "refused"
         return _one_by_one(stats, leaves)

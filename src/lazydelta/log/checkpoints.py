@@ -31,6 +31,7 @@ from lazydelta.errors import (
 )
 from lazydelta.log.paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile
 from lazydelta.spec import MalformedActionError, PathResolver, Sidecar
+from lazydelta.store import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -134,8 +135,8 @@ class Checkpoint:
     def readers(self, leaves: Sequence[Leaf] | None = None) -> Iterator[LeafReader]:
         """Yield the leaves opened, all or the given ones, in order; remote ones a few ahead."""
         chosen = self.leaves() if leaves is None else leaves
-        is_remote = not self._context.store.root.startswith("/")
-        width = self._context.config.commit_read_parallelism if is_remote else 1
+        context = self._context
+        width = 1 if is_local(context.store) else context.config.commit_read_parallelism
         return ordered_map(self.open, chosen, width=min(width, _LEAVES_AHEAD))
 
     def open(self, leaf: Leaf) -> LeafReader:
@@ -167,7 +168,7 @@ class LeafReader:
         self._version = version
         self._context = context
         # Threads overlap the waiting of remote reads; local ones have little to wait for.
-        self._is_remote = not context.store.root.startswith("/")
+        self._is_remote = not is_local(context.store)
         with self._guarded():
             source = context.store.open_input(leaf.path, size=leaf.size)
             self._file = pq.ParquetFile(

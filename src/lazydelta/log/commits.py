@@ -25,6 +25,7 @@ from lazydelta.files import (
     tidy_lines,
 )
 from lazydelta.spec import ADD, REMOVE, CommitBatch, OtherAction
+from lazydelta.store import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -90,8 +91,7 @@ class CommitReader:
         self._cache: dict[str, bytes] = {}
         self._cached_bytes = 0
         # A local read is over before a thread would have started.
-        is_local = store.root.startswith("/")
-        self._width = 1 if is_local else config.commit_read_parallelism
+        self._width = 1 if is_local(store) else config.commit_read_parallelism
         self.bytes_read = 0
 
     def batches(self, newest_first: Iterable[LogFile]) -> Iterator[CommitBatch]:
@@ -231,8 +231,12 @@ class _Window:
 
 
 def _pieces(data: bytes, first_bytes: int) -> Iterator[tuple[bytes, int, bool]]:
-    """Yield a commit as one piece, or a short first one and the rest."""
-    end = data.find(b"\n", first_bytes) + 1 if len(data) > 2 * first_bytes else 0
+    """Yield a commit as one piece, or a short first one and the rest.
+
+    Each piece costs some milliseconds however short it is, so a commit must be several times as
+    long for its first files not to wait for the others.
+    """
+    end = data.find(b"\n", first_bytes) + 1 if len(data) > 4 * first_bytes else 0
     if end in (0, len(data)):
         yield data, 1, True
         return

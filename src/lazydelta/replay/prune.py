@@ -8,6 +8,7 @@ match out; what is missing, cut, wide or senseless keeps it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Pruner"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Pruner:
     """A predicate, made ready to drop files.
 
@@ -42,7 +43,6 @@ class Pruner:
     predicate: Predicate | None = None
     rule: Predicate | None = None
     quick: Predicate | None = None
-    row_groups: Predicate | None = None
     physical: Mapping[Stat, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -76,7 +76,6 @@ class Pruner:
             predicate=bound,
             rule=rule,
             quick=quick,
-            row_groups=None if rule is None else row_group_rule(rule),
             physical=physical_paths(_stats(rule), schema, mapping_mode),
         )
 
@@ -84,6 +83,11 @@ class Pruner:
     def matches_nothing(self) -> bool:
         """Whether no row of any file can match."""
         return self.rule == Constant(False)
+
+    @cached_property
+    def row_groups(self) -> Predicate | None:
+        """The rule over footers of checkpoints; many tables have none."""
+        return None if self.rule is None else row_group_rule(self.rule)
 
     @property
     def needs_partition_values(self) -> bool:

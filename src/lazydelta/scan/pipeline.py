@@ -10,9 +10,14 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
+
+from lazydelta.store import is_local
+
+if TYPE_CHECKING:
+    from lazydelta.store import Store
 
 __all__ = ["read_ahead", "threads_for"]
 
@@ -24,17 +29,17 @@ _REMOTE_FILES = 8
 Read = Callable[[T], Iterator[pa.RecordBatch]]
 
 
-def threads_for(root: str, asked: int | None) -> int:
-    """Return how many files of a store to read at once.
+def threads_for(store: Store, asked: int | None) -> int:
+    """Return how many files to read at once.
 
     Args:
-        root: Where the store is.
+        store: Where they are.
         asked: What the caller wants; None leaves it to us.
     """
     if asked is not None:
         return asked
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(cores or 1, 1 if root.startswith("/") else _REMOTE_FILES)
+    return max(cores or 1, 1 if is_local(store) else _REMOTE_FILES)
 
 
 class _StoppedError(Exception):
@@ -66,14 +71,8 @@ def read_ahead(
         memory_limit: Bytes of finished batches that may wait; past them the threads wait.
         ordered: Whether batches come in the order of the tasks, or as they are ready.
     """
-    exchange = _Exchange(tasks, read, memory_limit=memory_limit, ordered=ordered)
-    workers = [
-        threading.Thread(target=exchange.work, name=f"lazydelta-read-{at}", daemon=True)
-        for at in range(width)
-    ]
-    exchange.running = len(workers)
-    for worker in workers:
-        worker.start()
+    exchange = _Exchange(tasks, read, width=width, memory_limit=memory_limit, ordered=ordered)
+    exchange.start_worker()
     try:
         while True:
             batch = exchange.get()
@@ -82,7 +81,7 @@ def read_ahead(
             yield batch
     finally:
         exchange.stop()
-        for worker in workers:
+        for worker in exchange.workers:
             worker.join()
         close = getattr(tasks, "close", None)
         if close is not None:
@@ -93,11 +92,12 @@ class _Exchange(Generic[T]):
     """What threads and consumer share; `_changed` guards all of it but the tasks."""
 
     def __init__(
-        self, tasks: Iterator[T], read: Read[T], *, memory_limit: int, ordered: bool
+        self, tasks: Iterator[T], read: Read[T], *, width: int, memory_limit: int, ordered: bool
     ) -> None:
         self._tasks = tasks
         self._pulling = threading.Lock()
         self._read = read
+        self._width = width
         self._memory_limit = memory_limit
         self._ordered = ordered
         self._changed = threading.Condition()
@@ -105,12 +105,26 @@ class _Exchange(Generic[T]):
         self._waiting_bytes = 0
         self._stopped = False
         self._error: BaseException | None = None
-        self.running = 0
+        self._running = 0
+        self.workers: list[threading.Thread] = []
+        """Threads that were started; no more are once it was stopped."""
 
-    def work(self) -> None:
+    def start_worker(self) -> None:
+        """Start one more thread, unless there are enough."""
+        with self._changed:
+            if self._stopped or len(self.workers) >= self._width:
+                return
+            name = f"lazydelta-read-{len(self.workers)}"
+            worker = threading.Thread(target=self._work, name=name, daemon=True)
+            worker.start()  # it waits for the lock before it could end
+            self.workers.append(worker)
+            self._running += 1
+
+    def _work(self) -> None:
         """Read task after task until there are none, or nobody wants them."""
         try:
             while (pulled := self._pull()) is not None:
+                self.start_worker()  # there may be more to read: few files do not take many threads
                 self._carry_out(*pulled)
         except _StoppedError:
             pass
@@ -120,7 +134,7 @@ class _Exchange(Generic[T]):
                 self._stopped = True
         finally:
             with self._changed:
-                self.running -= 1
+                self._running -= 1
                 self._changed.notify_all()
 
     def _pull(self) -> tuple[T, _Slot] | None:
@@ -177,7 +191,7 @@ class _Exchange(Generic[T]):
                     self._waiting_bytes -= batch.nbytes
                     self._changed.notify_all()
                     return batch
-                if not self.running:
+                if not self._running:
                     return None
                 self._changed.wait()
 

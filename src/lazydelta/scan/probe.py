@@ -1,9 +1,10 @@
-"""The predicate's columns first, the others only as far as a row matches.
+"""The predicate's columns first, the others only where a row matches.
 
 It pays where row groups hold few matches, or none, and the predicate's columns are the smaller
-part. A decoder cannot leap over rows, but it can stop: after the last match nothing is decoded,
-and in a row group without one only the predicate's columns. Remote stores are asked twice for a
-row group with a match, so it is given up where most of them have one.
+part. Of the rows that may match by what is known of their pages, those columns are decoded; of the
+others what lies between the first and the last match, and what comes before only where it is
+little (`DataFile.rows_between`). Remote stores are asked twice for a row group with a match, so it
+is given up where most of them have one.
 """
 
 from __future__ import annotations
@@ -11,26 +12,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from lazydelta._arrow import certain
 from lazydelta.files import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
 
     from lazydelta.files import DataFile
     from lazydelta.scan.rows import FileFit
 
     Wanted = Callable[[Rows], pa.BooleanArray]
     Chosen = tuple[Rows, pa.BooleanArray]
+    Span = tuple[int, int]
+    """Some rows of a file: the position of the first, and the one behind the last."""
 
 __all__ = ["Probe"]
 
 _TRIES = 8
-"""Row groups to try before the share of those without a match is looked at."""
+"""Row groups to try before the share of those where it paid is looked at."""
 _LEAST_SHARE = 0.5
-"""Of the row groups tried, how many must be without a match for more to be tried."""
+"""Of the row groups tried, in how many it must have paid for more to be tried."""
+_MOST_DECODED = 0.5
+"""The part of a row group from its first to its last match, up to which it has paid."""
 _MOST_BYTES = 0.5
 """The predicate's part of all bytes to read, beyond which nothing is tried."""
 
@@ -40,13 +46,13 @@ class Probe:
 
     def __init__(self) -> None:
         self._tried = 0
-        self._empty = 0
+        self._paid = 0
 
     def is_worth_it(self, file: DataFile, fit: FileFit, groups: Sequence[int]) -> bool:
         """Whether to look for matches first in these row groups of a file."""
         if not groups or not fit.filter_columns or not fit.other_columns:
             return False
-        if self._tried >= _TRIES and self._empty < self._tried * _LEAST_SHARE:
+        if self._tried >= _TRIES and self._paid < self._tried * _LEAST_SHARE:
             return False
         some = groups[:1]
         part = file.column_bytes(fit.filter_columns, some)
@@ -56,7 +62,7 @@ class Probe:
         self,
         file: DataFile,
         fit: FileFit,
-        groups: Sequence[int],
+        parts: Iterable[tuple[int, Sequence[Span]]],
         wanted: Wanted,
         *,
         batch_rows: int,
@@ -68,54 +74,61 @@ class Probe:
         Args:
             file: What to read.
             fit: Which columns the predicate needs, and which others are shown.
-            groups: Ascending numbers of row groups.
+            parts: Row groups in ascending order, and which of their rows may match.
             wanted: Tells which rows are wanted, given the predicate's columns.
             batch_rows: Most rows at a time.
         """
-        for group in groups:
+        for group, spans in parts:
             others = _Others(file, fit.other_columns, group, batch_rows)
-            is_empty = True
-            for rows in file.rows(fit.filter_columns, [group], batch_rows=batch_rows):
-                keep = wanted(rows)
-                if keep.true_count:
-                    is_empty = False
-                    yield from others.beside(rows, keep)
+            last = spans[-1][1] if spans else 0
+            for start, end in spans:
+                for rows in file.rows_between(
+                    fit.filter_columns, group, start, end, batch_rows=batch_rows
+                ):
+                    keep = wanted(rows)
+                    if keep.true_count:
+                        yield from others.beside(rows, keep, last)
             self._tried += 1
-            self._empty += is_empty
+            num_rows = file.metadata.row_group(group).num_rows
+            self._paid += others.decoded <= _MOST_DECODED * num_rows
 
 
 class _Others:
-    """The other columns of one row group, decoded as far as they are asked for."""
+    """The other columns of a row group, decoded as far as they are asked for."""
 
     def __init__(self, file: DataFile, columns: Sequence[str], group: int, batch_rows: int) -> None:
         self._file = file
         self._columns = columns
         self._group = group
         self._batch_rows = batch_rows
-        self._batches: Iterator[Rows] | None = None
-        self._held = Rows(0, 0, None)
+        self._batches: Iterator[Rows] = iter(())
+        self._held = Rows(file.first_row(group), 0, None)
+        self._is_started = False
+        self.decoded = 0
+        """How many rows were."""
 
-    def beside(self, rows: Rows, keep: pa.BooleanArray) -> Iterator[Chosen]:
-        """Yield rows up to the last one that is wanted, in the pieces that the others come in."""
-        used = int(np.flatnonzero(certain(keep))[-1]) + 1
-        if self._batches is None:
-            is_all = rows.length == self._file.metadata.row_group(self._group).num_rows
-            at_once = used if is_all else self._batch_rows
-            self._batches = self._file.rows(self._columns, [self._group], batch_rows=at_once)
-            self._held = next(self._batches)
-        position, end = rows.start, rows.start + used
+    def beside(self, rows: Rows, keep: pa.BooleanArray, last: int) -> Iterator[Chosen]:
+        """Yield rows from the first to the last one that is wanted, as the others come.
+
+        Args:
+            rows: The predicate's columns.
+            keep: Which rows are wanted; one at least.
+            last: The position behind the last row that may be asked for.
+        """
+        matches = np.flatnonzero(certain(keep))
+        position, end = rows.start + int(matches[0]), rows.start + int(matches[-1]) + 1
+        leaps = self._file.leaps(self._columns, self._group, position - self._held.end)
+        if leaps or not self._is_started:
+            until = end if rows.end == last else last
+            self._batches = self._file.rows_between(
+                self._columns, self._group, position, until, batch_rows=self._batch_rows
+            )
+            self.decoded += 0 if leaps else position - self._held.end
+            self._is_started = True
         while position < end:
-            while self._held.start + self._held.length <= position:
+            while self._held.end <= position:
                 self._held = next(self._batches)
-            length = min(end, self._held.start + self._held.length) - position
-            columns = {**_cut(rows, position, length), **_cut(self._held, position, length)}
-            batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-            yield Rows(position, length, batch), keep.slice(position - rows.start, length)
-            position += length
-
-
-def _cut(rows: Rows, position: int, length: int) -> dict[str, pa.Array]:
-    """Return the columns of some of the rows."""
-    assert rows.columns is not None  # noqa: S101 - columns were asked for
-    cut = rows.columns.slice(position - rows.start, length)
-    return dict(zip(cut.schema.names, cut.columns, strict=True))
+                self.decoded += self._held.length
+            found = rows.part(position, min(end, self._held.end)).beside(self._held)
+            yield found, keep.slice(found.start - rows.start, found.length)
+            position = found.end

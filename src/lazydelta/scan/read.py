@@ -37,10 +37,11 @@ from lazydelta.scan.partitions import partition_columns
 from lazydelta.scan.pipeline import read_ahead, threads_for
 from lazydelta.scan.places import Places
 from lazydelta.scan.probe import Probe
-from lazydelta.scan.rows import RowShape
+from lazydelta.scan.rows import FileFit, RowShape
 from lazydelta.scan.run import ScanRun
 from lazydelta.scan.stream import Stream
 from lazydelta.scan.transform import MisfitError
+from lazydelta.store import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -169,7 +170,7 @@ class Reading:
         return read_ahead(
             self._tasks(),
             self._read,
-            width=threads_for(self._table, self._options.files_at_once),
+            width=threads_for(self._snapshot.store, self._options.files_at_once),
             memory_limit=self._options.memory_limit,
             ordered=self._options.ordered,
         )
@@ -177,7 +178,11 @@ class Reading:
     # --- files to read ----------------------------------------------------------------------
 
     def _planned(self) -> Iterator[pa.RecordBatch]:
-        """Return the adds of the scan, found by a thread of its own."""
+        """Return the adds of the scan; of a remote table they are found by a thread of its own.
+
+        Of a local one whoever reads files finds them: there is nothing to wait for, and threads
+        that run Python at the same time only hold each other up.
+        """
         run = ScanRun(
             self._snapshot,
             pruner=self._scan._pruner,  # noqa: SLF001 - a scan and its reader are one room
@@ -187,6 +192,8 @@ class Reading:
         )
         run.metrics.take(0)
         self._scan._last_run = self._counters = run.metrics  # noqa: SLF001
+        if is_local(self._snapshot.store):
+            return run.batches()
         return prefetch(run.batches, depth=self._snapshot.config.prefetch_batches)
 
     def _tasks(self) -> Iterator[_FileTask]:
@@ -289,11 +296,35 @@ class Reading:
 
         chosen: Iterator[tuple[Rows, pa.BooleanArray | None]]
         if self._looks_first and self._probe.is_worth_it(file, fit, groups):
-            chosen = self._probe.rows(file, fit, groups, wanted, batch_rows=batch_rows)
+            parts = self._parts(file, fit, fit.filter_columns, groups, task)
+            chosen = self._probe.rows(file, fit, parts, wanted, batch_rows=batch_rows)
         else:
-            every = file.rows(fit.columns, groups, batch_rows=batch_rows)
+            every = self._every(file, fit, groups, task, batch_rows)
             chosen = ((rows, wanted(rows)) for rows in every)
         for rows, keep in chosen:
             batch = fit.batch(rows, task, keep)
             if batch is not None:
                 yield batch
+
+    def _every(
+        self, file: DataFile, fit: FileFit, groups: Sequence[int], task: _FileTask, batch_rows: int
+    ) -> Iterator[Rows]:
+        """Yield all columns of the rows that may match."""
+        parts = []
+        if self._rule is not None and fit.columns:
+            parts = list(self._parts(file, fit, fit.columns, groups, task))
+        may_match = sum(end - start for _, spans in parts for start, end in spans)
+        if not parts or may_match == sum(file.metadata.row_group(at).num_rows for at in groups):
+            yield from file.rows(fit.columns, groups, batch_rows=batch_rows)
+            return
+        for group, spans in parts:
+            for start, end in spans:
+                yield from file.rows_between(fit.columns, group, start, end, batch_rows=batch_rows)
+
+    def _parts(
+        self, file: DataFile, fit: FileFit, columns: Sequence[str],
+        groups: Sequence[int], task: _FileTask,
+    ) -> Iterator[tuple[int, Sequence[tuple[int, int]]]]:  # fmt: skip
+        """Yield row groups, and which of their rows may match by what is known of their pages."""
+        for group in groups:
+            yield group, file.spans(columns, group, self._rule, fit.leaves, task.constants)

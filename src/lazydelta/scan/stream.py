@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 if TYPE_CHECKING:
@@ -35,6 +34,8 @@ class Stream(Generic[T]):
         return self._each()
 
     async def _each(self) -> AsyncIterator[T]:
+        import asyncio  # slow to load, and whoever gets here has it already
+
         try:
             while True:
                 item = await asyncio.to_thread(next, self._items, _END)

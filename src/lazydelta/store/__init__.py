@@ -6,7 +6,7 @@ cloud URL is opened, not before.
 
 from __future__ import annotations
 
-from lazydelta.store.base import LISTING, Buffer, ObjectMeta, Store
+from lazydelta.store.base import LISTING, Buffer, ObjectMeta, Store, is_local
 from lazydelta.store.memory import MemoryStore
 from lazydelta.store.metered import MeteredStore
 from lazydelta.store.open import open_store, register_store
@@ -22,6 +22,7 @@ __all__ = [
     "Output",
     "RetryingStore",
     "Store",
+    "is_local",
     "open_output",
     "open_store",
     "register_store",

@@ -15,7 +15,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["LISTING", "Buffer", "ObjectMeta", "Store"]
+__all__ = ["LISTING", "Buffer", "ObjectMeta", "Store", "is_local"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 
@@ -69,3 +69,8 @@ class Store(Protocol):
 
     def delete(self, paths: Sequence[str]) -> None:
         """Remove objects; one that is already gone is not an error."""
+
+
+def is_local(store: Store) -> bool:
+    """Whether a store is a directory of this machine: nothing is waited for, or paid by request."""
+    return store.root.startswith("/")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazydelta.files import BadLineError, JsonLimits, decode_lines, parse_object
-from lazydelta.files.json_lines import split_lines, tidy_lines
+from lazydelta.files.json_lines import _suspects, split_lines, tidy_lines
 
 SCHEMA = pa.schema(
     [
@@ -51,17 +51,34 @@ def test_what_was_written_comes_back(rows, ascii_only):
     assert found == rows
 
 
+@pytest.mark.parametrize("many", [5, 500])
 @pytest.mark.parametrize("at", [0, 1, 4])
 @pytest.mark.parametrize(
     "bad", [b"{", b"[]", b'{"a":1}', b'{"a":{"n":"x"}}', b'{"a":{"path":"p","path":"q"}}', b"{}{}"]
 )
-def test_the_line_that_is_bad_is_named(at, bad):
-    lines = [b'{"a":{"path":"p"}}'] * 5
+def test_the_line_that_is_bad_is_named(at, bad, many):
+    lines = [b'{"a":{"path":"p"}}'] * many
     lines[at] = bad
     with pytest.raises(BadLineError) as raised:
         decode(b"\n".join(lines) + b"\n")
     assert raised.value.line == at
     assert raised.value.reason
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [b'"path":', b'"path"', b'"a" :', b"{", b"}", b" ", b"\\u0041", b"x", b"} {"]
+        ),
+        max_size=12,
+    )
+)
+def test_few_lines_and_many_are_suspected_alike(parts):
+    keys = ("path", "a")
+    lines = [b"{" + b"".join(parts) + b"}", b'{"path":1}']
+    few, many = (split_lines(b"\n".join(lines * times) + b"\n") for times in (1, 50))
+    found = set(_suspects(few, keys))
+    assert found == {number % 2 for number in _suspects(many, keys)}
 
 
 def test_a_key_that_occurs_twice_at_different_levels_is_no_duplicate():

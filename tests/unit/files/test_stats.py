@@ -170,6 +170,12 @@ def test_num_records_of_no_rows():
     assert num_records(pa.array([], pa.string())).to_pylist() == []
 
 
+@pytest.mark.parametrize("nul", ["\\u0000", "\0"], ids=["escaped", "plain"])
+def test_a_NUL_where_a_number_should_be_is_unknown_and_aborts_nothing(nul):
+    rows = [f'{{"minValues":{{"id":"{nul}"}},"other":[1]}}', '{"minValues":{"id":7},"other":[]}']
+    assert parse(rows, minValues__id=LONG)["minValues__id"] == [None, 7]
+
+
 NAMES = st.sampled_from(["id", "s", "a", 'q"t', "é", "a.b", "minValues"])
 LEAF = st.one_of(st.integers(-(2**63), 2**63 - 1), st.text(max_size=5), st.booleans(), st.none())
 OBJECTS = st.dictionaries(

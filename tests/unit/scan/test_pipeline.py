@@ -130,3 +130,29 @@ def test_tasks_are_pulled_as_threads_are_free():
     time.sleep(0.1)
     assert len(pulled) <= 4
     found.close()
+
+
+@pytest.mark.parametrize(("tasks", "most"), [(0, 1), (1, 2), (3, 4), (50, 8)])
+def test_few_tasks_start_few_threads(monkeypatch, tasks, most):
+    started, plain = [], threading.Thread.start
+
+    def noted(self):
+        started.append(self.name)
+        plain(self)
+
+    monkeypatch.setattr(threading.Thread, "start", noted)
+    found = read_ahead(iter(range(tasks)), three_each, width=8, memory_limit=10**9, ordered=False)
+    assert len(list(found)) == 3 * tasks
+    assert 1 <= len(started) <= most
+
+
+def test_as_many_threads_read_side_by_side_as_were_asked_for():
+    """Each of them waits for the others."""
+    together = threading.Barrier(4, timeout=30)
+
+    def read(task):
+        together.wait()
+        yield batch(task)
+
+    found = read_ahead(iter(range(4)), read, width=4, memory_limit=10**9, ordered=True)
+    assert [key(one)[0] for one in found] == [0, 1, 2, 3]
