@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from operator import index
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from lazydelta.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -24,6 +26,8 @@ __all__ = [
     "Strategy",
     "Tripwire",
     "WriteOptions",
+    "given_columns",
+    "given_number",
 ]
 
 Tripwire = Literal["protocol", "strict"]
@@ -43,6 +47,37 @@ class ScanStrategy(StrEnum):
 
 
 Strategy = ScanStrategy | Literal["auto", "reverse", "forward"]
+
+
+def given_number(name: str, value: Any) -> int:
+    """Return what a caller gave as a number: of numpy too, but neither a text nor a truth value.
+
+    Raises:
+        ConfigError: It is none; `name` is what the caller calls it.
+    """
+    try:
+        if not isinstance(value, bool):
+            return index(value)
+    except TypeError:
+        pass
+    raise ConfigError(name, f"must be a whole number, not {value!r}")
+
+
+def given_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the columns that a caller asked for, None for all of them.
+
+    Raises:
+        ConfigError: One text, which would be taken letter by letter, or a name twice.
+    """
+    if columns is None:
+        return None
+    if isinstance(columns, str):
+        raise ConfigError("columns", f"must be a list of names, as in [{columns!r}]")
+    names = tuple(columns)
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ConfigError("columns", f"names {twice[0]!r} more than once")
+    return names
 
 
 _LEAST_READ = {"batch_rows": 1, "files_at_once": 1, "memory_limit": 0, "max_inflated_bytes": 1}
@@ -86,7 +121,7 @@ class ReadOptions:
         """Refuse values that could only fail later."""
         for name, least in _LEAST_READ.items():
             value = getattr(self, name)
-            if value is not None and value < least:
+            if value is not None and given_number(name, value) < least:
                 raise ConfigError(name, f"must be at least {least}, not {value}")
         names = [] if self.schema is None else self.schema.names
         twice = {name for name in names if names.count(name) > 1}
@@ -130,8 +165,8 @@ class WriteOptions:
         """Refuse values that could only fail later."""
         for name, least in _LEAST_WRITE.items():
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise ConfigError(name, f"must be at least {least}, not {value}")
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise ConfigError(name, f"must be a whole number from {least} on, not {value!r}")
         if self.codec is not None and self.codec not in CODECS:
             raise ConfigError("codec", f"must be one of {', '.join(CODECS)}, not {self.codec!r}")
 

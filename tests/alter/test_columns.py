@@ -10,10 +10,13 @@ from lazydelta.errors import (
     AlterationError,
     ColumnNotFoundError,
     ConstraintViolationError,
+    InvalidCommitError,
     SchemaError,
 )
+from lazydelta.schema import PrimitiveType, StructField
 from tests.alter.support import rows, same_rows
 
+LONG = PrimitiveType("long")
 MAPPED = {"delta.columnMapping.mode": "name"}
 
 
@@ -381,3 +384,37 @@ def test_what_is_so_already_commits_nothing(tmp_path):
     ]
     assert [(result.version, result.changed) for result in results] == [(0, False)] * len(results)
     assert table.version() == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda alter: alter.set_name(5), InvalidCommitError),
+        (lambda alter: alter.set_description(["text"]), InvalidCommitError),
+        (lambda alter: alter.set_comment("id", 5), SchemaError),
+        (lambda alter: alter.set_default("id", 5), SchemaError),
+        (lambda alter: alter.set_nullable("id", None), SchemaError),
+    ],
+)
+def test_what_no_engine_could_read_does_not_get_into_the_log(tmp_path, change, error):
+    table = make(tmp_path)
+    with pytest.raises(error, match=r"text|true or false|not of type str"):
+        change(table.alter)
+    assert table.version() == 0
+    with pytest.raises(InvalidCommitError, match=r"metaData\.name"):
+        Table.create(tmp_path / "new", "id long", name=5)
+    with pytest.raises(SchemaError, match="CURRENT_DEFAULT must be a text, not 5"):
+        Table.create(tmp_path / "new", [StructField("n", LONG, metadata={"CURRENT_DEFAULT": 5})])
+
+
+def test_a_generated_column_has_no_default(tmp_path):
+    made = "id long, twice long generated always as (id * 2)"
+    table = make(tmp_path, made)
+    with pytest.raises(AlterationError, match="its values are generated"):
+        table.alter.set_default("twice", "5")
+    table.alter.set_default("twice", None)
+    assert table.version() == 0
+    both = {"delta.generationExpression": "id * 2", "CURRENT_DEFAULT": "5"}
+    fields = [StructField("id", LONG), StructField("twice", LONG, metadata=both)]
+    with pytest.raises(SchemaError, match="twice is generated, and cannot have a default"):
+        Table.create(tmp_path / "new", fields)

@@ -106,6 +106,20 @@ def test_modes(spark, tmp_path):
     assert ld.Table.open(url).snapshot().schema.names == ("other",)
 
 
+def test_names_that_spark_would_take_apart(spark, tmp_path):
+    frame = spark.sql("SELECT id, 'a' `odd name`, id `c.d`, id % 2 `e``f`, 's' `c` FROM range(4)")
+    mapped = {"delta.columnMapping.mode": "name"}
+    executors.write(frame, tmp_path, properties=mapped, partition_by=["e`f"])
+    expected = [{"id": n, "odd name": "a", "c.d": n, "e`f": n % 2, "c": "s"} for n in range(4)]
+    assert rows_of(tmp_path) == expected
+
+
+def test_a_value_that_the_log_cannot_hold_is_an_error_of_its_own(spark, tmp_path):
+    frame = spark.sql("SELECT id, DATE'9999-12-31' + 1 AS p FROM range(1)")
+    with pytest.raises(SchemaError, match="partition column 'p'"):
+        executors.write(frame, tmp_path, partition_by="p")
+
+
 def test_rows_that_break_a_rule_leave_the_version_where_it_was(spark, tmp_path):
     url = tmp_path / "t"
     table = ld.Table.create(url, "id bigint not null, n int", constraints={"small": "n < 10"})

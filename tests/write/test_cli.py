@@ -96,3 +96,73 @@ def test_plain_output_for_a_pipe(tmp_path, sources):
     result = run("write", tmp_path / "t", sources / "rows.parquet")
     assert "version\t0" in result.stdout
     assert "rows\t2" in result.stdout
+
+
+# --- files that are not what they seem
+
+
+def test_columns_that_come_late_are_not_lost(tmp_path):
+    lines = ['{"id": 1}'] * 20_000 + ['{"id": 2, "late": 3}']
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    written(tmp_path / "t", tmp_path / "rows.jsonl")
+    assert ld.Table.open(tmp_path / "t").to_arrow().to_pylist()[-1] == {"id": 2, "late": 3}
+    result = run("write", tmp_path / "t", tmp_path / "rows.jsonl", "--mode", "overwrite")
+    assert result.exit_code == 0
+    ld.Table.create(tmp_path / "narrow", "id bigint")
+    result = run("write", tmp_path / "narrow", tmp_path / "rows.jsonl")
+    assert result.exit_code == 1
+    assert "'late': not in the table" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "extra"),
+    [
+        ("s struct<a: int>", {"s": {"a": 1, "b": 2}}, "s.b"),
+        ("l array<struct<a: int>>", {"l": [{"a": 1}, {"b": 2}]}, "l.element.b"),
+        ("m map<string, struct<a: int>>", {"m": {"k": {"a": 1, "b": 2}}}, "m.value.b"),
+    ],
+)
+def test_parts_of_json_that_the_table_has_not_are_refused_or_merged(tmp_path, columns, row, extra):
+    table = ld.Table.create(tmp_path / "t", columns)
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    result = run("write", tmp_path / "t", tmp_path / "rows.jsonl")
+    assert result.exit_code == 1
+    assert f"{extra!r}: not in the table" in result.stderr
+    written(tmp_path / "t", tmp_path / "rows.jsonl", "--merge-schema")
+    assert "b: long" in str(table.snapshot().schema)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("late.csv", b"id\n" + b"1\n" * 600_000 + b"abc\n", "invalid value 'abc'"),
+        ("latin.csv", "id,t\n1,\u00e9\n".encode("latin-1"), "'t' has text that is not UTF-8"),
+        ("mixed.jsonl", b'{"id": 1}\n{"id": "x"}\n', "field 'id'"),
+        ("empty.jsonl", b"\n\n", "it has no rows"),
+        ("list.json", b'[{"id": 1}]', "Expected JSON record to be an object"),
+        ("cut.parquet", b"PAR1PAR1", "cannot be read as parquet"),
+    ],
+)
+def test_files_that_fail_on_the_way_are_named(tmp_path, name, content, reason):
+    (tmp_path / name).write_bytes(content)
+    result = run("write", tmp_path / "t", tmp_path / name)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: {tmp_path / name}: cannot be read as")
+    assert reason in result.stderr
+    assert "not expected" not in result.stderr
+    assert not (tmp_path / "t").exists() or not list((tmp_path / "t").rglob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("cut.parquet", "PAR1PAR1", "cannot be read as parquet"),
+        ("rows.json", '[{"id": 1}]', "is not the JSON of a Delta schema"),
+    ],
+)
+def test_a_schema_is_not_taken_from_a_file_that_has_none(tmp_path, name, content, reason):
+    (tmp_path / name).write_text(content)
+    result = run("create", tmp_path / "t", "--schema-from", tmp_path / name)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: {tmp_path / name}: {reason}")
+    assert "not expected" not in result.stderr

@@ -105,6 +105,16 @@ def test_two_first_appends_of_one_schema_both_stay(tmp_path):
     assert rows(tmp_path) == [{"x": 1}, {"x": 2}]
 
 
+def test_to_ignore_a_table_is_to_ignore_one_that_is_made_meanwhile(tmp_path):
+    def parts():
+        yield {"x": [2]}
+        ld.write(tmp_path, {"x": ["text"]})
+
+    done = ld.write(tmp_path, parts(), "ignore")
+    assert (done.skipped, done.version, done.rows) == (True, 0, 0)
+    assert rows(tmp_path) == [{"x": "text"}]
+
+
 def test_two_first_writes_of_different_tables_do_not_mix(tmp_path):
     def parts():
         yield {"x": [2]}

@@ -78,11 +78,18 @@ def create(
 def _columns_of(file: Path) -> Any:
     """Return the schema that a file has, or is."""
     if file.suffix.lower() == ".json":
-        return file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
+        if not text.lstrip().startswith("{"):
+            raise ConfigError(str(file), "is not the JSON of a Delta schema")
+        return text
     if file.suffix.lower() == ".parquet":
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        return pq.read_schema(file)
+        try:
+            return pq.read_schema(file)
+        except (pa.ArrowException, OSError) as error:
+            raise ConfigError(str(file), f"cannot be read as parquet: {error}") from None
     raise ConfigError("--schema-from", f"{file.name} is neither a .parquet nor a .json file")
 
 

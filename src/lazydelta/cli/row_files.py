@@ -25,18 +25,14 @@ _KINDS = {
 }
 
 
-_GUESSED_ROWS = 10_000
-"""Rows of JSON that types are guessed from; CSV goes by its first megabyte."""
-
-
 class RowFiles:
     """Files to take rows from, one after the other.
 
     Args:
         files: Where they are.
         kind: What they are; None goes by their names.
-        known: Columns whose types are known; those of other columns are guessed, and what is
-            guessed from the first file holds for the others.
+        known: Columns whose types are known; those of other columns are guessed, from all rows
+            of JSON and the first megabyte of CSV, and hold for the files that follow.
     """
 
     def __init__(self, files: Sequence[Path], kind: str | None, known: pa.Schema | None) -> None:
@@ -91,6 +87,9 @@ def _csv(file: Path, known: pa.Schema, delimiter: str = ",") -> tuple[pa.Schema,
             column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False
         ),
     )
+    for field in reader.schema:
+        if pa.types.is_binary(field.type) and field.name not in types:
+            raise pa.ArrowInvalid(f"column {field.name!r} has text that is not UTF-8")
     return reader.schema, reader
 
 
@@ -99,23 +98,51 @@ def _tsv(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
 
 
 def _json(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
+    """Open a file that is read twice: only the whole of it tells which columns it has."""
     import arro3.io
 
     with file.open("rb") as opened:
-        first = opened.readline()
+        first = next((line for line in opened if line.strip()), None)
+        if first is None:
+            raise pa.ArrowInvalid("it has no rows")
         opened.seek(0)
         try:
-            guessed = pa.schema(arro3.io.infer_json_schema(opened, max_records=_GUESSED_ROWS))
+            guessed = pa.schema(arro3.io.infer_json_schema(opened))
             order = list(orjson.loads(first))
         except Exception as error:  # noqa: BLE001 - its errors have no type of their own
             raise pa.ArrowInvalid(str(error)) from None
-    types = {field.name: field for field in [*guessed, *known]}
     names = sorted(
         guessed.names, key=lambda name: order.index(name) if name in order else len(order)
     )
-    schema = pa.schema([types[name] for name in names])
+    kinds = {field.name: field.type for field in guessed}
+    kinds |= {field.name: _completed(field.type, kinds.get(field.name)) for field in known}
+    schema = pa.schema([pa.field(name, kinds[name]) for name in names])
     reader = pa.RecordBatchReader.from_stream(arro3.io.read_json(str(file), schema))
     return reader.schema, reader
+
+
+def _completed(known: pa.DataType | None, found: pa.DataType | None) -> pa.DataType:
+    """Return a known type with the parts that only the rows have.
+
+    Without them the reader would pass over what a table may not know: to take it or to refuse it
+    is for the table.
+    """
+    if known is None or found is None:
+        return found if known is None else known
+    if pa.types.is_struct(known) and pa.types.is_struct(found):
+        kinds = {part.name: part.type for part in found}
+        parts = [part.with_type(_completed(part.type, kinds.get(part.name))) for part in known]
+        names = {part.name for part in known}
+        return pa.struct([*parts, *(part for part in found if part.name not in names)])
+    if pa.types.is_list(known) and pa.types.is_list(found):
+        inner = known.value_field
+        return pa.list_(inner.with_type(_completed(inner.type, found.value_type)))
+    if pa.types.is_map(known) and pa.types.is_struct(found):
+        values = known.item_type
+        for entry in found:
+            values = _completed(values, entry.type)
+        return pa.map_(known.key_field, known.item_field.with_type(values))
+    return known
 
 
 _OPENERS = {"parquet": _parquet, "csv": _csv, "tsv": _tsv, "json": _json}

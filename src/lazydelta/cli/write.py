@@ -68,7 +68,7 @@ def write(
     """Write the rows of FILES (Parquet, CSV or JSON lines) to the table at URL, as one version.
 
     Columns of CSV and JSON files take the types of the table's columns; for a new table they are
-    guessed from how the first file begins.
+    guessed from the first file.
     """
     if merge_schema and overwrite_schema:
         raise click.UsageError("--merge-schema and --overwrite-schema exclude each other")

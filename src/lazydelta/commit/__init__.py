@@ -6,6 +6,7 @@ Knows the protocol's rules of concurrency; nothing of rows, data files or schema
 from __future__ import annotations
 
 from lazydelta.commit.attempt import commit
+from lazydelta.commit.lines import check_user_metadata
 from lazydelta.commit.pace import Clock
 from lazydelta.commit.resolve import Resolution, resolve_commit
 from lazydelta.commit.result import CommitResult, Committed, Hook, Phase, TxnObserver
@@ -24,6 +25,7 @@ __all__ = [
     "Resolution",
     "Transaction",
     "TxnObserver",
+    "check_user_metadata",
     "commit",
     "resolve_commit",
 ]

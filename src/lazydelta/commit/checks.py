@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,6 +16,7 @@ from lazydelta.commit.transaction import ADDS, REMOVES
 from lazydelta.errors import InvalidCommitError
 from lazydelta.replay import file_keys
 from lazydelta.schema import PrimitiveType, build_array, physical_name
+from lazydelta.spec import MalformedActionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +42,7 @@ def check_actions(transaction: Transaction, after: Standing) -> None:
     """
     reason = (
         _first_version(transaction, after)
+        or _unreadable(transaction)
         or _shape(transaction)
         or _twice("txn of application", [txn.app_id for txn in transaction.txns])
         or _twice("metadata domain", [domain.domain for domain in transaction.domains])
@@ -55,6 +58,18 @@ def _first_version(transaction: Transaction, after: Standing) -> str | None:
     if after.version >= 0 or complete:
         return None
     return "the first version of a table needs a protocol and metadata"
+
+
+def _unreadable(transaction: Transaction) -> str | None:
+    """Return why an action, once written, could not be read again: a name that is no text, say."""
+    given = (transaction.protocol, transaction.metadata, *transaction.txns, *transaction.domains)
+    for action in given:
+        if action is not None:
+            try:
+                type(action).from_json(orjson.loads(orjson.dumps(action.to_json())))
+            except (MalformedActionError, TypeError) as error:
+                return str(error)
+    return None
 
 
 def _shape(transaction: Transaction) -> str | None:

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lazydelta.commit.prepare import Prepared
-    from lazydelta.commit.transaction import Transaction
 
-__all__ = ["encode"]
+__all__ = ["check_user_metadata", "encode"]
 
 _MOST_USER_BYTES = 1 << 20
 _RESERVED = frozenset(
@@ -75,7 +74,8 @@ def _actions(prepared: Prepared, table: str, read_version: int) -> Iterator[dict
 
 def _commit_info(prepared: Prepared, table: str, read_version: int) -> dict[str, Any]:
     transaction = prepared.transaction
-    own = _user_metadata(transaction, table)
+    own = transaction.user_metadata
+    check_user_metadata(own, table)
     info = {
         "timestamp": prepared.timestamp_ms,
         "inCommitTimestamp": prepared.timestamp_ms if prepared.in_commit_timestamps else None,
@@ -101,8 +101,12 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _user_metadata(transaction: Transaction, table: str) -> Mapping[str, Any]:
-    own = transaction.user_metadata
+def check_user_metadata(own: Mapping[str, Any], table: str) -> None:
+    """Refuse what a caller cannot say in a commit.
+
+    Raises:
+        InvalidCommitError: A name that commits use, values that JSON has not, or too much.
+    """
     if taken := _RESERVED & own.keys():
         reason = f"commit metadata cannot be named {min(taken)!r}, which the commit itself uses"
         raise InvalidCommitError(table, reason)
@@ -114,7 +118,6 @@ def _user_metadata(transaction: Transaction, table: str) -> Mapping[str, Any]:
     if size > _MOST_USER_BYTES:
         reason = f"commit metadata takes {size} bytes, more than {_MOST_USER_BYTES}"
         raise InvalidCommitError(table, reason)
-    return own
 
 
 def _files(kind: str, files: pa.Table) -> Iterator[dict[str, Any]]:

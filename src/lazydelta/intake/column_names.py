@@ -15,12 +15,13 @@ from lazydelta.schema import ArrayType, MapType, StructType
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lazydelta.schema import DataType
+    from lazydelta.schema import DataType, StructField
 
 __all__ = ["check_names", "check_partition_columns", "shown_path"]
 
 _ILLEGAL = " ,;{}()\n\t="
 _OF_CHANGE_FEED = ("_change_type", "_commit_version", "_commit_timestamp")
+_TEXTS = ("comment", "CURRENT_DEFAULT", "delta.generationExpression", "delta.invariants")
 _NO_PARTITIONS = ("variant", "void")
 
 
@@ -34,7 +35,7 @@ def shown_path(path: Sequence[str]) -> str:
 
 
 def check_names(schema: StructType, *, mapped: bool, change_feed: bool, table: str) -> None:
-    """Refuse names that collide or that files cannot have.
+    """Refuse names that collide or that files cannot have, and fields that no engine could read.
 
     Args:
         schema: The table's logical schema.
@@ -55,9 +56,21 @@ def check_names(schema: StructType, *, mapped: bool, change_feed: bool, table: s
             raise SchemaError(f"column {item.name!r} has {odd[0]!r} in its name: {cure}", table)
         if not item.name:
             raise SchemaError("a column has no name", table)
+        _check_words(path, item, table)
         if change_feed and len(path) == 1 and item.name.lower() in _OF_CHANGE_FEED:
             cure = "rename it, or leave delta.enableChangeDataFeed off"
             raise SchemaError(f"the change feed has a column {item.name!r} itself: {cure}", table)
+
+
+def _check_words(path: Sequence[str], item: StructField, table: str) -> None:
+    """Refuse what JSON could hold, and engines would not read: a comment that is a number, say."""
+    if not isinstance(item.nullable, bool):
+        reason = f"column {shown_path(path)}: nullable is true or false, not {item.nullable!r}"
+        raise SchemaError(reason, table)
+    for key in _TEXTS:
+        if not isinstance(item.metadata.get(key, ""), str):
+            reason = f"column {shown_path(path)}: {key} must be a text"
+            raise SchemaError(f"{reason}, not {item.metadata[key]!r}", table)
 
 
 def check_partition_columns(

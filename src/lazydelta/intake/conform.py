@@ -43,6 +43,7 @@ _VARIANT = StructType(
     )
 )
 _WHOLE = pa.decimal128(20, 0)
+_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _MOST_ELEMENTS = 2**31 - 1
 
 
@@ -185,14 +186,27 @@ def conform(values: pa.Array, kind: DataType) -> pa.Array:
 def _decoded(values: pa.Array) -> pa.Array:
     while values.type != (plain := value_type(values.type)):
         if pt.is_dictionary(values.type):
-            values = values.dictionary_decode()
+            values = _without_views(values.dictionary).take(values.indices)
         elif pt.is_run_end_encoded(values.type):
-            values = pc.run_end_decode(values)
+            values = _run_end_decoded(values)
         elif isinstance(values, pa.ExtensionArray):
             values = values.storage
         else:
             values = values.cast(plain)
     return values
+
+
+def _run_end_decoded(values: pa.RunEndEncodedArray) -> pa.Array:
+    ends, plain = values.run_ends, _without_views(values.values)
+    kind = pa.run_end_encoded(ends.type, plain.type)
+    same = pa.Array.from_buffers(kind, len(values), [None], -1, values.offset, [ends, plain])
+    return pc.run_end_decode(same)
+
+
+def _without_views(values: pa.Array) -> pa.Array:
+    """Return values that Arrow can take from and repeat, which it cannot do with views."""
+    plain = _VIEWS.get(values.type)
+    return values if plain is None else values.cast(plain)
 
 
 def _leaf(values: pa.Array, target: pa.DataType) -> pa.Array:

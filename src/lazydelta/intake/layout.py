@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from lazydelta.config import CODECS
 from lazydelta.errors import ConfigError, SchemaError
 from lazydelta.files import Encoding, StatisticsPlan
@@ -84,7 +86,7 @@ class DataLayout:
             target_file_bytes=options.target_file_bytes or _target_size(configuration),
             encoding=Encoding(
                 codec=codec,
-                level=options.compression_level,
+                level=_level(codec, options.compression_level),
                 row_group_rows=options.row_group_rows,
             ),
             options=options,
@@ -148,3 +150,19 @@ def _codec(configuration: Mapping[str, str]) -> str:
             "delta.parquet.compression.codec", f"cannot be {text!r}; known: {', '.join(CODECS)}"
         )
     return text
+
+
+def _level(codec: str, level: int | None) -> int | None:
+    """Return the level if the codec has it."""
+    if level is None:
+        return None
+    if codec == "none" or not pa.Codec.supports_compression_level(codec):
+        raise ConfigError("compression_level", f"{codec} has no levels")
+    least, most = (
+        pa.Codec.minimum_compression_level(codec),
+        pa.Codec.maximum_compression_level(codec),
+    )
+    if not least <= level <= most:
+        reason = f"{codec} has the levels {least} to {most}, not {level}"
+        raise ConfigError("compression_level", reason)
+    return level

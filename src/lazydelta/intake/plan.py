@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from lazydelta.errors import SchemaMismatchError
 from lazydelta.intake.conform import conform, differences, match_fields
@@ -24,7 +25,7 @@ from lazydelta.intake.schema import (
     replaced_shape,
     widened_columns,
 )
-from lazydelta.schema import from_arrow_schema, to_arrow_schema
+from lazydelta.schema import PrimitiveType, build_scalar, from_arrow_schema, to_arrow_schema
 
 if TYPE_CHECKING:
     from lazydelta.schema import StructField, StructType
@@ -34,6 +35,7 @@ __all__ = ["Intake", "SchemaMode", "plan_intake"]
 
 SchemaMode = Literal["merge", "overwrite"] | None
 
+_ZERO = build_scalar(0, PrimitiveType("integer"))
 _CAST = "Cast the column first."
 _SAME_COLUMNS = "All batches of one write must have the same columns."
 _CURES = {
@@ -61,6 +63,8 @@ class Intake:
     fillers: tuple[Filler, ...]
     padded: tuple[tuple[str, int], ...]
     """Columns of type char, whose texts are filled with spaces, and their lengths."""
+    emptied: tuple[str, ...]
+    """Partition columns of texts or bytes, in which the log cannot tell empty from null."""
     rules: Rules
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -82,6 +86,8 @@ class Intake:
             place = taken.schema.get_field_index(name)
             texts = pc.utf8_rpad(taken.column(place), width=width, padding=" ")
             taken = taken.set_column(place, taken.schema.field(place), texts)
+        for name in self.emptied:
+            taken = _with_empty_as_null(taken, name)
         self.rules.check(taken)
         return taken
 
@@ -90,7 +96,7 @@ class Intake:
             return pa.nulls(batch.num_rows, self.arrow_schema.field(part.name).type)
         try:
             return conform(batch.column(at), part.type)
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             given = batch.schema.field(at).type
             line = f"column {part.name!r}: wanted {part.type}, given {given}: {error}"
             raise SchemaMismatchError(self.table, (line,), _CAST) from None
@@ -148,6 +154,7 @@ def plan_intake(
         arrow_schema=to_arrow_schema(shape.schema),
         fillers=fillers,
         padded=_padded(shape.schema, table),
+        emptied=_emptied(shape.schema, shape.metadata.partition_columns),
         rules=rules,
     )
 
@@ -170,3 +177,20 @@ def _refuse_ruled(widened: frozenset[str], rules: Rules, fillers: tuple[Filler, 
 def _padded(schema: StructType, table: str) -> tuple[tuple[str, int], ...]:
     limits = ((part.name, text_limit(part, table)) for part in schema)
     return tuple((name, limit[1]) for name, limit in limits if limit and limit[0] == "char")
+
+
+def _emptied(schema: StructType, partition_columns: tuple[str, ...]) -> tuple[str, ...]:
+    kinds = {field.name: field.type for field in to_arrow_schema(schema)}
+    names = (name for name in partition_columns if name in kinds)
+    return tuple(n for n in names if pt.is_string(kinds[n]) or pt.is_binary(kinds[n]))
+
+
+def _with_empty_as_null(rows: pa.RecordBatch, name: str) -> pa.RecordBatch:
+    """Return rows as they will be read back, so that rules are asked of what is stored."""
+    at = rows.schema.get_field_index(name)
+    values = rows.column(at)
+    is_empty = pc.equal(pc.binary_length(values), _ZERO)
+    if not is_empty.true_count:
+        return rows
+    kept = pc.if_else(is_empty, pa.nulls(1, values.type)[0], values)
+    return rows.set_column(at, rows.schema.field(at), kept)

@@ -14,6 +14,7 @@ from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from lazydelta.config import CODECS
 from lazydelta.errors import ConfigError, SchemaError
 from lazydelta.spec import Retention
 
@@ -80,6 +81,11 @@ def _size(text: str) -> str | None:
     return None if sized and int(sized[1]) > 0 else 'a size above 0, as in "128mb" or "134217728"'
 
 
+def _codec(text: str) -> str | None:
+    known = (*CODECS, "uncompressed", "lz4_raw")
+    return None if text.lower() in known else " or ".join(known)
+
+
 def _any(text: str) -> str | None:
     return None if text.strip() else "some text"
 
@@ -114,7 +120,7 @@ _KNOWN: dict[str, Callable[[str], str | None]] = {
     "delta.logRetentionDuration": _interval,
     _MIN_READER: _at_least(1),
     _MIN_WRITER: _at_least(1),
-    "delta.parquet.compression.codec": _any,
+    "delta.parquet.compression.codec": _codec,
     "delta.randomizeFilePrefixes": _boolean,
     "delta.randomPrefixLength": _at_least(1),
     "delta.setTransactionRetentionDuration": _interval,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import SchemaError, SchemaMismatchError, UnsupportedFeatureError
-from lazydelta.intake.column_names import check_names
+from lazydelta.intake.column_names import check_names, check_partition_columns
 from lazydelta.intake.needs import all_fields, needed_features
 from lazydelta.intake.properties import MAPPING_MODE, MAX_COLUMN_ID, is_on
 from lazydelta.schema import (
@@ -67,6 +67,7 @@ def replaced_shape(shape: TableShape, given: StructType) -> TableShape:
 
     Raises:
         SchemaMismatchError: A partition column would be gone.
+        SchemaError: A partition column that no table can have.
         UnsupportedFeatureError: The table is clustered.
     """
     gone = [name for name in shape.metadata.partition_columns if given.get(name) is None]
@@ -78,12 +79,15 @@ def replaced_shape(shape: TableShape, given: StructType) -> TableShape:
         )
     bare = without_column_ids(shape.schema)
     wanted = StructType(tuple(_kept(part, bare.get(part.name)) for part in given))
-    if wanted == bare:
-        return shape
-    if "clustering" in supported_by_table(shape.protocol):
-        reason = "a new schema would leave it clustered by columns that are gone"
+    asked = shape.metadata.partition_columns
+    partitions = check_partition_columns(wanted, asked, table=shape.table)
+    if partitions != asked:
+        shape = replace(shape, metadata=replace(shape.metadata, partition_columns=partitions))
+    is_same = wanted == bare
+    if "clustering" in supported_by_table(shape.protocol) and (partitions or not is_same):
+        reason = "a new schema or partitioning would contradict the columns it is clustered by"
         raise UnsupportedFeatureError(shape.table, ("clustering",), "write", reason)
-    return _with_schema(shape, wanted)
+    return shape if is_same else _with_schema(shape, wanted)
 
 
 def widened_columns(old: StructType, new: StructType) -> frozenset[str]:

@@ -6,17 +6,9 @@ from lazydelta.ops.alter import Alter, AlterResult
 from lazydelta.ops.columns import Columns, as_schema
 from lazydelta.ops.create import CreateMode, create_table, new_table
 from lazydelta.ops.data_files import write_data_files
+from lazydelta.ops.request import WriteMode, WriteRequest, WriteResult
 from lazydelta.ops.sources import as_source
-from lazydelta.ops.write import (
-    FileTask,
-    WriteMode,
-    WriteRequest,
-    WriteResult,
-    Writing,
-    WrittenRows,
-    plan_write,
-    write_rows,
-)
+from lazydelta.ops.write import FileTask, Writing, WrittenRows, plan_write, write_rows
 
 __all__ = [
     "Alter",

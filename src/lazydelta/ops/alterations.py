@@ -170,6 +170,9 @@ def set_default(draft: Draft, path: Path, expression: str | None) -> Draft:
     if len(path) > 1:
         reason = "only whole columns have defaults"
         raise draft.refuse(f"set a default of {shown_path(path)}", reason)
+    if expression is not None and _GENERATION in find_field(draft.schema, path).metadata:
+        reason = "its values are generated"
+        raise draft.refuse(f"set a default of {shown_path(path)}", reason)
     changed = set_column_metadata(draft, path, _DEFAULT, expression)
     check_fillers(changed.schema, changed.table)
     return changed

@@ -26,7 +26,7 @@ from lazydelta.errors import StoreError
 from lazydelta.files import FileShape, ParquetEncoder, dictionary_columns
 from lazydelta.ops.partitions import Partition, PartitionRouter, logged_path
 from lazydelta.schema import PrimitiveType, StructType, build_array
-from lazydelta.store import open_output
+from lazydelta.store import is_local, open_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -146,8 +146,7 @@ class _Writing:
         self._numbers = itertools.count()
         options = layout.options
         self._threads = options.files_at_once or min(_cores(), _MOST_THREADS)
-        local = store.root.startswith("/")
-        self._most_open = options.open_files or (_LOCAL_FILES if local else _REMOTE_FILES)
+        self._most_open = options.open_files or (_LOCAL_FILES if is_local(store) else _REMOTE_FILES)
 
     # --- rows come in
 

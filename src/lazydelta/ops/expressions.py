@@ -37,6 +37,8 @@ def check_expressions(schema: StructType, table: str) -> None:
     for path, item in all_fields(schema):
         if len(path) > 1 and {GENERATION, _DEFAULT} & item.metadata.keys():
             raise SchemaError(f"{shown_path(path)}: only whole columns have expressions", table)
+        if {GENERATION, _DEFAULT} <= item.metadata.keys():
+            raise SchemaError(f"{shown_path(path)} is generated, and cannot have a default", table)
     _refuse_chains(schema, table)
     check_fillers(schema, table)
     table_rules(table, schema, {}, given=frozenset(schema.names))

@@ -104,7 +104,8 @@ class PartitionRouter:
         combinations = 1
         for name, kind in zip(self._columns, self._types, strict=True):
             coded = keys.column(name).dictionary_encode(null_encoding="encode")
-            found = [_text(value, kind, name) for value in _values(coded.dictionary, kind)]
+            values = _values(coded.dictionary, kind, name)
+            found = [_text(value, kind, name) for value in values]
             distinct = list(dict.fromkeys(found))  # null and the empty text are one
             places = {text: at for at, text in enumerate(distinct)}
             spread = np.array([places[text] for text in found], np.int64)
@@ -154,11 +155,12 @@ def _random_prefix() -> str:
     return "".join(secrets.choice(_PREFIX_CHARACTERS) for _ in range(2))
 
 
-def _values(dictionary: pa.Array, kind: DataType) -> list[Any]:
+def _values(dictionary: pa.Array, kind: DataType, column: str) -> list[Any]:
     try:
         return list(dictionary.cast(to_arrow_type(kind)).to_pylist())
     except (OverflowError, ValueError) as error:
-        raise SchemaError(f"a {kind} is out of range for a partition value: {error}") from None
+        reason = f"a {kind} cannot be a partition value: {error}"
+        raise SchemaError(f"partition column {column!r}: {reason}") from None
 
 
 def _text(value: Any, kind: DataType, column: str) -> str | None:

@@ -69,18 +69,42 @@ def _is_of(package: str, name: str) -> Callable[[Any], bool]:
 def _pandas(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     """Take a frame; an index that has a name is a column, row numbers are not."""
     named = [name for name in data.index.names if name is not None]
-    if named and len(named) == data.index.nlevels:
-        data = data.reset_index()
-    return _table(pa.Table.from_pandas(data, preserve_index=False))
+    try:
+        data = data.reset_index(level=named) if named else data
+        return _table(pa.Table.from_pandas(data, preserve_index=False))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise _unfit("the frame", error) from None
+
+
+def _polars(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    _refuse_objects(data.schema)
+    return _stream(data)
 
 
 def _lazy_polars(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     """Run a lazy frame as its batches are asked for; older ones only run as a whole."""
+    planned = data.collect_schema()
+    _refuse_objects(planned)
     if not hasattr(data, "collect_batches"):
         return _table(data.collect(engine="streaming").to_arrow())
-    schema = data.collect_schema().to_frame().to_arrow().schema
+    try:
+        schema = planned.to_frame().to_arrow().schema
+    except pa.ArrowException as error:
+        raise _unfit("the frame", error) from None
     frames = data.collect_batches(maintain_order=True)
     return schema, (batch for frame in frames for batch in frame.to_arrow().to_batches())
+
+
+def _refuse_objects(schema: Mapping[str, Any]) -> None:
+    """Refuse Python objects, which Polars would hand over as the bytes of their addresses."""
+    for name, kind in schema.items():
+        if kind.is_object():
+            raise ConfigError("data", f"column {name!r} holds Python objects; give it a type")
+
+
+def _unfit(what: str, error: Exception) -> ConfigError:
+    reason = "; ".join(map(str, error.args))
+    return ConfigError("data", f"{what} cannot become Arrow columns: {reason}")
 
 
 def _table(data: pa.Table) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
@@ -88,12 +112,23 @@ def _table(data: pa.Table) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
 
 
 def _stream(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
-    reader = pa.RecordBatchReader.from_stream(data)
+    try:
+        reader = pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowException as error:
+        raise _unfit(type(data).__name__, error) from None
     return reader.schema, reader
 
 
+def _reader(data: pa.RecordBatchReader) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    """Take a reader as it is: by way of the C interface its errors would lose their types."""
+    return data.schema, data
+
+
 def _array(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
-    batch = pa.record_batch(data)
+    try:
+        batch = pa.record_batch(data)
+    except pa.ArrowException as error:
+        raise _unfit(type(data).__name__, error) from None
     return batch.schema, [batch]
 
 
@@ -106,7 +141,8 @@ def _columns(data: Mapping[str, Any]) -> tuple[pa.Schema, Iterable[pa.RecordBatc
     try:
         return _table(pa.table(dict(data)))
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise ConfigError("data", f"the dict is not one of columns: {error}") from None
+        cure = "rows that are dicts can be given as pyarrow.Table.from_pylist(rows)"
+        raise ConfigError("data", f"the dict is not one of columns: {error}; {cure}") from None
 
 
 def _iterable(data: Iterable[Any]) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
@@ -136,7 +172,9 @@ def _shown(schema: pa.Schema) -> str:
 
 _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Any]], ...] = (
     (lambda data: isinstance(data, pa.Table), _table),
+    (lambda data: isinstance(data, pa.RecordBatchReader), _reader),
     (_is_of("pandas", "DataFrame"), _pandas),
+    (_is_of("polars", "DataFrame"), _polars),
     (_is_of("polars", "LazyFrame"), _lazy_polars),
     (lambda data: hasattr(data, "__arrow_c_stream__"), _stream),
     (lambda data: hasattr(data, "__arrow_c_array__"), _array),

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.commit import Transaction, commit
+from lazydelta.commit import Transaction, check_user_metadata, commit
 from lazydelta.errors import (
     AppendOnlyError,
     ConfigError,
@@ -24,103 +24,32 @@ from lazydelta.errors import (
     UnsupportedFeatureError,
 )
 from lazydelta.expr import as_predicate, bind
-from lazydelta.intake import DataLayout, plan_intake
+from lazydelta.intake import AskedProperties, DataLayout, plan_intake
 from lazydelta.ops.create import new_table
 from lazydelta.ops.data_files import write_data_files
 from lazydelta.ops.replace import Replacement, replace_where
+from lazydelta.ops.request import WriteResult
 from lazydelta.ops.sources import as_source
 from lazydelta.schema import from_arrow_schema, parse_schema
 from lazydelta.snapshot import load_snapshot
-from lazydelta.spec import SetTransaction, unwritable_features
+from lazydelta.spec import SetTransaction, supported_by_table, unwritable_features
 from lazydelta.upkeep import post_commit_hooks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from lazydelta.commit import CommitResult, TxnObserver
-    from lazydelta.config import Config, WriteOptions
-    from lazydelta.intake import Intake, SchemaMode
-    from lazydelta.scan import Where
+    from lazydelta.config import Config
+    from lazydelta.intake import Intake
+    from lazydelta.ops.request import WriteRequest
     from lazydelta.schema import StructType
     from lazydelta.snapshot import Snapshot
     from lazydelta.spec import TableMetadata, TableProtocol
     from lazydelta.store import Store
 
-__all__ = [
-    "FileTask",
-    "WriteMode",
-    "WriteRequest",
-    "WriteResult",
-    "Writing",
-    "WrittenRows",
-    "plan_write",
-    "write_rows",
-]
+__all__ = ["FileTask", "Writing", "WrittenRows", "plan_write", "write_rows"]
 
 logger = logging.getLogger(__name__)
-
-WriteMode = Literal["error", "append", "overwrite", "ignore"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteRequest:
-    """What is to be done with the rows; see `Table.write` for what each part means."""
-
-    mode: WriteMode = "error"
-    partition_by: tuple[str, ...] | None = None
-    schema_mode: SchemaMode = None
-    predicate: Where = None
-    properties: Mapping[str, Any] = field(default_factory=dict)
-    name: str | None = None
-    description: str | None = None
-    app_id: str | None = None
-    app_version: int | None = None
-    commit_metadata: Mapping[str, Any] = field(default_factory=dict)
-    options: WriteOptions | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
-        if self.mode not in get_args(WriteMode):
-            names = ", ".join(get_args(WriteMode))
-            raise ConfigError("mode", f"must be one of {names}, not {self.mode!r}")
-        if self.schema_mode not in (None, "merge", "overwrite"):
-            raise ConfigError("schema_mode", f"cannot be {self.schema_mode!r}")
-        if self.predicate is not None and self.mode != "overwrite":
-            raise ConfigError("predicate", 'says what to replace, so it needs mode="overwrite"')
-        if self.schema_mode == "overwrite" and (
-            self.mode != "overwrite" or self.predicate is not None
-        ):
-            raise ConfigError(
-                "schema_mode",
-                'to replace the schema all rows must go: mode="overwrite" without a predicate',
-            )
-        if (self.app_id is None) != (self.app_version is None):
-            raise ConfigError("app_id", "an idempotent write needs app_id and app_version")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteResult:
-    """What a write did."""
-
-    table: str
-    version: int
-    """The version it made; if it made none, the newest one that it saw."""
-    rows: int = 0
-    """New rows, those written again for others' sake not counted."""
-    bytes: int = 0
-    """Size of all files added."""
-    files_added: int = 0
-    files_removed: int = 0
-    skipped: bool = False
-    """Whether there was a table, and the mode said to leave it alone."""
-    already_applied: bool = False
-    """Whether the table had this step of the application, and nothing was written."""
-    warnings: tuple[str, ...] = ()
-    """What failed after the commit, which stands all the same."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return asdict(self)
 
 
 def write_rows(
@@ -249,6 +178,7 @@ class Writing:
         incoming: pa.Schema,
     ) -> Self:
         """Decide how rows of a schema get into the table, or refuse them."""
+        check_user_metadata(request.commit_metadata, store.root)
         protocol, metadata = _before(store.root, request, snapshot, incoming)
         intake = plan_intake(
             table=store.root,
@@ -300,7 +230,13 @@ class Writing:
         """Write what stays of files that go, and commit everything as one version."""
         adds = self._with_rewritten(written.adds, replaced)
         transaction = self._transaction(adds, written.rows, replaced)
-        done = self._commit(transaction, observer)
+        try:
+            done = self._commit(transaction, observer)
+        except TableExistsError:
+            if self._request.mode != "ignore":
+                raise
+            newest = load_snapshot(self._store, self._config)
+            return WriteResult(table=self._store.root, version=newest.version, skipped=True)
         if done.already_applied:
             return WriteResult(table=self._store.root, version=done.version, already_applied=True)
         result = WriteResult(
@@ -434,23 +370,34 @@ def _before(
 
 def _unchanged(request: WriteRequest, snapshot: Snapshot) -> TableMetadata:
     """Return the table's metadata; refuse wishes that a write of rows does not fulfil."""
+    _check_properties(request, snapshot)
     metadata = snapshot.metadata
     wanted, found = request.partition_by, metadata.partition_columns
-    if wanted is not None and tuple(wanted) != found:
-        if request.schema_mode != "overwrite":
-            raise ConfigError(
-                "partition_by",
-                f"the table is partitioned by {list(found)}, not {list(wanted)}; only "
-                'mode="overwrite" with schema_mode="overwrite" changes that',
-            )
-        return replace(metadata, partition_columns=tuple(wanted))
-    for key, value in request.properties.items():
-        is_set = key.startswith("delta.feature.") or str(value) == metadata.configuration.get(key)
-        if not is_set:
-            raise ConfigError(
-                "properties", f"{key} is not {value!r} in this table; use table.alter to set it"
-            )
-    return metadata
+    if wanted is None or [name.lower() for name in wanted] == [name.lower() for name in found]:
+        return metadata
+    if request.schema_mode != "overwrite":
+        raise ConfigError(
+            "partition_by",
+            f"the table is partitioned by {list(found)}, not {list(wanted)}; only "
+            'mode="overwrite" with schema_mode="overwrite" changes that',
+        )
+    return replace(metadata, partition_columns=wanted)
+
+
+def _check_properties(request: WriteRequest, snapshot: Snapshot) -> None:
+    """Refuse properties that the table has not: a write sets them of new tables only."""
+    asked = AskedProperties.parse(request.properties)
+    protocol, has = snapshot.protocol, snapshot.metadata.configuration
+    unlike = [key for key, text in asked.configuration.items() if has.get(key) != text]
+    features = set(asked.features) - supported_by_table(protocol)
+    unlike += [f"delta.feature.{name}" for name in sorted(features)]
+    if (asked.min_reader_version or 1) > protocol.min_reader_version:
+        unlike.append("delta.minReaderVersion")
+    if (asked.min_writer_version or 1) > protocol.min_writer_version:
+        unlike.append("delta.minWriterVersion")
+    for key in unlike:
+        reason = f"{key} is not {request.properties[key]!r} in this table"
+        raise ConfigError("properties", f"{reason}; use table.alter to set it")
 
 
 def _total(adds: pa.Table) -> int:

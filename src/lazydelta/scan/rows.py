@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -219,7 +220,10 @@ class FileFit:
         source = self._sources[name]
         if source is None or rows.columns is None:
             return _picked(pa.nulls(rows.length, self._types[name]), chosen)
-        array = decoded(_picked(rows.columns.column(source.name), chosen))
+        array = rows.columns.column(source.name)
+        if source.convert is not None and _has_views(array.type):
+            return _picked(source.convert(decoded(array)), chosen)
+        array = decoded(_picked(array, chosen))
         return array if source.convert is None else source.convert(array)
 
     def _tracked(self, rows: Rows, file: FileFacts) -> list[pa.Array]:
@@ -278,6 +282,17 @@ def _picked(array: pa.Array, chosen: Positions) -> pa.Array:
         return pc.take(array, chosen, boundscheck=False, memory_pool=_POOL)
     length = chosen.stop - chosen.start
     return array if length == len(array) else array.slice(chosen.start, length)
+
+
+@lru_cache(maxsize=1024)
+def _has_views(kind: pa.DataType) -> bool:
+    """Whether there are views in a type: Arrow cannot take some of their values from others.
+
+    Files of deltalake that it wrote while deleting rows say that their texts are views.
+    """
+    if pa.types.is_nested(kind):
+        return any(_has_views(kind.field(at).type) for at in range(kind.num_fields))
+    return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
 
 
 def _default_ids(rows: Rows, file: FileFacts, *, is_id: bool) -> pa.Array:

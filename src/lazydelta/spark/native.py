@@ -35,6 +35,7 @@ from lazydelta.schema import (
     to_physical,
 )
 from lazydelta.spark.values import literal, value_type
+from lazydelta.store import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,7 +80,7 @@ def native_fields(snapshot: Snapshot, names: Sequence[str]) -> tuple[StructField
 def table_obstacle(spark: SparkSession, snapshot: Snapshot, names: Sequence[str]) -> str | None:
     """Return why Spark's own scan cannot read some columns of a table; None if it can."""
     mode = snapshot.column_mapping_mode
-    if not snapshot.store.root.startswith("/"):
+    if not is_local(snapshot.store):
         return "stock Spark cannot open its store"
     if mode == "id":
         return "its columns go by field ids"

@@ -18,7 +18,7 @@ from lazydelta.schema import parse_schema
 from lazydelta.snapshot import Snapshot
 from lazydelta.spark.conf import STORAGE_OPTIONS_FILE
 from lazydelta.spec import PathResolver, TableMetadata, TableProperties, TableProtocol
-from lazydelta.store import MeteredStore, RetryingStore, open_store
+from lazydelta.store import MeteredStore, RetryingStore, is_local, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,7 @@ def open_here(
         store = Address(root=os.fspath(url), config=config, options_file=options_file).open()
     else:
         store = open_store(url, storage_options)
-        if not store.root.startswith("/"):
+        if not is_local(store):
             _require_file(options_file)
             store = RetryingStore(store, config)
     return store if config.observer is None else MeteredStore(store, config.observer)
@@ -105,7 +105,7 @@ class Address:
             ConfigError: The file with storage options is not there, or holds something else.
         """
         store = open_store(self.root, self._options())
-        return store if store.root.startswith("/") else RetryingStore(store, self.config)
+        return store if is_local(store) else RetryingStore(store, self.config)
 
     def _options(self) -> dict[str, str] | None:
         if self.options_file is None:

@@ -127,7 +127,7 @@ class StreamLog:
                 why = why_unreadable(features)
                 raise UnsupportedFeatureError(self._table, features, "read", why)
         for metadata in changed:
-            mode = metadata.configuration.get(_MODE, "none")
+            mode = metadata.configuration.get(_MODE, "none").lower()
             self._check_schema(metadata, mode, file.version)
 
     def _check_schema(self, metadata: TableMetadata, mode: str, version: int) -> None:

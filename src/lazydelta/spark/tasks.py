@@ -31,6 +31,7 @@ from lazydelta.scan import (
 from lazydelta.schema import PrimitiveType, build_scalar
 from lazydelta.spark.replay import pruner_of
 from lazydelta.spec import ADD
+from lazydelta.store import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -166,8 +167,8 @@ class SnapshotRead:
 
     def rows(self, adds: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some files."""
-        is_local = self.scan.snapshot.store.root.startswith("/")
-        options = ReadOptions(files_at_once=_LOCAL if is_local else _REMOTE)
+        at_once = _LOCAL if is_local(self.scan.snapshot.store) else _REMOTE
+        options = ReadOptions(files_at_once=at_once)
         with read_files(self.scan, adds, options=options) as batches:
             yield from batches
 

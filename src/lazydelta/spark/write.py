@@ -130,6 +130,8 @@ def _written(
     columns = _partition_columns(df, writing.intake.metadata.partition_columns)
     if columns if rebalance is None else rebalance:
         df = df.hint("rebalance", *columns)
+    # PySpark looks columns up by their names, and takes a dot or a backtick in one for its own.
+    df = df.toDF(*(f"column{at}" for at in range(len(df.columns))))
     reports = df.mapInArrow(named("write_rows", write_rows, planned), REPORT).toArrow()
     return writing.finish(collected(reports), replaced)
 

@@ -124,10 +124,14 @@ def in_one_thread(request: WriteRequest, config: Config) -> WriteRequest:
 def write_rows(
     planned: PlannedWrite, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the rows of a task, and yield its report; one without rows has nothing to tell."""
+    """Write the rows of a task, and yield its report; one without rows has nothing to tell.
+
+    Columns are told by their places: batches may come under other names than were planned for.
+    """
+    names = list(planned.task.intake.given)
     try:
-        written = planned.write(batches)
-    except (ConstraintViolationError, SchemaMismatchError) as error:
+        written = planned.write(batch.rename_columns(names) for batch in batches)
+    except (ConstraintViolationError, SchemaError, SchemaMismatchError) as error:
         # Another attempt would find the same rows, and the caller should get this very error.
         yield _report(b"", 0, pickle.dumps(error))
     else:
@@ -150,6 +154,7 @@ def collected(reports: pa.Table) -> WrittenRows:
     Raises:
         ConstraintViolationError: A task found rows that break a rule of the table.
         SchemaMismatchError: A task found a value that has no place in its column.
+        SchemaError: A task found a value that the log cannot hold.
     """
     adds, rows, refusals = (reports.column(name).to_pylist() for name in REPORT.names)
     for refusal in filter(None, refusals):
