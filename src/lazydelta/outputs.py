@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from lazydelta.errors import InternalError, MissingExtraError
+from lazydelta.errors import InternalError, MissingExtraError, SchemaError
 from lazydelta.metrics import FeedFinished, Observer
 
 if TYPE_CHECKING:
@@ -120,12 +120,18 @@ class Outputs(ABC):
 
         Raises:
             MissingExtraError: pandas is not installed.
+            SchemaError: It has no form for a value, such as a date after the year 9999.
         """
         try:
             import pandas as pd  # noqa: F401 - only to say what is missing, before rows are read
         except ModuleNotFoundError:
             raise MissingExtraError("pandas", "pandas") from None
-        return self.to_arrow(options).to_pandas()
+        rows = self.to_arrow(options)
+        try:
+            return rows.to_pandas()
+        except (ValueError, OverflowError, NotImplementedError) as error:  # Arrow's are such, too
+            reason = f"pandas cannot hold a value: {error}; leave its column out, or use to_arrow()"
+            raise SchemaError(reason) from error
 
     def to_polars(self, options: ReadOptions | None = None) -> pl.DataFrame:
         """Return all rows as a Polars frame.

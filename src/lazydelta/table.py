@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from lazydelta.changes import AskedRange, ChangeFeed, find_changes
-from lazydelta.config import Config, ReadOptions, Strategy, WriteOptions
+from lazydelta.config import Config, ReadOptions, Strategy, WriteOptions, given_number
 from lazydelta.errors import ConfigError
 from lazydelta.ops import (
     Alter,
@@ -33,7 +33,7 @@ from lazydelta.scan import (
 )
 from lazydelta.snapshot import Snapshot, load_snapshot, read_history, version_at
 from lazydelta.spec import Retention
-from lazydelta.store import MeteredStore, RetryingStore, Store, open_store
+from lazydelta.store import MeteredStore, RetryingStore, Store, is_local, open_store
 from lazydelta.upkeep import CheckpointResult, CompactionResult, compact_log, write_checkpoint
 
 if TYPE_CHECKING:
@@ -49,8 +49,12 @@ __all__ = ["Table", "TableSnapshot", "write"]
 PartitionFilters = Sequence[Any] | None
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TableSnapshot(Snapshot, Outputs):
     """One version of a table, ready to be scanned, or to be read as a whole (`to_arrow`, ...)."""
+
+    chosen_by: datetime | str | None = None
+    """The time that it was asked for by; None if it was asked for by number, or as the newest."""
 
     def scan(
         self,
@@ -72,7 +76,7 @@ class TableSnapshot(Snapshot, Outputs):
 
     def pin(self) -> Bundle:
         """Return a small JSON-able bundle that opens exactly this snapshot again, anywhere."""
-        return pin(self)
+        return pin(self, timestamp=self.chosen_by)
 
     def check_retention(self, window: timedelta) -> RetentionCheck:
         """Judge whether versions as old as `window` stay readable in this table."""
@@ -106,7 +110,7 @@ class Table(Outputs):
         """
         config = Config.from_env() if config is None else config
         store = open_store(url, storage_options)
-        if not store.root.startswith("/"):
+        if not is_local(store):
             store = RetryingStore(store, config)
         if config.observer is not None:
             store = MeteredStore(store, config.observer)
@@ -216,10 +220,13 @@ class Table(Outputs):
         """
         if version is not None and timestamp is not None:
             raise ConfigError("timestamp", "give a version or a timestamp, not both")
+        if version is not None:
+            version = given_number("version", version)
         if timestamp is not None:
             version = version_at(self._store, self._config, timestamp)
         state = load_snapshot(self._store, self._config, version=version)
-        return TableSnapshot(**{f.name: getattr(state, f.name) for f in fields(state)})
+        known = {f.name: getattr(state, f.name) for f in fields(state)}
+        return TableSnapshot(**known, chosen_by=timestamp)
 
     def version(self) -> int:
         """Return the newest version."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 from lazydelta.changes.plan import ChangeCounts, ChangePlan
 from lazydelta.changes.range import AskedRange, ChangeRange, find_range
 from lazydelta.changes.rows import FIELDS, ChangeReader
+from lazydelta.config import given_columns
 from lazydelta.errors import ConfigError
 from lazydelta.expr import Predicate, as_predicate
 from lazydelta.scan import (
@@ -124,7 +125,7 @@ class ChangeFeed(Feed):
     ) -> None:
         self._found = found
         self._table = StructType((*found.end.schema.fields, *FIELDS))
-        self.columns = None if columns is None else tuple(columns)
+        self.columns = given_columns(columns)
         self._predicate = as_predicate(where)
         self.limit = limit
         if options is None:  # what Config says of rows need not fit changes
@@ -250,7 +251,7 @@ class ChangeFeed(Feed):
         batches = read_ahead(
             ChangePlan(self._found, reader, self._counts).tasks(),
             reader.read,
-            width=threads_for(self._found.end.store.root, options.files_at_once),
+            width=threads_for(self._found.end.store, options.files_at_once),
             memory_limit=options.memory_limit,
             ordered=True,
         )

@@ -26,6 +26,7 @@ from lazydelta.files import (
     tidy_lines,
 )
 from lazydelta.spec import ADD
+from lazydelta.store import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -99,7 +100,7 @@ def read_commits(
         LogCorruptError: A commit is missing, empty or not what a commit should be.
     """
     reader = _Reader(store, config, every_file=every_file)
-    width = 1 if store.root.startswith("/") else config.commit_read_parallelism
+    width = 1 if is_local(store) else config.commit_read_parallelism
     for file, data in ordered_map(reader.fetched, commits, width=width):
         yield reader.changes(file, data)
 

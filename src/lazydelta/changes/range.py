@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.changes.schema import schema_break
+from lazydelta.config import given_number
 from lazydelta.errors import (
     ChangeFeedDisabledError,
     ChangeFeedSchemaError,
@@ -30,6 +31,7 @@ from lazydelta.spec import (
     CommitInfo,
     MalformedActionError,
     TableMetadata,
+    TableProperties,
     TableProtocol,
     allows_column_mapping,
     unreadable_features,
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
 __all__ = ["AskedRange", "ChangeRange", "VersionCheck", "find_range"]
 
 _ENABLED = "delta.enableChangeDataFeed"
-_MODE = "delta.columnMapping.mode"
 _MOST_MISSING = 1000
 _LAST_MILLISECOND = (2**63 - 1) // 1000  # times are shown in microseconds
 
@@ -67,7 +68,7 @@ class AskedRange:
             version, time = getattr(self, f"{end}_version"), getattr(self, f"{end}_timestamp")
             if version is not None and time is not None:
                 raise ConfigError(f"{end}_timestamp", "give a version or a time, not both")
-            if version is not None and version < 0:
+            if version is not None and given_number(f"{end}_version", version) < 0:
                 raise ConfigError(f"{end}_version", f"cannot be {version}")
 
 
@@ -232,7 +233,7 @@ class VersionCheck:
         for metadata in changed:
             if not _is_on(metadata.configuration):
                 raise _disabled(self._found, file.version)
-            mode = metadata.configuration.get(_MODE, "none")
+            mode = TableProperties.parse(metadata.configuration).column_mapping_mode
             allowed = allows_column_mapping(self._protocol)
             self.schema_of(metadata, mode if allowed else "none", file.version)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,8 +26,13 @@ where_option = click.option(
 )
 
 
+_ONE_NAME = r"\s*(?:`((?:[^`]|``)+)`|([^,`\s][^,`]*))\s*"
+_NAME = re.compile(_ONE_NAME)
+_NAME_LIST = re.compile(f"{_ONE_NAME}(?:,{_ONE_NAME})*")
+
+
 class _Names(click.ParamType):
-    """Names of columns, separated by commas."""
+    """Names of columns, separated by commas; between backticks, as in SQL, any name will do."""
 
     name = "A,B,..."
 
@@ -35,10 +41,11 @@ class _Names(click.ParamType):
     ) -> list[str]:
         if isinstance(value, list):
             return value
-        names = [name.strip() for name in value.split(",")]
-        if not all(names):
-            self.fail("expected names separated by commas", param, ctx)
-        return names
+        if not _NAME_LIST.fullmatch(value):
+            self.fail("expected names separated by commas, as in a,`b, c`", param, ctx)
+        return [
+            plain.strip() or quoted.replace("``", "`") for quoted, plain in _NAME.findall(value)
+        ]
 
 
 columns_option = click.option("--columns", type=_Names(), help="Only these columns, in this order.")

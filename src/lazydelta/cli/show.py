@@ -192,7 +192,9 @@ def _write_parquet(rows: pa.RecordBatchReader, path: Path) -> int:
             for batch in rows:
                 writer.write_batch(batch)
                 count += batch.num_rows
-    except BaseException:
+    except BaseException as error:
         path.unlink(missing_ok=True)
+        if isinstance(error, pa.ArrowNotImplementedError):  # an interval of SQL, say
+            raise ConfigError("--parquet", f"a column does not fit: {error}; cast it") from None
         raise
     return count

@@ -16,6 +16,7 @@ import pyarrow.types as pt
 
 from lazydelta._arrow import selection, text
 from lazydelta.cli.output import visible
+from lazydelta.schema import date_text, timestamp_text
 
 __all__ = ["iso", "join_lines", "printable", "to_json", "to_text"]
 
@@ -24,6 +25,8 @@ _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST = map(text, "{}[]")
 
 # The characters that `visible` writes out, in the syntax of Arrow's regular expressions.
 _CONTROL = r"[\x00-\x1f\x7f-\x{9f}\x{2028}-\x{202e}\x{2066}-\x{2069}]"
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+_PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
 _SPECIAL_FLOATS = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
 
 
@@ -70,6 +73,8 @@ def to_text(array: pa.Array) -> pa.Array:  # noqa: PLR0911 - one return for each
         return pa.array(coded, pa.string())
     if pt.is_null(kind):
         return pa.nulls(len(array), pa.string())
+    if pt.is_date32(kind):
+        return _dates(array)
     try:
         return array.cast(pa.string())
     except pa.ArrowNotImplementedError:  # intervals and the like, from other engines
@@ -91,10 +96,15 @@ def printable(array: pa.Array) -> pa.Array:
 
 
 def iso(times: pa.Array) -> pa.Array:
-    """Return times as ISO 8601, in UTC where they have a zone."""
-    if times.type.tz is None:
-        return pc.strftime(times, "%Y-%m-%dT%H:%M:%S")
-    return pc.strftime(times.cast(pa.timestamp(times.type.unit, "UTC")), "%Y-%m-%dT%H:%M:%SZ")
+    """Return times as ISO 8601, in UTC where they have a zone; late years as Spark has them."""
+    unit, zone = times.type.unit, "" if times.type.tz is None else "Z"
+    numbers = times.view(pa.int64())
+    if unit == "ns" or _is_in_calendar(numbers, _PER_DAY[unit]):
+        return pc.strftime(times.view(pa.timestamp(unit)), f"%Y-%m-%dT%H:%M:%S{zone}")
+    micros, digits = _PER_DAY["us"] // _PER_DAY[unit], {"s": -7, "ms": -3, "us": None}[unit]
+    shown = [n if n is None else timestamp_text(n * micros)[:digits] + zone
+             for n in numbers.to_pylist()]  # fmt: skip
+    return pa.array(shown, pa.string())
 
 
 def join_lines(parts: list[pa.Array | pa.Scalar]) -> bytes:
@@ -119,6 +129,19 @@ def _plain(array: pa.Array) -> pa.Array:
     if pt.is_large_list(kind) or pt.is_fixed_size_list(kind):
         return array.cast(pa.list_(kind.value_type))
     return array
+
+
+def _dates(array: pa.Array) -> pa.Array:
+    days = array.view(pa.int32())
+    if _is_in_calendar(days, 1):
+        return array.cast(pa.string())
+    return pa.array([n if n is None else date_text(n) for n in days.to_pylist()], pa.string())
+
+
+def _is_in_calendar(numbers: pa.Array, per_day: int) -> bool:
+    """Whether times are of the years 1 to 9999: some way past them Arrow's own text is wrong."""
+    least, greatest = pc.min_max(numbers).as_py().values()
+    return least is None or (_FIRST_DAY * per_day <= least and greatest < (_LAST_DAY + 1) * per_day)
 
 
 def _quoted(values: pa.Array) -> pa.Array:

@@ -43,7 +43,8 @@ class ColumnNotFoundError(SchemaError, KeyError):
 
     def __str__(self) -> str:
         shown = ", ".join(self.existing[:12]) + (", ..." if len(self.existing) > 12 else "")
-        return f"no column {self.column!r}{self.reason}. Existing columns: {shown}."
+        existing = f"Existing columns: {shown}." if shown else "There is none at that place."
+        return f"no column {self.column!r}{self.reason}. {existing}"
 
 
 @dataclass(eq=False)

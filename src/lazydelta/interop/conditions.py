@@ -28,6 +28,7 @@ FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _FLOATS = ("float", "double")
 _WHOLE_IN_DOUBLE = 2**53
 _WHOLE_IN_FLOAT = 2**24
+_COLLATIONS = "__COLLATIONS"
 
 
 class Conditions:
@@ -121,6 +122,8 @@ class Conditions:
         except DeltaError:
             return None
         if tuple(field.name for field in fields) != path:  # others tell upper from lower case
+            return None
+        if _COLLATIONS in fields[-1].metadata:  # engines compare by bytes, which we must not
             return None
         return fields[-1].type
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import MissingExtraError
-from lazydelta.interop.dataset import to_pyarrow_dataset
+from lazydelta.interop.dataset import LazyDataset
+from lazydelta.interop.source import as_feed
 
 if TYPE_CHECKING:
     from lazydelta.interop.source import Source
@@ -40,5 +41,5 @@ def register(context: Any, name: str, source: Source, options: ReadOptions | Non
     except ModuleNotFoundError:
         raise MissingExtraError("datafusion", "datafusion") from None
     quoted = '"' + name.replace('"', '""') + '"'
-    context.register_dataset(quoted, to_pyarrow_dataset(source, options))
+    context.register_dataset(quoted, LazyDataset(as_feed(source), options, for_datafusion=True))
     return _PATH

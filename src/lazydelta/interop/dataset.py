@@ -44,6 +44,13 @@ class LazyDataset(pds.Dataset):  # type: ignore[misc]
 
     It is a `Dataset` by type and not by its inner workings: all that a dataset can do is
     redefined here, because the C++ object that the methods of the base class use is not there.
+
+    Args:
+        feed: What to read.
+        options: How rows are read and shown.
+        where: Which rows to keep.
+        for_datafusion: Whether DataFusion reads it, which means NaN otherwise than pyarrow and
+            takes NOT NULL at its word; see `Pushdown`.
     """
 
     def __init__(
@@ -52,12 +59,14 @@ class LazyDataset(pds.Dataset):  # type: ignore[misc]
         options: ReadOptions | None = None,
         *,
         where: pc.Expression | None = None,
+        for_datafusion: bool = False,
     ) -> None:
         # Not super().__init__(): it refuses subclasses.
         self._feed = feed
         self._options = options
         self._where = where
-        self._schema = feed.presentation(options, views=False).schema
+        self._for_datafusion = for_datafusion
+        self._schema = self._pushdown(None, None).schema
         self._latest: Feed = feed
         self._shares: WeakSet[SharedRows] = WeakSet()
         self.failure: DeltaError | None = None
@@ -151,7 +160,9 @@ class LazyDataset(pds.Dataset):  # type: ignore[misc]
     def filter(self, expression: pc.Expression) -> LazyDataset:
         """Return a dataset of the rows that satisfy an expression."""
         where = _both(self._where, expression)
-        return LazyDataset(self._feed, self._options, where=where)
+        return LazyDataset(
+            self._feed, self._options, where=where, for_datafusion=self._for_datafusion
+        )
 
     # --- what pyarrow itself does in memory
 
@@ -181,7 +192,13 @@ class LazyDataset(pds.Dataset):  # type: ignore[misc]
         return self.get_fragments(filter)
 
     def _pushdown(self, columns: Any, where: pc.Expression | None) -> Pushdown:
-        return Pushdown(self._feed, columns=columns, where=where, options=self._options)
+        return Pushdown(
+            self._feed,
+            columns=columns,
+            where=where,
+            options=self._options,
+            for_datafusion=self._for_datafusion,
+        )
 
     def _note(self, feed: Feed) -> None:
         self._latest = feed

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["SharedRows"]
+
+_A_MOMENT, _ON_THE_WAY_OUT, _MOST_SECONDS = 0.001, 0.02, 5.0
 
 
 class SharedRows:
@@ -30,6 +33,7 @@ class SharedRows:
     def __init__(self) -> None:
         self.width = max(_cores(), 2)
         self._lock = threading.Lock()
+        self._inside = 0  # readers that wait for a batch just now
         self._rounds: Counter[tuple[int, Hashable]] = Counter()
         self._flows: dict[tuple[Hashable, int], _Flow] = {}
 
@@ -45,17 +49,35 @@ class SharedRows:
         """
         place, flow = self._join(at, key, start)
         try:
-            while (batch := flow.take()) is not None:
+            while (batch := self._taken(flow)) is not None:
                 yield batch
         finally:
             self._leave(place, flow)
 
     def close(self) -> None:
-        """End all streams, whoever may still hold them; the readers see the end of the rows."""
+        """End all streams, whoever may still hold them; the readers see the end of the rows.
+
+        Waits for readers that are under way to be gone: they are threads of DataFusion's, and one
+        that is still on its way out when the process ends aborts it.
+        """
         with self._lock:
             flows = list(self._flows.values())
         for flow in flows:
             flow.close()
+        until = time.monotonic() + _MOST_SECONDS
+        while self._inside and time.monotonic() < until:
+            time.sleep(_A_MOMENT)
+        if flows:
+            time.sleep(_ON_THE_WAY_OUT)
+
+    def _taken(self, flow: _Flow) -> pa.RecordBatch | None:
+        with self._lock:
+            self._inside += 1
+        try:
+            return flow.take()
+        finally:
+            with self._lock:
+                self._inside -= 1
 
     def _join(
         self, at: int, key: Hashable, start: Callable[[], Iterator[pa.RecordBatch]]

@@ -13,6 +13,7 @@ import pyarrow.dataset as pds
 
 from lazydelta.errors import PredicateError
 from lazydelta.interop.arrow_filter import read_filter
+from lazydelta.interop.float_order import with_nan_greatest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -33,6 +34,8 @@ class Pushdown:
         columns: Names, or expressions by name; None is all.
         where: Which rows to keep; None keeps all.
         options: How rows are read.
+        for_datafusion: Whether the filter means NaN to be greater than every number, and columns
+            are shown as nullable: where files break a NOT NULL, DataFusion would count wrong.
 
     Raises:
         pyarrow.ArrowInvalid: The filter does not fit the schema.
@@ -46,6 +49,7 @@ class Pushdown:
         columns: Any,
         where: pc.Expression | None,
         options: ReadOptions | None,
+        for_datafusion: bool = False,
     ) -> None:
         self._base = feed
         self._columns = columns if columns is None or isinstance(columns, dict) else list(columns)
@@ -54,6 +58,9 @@ class Pushdown:
         self._known = None if where is None else read_filter(where, feed.filterable(options))
         self._shown = shown = feed.presentation(options, views=False)
         schema, names = shown.plain, shown.plain.names
+        if where is not None and for_datafusion:
+            self._where = with_nan_greatest(where, schema)
+        self._shows_nullable = for_datafusion
         self._is_plain = isinstance(self._columns, list) and all(n in names for n in self._columns)
         self._needed = self._needed_columns(schema)
         self.schema: pa.Schema = self._encoded(self._checked(schema), shown.schema)
@@ -107,11 +114,13 @@ class Pushdown:
 
     def _encoded(self, plain: pa.Schema, shown: pa.Schema) -> pa.Schema:
         """Return the schema of the result with the encodings of the columns that it passes on."""
-        if self._columns is None:
-            return shown
-        if not self._is_plain:
+        if self._columns is not None and not self._is_plain:
             return plain  # what expressions give is as pyarrow makes it
-        return pa.schema([shown.field(name) for name in plain.names])
+        names = shown.names if self._columns is None else plain.names
+        fields = [shown.field(name) for name in names]
+        if self._shows_nullable:
+            fields = [field.with_nullable(True) for field in fields]
+        return pa.schema(fields, shown.metadata if self._columns is None else None)
 
     def _checked(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema of the result; what does not fit fails now and not at the first row."""

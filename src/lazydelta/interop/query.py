@@ -89,7 +89,10 @@ class QueryBuilder:
         """
         start = {"duckdb": _on_duckdb, "datafusion": _on_datafusion}[self._engine]
         # Of its own for each query: two results may be read in turns.
-        tables = {name: LazyDataset(*registered) for name, registered in self._tables.items()}
+        tables = {
+            name: LazyDataset(*registered, for_datafusion=self._engine == "datafusion")
+            for name, registered in self._tables.items()
+        }
         self._latest = tables
         try:
             reader, close = start(sql, tables)

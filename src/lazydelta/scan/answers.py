@@ -227,16 +227,19 @@ def _places(
 ) -> np.ndarray:
     """Return which bounds leave room for a better value than the known one, the best first.
 
-    What has no bound comes before all others. Nothing is greater than NaN.
+    What has no bound comes before all others. NaN, which compares with nothing, is the greatest.
     """
     missing = bits(bounds.is_null())
     ranked = integers(pc.sort_indices(bounds, sort_keys=[("", order)]))
     ranked = ranked[: len(ranked) - np.count_nonzero(missing)]  # nulls are at the end
     if len(known):
-        better = certain(beats(bounds, known[0]))
-        ranked = ranked[better[ranked]]
         if _is_nan(known) and order == "descending":
-            return ranked.astype(np.int64)
+            return np.zeros(0, np.int64)
+        better = certain(beats(bounds, known[0]))
+        if pa.types.is_floating(bounds.type):
+            nan = certain(pc.is_nan(bounds))
+            better = ~nan if _is_nan(known) else better | (nan & (order == "descending"))
+        ranked = ranked[better[ranked]]
     return np.concatenate([np.flatnonzero(missing), ranked]).astype(np.int64)
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
 
 import orjson
 
 from lazydelta.errors import BundleMismatchError, ConfigError
 from lazydelta.scan.request import Scan
+from lazydelta.snapshot import as_moment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Bundle", "check_bundle", "content_hash", "pin"]
 
 _FORMAT = 1
+_BY_VERSION, _BY_TIME = "Table.snapshot(version)", "Table.snapshot(timestamp)"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Not the text of the statistics: a checkpoint may hold them typed, and be written later.
 _HASHED = (
     "path",
@@ -42,11 +46,14 @@ class Bundle:
     table_uri: str
     resolved_version: int
     selector: dict[str, Any]
+    """How it was asked for: `{"version": n}` or `{"timestamp_rfc3339": "..."}`."""
     min_reader_version: int
     min_writer_version: int
     reader_features: list[str]
     writer_features: list[str]
     snapshot_hash: str
+    load_api: str = _BY_VERSION
+    """The call that resolved the selector, for whoever audits that."""
     format: int = _FORMAT
 
     def to_json(self) -> str:
@@ -57,24 +64,36 @@ class Bundle:
     def from_json(cls, text: str | bytes) -> Bundle:
         """Read a bundle back, or raise `ConfigError`."""
         try:
-            fields = orjson.loads(text)
-            bundle = cls(**fields)
+            read = orjson.loads(text)
+            bundle = cls(**read)
         except (orjson.JSONDecodeError, TypeError) as error:
             raise ConfigError("bundle", f"it is no bundle: {error}") from None
+        for field, kind in get_type_hints(cls).items():
+            value = getattr(bundle, field)
+            if type(value) is not (get_origin(kind) or kind):
+                raise ConfigError("bundle", f"its {field} cannot be {value!r:.80}")
         if bundle.format != _FORMAT:
             reason = f"it has format {bundle.format}; this engine reads {_FORMAT}"
             raise ConfigError("bundle", reason)
         return bundle
 
 
-def pin(snapshot: Snapshot, *, timestamp: str | None = None) -> Bundle:
-    """Return a bundle for a snapshot; reads all of its files' metadata once to hash it."""
+def pin(snapshot: Snapshot, *, timestamp: datetime | str | None = None) -> Bundle:
+    """Return a bundle for a snapshot; reads all of its files' metadata once to hash it.
+
+    Args:
+        snapshot: What to pin.
+        timestamp: The time that it was asked for by, if it was.
+    """
     protocol = snapshot.protocol
-    chosen = {"version": snapshot.version}
+    chosen: dict[str, Any] = {"version": snapshot.version}
+    if timestamp is not None:
+        chosen = {"timestamp_rfc3339": as_moment(timestamp).isoformat()}
     return Bundle(
         table_uri=snapshot.store.root,
         resolved_version=snapshot.version,
-        selector=chosen if timestamp is None else {"timestamp_rfc3339": timestamp},
+        selector=chosen,
+        load_api=_BY_VERSION if timestamp is None else _BY_TIME,
         min_reader_version=protocol.min_reader_version,
         min_writer_version=protocol.min_writer_version,
         reader_features=sorted(protocol.reader_features or ()),
@@ -113,10 +132,22 @@ def _sorted_features(protocol: dict[str, Any]) -> dict[str, Any]:
 
 def _sum_of_hashes(batch: pa.RecordBatch) -> int:
     """Return the sum of the files' hashes: a hash of the set, whatever its order."""
+    times = batch.schema.get_field_index("modification_time")
+    batch = batch.set_column(times, "modification_time", batch.column(times).view("int64"))
     columns = [batch.column(name).to_pylist() for name in _HASHED]
     total = 0
     for path, size, modified, values, vector, records in zip(*columns, strict=True):
-        row = [path, size, modified, sorted(values or ()), vector, records]
+        row = [path, size, _moment(modified), sorted(values or ()), vector, records]
         digest = hashlib.blake2b(orjson.dumps(row), digest_size=16).digest()
         total += int.from_bytes(digest, "big")
     return total
+
+
+def _moment(milliseconds: int | None) -> datetime | int | None:
+    """Return a time; one that is in no calendar stays the number that the log has."""
+    if milliseconds is None:
+        return None
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return milliseconds

@@ -14,7 +14,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from lazydelta._parallel import prefetch
-from lazydelta.config import ReadOptions, ScanStrategy, Strategy
+from lazydelta.config import ReadOptions, ScanStrategy, Strategy, given_columns, given_number
 from lazydelta.errors import ColumnNotFoundError, ConfigError
 from lazydelta.expr import Predicate, as_predicate
 from lazydelta.replay import Pruner
@@ -64,10 +64,11 @@ class Scan(Feed):
         if strategy not in tuple(ScanStrategy):
             names = ", ".join(ScanStrategy)
             raise ConfigError("strategy", f"must be one of {names}, not {strategy!r}")
+        limit = None if limit is None else given_number("limit", limit)
         if limit is not None and limit < 0:
             raise ConfigError("limit", f"cannot be {limit}")
         self.snapshot = snapshot
-        self.columns = _checked_columns(snapshot, columns)
+        self.columns = _checked_columns(snapshot, given_columns(columns))
         self.limit = limit
         self.options = snapshot.config.read if options is None else options
         self._pruner = Pruner.build(
@@ -252,14 +253,13 @@ def _choice(snapshot: Snapshot, limit: int | None, asked: Strategy) -> Choice:
     )
 
 
-def _checked_columns(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    if columns is None:
-        return None
-    existing = tuple(field.name for field in snapshot.schema.fields)
-    for name in columns:
-        if name not in existing:
+def _checked_columns(snapshot: Snapshot, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    existing = snapshot.schema.names
+    known = set(existing)
+    for name in columns or ():
+        if name not in known:
             raise ColumnNotFoundError("", snapshot.store.root, name, existing)
-    return tuple(columns)
+    return columns
 
 
 def _mapped(

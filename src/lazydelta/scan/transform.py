@@ -8,7 +8,8 @@ every value are known here, and those that could fail for some value say so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -80,9 +81,10 @@ def fit_file(schema: pa.Schema, fields: Sequence[StructField], mode: str) -> Fit
     if mode == "id" and len(schema) and not any(_field_id(column) for column in schema):
         raise MisfitError("the table maps columns by id, but the file has no field ids")
     matcher = _Matcher(mode)
+    level = _Level(schema, mode)
     sources: list[Source | None] = []
     for item in fields:
-        found = matcher.find(list(schema), item)
+        found = level.find(item)
         if found is None:
             sources.append(None)
             continue
@@ -93,6 +95,32 @@ def fit_file(schema: pa.Schema, fields: Sequence[StructField], mode: str) -> Fit
     return Fit(tuple(sources), matcher.leaves)
 
 
+class _Level:
+    """Columns that are beside each other in a file: all of its own, or the fields of a struct."""
+
+    def __init__(self, columns: Iterable[pa.Field], mode: str) -> None:
+        self._mode = mode
+        columns = list(columns)
+        keys = map(_field_id, columns) if mode == "id" else (column.name for column in columns)
+        self._places: dict[str | None, list[int]] = defaultdict(list)
+        self._folded: dict[str, list[int]] = defaultdict(list)
+        for at, key in enumerate(keys):
+            self._places[key].append(at)
+            if mode == "none" and key is not None:
+                self._folded[key.lower()].append(at)
+
+    def find(self, item: StructField) -> int | None:
+        """Return the place of a field among the columns; without mapping, case matters last."""
+        if self._mode == "id":
+            found = self._places.get(str(item.metadata.get(_MAPPING_ID)), [])
+        else:
+            name = physical_name(item, self._mode)
+            found = self._places.get(name) or self._folded.get(name.lower(), [])
+        if len(found) > 1:
+            raise MisfitError(f"the file has column {item.name!r} more than once")
+        return found[0] if found else None
+
+
 class _Matcher:
     """One match: the mode, and what was found on the way."""
 
@@ -100,28 +128,14 @@ class _Matcher:
         self.mode = mode
         self.leaves: dict[tuple[str, ...], str] = {}
 
-    def find(self, columns: Sequence[pa.Field], item: StructField) -> int | None:
-        """Return the place of a field among columns; without mapping, case matters last."""
-        if self.mode == "id":
-            wanted = item.metadata.get(_MAPPING_ID)
-            found = [at for at, column in enumerate(columns) if _field_id(column) == str(wanted)]
-        else:
-            name = physical_name(item, self.mode)
-            found = [at for at, column in enumerate(columns) if column.name == name]
-            if not found and self.mode == "none":
-                folded = name.lower()
-                found = [at for at, c in enumerate(columns) if c.name.lower() == folded]
-        if len(found) > 1:
-            raise MisfitError(f"the file has column {item.name!r} more than once")
-        return found[0] if found else None
-
     def wanted(
         self, item: StructField, column: pa.Field, above: tuple[str, ...], path: tuple[str, ...]
     ) -> list[str]:
         """Return what to read for a field, and note where; of a struct, only the wanted parts."""
         here, logical = (*above, column.name), (*path, item.name)
         if isinstance(item.type, StructType) and pt.is_struct(column.type):
-            parts = [(part, self.find(list(column.type), part)) for part in item.type]
+            level = _Level(column.type, self.mode)
+            parts = [(part, level.find(part)) for part in item.type]
             known = [(part, column.type.field(at)) for part, at in parts if at is not None]
             found = [self.wanted(part, inner, here, logical) for part, inner in known]
             if found:
@@ -161,8 +175,9 @@ class _Matcher:
     def struct(self, source: pa.StructType, kind: StructType, where: str) -> Convert | None:
         target = to_arrow_type(kind)
         parts: list[tuple[int | None, Convert | None]] = []
+        level = _Level(source, self.mode)
         for item in kind:
-            at = self.find(list(source), item)
+            at = level.find(item)
             inner = None
             if at is not None:
                 inner = self.converter(source.field(at).type, item.type, f"{where}.{item.name}")

@@ -12,6 +12,7 @@ from lazydelta.schema.from_arrow import from_arrow_schema, from_arrow_type, valu
 from lazydelta.schema.json import parse_schema, schema_to_json
 from lazydelta.schema.mapping import (
     assign_column_ids,
+    check_mapping,
     physical_name,
     physical_path,
     to_physical,
@@ -55,6 +56,7 @@ __all__ = [
     "assign_column_ids",
     "build_array",
     "build_scalar",
+    "check_mapping",
     "date_text",
     "format_partition_value",
     "from_arrow_schema",

@@ -59,12 +59,15 @@ def to_arrow_type(kind: DataType, *, field_ids: bool = False) -> pa.DataType:
             return pa.decimal128(precision, scale)
         case ArrayType(element, contains_null):
             inner = to_arrow_type(element, field_ids=field_ids)
-            return pa.list_(pa.field("element", inner, nullable=contains_null))
+            return pa.list_(_field("element", inner, nullable=contains_null))
         case MapType(key, value, contains_null):
+            key_type = to_arrow_type(key, field_ids=field_ids)
+            if pa.types.is_null(key_type):
+                raise SchemaError(f"{kind} cannot be: the keys of a map are never null")
             value_type = to_arrow_type(value, field_ids=field_ids)
             return pa.map_(
-                pa.field("key", to_arrow_type(key, field_ids=field_ids), nullable=False),
-                pa.field("value", value_type, nullable=contains_null),
+                pa.field("key", key_type, nullable=False),
+                _field("value", value_type, nullable=contains_null),
             )
         case StructType(fields):
             return pa.struct([_to_arrow_field(item, field_ids) for item in fields])
@@ -95,4 +98,11 @@ def _to_arrow_field(item: StructField, field_ids: bool) -> pa.Field:
         raise SchemaError(f"column {item.name!r}: {error.reason}", error.where) from None
     field_id = item.metadata.get(_FIELD_ID) if field_ids else None
     metadata = None if field_id is None else {"PARQUET:field_id": str(field_id)}
-    return pa.field(item.name, kind, nullable=item.nullable, metadata=metadata)
+    return _field(item.name, kind, nullable=item.nullable, metadata=metadata)
+
+
+def _field(
+    name: str, kind: pa.DataType, *, nullable: bool, metadata: dict[str, str] | None = None
+) -> pa.Field:
+    """Return a field; void may be null, even where Spark (of `array()`) says that it is not."""
+    return pa.field(name, kind, nullable or pa.types.is_null(kind), metadata)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "assign_column_ids",
+    "check_mapping",
     "physical_name",
     "physical_path",
     "to_physical",
@@ -69,6 +70,30 @@ def to_physical(schema: StructType, mode: str) -> StructType:
     if mode == "none":
         return schema
     return _struct(schema, mode)
+
+
+def check_mapping(schema: StructType, mode: str) -> None:
+    """Refuse a schema in which two columns would be read from one place in the files.
+
+    Raises:
+        SchemaError: A physical name is missing, two fields of one level share theirs, or, where
+            ids decide, one is missing or two fields share theirs.
+    """
+    to_physical(schema, mode)
+    if mode == "id":
+        _check_ids(schema)
+        _Assigner(0, keep_names=True).note(schema)
+
+
+def _check_ids(kind: DataType) -> None:
+    for item in kind if isinstance(kind, StructType) else ():
+        if not isinstance(item.metadata.get(_COLUMN_ID), int):
+            raise SchemaError(
+                f"field {item.name!r} has no {_COLUMN_ID}, which column mapping mode 'id' needs; "
+                "the table's metadata is damaged"
+            )
+    for inner in _inner_types(kind):
+        _check_ids(inner)
 
 
 def _struct(schema: StructType, mode: str) -> StructType:

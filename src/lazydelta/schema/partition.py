@@ -19,6 +19,7 @@ from lazydelta.schema.types import DataType, DecimalType, PrimitiveType
 from lazydelta.schema.values import (
     INTEGER_RANGES,
     date_text,
+    family,
     parse_value,
     timestamp_text,
     to_days,
@@ -94,13 +95,11 @@ def _parse(text: str | None, kind: DataType, on_error: str) -> Any:
 
 
 def _is_textual(kind: DataType) -> bool:
-    return isinstance(kind, PrimitiveType) and (
-        kind.name.partition("(")[0] in _TEXTUAL or kind.name == "binary"
-    )
+    return family(kind) in (*_TEXTUAL, "binary")
 
 
 def _format(value: Any, kind: DataType) -> str:  # noqa: PLR0911 - one line per type
-    name = kind.name.partition("(")[0] if isinstance(kind, PrimitiveType) else ""
+    name = family(kind)
     match value:
         case bool() if name == "boolean":
             return "true" if value else "false"

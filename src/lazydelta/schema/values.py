@@ -16,7 +16,15 @@ from lazydelta.schema.types import DataType, DecimalType, PrimitiveType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["INTEGER_RANGES", "date_text", "parse_value", "timestamp_text", "to_days", "to_micros"]
+__all__ = [
+    "INTEGER_RANGES",
+    "date_text",
+    "family",
+    "parse_value",
+    "timestamp_text",
+    "to_days",
+    "to_micros",
+]
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock arithmetic, zones are handled apart
 _DAY_MICROS = 86_400_000_000
@@ -62,10 +70,21 @@ def parse_value(text: str, kind: DataType) -> Any:
         raise ValueError(f"a {kind} has no text form")  # noqa: TRY004 - callers catch ValueError
     if kind.name in INTEGER_RANGES:
         return _integer(text, kind.name)
-    read = _READERS.get(kind.name.partition("(")[0])
+    read = _READERS.get(family(kind))
     if read is None:
         raise ValueError(f"values of type {kind} have no text form")
     return read(text)
+
+
+def family(kind: DataType) -> str:
+    """Return a type's name without its length or collation; empty for one that has parts.
+
+    >>> family(PrimitiveType("varchar(10)")), family(PrimitiveType("string collate UTF8_LCASE"))
+    ('varchar', 'string')
+    """
+    if not isinstance(kind, PrimitiveType):
+        return ""
+    return kind.name.partition("(")[0].partition(" collate ")[0]
 
 
 def to_days(value: date) -> int:

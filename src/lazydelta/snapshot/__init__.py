@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from lazydelta.snapshot.load import find_segment, load_snapshot, round_damage
 from lazydelta.snapshot.state import BYTES_PER_ADD, Snapshot
-from lazydelta.snapshot.travel import file_times, read_history, version_at, version_since
+from lazydelta.snapshot.travel import (
+    as_moment,
+    file_times,
+    read_history,
+    version_at,
+    version_since,
+)
 
 __all__ = [
     "BYTES_PER_ADD",
     "Snapshot",
+    "as_moment",
     "file_times",
     "find_segment",
     "load_snapshot",

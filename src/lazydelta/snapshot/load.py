@@ -39,7 +39,14 @@ from lazydelta.log import (
     read_hint,
 )
 from lazydelta.metrics import SegmentListed
-from lazydelta.schema import StructType, parse_schema
+from lazydelta.schema import (
+    ArrayType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    check_mapping,
+    parse_schema,
+)
 from lazydelta.snapshot.state import Snapshot
 from lazydelta.spec import (
     MalformedActionError,
@@ -47,6 +54,7 @@ from lazydelta.spec import (
     TableMetadata,
     TableProperties,
     TableProtocol,
+    allows_column_mapping,
     check_protocol,
     unreadable_features,
     why_unreadable,
@@ -66,6 +74,7 @@ logger = logging.getLogger(__name__)
 
 _GAP_TRIES = 3
 _KINDS = ("protocol", "metaData")
+_VARIANT = PrimitiveType("variant")
 
 
 def load_snapshot(store: Store, config: Config, *, version: int | None = None) -> Snapshot:
@@ -98,7 +107,7 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
         segment=segment,
         protocol=protocol,
         metadata=metadata,
-        schema=_schema(store, metadata),
+        schema=_schema(store, protocol, metadata),
         properties=TableProperties.parse(metadata.configuration),
         resolver=resolver,
         commits=commits,
@@ -108,11 +117,22 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
     )
 
 
-def _schema(store: Store, metadata: TableMetadata) -> StructType:
+def _schema(store: Store, protocol: TableProtocol, metadata: TableMetadata) -> StructType:
     schema = parse_schema(metadata.schema_string, where=store.root)
+    kinds = {item.name: item.type for item in schema}
     for name in metadata.partition_columns:
-        if name not in schema.names:
+        kind = kinds.get(name)
+        if kind is None:
             raise SchemaError(f"partition column {name!r} is not one of its columns", store.root)
+        if isinstance(kind, ArrayType | MapType | StructType) or kind == _VARIANT:
+            reason = f"partition column {name!r} is {kind}, which the log has no text for"
+            raise SchemaError(reason, store.root)
+    if allows_column_mapping(protocol):
+        try:
+            mode = TableProperties.parse(metadata.configuration).column_mapping_mode
+            check_mapping(schema, mode)
+        except SchemaError as error:
+            raise SchemaError(error.reason, store.root) from None
     return schema
 
 

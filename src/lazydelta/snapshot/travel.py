@@ -8,6 +8,7 @@ one search: the table records at which version it changed over.
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from lazydelta.errors import (
     TimestampNotFoundError,
 )
 from lazydelta.log import CommitReader, LogFile, LogFileKind, earliest_version, list_log
+from lazydelta.schema import timestamp_text
 from lazydelta.snapshot.load import load_snapshot
 from lazydelta.spec import CommitInfo, TableProperties
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.store import Store
 
-__all__ = ["file_times", "read_history", "version_at", "version_since"]
+__all__ = ["as_moment", "file_times", "read_history", "version_at", "version_since"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -45,16 +47,9 @@ def read_history(store: Store, config: Config, *, limit: int | None = None) -> l
     for file, actions in reader.find_each(newest_first, ("commitInfo",)):
         stated = next(islice(actions["commitInfo"], 1), {})
         info = CommitInfo.from_json(stated, version=file.version)
-        if info.timestamp is None:
-            when = info.in_commit_timestamp or file.modified_ms
-            info = CommitInfo(
-                version=file.version,
-                timestamp=when,
-                operation=info.operation,
-                in_commit_timestamp=info.in_commit_timestamp,
-                raw=info.raw,
-            )
-        infos.append(info)
+        # Where a commit has a time of the log's own, that is what time travel goes by.
+        when = info.in_commit_timestamp or info.timestamp or file.modified_ms
+        infos.append(replace(info, timestamp=when))
     return infos
 
 
@@ -65,7 +60,7 @@ def version_at(store: Store, config: Config, when: datetime | str) -> int:
         TimestampNotFoundError: The time lies before the table, before what log cleanup left, or
             in the future, when the answer may still change.
     """
-    moment = _parse(when)
+    moment = as_moment(when)
     log = _RetainedLog(store, config)
     position = log.clock.last_not_after((moment - _EPOCH) // _MILLISECOND)
     if position >= 0 and moment <= datetime.now(UTC):
@@ -79,7 +74,7 @@ def version_since(store: Store, config: Config, when: datetime | str) -> int:
     Raises:
         TimestampNotFoundError: No commit is that new, or log cleanup removed commits that may be.
     """
-    moment = _parse(when)
+    moment = as_moment(when)
     log = _RetainedLog(store, config)
     first = -(-(moment - _EPOCH) // _MILLISECOND)  # a commit's time has no microseconds
     position = log.clock.last_not_after(first - 1) + 1
@@ -128,16 +123,25 @@ class _RetainedLog:
         )
 
 
-def _parse(when: datetime | str) -> datetime:
+def as_moment(when: datetime | str) -> datetime:
+    """Return a time in UTC, which a naive one is taken to be in.
+
+    Raises:
+        ConfigError: It is no time, or in no calendar.
+    """
     try:
         moment = datetime.fromisoformat(when) if isinstance(when, str) else when
-    except ValueError:
-        raise ConfigError("timestamp", f"cannot be {when!r}: give an ISO 8601 time") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):  # an hour off the first or last day is in no calendar
+        reason = "give an ISO 8601 time"
+    except (AttributeError, TypeError):
+        reason = "give a datetime, or an ISO 8601 time as text"
+    raise ConfigError("timestamp", f"cannot be {when!r}: {reason}")
 
 
 def _text(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+    """Return a time of the log, which may lie beyond the years that `datetime` knows."""
+    return timestamp_text(milliseconds * 1000)[:-3] + "+00:00"
 
 
 class _Clock:

@@ -260,7 +260,7 @@ def switched_on(configuration: Mapping[str, str]) -> frozenset[str]:
         for feature, (key, value) in _SWITCHES.items()
         if configuration.get(key, "").lower() == value
     }
-    if configuration.get("delta.columnMapping.mode", "none") != "none":
+    if configuration.get("delta.columnMapping.mode", "none").lower() != "none":
         found.add("columnMapping")
     if any(key.startswith(_CONSTRAINT) for key in configuration):
         found.add("checkConstraints")

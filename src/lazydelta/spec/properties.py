@@ -33,7 +33,7 @@ class TableProperties:
     @classmethod
     def parse(cls, configuration: Mapping[str, str]) -> TableProperties:
         """Read the properties; an absurd value is an error that names its key."""
-        mode = configuration.get("delta.columnMapping.mode", "none")
+        mode = configuration.get("delta.columnMapping.mode", "none").lower()
         if mode not in ("none", "name", "id"):
             raise SchemaError(f"delta.columnMapping.mode cannot be {mode!r}")
         return cls(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -32,6 +32,20 @@ def test_a_bundle_opens_the_pinned_version_again(table):
     again = ld.Table.open_bundle(bundle.to_json())
     assert again.version == 1
     assert sorted(f.path for f in again.scan().files()) == ["b", "c"]
+
+
+def test_a_bundle_tells_how_its_version_was_asked_for(tmp_path):
+    built, moment = TableBuilder(tmp_path / "t"), datetime(2026, 5, 1, 12, tzinfo=UTC)
+    for days, files in enumerate(("+a", "+b", "+c", "+d"), start=-2):
+        at = moment + timedelta(days=days)
+        built.commit(files, at_ms=int(at.timestamp() * 1000))
+    opened = ld.Table.open(tmp_path / "t")
+    by_time, by_version = opened.snapshot(timestamp=moment).pin(), opened.snapshot(2).pin()
+    assert by_time.selector == {"timestamp_rfc3339": moment.isoformat()}
+    assert by_version.selector == {"version": 2}
+    assert by_time.load_api != by_version.load_api
+    assert by_time.snapshot_hash == by_version.snapshot_hash
+    assert ld.Table.open_bundle(by_time.to_json()).version == by_time.resolved_version == 2
 
 
 def test_the_hash_does_not_depend_on_the_layout_of_the_log(builder, table):

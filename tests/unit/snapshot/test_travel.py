@@ -40,6 +40,16 @@ def test_in_commit_timestamps_count_and_file_times_do_not(tmp_path):
     assert version_at(opened, 1) == 1
 
 
+def test_history_shows_the_times_that_time_travel_goes_by(tmp_path):
+    _, opened = built(tmp_path, [0], in_commit_timestamps=True)
+    commit = tmp_path / "_delta_log" / f"{0:020d}.json"
+    stated = str(ms(START))
+    body = commit.read_text()
+    assert f'"timestamp":{stated}' in body
+    commit.write_text(body.replace(f'"timestamp":{stated}', f'"timestamp":{stated[:-1]}9'))
+    assert [info.timestamp for info in opened.history()] == [ms(START)]
+
+
 def test_file_times_that_run_backwards_are_made_to_rise(tmp_path):
     _, opened = built(tmp_path, [0, 5, 3, 4, 6])
     # Versions 2 and 3 count as a millisecond after the one before.
