@@ -8,12 +8,13 @@ interpreter is gone already.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lazydelta.files.pages import read_pages
+from lazydelta.files.pages import BadPageError, read_pages
 from lazydelta.files.structs import BINARY, I32, I64, LIST, STRUCT, BadStructError, Reader, encoded
 
 if TYPE_CHECKING:
@@ -100,6 +101,13 @@ class Wanted(NamedTuple):
         return self.pages.rows[self.first], self.pages.rows[self.after]
 
     @property
+    def counts(self) -> list[int]:
+        """How many rows each of them should hold."""
+        return [
+            end - start for start, end in pairwise(self.pages.rows[self.first : self.after + 1])
+        ]
+
+    @property
     def bytes(self) -> tuple[int, int]:
         """Where they are in the file."""
         return self.pages.positions[self.first], self.pages.positions[self.after]
@@ -117,7 +125,7 @@ def take_excerpt(
         read_at: Gives some bytes of the file from a position on.
 
     Raises:
-        BadPageError: The header of a page cannot be read.
+        BadPageError: The header of a page cannot be read, or it holds other rows than thought.
     """
     out = pa.BufferOutputStream()
     out.write(_MAGIC)  # nothing may be at position 0: that means that there is no dictionary
@@ -145,9 +153,13 @@ def _copied(
     """Copy the wanted pages of a chunk, and return the chunk that they make."""
     (start, end), (first_row, end_row), details = wanted.bytes, wanted.rows, chunk[3]
     begin = out.tell()
-    dictionary = wanted.pages.dictionary
-    if dictionary is not None and not _needs_dictionary(read_at, start, end):
-        dictionary = None
+    pages = list(read_pages(read_at, start, end - start))
+    if [page.values for page in pages] != wanted.counts:
+        raise BadPageError("the index of the pages says that they hold other rows")
+    # Once a writer has given its dictionary up it does not come back to it, but it may; a large
+    # one takes long to decode.
+    is_coded = any(page.is_coded for page in pages)
+    dictionary = wanted.pages.dictionary if is_coded else None
     if dictionary is not None:
         out.write(read_at(dictionary[0], dictionary[1] - dictionary[0]))
     data = out.tell()
@@ -166,14 +178,6 @@ def _copied(
         *([] if dictionary is None else [(11, I64, begin)]),
     ]
     return _Chunk(encoded([(2, I64, 0), (3, STRUCT, encoded(fields))]), inflated)
-
-
-def _needs_dictionary(read_at: ReadAt, start: int, end: int) -> bool:
-    """Whether one of some pages refers to the dictionary: a large one takes long to decode.
-
-    Once a writer has given its dictionary up it does not come back to it, but it may.
-    """
-    return any(page.is_coded for page in read_pages(read_at, start, end - start))
 
 
 def _encoded_row_group(chunks: Sequence[_Chunk], rows: int) -> bytes:

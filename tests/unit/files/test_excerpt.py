@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import io
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -265,6 +266,20 @@ def test_a_damaged_byte_ends_in_a_typed_error_or_in_rows(at, change):
             assert rows.columns.num_rows == rows.length
     except DataFileError as error:
         assert error.path == "a.parquet"
+
+
+def test_an_index_that_does_not_fit_the_pages_is_not_believed(monkeypatch, excerpts):
+    file = opened(written(COLUMNS, write_page_index=True, max_rows_per_page=100))
+    plain = paging.map_pages
+
+    def lying(*args, **options):
+        found = plain(*args, **options)
+        return replace(found, rows=[row + (row == 1500) for row in found.rows])
+
+    monkeypatch.setattr(paging, "map_pages", lying)
+    found = rows_of(file, ["id"], 0, 1500, 1600, 50)
+    assert found.equals(COLUMNS.select(["id"]).slice(1500, 100))
+    assert excerpts == [False]
 
 
 def test_writers_of_other_engines(excerpts, tmp_path):
