@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from benchmarks.clock import Sample
 from benchmarks.engines import memory_of_process, run
 from benchmarks.generate import table_for
-from benchmarks.limits import Verdict
+from benchmarks.limits import Verdict, figure_text
 from benchmarks.spec import CHECKPOINT_VERSION, TableSpec
 from benchmarks.suites import HEADLINE, SPARK_LIKE
 
@@ -150,7 +150,8 @@ def _writing_verdicts(source: str, written: dict[str, list[Sample]]) -> list[Ver
 
 
 def _verdict(what: str, ours: float, theirs: float, most: float, must: str) -> Verdict:
-    shown = f"{ours:,.3f} against {theirs:,.3f}"
+    is_bytes = isinstance(ours, int)
+    shown = " / ".join(figure_text(value, is_bytes=is_bytes) for value in (ours, theirs))
     return Verdict(what=what, must=must, ratio=ours / theirs, most=most, shown=shown)
 
 

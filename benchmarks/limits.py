@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from benchmarks.spec import Spec, TableSpec
     from benchmarks.suites import RowTables
 
-__all__ = ["Verdict", "find", "row_verdicts", "verdicts"]
+__all__ = ["Verdict", "figure_text", "find", "row_verdicts", "verdicts"]
 
 _SECONDS = "total_seconds"
 _PEAK = "peak_rss"
@@ -176,8 +176,9 @@ def _is(wanted: str, engine: str) -> bool:
     return engine in {"deltalake", "polars"} if wanted == _ANY_PEER else engine == wanted
 
 
-def _format(value: float, figure: str) -> str:
-    if figure == _PEAK:
+def figure_text(value: float, *, is_bytes: bool) -> str:
+    """Return seconds or bytes with their unit."""
+    if is_bytes:
         return f"{value / 1e6:.0f} MB"
     return f"{value * 1000:.1f} ms" if value < 0.1 else f"{value:.2f} s"
 
@@ -192,7 +193,7 @@ def _verdict(limit: _Limit, results: Sequence[Result], spec: Spec, their_spec: S
     mine = ours[0].worst(limit.figure) if peak else ours[0].best(limit.figure)
     rival = min(theirs, key=lambda result: result.best(limit.figure))
     other = rival.best(limit.figure)
-    shown = f"{_format(mine, limit.figure)} / {_format(other, limit.figure)}"
+    shown = f"{figure_text(mine, is_bytes=peak)} / {figure_text(other, is_bytes=peak)}"
     return Verdict(
         what=limit.what,
         must=limit.must,
@@ -211,7 +212,7 @@ def _peak_verdict(what: str, found: Sequence[Result], most: float) -> Verdict:
         must=f"{most / 1e6:.0f} MB, whole process",
         ratio=None if peak is None else peak / most,
         most=1.0,
-        shown="" if peak is None else _format(peak, _PEAK),
+        shown="" if peak is None else figure_text(peak, is_bytes=True),
     )
 
 
