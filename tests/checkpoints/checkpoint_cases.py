@@ -15,6 +15,7 @@ from lazydelta.upkeep.full_replay import full_replay
 NOW = 1_700_000_000_001
 """Just after every action of a built table, so that no tombstone has expired."""
 SCHEMA = {"id": "long", "day": "date", "name": "string", "at": "timestamp", "price": "decimal(9,2)"}
+V2 = {"delta.checkpointPolicy": "v2"}
 
 
 def built(target=None, **options):

@@ -20,13 +20,13 @@ from lazydelta.upkeep.checkpoint import write_checkpoint
 from tests.checkpoints.checkpoint_cases import (
     NOW,
     SCHEMA,
+    V2,
     built,
     expected_state,
     snapshot_of,
     state_of,
 )
 
-V2 = {"delta.checkpointPolicy": "v2"}
 LAYOUTS = [pytest.param({}, id="classic"), pytest.param(V2, id="v2")]
 
 

@@ -14,9 +14,8 @@ from lazydelta.store import MemoryStore
 from lazydelta.upkeep.checkpoint import write_checkpoint
 from lazydelta.upkeep.compaction import compact_log
 from lazydelta.upkeep.hooks import post_commit_hooks
-from tests.checkpoints.checkpoint_cases import NOW, built, expected_state, snapshot_of, state_of
+from tests.checkpoints.checkpoint_cases import NOW, V2, built, expected_state, snapshot_of, state_of
 
-V2 = {"delta.checkpointPolicy": "v2"}
 CHECKPOINT_POINTS = (
     "checkpoint-part-written",
     "checkpoint-manifest-prepared",

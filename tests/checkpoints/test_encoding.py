@@ -19,13 +19,13 @@ from lazydelta.upkeep.full_replay import full_replay
 from tests.checkpoints.checkpoint_cases import (
     NOW,
     SCHEMA,
+    V2,
     built,
     expected_state,
     snapshot_of,
     state_of,
 )
 
-V2 = {"delta.checkpointPolicy": "v2"}
 ADDS = 43
 
 

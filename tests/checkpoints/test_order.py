@@ -20,9 +20,8 @@ from lazydelta.upkeep.checkpoint import write_checkpoint
 from lazydelta.upkeep.checkpoint_bounds import lower_bounds
 from lazydelta.upkeep.checkpoint_keys import Partitions, Ties, sort_numbers
 from lazydelta.upkeep.checkpoint_shape import CheckpointSettings, CheckpointShape
-from tests.checkpoints.checkpoint_cases import NOW, built, expected_state, snapshot_of, state_of
+from tests.checkpoints.checkpoint_cases import NOW, V2, built, expected_state, snapshot_of, state_of
 
-V2 = {"delta.checkpointPolicy": "v2"}
 NO_STRUCT = {"delta.checkpoint.writeStatsAsStruct": "false"}
 
 # --- what comes before what

@@ -7,6 +7,7 @@ pyarrow's and trusts the answer, though it means them otherwise: here they get i
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -93,12 +94,12 @@ class _Rebuilt:
 
 
 _COMPARE: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] = {
-    "equal": lambda a, b: a == b,
-    "not_equal": lambda a, b: a != b,
-    "less": lambda a, b: a < b,
-    "less_equal": lambda a, b: a <= b,
-    "greater": lambda a, b: a > b,
-    "greater_equal": lambda a, b: a >= b,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
 }
 _LOGIC: dict[str, Callable[..., pc.Expression]] = {
     "and_kleene": lambda a, b: a & b,
