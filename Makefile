@@ -23,7 +23,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test test-long test-lowest golden check format bench bench-writes bench-spark requirements upgrade clean
+.PHONY: help env demo native test test-long test-lowest golden check format bench bench-writes bench-spark requirements upgrade clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,8 @@ env: $(VENV)/.dev ## Make .venv with everything a contributor needs
 
 demo: $(VENV)/.run ## Build a sample table, scan it and show what happened
 	$(PY) examples/demo.py
+
+native: $(VENV)/.native ## Build and install the compiled decoder, an option (needs Rust; minutes)
 
 test: $(VENV)/.test ## Run the whole test suite (minutes)
 	$(PY) -m pytest $(SIDE_BY_SIDE) $(ARGS)
@@ -56,6 +58,8 @@ check: $(VENV)/.dev ## Static checks: format, lint, types, architecture, spellin
 	run mypy; \
 	run lint-imports --no-logo; \
 	run codespell; \
+	if command -v cargo > /dev/null; then echo "== cargo fmt"; \
+		cargo fmt --check --manifest-path native/Cargo.toml || failed="$$failed cargo-fmt"; fi; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
 format: $(VENV)/.dev ## Format the code and apply the safe fixes of the linter
@@ -63,6 +67,7 @@ format: $(VENV)/.dev ## Format the code and apply the safe fixes of the linter
 	$(VENV)/bin/ruff format .
 
 bench: $(VENV)/.bench ## Measure against the peers; prints tables (ARGS=--quick for a short run)
+	@$(MAKE) native || echo "the compiled decoder could not be built: views are measured without it"
 	$(PY) -m benchmarks $(ARGS)
 	$(PY) -m benchmarks.writes $(ARGS)
 
@@ -85,6 +90,13 @@ $(VENV)/.run $(VENV)/.bench $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: requirements
 		echo "no Java 17 or newer, and none could be installed: what needs Spark will say so"
 	@touch $@
 
+# Cargo's own lock file names the package index; scripts/crates.py says how ours does not.
+$(VENV)/.native: requirements/native.txt native/Cargo.toml native/pyproject.toml native/crates.lock $(wildcard native/src/*.rs) $(UV)
+	$(INSTALL) --require-hashes --requirement requirements/native.txt
+	$(PY) scripts/crates.py restore
+	$(INSTALL) --no-deps --no-build-isolation --reinstall ./native
+	@touch $@
+
 # --- requirement files ---------------------------------------------------------------------------
 # `dev` is solved first and constrains the others, so that one environment can hold them all. The
 # files name no package index: whichever one is configured serves them, and the hashes decide.
@@ -102,11 +114,13 @@ requirements: $(UV) ## Write requirements/*.txt anew from *.in and pyproject.tom
 	$(COMPILE) $(BOUND) -o requirements/run.txt $(RUN)
 	$(COMPILE) --resolution lowest-direct -o requirements/lowest.txt pyproject.toml --extra cli --extra spark
 	$(COMPILE) $(UPGRADE) -o requirements/java.txt requirements/java.in
+	$(COMPILE) $(UPGRADE) -o requirements/native.txt requirements/native.in
 	$(COMPILE) $(UPGRADE) -o requirements/uv.txt requirements/uv.in
 
 upgrade: ## The same, moving every pin to the newest release
 	$(MAKE) requirements UPGRADE=--upgrade
+	$(PY) scripts/crates.py keep
 
 clean: ## Remove what the other targets made (the environment, caches, benchmark tables)
-	rm -rf $(VENV) .venv-lowest .bench .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	rm -rf $(VENV) .venv-lowest .bench .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist native/target native/Cargo.lock
 	find src tests benchmarks examples scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

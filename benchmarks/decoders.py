@@ -118,6 +118,7 @@ def _engine(name: str, workload: str) -> Read:
 
 DECODERS: dict[str, tuple[str, Read]] = {
     "lazydelta": ("lazydelta", _engine("lazydelta", "read")),
+    "lazydelta, views": ("lazydelta", _engine("lazydelta", "read: views")),
     "pyarrow, files side by side, system pool": ("pyarrow.parquet", _pyarrow_files),
     "pyarrow dataset, system pool": ("pyarrow.dataset", _pyarrow_dataset(system_pool=True)),
     "pyarrow dataset, default pool": ("pyarrow.dataset", _pyarrow_dataset(system_pool=False)),

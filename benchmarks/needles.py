@@ -12,6 +12,7 @@ import argparse
 import statistics
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -20,14 +21,18 @@ from benchmarks.rows import file_rows
 from benchmarks.spec import CACHE, RowsSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
 
     Query = Callable[[str, int, int], int]
+    Sample = tuple[int, float, float]
+    """Rows, milliseconds of processor time, and of the wall's."""
 
-__all__ = ["ENGINES", "WRITERS", "main", "measured"]
+__all__ = ["ENGINES", "HEAD", "WRITERS", "figures", "main", "measured"]
+
+HEAD = "processor ms, median | best | wall ms, median | best"
 
 _ROWS = 1_000_000
 _FROM, _SHARE = 0.55, 0.01
@@ -92,19 +97,23 @@ ENGINES: dict[str, Query] = {
 }
 
 
-def measured(
-    table: Path, ends: tuple[int, int], rounds: int
-) -> dict[str, list[tuple[int, float, float]]]:
-    """Return rows, processor milliseconds and those of the wall, of each round of each engine."""
-    found: dict[str, list[tuple[int, float, float]]] = {name: [] for name in ENGINES}
+def measured(queries: Mapping[str, Callable[[], int]], rounds: int) -> dict[str, list[Sample]]:
+    """Return the samples of each query; all of them run once in every round."""
+    found: dict[str, list[Sample]] = {name: [] for name in queries}
     for at in range(rounds + 1):
-        for name, query in ENGINES.items():
+        for name, query in queries.items():
             processor, wall = time.process_time(), time.perf_counter()
-            rows = query(str(table), *ends)
+            rows = query()
             spent = time.process_time() - processor, time.perf_counter() - wall
             if at:  # the first one warms up
                 found[name].append((rows, 1000 * spent[0], 1000 * spent[1]))
     return found
+
+
+def figures(samples: Sequence[Sample]) -> str:
+    """Return the cells of `HEAD`."""
+    times = list(zip(*samples, strict=True))[1:]
+    return " | ".join(f"{pick(ms):.1f}" for ms in times for pick in (statistics.median, min))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -117,21 +126,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ids = rows["id"]
     first = int(_FROM * options.rows)
     ends = ids[first].as_py(), ids[first + int(_SHARE * options.rows) - 1].as_py()
-    print("| written by | engine | processor ms, median | best | wall ms, median | best |")
-    print("|---|---|---|---|---|---|")
+    print(f"| written by | engine | {HEAD} |\n|---|---|---|---|---|---|")
     counts = set()
     for writer, write in WRITERS.items():
         where = CACHE / f"needles-{options.rows}-{writer.replace(', ', '-').replace(' ', '-')}"
         if not where.exists():
             write(rows, where)
-        for engine, samples in measured(where, ends, options.rounds).items():
+        asked = {name: partial(query, str(where), *ends) for name, query in ENGINES.items()}
+        for engine, samples in measured(asked, options.rounds).items():
             counts |= {found for found, _, _ in samples}
-            figures = [
-                f"{pick(values):.1f}"
-                for values in list(zip(*samples, strict=True))[1:]
-                for pick in (statistics.median, min)
-            ]
-            print(f"| {writer} | {engine} | {' | '.join(figures)} |")
+            print(f"| {writer} | {engine} | {figures(samples)} |")
     return int(len(counts) > 1)
 
 

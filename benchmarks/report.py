@@ -73,7 +73,8 @@ stream the 200 files are in the table five times, under different names.
   compared worst of ours with best of theirs. The ratio of the medians stands beside it: where the
   two differ much, the machine was busy and the run should be repeated.
 - Engines return rows in the Arrow types of their choice: deltalake's own engine and Polars keep
-  strings as views into the pages they were read from, pyarrow and lazydelta copy them.
+  strings as views into the pages they were read from, pyarrow copies them. lazydelta does the one
+  or the other: *views* is with `schema_force_view_types` and the compiled decoder (`make native`).
 - Polars' `all` and `partition` only make a plan; it does not say how many files are in it.
 """
 

@@ -48,6 +48,13 @@ def _lazydelta_table(**scan: Any) -> Operation:
     return operation
 
 
+def _lazydelta_views(path: str, clock: Clock) -> int:
+    import lazydelta
+
+    views = lazydelta.ReadOptions(schema_force_view_types=True)
+    return _height(lazydelta_scan(path, clock).to_arrow(views), clock)
+
+
 def _lazydelta_stream(path: str, clock: Clock) -> int:
     return count_batches(lazydelta_scan(path, clock).to_batches(), clock)
 
@@ -179,6 +186,7 @@ def _raw_stream(path: str, clock: Clock) -> int:
 ROW_OPERATIONS: dict[str, dict[str, Operation]] = {
     "lazydelta": {
         "read": _lazydelta_table(),
+        "read: views": _lazydelta_views,
         "stream": _lazydelta_stream,
         "filter": _lazydelta_table(where=_IN_FILTER),
         "limit": _lazydelta_table(limit=ROW_LIMIT),

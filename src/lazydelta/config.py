@@ -112,7 +112,8 @@ class ReadOptions:
     wrap_partition_values: bool = False
     """Whether partition columns of text or bytes, and the file column, are dictionary-encoded."""
     schema_force_view_types: bool = False
-    """Whether columns of text or bytes are shown as `string_view` and `binary_view`."""
+    """Whether columns of text or bytes are shown as `string_view` and `binary_view`. Local files
+    that are read whole then take about half the time, if the compiled decoder is installed."""
     schema: pa.Schema | None = None
     """The Arrow schema to show rows in: columns that it leaves out are not read, columns that the
     table has not are null, and a type may only be one that holds every value of the table's."""

@@ -20,7 +20,8 @@ from lazydelta.files.pages import BadPageError
 from lazydelta.files.paging import Paging
 from lazydelta.files.rows import Rows, SideBySide
 from lazydelta.files.spans import leaves_asked_for
-from lazydelta.store import is_local
+from lazydelta.files.viewed import VIEWED_CODECS, viewed_batches
+from lazydelta.store import is_local, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -65,6 +66,7 @@ class DataFile:
         self._inflated_limit = inflated_limit
         self._table = store.root
         self._is_remote = not is_local(store)
+        self._store: Store | None = store
         with self._guarded():
             self._source = store.open_input(path, size=size)
             try:
@@ -100,7 +102,12 @@ class DataFile:
         self._source.close()
 
     def rows(
-        self, columns: Sequence[str], row_groups: Sequence[int], *, batch_rows: int
+        self,
+        columns: Sequence[str],
+        row_groups: Sequence[int],
+        *,
+        batch_rows: int,
+        views: bool = False,
     ) -> Iterator[Rows]:
         """Yield the chosen columns of the chosen row groups, in the order of the file.
 
@@ -111,9 +118,9 @@ class DataFile:
             columns: Paths of leaves, or of what holds them; others do not cost anything.
             row_groups: Ascending numbers of row groups.
             batch_rows: Most rows at a time; fewer where rows are large.
+            views: Whether texts and bytes may come as views.
         """
         starts = self._starts()
-        file = self._reader(columns, row_groups)
         for run in self._runs(row_groups):
             position, end = starts[run[0]], starts[run[-1] + 1]
             if not columns:
@@ -121,10 +128,9 @@ class DataFile:
                     yield Rows(start, min(batch_rows, end - start), None)
                 continue
             at_once = self._within_limit(columns, run, self._fitting(run, batch_rows))
-            for batch in self._batches(file, columns, run, at_once):
-                for piece in in_pieces(batch, self._inflated_limit):
-                    yield Rows(position, piece.num_rows, piece)
-                    position += piece.num_rows
+            for batch in self._batches(columns, run, at_once, views=views):
+                yield Rows(position, batch.num_rows, batch)
+                position += batch.num_rows
             if position != end:
                 reason = f"{end - position} rows of row groups {run[0]} to {run[-1]} are missing"
                 raise DataFileError(self._table, self.path, reason)
@@ -210,7 +216,8 @@ class DataFile:
     def _around(self, source: pa.NativeFile, metadata: pq.FileMetaData) -> Self:
         """Return the same file, as far as another footer speaks of it."""
         other = copy.copy(self)
-        other._source, other._paging, other._known_starts = source, None, None  # noqa: SLF001
+        other._source, other._store = source, None  # noqa: SLF001
+        other._paging, other._known_starts = None, None  # noqa: SLF001
         other.metadata, other.num_rows = metadata, metadata.num_rows
         return other
 
@@ -306,15 +313,14 @@ class DataFile:
         # Arrow takes memory for a whole batch at once: ask for no more rows than there are.
         return min(batch_rows, max(rows, 1), max(_LEAST_ROWS, _BATCH_BYTES // max(per_row, 1)))
 
-    def _reader(self, columns: Sequence[str], row_groups: Sequence[int]) -> pq.ParquetReader:
+    def _reader(self, columns: Sequence[str], run: Sequence[int]) -> pq.ParquetReader:
         """Return the file opened so that texts kept in a dictionary come with it.
 
         Opened for each run of rows: the size of batches is the reader's, so two runs side by side
         would change each other's, and with it what fits in the memory.
         """
-        coded = self._coded(row_groups[0], set(columns)) if row_groups else set()
-        with self._guarded():
-            return self._opened(metadata=self.metadata, read_dictionary=sorted(coded))
+        coded = self._coded(run[0], set(columns))
+        return self._opened(metadata=self.metadata, read_dictionary=sorted(coded))
 
     def _coded(self, row_group: int, columns: Collection[str]) -> set[str]:
         """Return those of the columns that are texts kept in a dictionary, by their size.
@@ -338,19 +344,36 @@ class DataFile:
         return found
 
     def _batches(
-        self, file: pq.ParquetReader, columns: Sequence[str], run: Sequence[int], rows: int
+        self, columns: Sequence[str], run: Sequence[int], rows: int, *, views: bool
     ) -> Iterator[pa.RecordBatch]:
+        leaves = self._leaves(columns)
         with self._guarded():
+            viewed = self._viewed(leaves, run, rows) if views else None
+            if viewed is not None:
+                yield from viewed
+                return
             # With Arrow's threads a single file does not leave cores idle; many cost the same.
-            yield from file.iter_batches(
-                rows, row_groups=list(run), column_indices=self._leaves(columns), use_threads=True
-            )
+            for batch in self._reader(columns, run).iter_batches(
+                rows, row_groups=list(run), column_indices=leaves, use_threads=True
+            ):
+                yield from in_pieces(batch, self._inflated_limit)
+
+    def _viewed(
+        self, leaves: Sequence[int], run: Sequence[int], rows: int
+    ) -> pa.RecordBatchReader | None:
+        """Return columns whose texts and bytes are views; None if they cannot be had so."""
+        path = None if self._store is None else local_path(self._store, self.path)
+        chunks = (self.metadata.row_group(group).column(at) for group in run for at in leaves)
+        if path is None or not VIEWED_CODECS.issuperset(chunk.compression for chunk in chunks):
+            return None
+        names = {self._paths[at] for at in leaves}
+        fields = [field for field in self.schema if field.name in names]
+        return viewed_batches(path, fields, leaves, run, rows)
 
     def _leaves(self, columns: Sequence[str]) -> list[int]:
         """Return where the leaves of some columns are."""
         wanted = tuple(f"{name}." for name in columns)
-        leaves = enumerate(self.metadata.schema)
-        return [at for at, leaf in leaves if f"{leaf.path}.".startswith(wanted)]
+        return [at for at, path in enumerate(self._paths) if f"{path}.".startswith(wanted)]
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

@@ -8,6 +8,7 @@ business of who has them (`Scan`, and `ChangeFeed` above this room), what they l
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
@@ -128,6 +129,8 @@ class Feed(Outputs):
             ChangeFeedSchemaError: Of changes: the last version's schema cannot show all rows.
         """
         options = self.options if options is None else options
+        if not encoded:
+            options = replace(options, schema_force_view_types=False, wrap_partition_values=False)
         source = self._source(options)
         return Stream(self._shown(source, self._presented(source, options, encoded=encoded)))
 

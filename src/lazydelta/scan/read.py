@@ -116,6 +116,7 @@ class Reading:
         options: How.
         adds: Gives the files to read, as actions with `ADD_FIELDS`; by default the scan's.
         columns: The columns to show; by default the scan's.
+        views: Whether texts and bytes may come as views where that saves work.
     """
 
     def __init__(
@@ -124,7 +125,10 @@ class Reading:
         options: ReadOptions,
         adds: Callable[[], Iterator[pa.RecordBatch]] | None = None,
         columns: Sequence[str] | None = None,
+        *,
+        views: bool = False,
     ) -> None:
+        self._views = views
         self._adds = self._planned if adds is None else adds
         self._counters = ScanMetrics()
         self._scan = scan
@@ -294,15 +298,20 @@ class Reading:
                 return keep if alive is None else alive
             return pc.and_kleene(alive, keep)
 
+        # Arrow cannot choose among views, so they are for files of which every row is shown.
+        views = self._views and self._residual is None and deleted is None and fit.takes_views
         chosen: Iterator[tuple[Rows, pa.BooleanArray | None]]
-        if self._looks_first and self._probe.is_worth_it(file, fit, groups):
+        if views:
+            every = file.rows(fit.columns, groups, batch_rows=batch_rows, views=True)
+            chosen = ((rows, None) for rows in every)
+        elif self._looks_first and self._probe.is_worth_it(file, fit, groups):
             parts = self._parts(file, fit, fit.filter_columns, groups, task)
             chosen = self._probe.rows(file, fit, parts, wanted, batch_rows=batch_rows)
         else:
             every = self._every(file, fit, groups, task, batch_rows)
             chosen = ((rows, wanted(rows)) for rows in every)
         for rows, keep in chosen:
-            batch = fit.batch(rows, task, keep)
+            batch = fit.batch(rows, task, keep, views=views)
             if batch is not None:
                 yield batch
 

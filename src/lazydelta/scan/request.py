@@ -184,7 +184,8 @@ class Scan(Feed):
 
     def _source(self, options: ReadOptions) -> RowSource:
         columns = columns_to_read(options.schema, self.columns, self._readable.names)
-        reading = Reading(self, options, None, columns)
+        views = options.schema_force_view_types and options.schema is None
+        reading = Reading(self, options, None, columns, views=views)
         return RowSource(reading.shape.schema, reading.batches)
 
     def _asked(

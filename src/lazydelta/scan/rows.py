@@ -174,6 +174,8 @@ class FileFit:
         self._types = dict(zip(names, shape.data_types, strict=True))
         self._tracking = tracking.sources
         self.columns = _columns((*table.sources, *tracking.sources))
+        self.takes_views = not any(source and source.convert for source in table.sources)
+        """Whether texts may be views in the file's rows: nothing has to be made of them."""
         self.filter_columns = _columns(
             [source for name, source in self._sources.items() if name in shape.filter_names]
         )
@@ -187,7 +189,7 @@ class FileFit:
         return evaluate(self._shape.residual, _Values(self, rows, file), rows.length)
 
     def batch(
-        self, rows: Rows, file: FileFacts, keep: pa.BooleanArray | None
+        self, rows: Rows, file: FileFacts, keep: pa.BooleanArray | None, *, views: bool = False
     ) -> pa.RecordBatch | None:
         """Return the rows to show, in the shape's schema; None if there are none.
 
@@ -195,6 +197,7 @@ class FileFit:
             rows: As the file has them.
             file: What the log says of it.
             keep: Which rows to show; None shows all.
+            views: Whether texts and bytes may be views, whatever the shape's schema says.
         """
         shape = self._shape
         chosen = slice(0, rows.length) if keep is None else _positions(keep)
@@ -213,6 +216,8 @@ class FileFit:
         if not arrays:  # rows without columns still count
             empty = pa.Array.from_buffers(pa.struct([]), count, [None])
             return pa.RecordBatch.from_struct_array(empty)
+        if views:
+            return pa.RecordBatch.from_arrays(arrays, names=shape.schema.names)
         return pa.RecordBatch.from_arrays(arrays, schema=shape.schema)
 
     def values(self, rows: Rows, name: str, chosen: Positions) -> pa.Array:

@@ -6,7 +6,7 @@ cloud URL is opened, not before.
 
 from __future__ import annotations
 
-from lazydelta.store.base import LISTING, Buffer, ObjectMeta, Store, is_local
+from lazydelta.store.base import LISTING, Buffer, ObjectMeta, Store, is_local, local_path
 from lazydelta.store.memory import MemoryStore
 from lazydelta.store.metered import MeteredStore
 from lazydelta.store.open import open_store, register_store
@@ -23,6 +23,7 @@ __all__ = [
     "RetryingStore",
     "Store",
     "is_local",
+    "local_path",
     "open_output",
     "open_store",
     "register_store",

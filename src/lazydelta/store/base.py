@@ -2,7 +2,8 @@
 
 A store is rooted at a table; paths are relative to it, use `/` and are *plain* (never
 percent-encoded): decoding what a log says is `spec.paths`' job, encoding for the wire the
-implementation's. Nothing above this room imports obstore or opens a local file of a table.
+implementation's. Nothing above this room imports obstore; what opens a local file of a table by
+itself has its path from `local_path`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["LISTING", "Buffer", "ObjectMeta", "Store", "is_local"]
+__all__ = ["LISTING", "Buffer", "ObjectMeta", "Store", "is_local", "local_path"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 
@@ -69,6 +70,15 @@ class Store(Protocol):
 
     def delete(self, paths: Sequence[str]) -> None:
         """Remove objects; one that is already gone is not an error."""
+
+
+def local_path(store: Store, path: str) -> str | None:
+    """Return where an object is on this machine, for libraries that open files themselves.
+
+    None if it is not on this machine, or whoever reads it wants to see every request.
+    """
+    find: Callable[[str], str | None] | None = getattr(store, "local_path", None)
+    return None if find is None else find(path)
 
 
 def is_local(store: Store) -> bool:

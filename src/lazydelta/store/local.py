@@ -128,6 +128,10 @@ class LocalStore:
         with self._opened(path):
             return pa.OSFile(self._real_path(path), "r")
 
+    def local_path(self, path: str) -> str:
+        """Return the file's real path, which is in the root."""
+        return self._real_path(path)
+
     def write(self, path: str, data: Buffer, *, overwrite: bool) -> None:
         """Write atomically and durably: data and name are on disk when this returns."""
         parent, _, name = checked(path).rpartition("/")
@@ -202,9 +206,15 @@ class LocalStore:
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise
-        return os.open(self._real_path(path), _READ)  # a link: follow it, if it stays inside
+        return os.open(self._followed(path), _READ)
 
     def _real_path(self, path: str) -> str:
+        parent, _, name = checked(path).rpartition("/")
+        real = f"{self._directory(parent)}/{name}"
+        return self._followed(path) if os.path.islink(real) else real
+
+    def _followed(self, path: str) -> str:
+        """Return where a link leads, if that is inside."""
         real = os.path.realpath(f"{self._root}/{path}")
         self._require_inside(real, path)
         return real

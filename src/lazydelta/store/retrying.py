@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from lazydelta.errors import TransientStoreError
+from lazydelta.store.base import local_path
 from lazydelta.store.outputs import Output, open_output
 from lazydelta.store.ranges import open_ranges
 
@@ -104,6 +105,10 @@ class RetryingStore:
             return self.read_ranges(path, [(start, end)])[0]
 
         return open_ranges(read_range, length)
+
+    def local_path(self, path: str) -> str | None:
+        """Return where a file is on this machine: nothing has to be tried again there."""
+        return local_path(self._inner, path)
 
     def write(self, path: str, data: Buffer, *, overwrite: bool) -> None:
         """Write; only an overwriting write is repeated."""

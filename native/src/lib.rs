@@ -1,0 +1,227 @@
+//! Columns of local Parquet files, decoded to Arrow. Texts and bytes come as views: they are not
+//! copied out of the pages that they are in.
+//!
+//! Knows Parquet and nothing of tables. Every column has a reader of its own, and the readers are
+//! shared out among threads that live as long as one batch: nothing stays behind that a fork of
+//! the Python process could break.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+/// Values in a batch below which another thread would cost more than it brings.
+const FEW_VALUES: usize = 1 << 22;
+
+/// Some columns of some row groups, a batch at a time.
+struct Columns {
+    schema: SchemaRef,
+    readers: Vec<ParquetRecordBatchReader>,
+    threads: usize,
+}
+
+impl Columns {
+    /// Open a file; `leaves` are top-level columns by their place in the Parquet schema.
+    fn open(
+        path: &PathBuf,
+        leaves: &[usize],
+        row_groups: &[usize],
+        batch_rows: usize,
+    ) -> Result<Self, ParquetError> {
+        let file = File::open(path)?;
+        let footer = with_views(&ArrowReaderMetadata::load(&file, as_parquet())?)?;
+        let columns = footer.parquet_schema().num_columns();
+        let groups = footer.metadata().num_row_groups();
+        if leaves.iter().any(|leaf| *leaf >= columns) || row_groups.iter().any(|at| *at >= groups) {
+            return Err(ParquetError::General(
+                "it has changed since it was opened".into(),
+            ));
+        }
+        let rows: i64 = row_groups
+            .iter()
+            .map(|at| footer.metadata().row_group(*at).num_rows())
+            .sum();
+        let readers = leaves
+            .iter()
+            .map(|leaf| {
+                let mask = ProjectionMask::leaves(footer.parquet_schema(), [*leaf]);
+                // Opened anew: clones of a file share their position in it.
+                ParquetRecordBatchReaderBuilder::new_with_metadata(
+                    File::open(path)?,
+                    footer.clone(),
+                )
+                .with_projection(mask)
+                .with_row_groups(row_groups.to_vec())
+                .with_batch_size(batch_rows)
+                .build()
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let fields: Vec<_> = readers
+            .iter()
+            .flat_map(|reader| reader.schema().fields().to_vec())
+            .collect();
+        let values = (rows.max(0) as usize).saturating_mul(leaves.len());
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        Ok(Self {
+            schema: Arc::new(Schema::new(fields)),
+            threads: if values < FEW_VALUES {
+                1
+            } else {
+                cores.min(leaves.len())
+            },
+            readers,
+        })
+    }
+
+    /// Decode the next rows of every column; None at the end of the first.
+    fn decode(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        let columns = shared_out(&mut self.readers, self.threads, decode_one)?;
+        match columns.into_iter().collect::<Option<Vec<_>>>() {
+            Some(columns) => RecordBatch::try_new(self.schema.clone(), columns).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Iterator for Columns {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.decode().transpose()
+    }
+}
+
+impl RecordBatchReader for Columns {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+/// Types as Parquet has them, whatever the writer noted of Arrow's: other tools copy such notes.
+fn as_parquet() -> ArrowReaderOptions {
+    ArrowReaderOptions::new().with_skip_arrow_metadata(true)
+}
+
+/// The same footer, read so that texts and bytes of the top level are views.
+fn with_views(footer: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata, ParquetError> {
+    let viewed = |field: &Arc<Field>| match field.data_type() {
+        DataType::Utf8 => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View)),
+        DataType::Binary => Arc::new(field.as_ref().clone().with_data_type(DataType::BinaryView)),
+        _ => field.clone(),
+    };
+    let fields: Vec<_> = footer.schema().fields().iter().map(viewed).collect();
+    let options = as_parquet().with_schema(Arc::new(Schema::new(fields)));
+    ArrowReaderMetadata::try_new(footer.metadata().clone(), options)
+}
+
+/// Decode the next rows of one column. A panic in the decoder, which no C caller could survive, is
+/// an error of the file.
+fn decode_one(reader: &mut ParquetRecordBatchReader) -> Result<Option<ArrayRef>, ArrowError> {
+    let batch = catch_unwind(AssertUnwindSafe(|| reader.next())).unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<String>().map(String::as_str);
+        let words = words.or_else(|| panic.downcast_ref::<&str>().copied());
+        Some(Err(ArrowError::ParquetError(
+            words.unwrap_or("the decoder gave up").into(),
+        )))
+    });
+    Ok(batch.transpose()?.map(|batch| batch.column(0).clone()))
+}
+
+/// Apply a function to every item, by several threads of which the caller's is one.
+fn shared_out<I: Send, O: Send>(
+    items: &mut [I],
+    threads: usize,
+    each: fn(&mut I) -> Result<O, ArrowError>,
+) -> Result<Vec<O>, ArrowError> {
+    let next = AtomicUsize::new(0);
+    let work: Vec<_> = items
+        .iter_mut()
+        .map(|item| Mutex::new((item, None)))
+        .collect();
+    let worker = || {
+        while let Some(slot) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (item, done) = &mut *slot.lock().expect("no other thread has it");
+            *done = Some(each(item));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            if thread::Builder::new().spawn_scoped(scope, worker).is_err() {
+                break; // the system has no more of them: those that there are do the work
+            }
+        }
+        worker();
+    });
+    let finished = |slot: Mutex<(&mut I, Option<_>)>| slot.into_inner().ok()?.1;
+    work.into_iter()
+        .map(|slot| finished(slot).expect("all were worked on"))
+        .collect()
+}
+
+/// Batches of a file; anything that speaks Arrow's C stream interface reads them, once.
+#[pyclass(frozen)]
+struct Batches(Mutex<Option<Columns>>);
+
+#[pymethods]
+impl Batches {
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema; // it may be ignored, by the interface's own rules
+        let columns = self.0.lock().ok().and_then(|mut columns| columns.take());
+        let columns = columns.ok_or_else(|| PyValueError::new_err("these batches were read"))?;
+        let stream = FFI_ArrowArrayStream::new(Box::new(columns));
+        PyCapsule::new(py, stream, Some(c"arrow_array_stream".into()))
+    }
+}
+
+/// Decode some columns of a local file.
+///
+/// Raises `OSError` if it cannot be opened, and `ValueError` if it is no Parquet file or damaged.
+#[pyfunction]
+fn read(
+    py: Python<'_>,
+    path: PathBuf,
+    leaves: Vec<usize>,
+    row_groups: Vec<usize>,
+    batch_rows: usize,
+) -> PyResult<Batches> {
+    py.detach(|| {
+        catch_unwind(|| Columns::open(&path, &leaves, &row_groups, batch_rows))
+            .unwrap_or_else(|_| Err(ParquetError::General("its footer makes no sense".into())))
+    })
+    .map(|columns| Batches(Mutex::new(Some(columns))))
+    .map_err(|error| match error {
+        ParquetError::External(inner) if inner.is::<std::io::Error>() => {
+            PyOSError::new_err(inner.to_string())
+        }
+        other => PyValueError::new_err(other.to_string()),
+    })
+}
+
+#[pymodule]
+fn lazydelta_decoder(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // Panics become errors; nothing is written to the host's standard error. Only ours: every
+    // library has a hook of its own.
+    std::panic::set_hook(Box::new(|_| {}));
+    module.add_class::<Batches>()?;
+    module.add_function(wrap_pyfunction!(read, module)?)
+}
