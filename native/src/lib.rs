@@ -5,9 +5,10 @@
 //! shared out among threads that live as long as one batch: nothing stays behind that a fork of
 //! the Python process could break.
 
-use std::fs::File;
+mod shared;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -25,7 +26,10 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-/// Values in a batch below which another thread would cost more than it brings.
+use shared::Shared;
+
+/// Values in a file below which another thread would cost more than it brings: files are read side
+/// by side already.
 const FEW_VALUES: usize = 1 << 22;
 
 /// Some columns of some row groups, a batch at a time.
@@ -38,12 +42,12 @@ struct Columns {
 impl Columns {
     /// Open a file; `leaves` are top-level columns by their place in the Parquet schema.
     fn open(
-        path: &PathBuf,
+        path: &Path,
         leaves: &[usize],
         row_groups: &[usize],
         batch_rows: usize,
     ) -> Result<Self, ParquetError> {
-        let file = File::open(path)?;
+        let file = Shared::open(path)?;
         let footer = with_views(&ArrowReaderMetadata::load(&file, as_parquet())?)?;
         let columns = footer.parquet_schema().num_columns();
         let groups = footer.metadata().num_row_groups();
@@ -60,15 +64,11 @@ impl Columns {
             .iter()
             .map(|leaf| {
                 let mask = ProjectionMask::leaves(footer.parquet_schema(), [*leaf]);
-                // Opened anew: clones of a file share their position in it.
-                ParquetRecordBatchReaderBuilder::new_with_metadata(
-                    File::open(path)?,
-                    footer.clone(),
-                )
-                .with_projection(mask)
-                .with_row_groups(row_groups.to_vec())
-                .with_batch_size(batch_rows)
-                .build()
+                ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), footer.clone())
+                    .with_projection(mask)
+                    .with_row_groups(row_groups.to_vec())
+                    .with_batch_size(batch_rows)
+                    .build()
             })
             .collect::<Result<Vec<_>, _>>()?;
         let fields: Vec<_> = readers

@@ -216,9 +216,8 @@ class FileFit:
         if not arrays:  # rows without columns still count
             empty = pa.Array.from_buffers(pa.struct([]), count, [None])
             return pa.RecordBatch.from_struct_array(empty)
-        if views:
-            return pa.RecordBatch.from_arrays(arrays, names=shape.schema.names)
-        return pa.RecordBatch.from_arrays(arrays, schema=shape.schema)
+        schema = _with_types_of(arrays, shape.schema) if views else shape.schema
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def values(self, rows: Rows, name: str, chosen: Positions) -> pa.Array:
         """Return the values of a column, of the chosen rows; the others are not converted."""
@@ -262,6 +261,11 @@ class _Values:
         for part in inner:
             array = pc.struct_field(array, array.type.get_field_index(part))
         return array
+
+
+def _with_types_of(arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.Schema:
+    fields = [f.with_type(array.type) for f, array in zip(schema, arrays, strict=True)]
+    return pa.schema(fields, schema.metadata)
 
 
 def _columns(sources: Sequence[Source | None]) -> tuple[str, ...]:
