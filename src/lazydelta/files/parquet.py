@@ -40,6 +40,8 @@ _BATCH_BYTES = 32 << 20
 _LEAST_ROWS = 1024
 _LEAST_BYTES = 512 << 10
 """What must be left out of a local file before its pages are looked at: some ms of decoding."""
+_LEAST_UNINDEXED_BYTES = 4 << 20
+"""The same where pages are found by their headers, one after the other."""
 _BYTES_PER_BYTE_LEFT_OUT = 16
 """To find the pages takes longer in a large row group: then more must be left out."""
 
@@ -173,7 +175,13 @@ class DataFile:
         left_out = size * rows // max(self.metadata.row_group(row_group).num_rows, 1)
         if self._paging is None or left_out < _LEAST_BYTES + size // _BYTES_PER_BYTE_LEFT_OUT:
             return False
-        return self._paging.is_cheap(size) and self._paging.has_pages(self._leaves(columns))
+        leaves = self._leaves(columns)
+        if not (self._paging.is_cheap(size) and self._paging.has_pages(leaves)):
+            return False
+        chunks = self.metadata.row_group(row_group)
+        return left_out >= _LEAST_UNINDEXED_BYTES or all(
+            chunks.column(at).has_offset_index for at in leaves
+        )
 
     def spans(
         self,

@@ -66,6 +66,7 @@ ENCODINGS = {
 def always(monkeypatch):
     """Let pages be looked at however little is left out."""
     monkeypatch.setattr(parquet, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(parquet, "_LEAST_UNINDEXED_BYTES", 0)
     monkeypatch.setattr(parquet, "_BYTES_PER_BYTE_LEFT_OUT", 2**60)
     monkeypatch.setattr(paging, "_BYTES_PER_FOOTER_BYTE", 0)
 
@@ -242,6 +243,12 @@ def test_pages_are_looked_at_only_where_it_pays(monkeypatch, least, per_byte, pe
     monkeypatch.setattr(parquet, "_BYTES_PER_BYTE_LEFT_OUT", per_byte)
     monkeypatch.setattr(paging, "_BYTES_PER_FOOTER_BYTE", per_footer)
     assert opened(FILES["plain", True]).leaps(["id", "name"], 0, 1900) is leaps
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_without_an_index_more_must_be_left_out(monkeypatch, index):
+    monkeypatch.setattr(parquet, "_LEAST_UNINDEXED_BYTES", 2**30)
+    assert opened(FILES["plain", index]).leaps(["id", "name"], 0, 1900) is index
 
 
 def test_a_footer_that_is_cut_off():

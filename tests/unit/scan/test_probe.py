@@ -179,6 +179,7 @@ def test_columns_that_come_in_smaller_pieces_stay_beside_their_rows(tmp_path, re
 def small_pages(monkeypatch):
     """How to write files of small pages, which are looked at however little they leave out."""
     monkeypatch.setattr(parquet, "_LEAST_BYTES", 1)
+    monkeypatch.setattr(parquet, "_LEAST_UNINDEXED_BYTES", 1)
     monkeypatch.setattr(parquet, "_BYTES_PER_BYTE_LEFT_OUT", 2**60)
     monkeypatch.setattr(paging, "_BYTES_PER_FOOTER_BYTE", 0)
     return {"data_page_size": 300, "write_batch_size": 10}
