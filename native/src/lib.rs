@@ -5,6 +5,8 @@
 //! shared out among threads that live as long as one batch: nothing stays behind that a fork of
 //! the Python process could break.
 
+mod compact;
+mod headers;
 mod shared;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -60,6 +62,11 @@ impl Columns {
             .iter()
             .map(|at| footer.metadata().row_group(*at).num_rows())
             .sum();
+        for group in row_groups {
+            for leaf in leaves {
+                headers::check(&file, footer.metadata().row_group(*group).column(*leaf))?;
+            }
+        }
         let readers = leaves
             .iter()
             .map(|leaf| {

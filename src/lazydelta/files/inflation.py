@@ -2,9 +2,9 @@
 
 Parquet is good at saying little for much: a page of a kilobyte may decompress to gigabytes, a few
 bytes may mean a billion values in one row, a long text in a dictionary may be repeated in every
-row. Columns without lists are decoded some rows at a time, so only what cannot be taken in parts
-is bounded here: pages, lists, and texts of dictionaries. What is large because the file is large
-passes.
+row, or grow from row to row. Columns without lists are decoded some rows at a time, so only what
+cannot be taken in parts is bounded here: pages, lists, and such texts. What is large because the
+file is large passes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     ReadAt = Callable[[int, int], bytes]
 
-__all__ = ["InflatedError", "in_pieces", "rows_at_once"]
+__all__ = ["InflatedError", "has_long_texts", "in_pieces", "rows_at_once"]
 
 _USUAL_RATIO = 64
 """Decoded bytes for each byte in the file that nobody wonders at."""
@@ -32,6 +32,10 @@ _USUAL_DICTIONARY = 2 << 20
 """Writers give a dictionary up at one megabyte, some at two."""
 _BOUNDED_CODECS = ("UNCOMPRESSED", "SNAPPY")
 """Codecs that cannot make much of little: Snappy makes 21 bytes of one at most."""
+_LONG_TEXT = 1024
+"""Bytes; a batch of a hundred thousand such texts is a hundred megabytes."""
+_GROWING = "DELTA_BYTE_ARRAY"
+"""Texts as what they add to the one before: each may be as long as all before it in its page."""
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4}
 
 
@@ -74,7 +78,23 @@ def rows_at_once(
             largest = _dictionary_size(chunk, read_at)
             if largest > _USUAL_DICTIONARY:
                 most = min(most, max(limit // largest, 1))
+        if column.physical_type == "BYTE_ARRAY":
+            longest = _longest_grown(chunk, read_at)
+            most = min(most, max(limit // longest, 1)) if longest else most
     return most
+
+
+def has_long_texts(chunk: Any, read_at: ReadAt | None) -> bool:
+    """Whether the texts in a column's dictionary are long, by the average; False if not known."""
+    if read_at is None:
+        return False
+    try:
+        first = next(_pages(chunk, read_at), None)
+    except BadPageError:
+        return False
+    if first is None or not first.is_dictionary:
+        return False
+    return first.decompressed > _LONG_TEXT * first.values
 
 
 def in_pieces(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
@@ -97,6 +117,14 @@ def _whole_size(chunk: Any, column: Any, read_at: ReadAt | None) -> int:
     if column.max_repetition_level:
         size = max(size, values * _WIDTHS.get(column.physical_type, 8))
     return int(size)
+
+
+def _longest_grown(chunk: Any, read_at: ReadAt | None) -> int:
+    """Return how long texts may grow that are what each adds to the one before; 0 if none are."""
+    if read_at is None:
+        return int(chunk.total_uncompressed_size) if _GROWING in chunk.encodings else 0
+    grown = (page.decompressed for page in _pages(chunk, read_at) if page.grows)
+    return max(grown, default=0)
 
 
 def _dictionary_size(chunk: Any, read_at: ReadAt | None) -> int:

@@ -23,6 +23,7 @@ _WINDOW = 4096
 _MOST_HEADER = 16 << 20
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _CODED = (2, 8)  # PLAIN_DICTIONARY and RLE_DICTIONARY: numbers into the dictionary
+_DELTA_BYTE_ARRAY = 7
 # Of a data page, by version: which field its own header is, and there encoding and statistics.
 _DATA_FIELDS = {_DATA: (5, 2, 5), _DATA_V2: (8, 4, 8)}
 
@@ -52,6 +53,8 @@ class Page(NamedTuple):
     end: int
     is_coded: bool = False
     """Whether its values are numbers into the dictionary."""
+    grows: bool = False
+    """Whether its texts are what each adds to the one before."""
     statistics: PageStatistics = PageStatistics()
 
 
@@ -86,9 +89,10 @@ def _data_page(header: dict[int, Any], kind: int, start: int, end: int) -> Page:
     values = _number(own, 1)
     if not isinstance(own, dict) or values < 0:
         raise BadPageError("a page has less than no values")
-    is_coded = _number(own, encoding) in _CODED
+    coding = _number(own, encoding)
     known = _statistics(own.get(statistics))
-    return Page(False, _number(header, 2), values, start, end, is_coded, known)
+    is_coded, grows = coding in _CODED, coding == _DELTA_BYTE_ARRAY
+    return Page(False, _number(header, 2), values, start, end, is_coded, grows, known)
 
 
 def _statistics(found: Any) -> PageStatistics:

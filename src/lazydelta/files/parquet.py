@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lazydelta.errors import DataFileError, StoreError
-from lazydelta.files.inflation import InflatedError, in_pieces, rows_at_once
+from lazydelta.files.inflation import InflatedError, has_long_texts, in_pieces, rows_at_once
 from lazydelta.files.pages import BadPageError
 from lazydelta.files.paging import Paging
 from lazydelta.files.rows import Rows, SideBySide
@@ -24,7 +24,7 @@ from lazydelta.files.viewed import VIEWED_CODECS, viewed_batches
 from lazydelta.store import is_local, local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from lazydelta.expr import Predicate
     from lazydelta.files.excerpt import Excerpt
@@ -271,12 +271,11 @@ class DataFile:
     def _within_limit(self, columns: Sequence[str], run: Sequence[int], most: int) -> int:
         """Return how many rows to decode at once; what would fill the memory is refused."""
         places = self._leaves(columns)
-        read_at = None if self._is_remote else lambda at, size: self._source.read_at(size, at)
         try:
             for group in run:
                 most = rows_at_once(
                     self.metadata, group, places,
-                    read_at=read_at, limit=self._inflated_limit, most=most,
+                    read_at=self._read_at, limit=self._inflated_limit, most=most,
                 )  # fmt: skip
         except InflatedError as error:
             reason = (
@@ -287,6 +286,11 @@ class DataFile:
         except BadPageError as error:
             raise DataFileError(self._table, self.path, str(error)) from None
         return most
+
+    @property
+    def _read_at(self) -> Callable[[int, int], bytes] | None:
+        """Gives bytes of the file; None where asking is dear."""
+        return None if self._is_remote else lambda at, size: self._source.read_at(size, at)
 
     def _starts(self) -> list[int]:
         """Return the position of the first row of each row group, and the end."""
@@ -334,7 +338,8 @@ class DataFile:
         """Return those of the columns that are texts kept in a dictionary, by their size.
 
         Footers do not tell whether a writer gave its dictionary up halfway. A plain text takes
-        four bytes for its length alone, a number into a dictionary hardly more than two.
+        four bytes for its length alone, a number into a dictionary hardly more than two. Long
+        texts are left in their dictionary anyway: repeated in every row, they fill the memory.
         """
         chunks = self.metadata.row_group(row_group)
         found = set()
@@ -347,7 +352,10 @@ class DataFile:
             ):
                 continue
             chunk = chunks.column(at)
-            if chunk.has_dictionary_page and chunk.total_uncompressed_size < 4 * chunk.num_values:
+            if not chunk.has_dictionary_page:
+                continue
+            is_small = chunk.total_uncompressed_size < 4 * chunk.num_values
+            if is_small or has_long_texts(chunk, self._read_at):
                 found.add(field.path)
         return found
 

@@ -52,9 +52,9 @@ def viewed_batches(
         return None
     try:
         batches = decoder.read(path, list(leaves), list(row_groups), rows)
-    except (OSError, ValueError):  # stricter about footers than need be: pyarrow opened this one
+        reader = pa.RecordBatchReader.from_stream(batches)
+    except (OSError, ValueError):  # it is stricter than need be: pyarrow has opened this file
         return None
-    reader = pa.RecordBatchReader.from_stream(batches)
     wanted = [(field.name, _VIEWS.get(field.type, field.type)) for field in fields]
     # Where the two decoders see different types, as in old timestamps, pyarrow's are right.
     return reader if [(f.name, f.type) for f in reader.schema] == wanted else None

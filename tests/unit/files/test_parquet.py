@@ -22,9 +22,9 @@ def written(table, **options):
     return sink.getvalue()
 
 
-def opened(data, size=None, root=ROOT):
+def opened(data, size=None, root=ROOT, limit=2**30):
     return DataFile(
-        MemoryStore({"a.parquet": data}, root=root), "a.parquet", size, inflated_limit=2**30
+        MemoryStore({"a.parquet": data}, root=root), "a.parquet", size, inflated_limit=limit
     )
 
 
@@ -85,6 +85,26 @@ def test_texts_kept_plainly_come_plainly():
     table = pa.table({"name": [f"a rather long and different text {i}" for i in range(500)]})
     (rows,) = opened(written(table)).rows(["name"], [0], batch_rows=1000)
     assert rows.columns.column("name").type == pa.string()
+
+
+def test_a_long_text_in_every_row_comes_once_and_in_pieces():
+    repeated = pa.array(["x" * 100_000]).take(pa.array([0] * 5000))
+    file = opened(written(pa.table({"s": repeated})), limit=10**6)
+    pieces = list(file.rows(["s"], [0], batch_rows=5000))
+    assert {rows.length for rows in pieces} == {10}
+    assert all(pa.types.is_dictionary(rows.columns.column(0).type) for rows in pieces)
+    assert sum(rows.length for rows in pieces) == 5000
+
+
+@pytest.mark.parametrize("root", [ROOT, "memory://table"])
+def test_texts_that_grow_from_row_to_row_are_taken_few_at_a_time(root):
+    texts = pa.table({"s": ["x" * length for length in range(2000)]})
+    data = written(texts, use_dictionary=False, column_encoding={"s": "DELTA_BYTE_ARRAY"})
+    assert len(data) < 20_000  # for two million bytes
+    file = opened(data, root=root, limit=100_000)
+    pieces = list(file.rows(["s"], [0], batch_rows=2000))
+    assert max(rows.columns.nbytes for rows in pieces) < 120_000
+    assert pa.Table.from_batches([rows.columns for rows in pieces]).equals(texts)
 
 
 def test_wide_rows_come_fewer_at_a_time():
