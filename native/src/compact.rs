@@ -1,21 +1,34 @@
 //! Thrift's compact protocol, as far as headers of pages need it, and strictly: fields ascend by
-//! small steps, as every writer writes them. What is not so is none of it.
+//! small steps, and are of no other types than these have. What is not so is none of it.
 
-/// Structs and lists in each other, of which headers need three.
-const DEEPEST: usize = 8;
+pub const BOOL: u8 = 1; // true; false is 2, and taken for the same
+pub const I32: u8 = 5;
+pub const I64: u8 = 6;
+pub const BINARY: u8 = 8;
+pub const STRUCT: u8 = 12;
+/// Structs in each other; headers of pages need three.
+const DEEPEST: usize = 4;
 
-/// A struct: what of it is a 32-bit number or a struct; of the rest, only that it is there.
+/// A struct.
 pub struct Fields(Vec<(u8, Value)>);
 
 enum Value {
     Number(i64),
     Inner(Fields),
-    Other,
+    Other(u8),
 }
 
 impl Fields {
-    pub fn has(&self, field: u8) -> bool {
-        self.get(field).is_some()
+    /// Whether every field has the type that stands in its place; 0 stands for none.
+    pub fn are(&self, types: &[u8]) -> bool {
+        let is = |value: &Value| match value {
+            Value::Number(_) => I32,
+            Value::Inner(_) => STRUCT,
+            Value::Other(kind) => *kind,
+        };
+        self.0
+            .iter()
+            .all(|(at, value)| types.get(usize::from(*at) - 1) == Some(&is(value)))
     }
 
     pub fn number(&self, field: u8) -> Option<i64> {
@@ -62,6 +75,9 @@ impl<'a> Compact<'a> {
     }
 
     fn fields_within(&mut self, depth: usize) -> Option<Fields> {
+        if depth >= DEEPEST {
+            return None;
+        }
         let mut fields = Vec::new();
         let mut field: u8 = 0;
         loop {
@@ -79,40 +95,21 @@ impl<'a> Compact<'a> {
     }
 
     fn value(&mut self, kind: u8, depth: usize) -> Option<Value> {
-        if depth >= DEEPEST {
-            return None;
-        }
-        match kind {
-            1 | 2 => {} // a boolean is its own type
-            3 => self.skip(1)?,
-            4 | 6 => drop(self.number()?),
-            5 => return Some(Value::Number(small(self.number()?)?)),
-            7 => self.skip(8)?,
-            8 => {
+        Some(match kind {
+            1 | 2 => Value::Other(BOOL), // it is its own type
+            I32 => Value::Number(small(self.number()?)?),
+            I64 => {
+                self.number()?;
+                Value::Other(I64)
+            }
+            BINARY => {
                 let length = self.number()?;
                 self.skip(length)?;
+                Value::Other(BINARY)
             }
-            9 | 10 => self.skip_list(depth)?,
-            12 => return Some(Value::Inner(self.fields_within(depth + 1)?)),
+            STRUCT => Value::Inner(self.fields_within(depth + 1)?),
             _ => return None,
-        }
-        Some(Value::Other)
-    }
-
-    fn skip_list(&mut self, depth: usize) -> Option<()> {
-        let head = self.byte()?;
-        let count = match head >> 4 {
-            15 => self.number()?,
-            few => u64::from(few),
-        };
-        let kind = head & 0x0f;
-        for _ in 0..count {
-            match kind {
-                1 | 2 => self.skip(1)?, // in a list a boolean takes a byte
-                _ => drop(self.value(kind, depth + 1)?),
-            }
-        }
-        Some(())
+        })
     }
 
     fn byte(&mut self) -> Option<u8> {

@@ -9,15 +9,45 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::ChunkReader;
 
-use crate::compact::{Compact, Fields};
+use crate::compact::{BINARY, BOOL, Compact, Fields, I32, I64, STRUCT};
 use crate::shared::Shared;
 
 /// Encodings whose values take no more memory than their page says: plain, dictionary (two names),
 /// run lengths, bit-packed, byte streams. Those by differences announce a count of their own.
 const ENCODINGS: [i64; 6] = [0, 2, 3, 4, 8, 9];
 const DICTIONARY_PAGE: i64 = 2;
-/// Kinds of pages, the field that describes each, and the field of its encoding in there.
-const DESCRIBED_BY: [(i64, u8, u8); 3] = [(0, 5, 2), (DICTIONARY_PAGE, 7, 2), (3, 8, 4)];
+/// What a header has whatever its page: kind, two sizes, checksum; then comes what describes it.
+const HEADER: [u8; 4] = [I32, I32, I32, I32];
+const STATISTICS: [u8; 9] = [BINARY, BINARY, I64, I64, BINARY, BINARY, BOOL, BOOL, I64];
+
+/// How a kind of page is described.
+struct Description {
+    kind: i64,
+    place: u8,
+    types: &'static [u8],
+    encoding: u8,
+}
+
+const DESCRIPTIONS: [Description; 3] = [
+    Description {
+        kind: 0,
+        place: 5,
+        types: &[I32, I32, I32, I32, STRUCT],
+        encoding: 2,
+    },
+    Description {
+        kind: DICTIONARY_PAGE,
+        place: 7,
+        types: &[I32, I32, BOOL],
+        encoding: 2,
+    },
+    Description {
+        kind: 3,
+        place: 8,
+        types: &[I32, I32, I32, I32, I32, I32, BOOL, STRUCT],
+        encoding: 4,
+    },
+];
 /// No page of Snappy decompresses to more than this many times its size.
 const SNAPPY_RATIO: i64 = 21;
 /// Most headers have some fifty bytes; those with long statistics are read in a second go.
@@ -51,20 +81,28 @@ struct Header {
 }
 
 impl Header {
-    /// None unless it has what it must, and the description of its own kind of page alone.
+    /// None unless it has what it must, in the right types, and nothing besides: the decoder looks
+    /// at numbers of fields and not at their types.
     fn of(fields: &Fields) -> Option<Self> {
         let kind = fields.number(1)?;
-        let (_, place, encoding) = DESCRIBED_BY.into_iter().find(|known| known.0 == kind)?;
-        if (5..=8).any(|other| other != place && fields.has(other)) {
+        let known = DESCRIPTIONS.iter().find(|known| known.kind == kind)?;
+        let mut types = HEADER.to_vec();
+        types.resize(usize::from(known.place) - 1, 0);
+        types.push(STRUCT);
+        let page = fields.inner(known.place)?;
+        let statistics = page.inner(known.types.len() as u8);
+        if !fields.are(&types)
+            || !page.are(known.types)
+            || statistics.is_some_and(|found| !found.are(&STATISTICS))
+        {
             return None;
         }
-        let page = fields.inner(place)?;
         Some(Self {
             kind,
             decompressed: fields.number(2)?,
             compressed: fields.number(3)?,
             values: page.number(1)?,
-            encoding: page.number(encoding)?,
+            encoding: page.number(known.encoding)?,
         })
     }
 

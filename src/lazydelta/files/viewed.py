@@ -6,6 +6,7 @@ whoever asks must be ready to hear that pyarrow has to do it.
 
 from __future__ import annotations
 
+import logging
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["VIEWED_CODECS", "viewed_batches"]
 
+_log = logging.getLogger(__name__)
+
 VIEWED_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "ZSTD"})
 """What the decoder was built with: what Delta writers use."""
 _VIEWS = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
@@ -27,6 +30,9 @@ def _decoder() -> Any | None:
     try:
         import lazydelta_decoder
     except ModuleNotFoundError:
+        return None
+    except ImportError as error:
+        _log.warning("the compiled decoder is installed but does not load: %s", error)
         return None
     return lazydelta_decoder
 

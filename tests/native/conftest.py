@@ -1,0 +1,21 @@
+"""The decoder is an option: without it these tests say how to get it, but for those of its absence."""
+
+from __future__ import annotations
+
+import pytest
+
+from lazydelta.files import viewed
+from tests.native.support import without_decoder
+
+
+@pytest.fixture(autouse=True)
+def _decoder_is_installed(request):
+    if viewed._decoder() is None and "no_decoder" not in request.fixturenames:
+        pytest.skip("the compiled decoder is not installed: `make native` builds it")
+
+
+@pytest.fixture
+def no_decoder():
+    """Read as if the decoder were not installed."""
+    with without_decoder():
+        yield

@@ -1,0 +1,101 @@
+"""Reads damaged files both ways, each in a process of its own, and says what came of it.
+
+Run as a program: paths come in as lines, verdicts go out as lines of JSON. What is known before a
+process dies is not lost with it, so that a death is laid at the right door.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lazydelta.errors import DeltaError
+from tests.native.support import plain, read, watched
+
+REPOSITORY = Path(__file__).parents[2]
+LIMIT = 64 << 20
+_SECONDS = 60
+
+
+def judged(paths):
+    """Return a verdict for each file: see `_verdict`."""
+    done = subprocess.run(
+        [sys.executable, __file__],
+        input="".join(f"{path}\n" for path in paths),
+        env=os.environ | {"PYTHONPATH": f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'src'}"},
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True,
+    )  # fmt: skip
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _verdict(path, tell):
+    """Tell what plain reads make of a file, then views, and whether they are the same rows.
+
+    Facts are told one by one: `plain` and `views` (`rows`, or why it was refused), `taken` (whether
+    the decoder read it), `same`, `valid` (whether the views are sound), and `grown`, the most
+    kilobytes that views took beyond what plain reads had.
+    """
+    expected, outcome = _outcome(path, views=False)
+    tell(plain=outcome)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with watched() as taken:
+        found, outcome = _outcome(path, views=True)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    tell(views=outcome, taken=all(taken) and bool(taken), grown=grown)
+    if found is not None:
+        tell(valid=_is_sound(found[0]))
+    if expected is not None and found is not None:
+        same = found[1] == expected[1]
+        tell(same=same and (found[0] is None or plain(found[0]).equals(plain(expected[0]))))
+
+
+def _outcome(path, *, views):
+    try:
+        return read(path, views=views, batch_rows=97, limit=LIMIT), "rows"
+    except DeltaError as error:
+        assert path.name in str(error), error
+        return None, str(error)
+    except pa.ArrowException as error:  # pyarrow gave codes that are not in their dictionary
+        return None, str(error)
+
+
+def _is_sound(rows):
+    """Whether reading the rows is safe; a decimal may be too long for its type, as in pyarrow."""
+    try:
+        for column in () if rows is None else rows.columns:
+            column.validate(full=not pt.is_decimal(column.type))
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _in_a_process(path):
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(_SECONDS)
+        with os.fdopen(into, "w") as lines:
+            _verdict(path, lambda **facts: print(json.dumps(facts), file=lines, flush=True))
+        os._exit(0)
+    os.close(into)
+    with os.fdopen(out) as lines:
+        facts = [json.loads(line) for line in lines]
+    _, status = os.waitpid(child, 0)
+    found = {"path": str(path), "died": os.waitstatus_to_exitcode(status)}
+    for fact in facts:
+        found |= fact
+    return found
+
+
+if __name__ == "__main__":
+    for line in sys.stdin.read().splitlines():
+        sys.stdout.write(json.dumps(_in_a_process(Path(line))) + "\n")
+        sys.stdout.flush()

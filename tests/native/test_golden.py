@@ -1,0 +1,57 @@
+"""The golden tables, with views and without: tables of other engines, read from their own files.
+
+Where the pack is, `tests/acceptance/test_golden.py` says.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+
+from lazydelta import ReadOptions, Table
+from lazydelta.errors import DeltaError
+from tests.acceptance.test_golden import PACK
+from tests.native.support import three_ways, watched
+
+pytestmark = [
+    pytest.mark.acceptance,
+    pytest.mark.skipif(
+        not (PACK / "manifest.json").is_file(),
+        reason=f"the golden pack is not at {PACK}: set LAZYDELTA_GOLDEN to where it is",
+    ),
+]
+
+
+def tables():
+    """Return the names of the tables, and how many rows they have where that is known."""
+    if not (PACK / "manifest.json").is_file():
+        return []
+    found = json.loads((PACK / "manifest.json").read_text())["tables"]
+    return [(one["name"], one.get("expected", {}).get("rows")) for one in found]
+
+
+@pytest.mark.parametrize(("name", "rows"), tables())
+def test_views_of_a_golden_table(name, rows):
+    table = Table.open(PACK / "tables" / name)
+    try:
+        found, _ = three_ways(table.scan())
+    except DeltaError as error:  # as it is without views; which of its files is named may differ
+        with pytest.raises(type(error)):
+            table.scan().to_arrow()
+        return
+    assert rows is None or found.num_rows == rows
+    flat = [one.name for one in found.schema if not one.type.num_fields]
+    if 0 < len(flat) < found.num_columns:
+        three_ways(table.scan(columns=flat))
+
+
+def test_the_decoder_reads_many_of_them():
+    taken = 0
+    for name, _ in tables()[::4]:
+        with watched() as seen, suppress(DeltaError):
+            views = ReadOptions(schema_force_view_types=True)
+            Table.open(PACK / "tables" / name).scan().to_arrow(views)
+        taken += any(seen)
+    assert taken > len(tables()) // 12

@@ -1,0 +1,223 @@
+"""Many readers at once, one large file among several threads, a fork, and readers that are left."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lazydelta import ReadOptions
+from lazydelta.errors import DataFileError
+from tests.native.support import opened, plain, read, watched
+from tests.rows.tables import Rows, field
+
+REPOSITORY = Path(__file__).parents[2]
+MANY = 1_100_000
+"""Rows; of four columns there are more values than one thread is given."""
+DESCRIPTORS = Path("/proc/self/fd")
+
+
+def written(path, seed, rows=3000):
+    """Write a file of columns whose pages are small and many; return it as pyarrow reads it."""
+    chance = np.random.default_rng(seed)
+    numbers = chance.integers(0, 10**9, rows)
+    table = pa.table(
+        {
+            "n": numbers,
+            "t": pa.array(numbers).cast(pa.string()),
+            "few": np.char.add("a text of some length ", (numbers % 50).astype(str)),
+            "x": chance.random(rows),
+        }
+    )
+    pq.write_table(table, path, data_page_size=1 << 10, row_group_size=rows // 3)
+    return plain(table)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Return a file that is large enough for several threads."""
+    path = tmp_path_factory.mktemp("large") / "a.parquet"
+    numbers = np.arange(MANY)
+    texts = np.array([f"text number {n}" for n in range(1000)])[numbers % 1000]
+    table = pa.table({"a": numbers, "b": numbers[::-1], "t": texts, "u": np.roll(texts, 7)})
+    pq.write_table(
+        table, path, data_page_size=1 << 13, row_group_size=300_000, use_dictionary=["u"]
+    )
+    return path, plain(table)
+
+
+def test_many_readers_of_one_file_and_of_several(tmp_path):
+    expected = {}
+    for at in range(4):
+        path = tmp_path / f"{at}.parquet"
+        expected[path] = written(path, at)
+
+    def is_right(path):
+        found, positions = read(path, views=True, batch_rows=700)
+        return plain(found).equals(expected[path]) and positions == list(range(3000))
+
+    asked = [*expected] * 8 + [next(iter(expected))] * 32
+    with watched() as taken, ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(is_right, asked))
+    assert taken == [True] * len(asked)
+
+
+def test_one_open_file_read_by_many(tmp_path):
+    expected = written(tmp_path / "a.parquet", 5)
+    with closing(opened(tmp_path / "a.parquet")) as file, ThreadPoolExecutor(8) as pool:
+
+        def is_right(name):
+            every = file.rows(
+                [name], range(file.metadata.num_row_groups), batch_rows=500, views=True
+            )
+            found = pa.Table.from_batches([rows.columns for rows in every])
+            return plain(found).equals(expected.select([name]))
+
+        assert all(pool.map(is_right, expected.schema.names * 10))
+
+
+@pytest.mark.parametrize("batch_rows", [MANY, 130_000])
+def test_columns_of_a_large_file_are_shared_out_among_threads(large, batch_rows):
+    """Each column has a position of its own in the file: one for all mixes up their pages."""
+    path, expected = large
+    with watched() as taken:
+        found, positions = read(path, views=True, batch_rows=batch_rows)
+    assert taken == [True]
+    assert plain(found).equals(expected)
+    assert positions == list(range(MANY))
+
+
+def test_large_files_side_by_side(large):
+    path, expected = large
+    with ThreadPoolExecutor(3) as pool:
+        found = pool.map(lambda _: plain(read(path, views=True)[0]).equals(expected), range(3))
+        assert all(found)
+
+
+def test_a_process_forks_and_reads_on(large):
+    """The parent has decoded with several threads; the child has none of them, and needs none."""
+    code = f"""
+import os
+from pathlib import Path
+from tests.native.support import plain, read
+path = Path({str(large[0])!r})
+expected = plain(read(path, views=True)[0])
+child = os.fork()
+if child == 0:
+    found = plain(read(path, views=True, batch_rows=100_000)[0])
+    os._exit(0 if found.equals(expected) else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert plain(read(path, views=True)[0]).equals(expected)
+"""
+    environment = os.environ | {"PYTHONPATH": f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'src'}"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+
+
+def test_a_system_that_gives_no_more_threads(large):
+    """No stack can be as large as this one; then the thread that is there does the work."""
+    code = f"""
+from pathlib import Path
+from tests.native.support import read
+print(read(Path({str(large[0])!r}), views=True)[0].num_rows)
+"""
+    environment = os.environ | {
+        "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'src'}",
+        "RUST_MIN_STACK": str(1 << 46),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) == MANY
+
+
+def descriptors():
+    if not DESCRIPTORS.is_dir():
+        pytest.skip("this system does not list a process's open files; Linux runs it")
+    return len(list(DESCRIPTORS.iterdir()))
+
+
+def test_a_reader_left_halfway_leaves_nothing_open(tmp_path):
+    expected = written(tmp_path / "a.parquet", 6)
+    before = descriptors()
+    kept = []
+    for _ in range(20):
+        with closing(opened(tmp_path / "a.parquet")) as file:
+            groups = range(file.metadata.num_row_groups)
+            every = file.rows(expected.schema.names, groups, batch_rows=100, views=True)
+            kept.append(next(every).columns)
+            every.close()
+    gc.collect()
+    assert descriptors() == before
+    for batch in kept:  # what was given stays whole
+        assert plain(pa.Table.from_batches([batch])).equals(expected.slice(0, 100))
+
+
+def test_batches_outlive_their_file(tmp_path):
+    expected = written(tmp_path / "a.parquet", 7)
+    found, _ = read(tmp_path / "a.parquet", views=True, batch_rows=100)
+    (tmp_path / "a.parquet").write_bytes(b"")
+    (tmp_path / "a.parquet").unlink()
+    gc.collect()
+    assert plain(found).equals(expected)
+
+
+def test_a_scan_left_halfway(tmp_path):
+    made = Rows(tmp_path / "t", [field("n", "long"), field("t", "string")])
+    for at in range(6):
+        numbers = np.arange(at * 1000, (at + 1) * 1000)
+        made.file(f"{at}.parquet", pa.table({"n": numbers, "t": numbers.astype(str)}))
+    scan = made.open().scan()
+    before = descriptors()
+    options = ReadOptions(schema_force_view_types=True, batch_rows=50, memory_limit=0)
+    with watched() as taken, scan.to_batches(options) as batches:
+        first = next(batches)
+    assert all(taken)
+    assert taken
+    assert first["t"].type == pa.string_view()
+    assert first["t"].cast(pa.int64()).equals(first["n"])
+    gc.collect()
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda path: path.unlink(), id="removed"),
+        pytest.param(lambda path: replaced(path, pa.table({"n": [1]})), id="fewer-columns"),
+        pytest.param(lambda path: replaced(path, b"no Parquet"), id="something-else"),
+        pytest.param(lambda path: replaced(path, b""), id="empty"),
+    ],
+)
+def test_a_file_that_is_not_what_it_was_when_it_was_opened(tmp_path, change):
+    """The decoder opens it again: the rows are those of the file that was opened, or none."""
+    path = tmp_path / "a.parquet"
+    expected = written(path, 8)
+    with closing(opened(path)) as file:
+        change(path)
+        groups = range(file.metadata.num_row_groups)
+        try:
+            every = list(file.rows(expected.schema.names, groups, batch_rows=1000, views=True))
+        except DataFileError as error:
+            assert "a.parquet" in str(error)
+            return
+    found = pa.Table.from_batches([rows.columns for rows in every])
+    assert plain(found).equals(expected)
+
+
+def replaced(path, content):
+    """Put another file in its place; the one that was there lives on for who has it open."""
+    other = path.with_suffix(".other")
+    if isinstance(content, bytes):
+        other.write_bytes(content)
+    else:
+        pq.write_table(content, other)
+    other.replace(path)
