@@ -307,13 +307,13 @@ def test_a_checksum_that_counts_otherwise_stops_it(configuration, lie):
 def test_a_lost_add_stops_it(configuration, monkeypatch):
     store, builder = built(configuration=configuration)
     builder.commit("+a +b +c")
-    honest = checkpoint_source.SortedAdds.rest
+    honest = checkpoint_source.SortedAdds.in_order
 
-    def losing_one(self, rows):
-        for chunk in honest(self, rows):
+    def losing_one(self, arrivals, rows):
+        for chunk in honest(self, arrivals, rows):
             yield {name: column.slice(1) for name, column in chunk.items()}
 
-    monkeypatch.setattr(checkpoint_source.SortedAdds, "rest", losing_one)
+    monkeypatch.setattr(checkpoint_source.SortedAdds, "in_order", losing_one)
     with pytest.raises(InternalError, match="2 adds were written of 3"):
         write_checkpoint(snapshot_of(store))
     assert not [name for name in builder.names() if "checkpoint" in name]

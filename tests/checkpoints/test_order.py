@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import tempfile
 from datetime import date
 from decimal import Decimal
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +18,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lazydelta.testing import add
-from lazydelta.upkeep import CheckpointParts, checkpoint_order, checkpoint_source, full_replay
+from lazydelta.upkeep import (
+    CheckpointParts,
+    checkpoint_merge,
+    checkpoint_order,
+    checkpoint_source,
+    full_replay,
+)
 from lazydelta.upkeep.checkpoint import write_checkpoint
 from lazydelta.upkeep.checkpoint_bounds import lower_bounds
 from lazydelta.upkeep.checkpoint_keys import Partitions, Ties, sort_numbers
+from lazydelta.upkeep.checkpoint_runs import Run
 from lazydelta.upkeep.checkpoint_shape import CheckpointSettings, CheckpointShape
 from tests.checkpoints.checkpoint_cases import NOW, V2, built, expected_state, snapshot_of, state_of
 
@@ -86,6 +96,22 @@ def test_the_order_is_that_of_a_plain_sort(drawn, partitioned):
     table = pa.table(drawn, [f"c{at}" for at in range(len(drawn))])
     assert sorted(ties.order.tolist()) == list(range(len(values[0])))
     assert comparable(table.take(pa.array(ties.order))) == comparable(plainly_sorted(table))
+
+
+_WIDE = st.one_of(_INT64, st.integers(-3, 3), st.sampled_from([-(2**63), 2**63 - 1]))
+
+
+@given(st.lists(st.tuples(st.integers(0, 70_000), _WIDE, st.integers(0, 2)), max_size=60))
+@settings(max_examples=200)
+@example([(1, -(2**63), 0), (0, 2**63 - 1, 1), (0, 2**63 - 1, 0), (0, 2**63 - 2, 2)])
+def test_numbers_count_to_their_last_bit(rows):
+    """They are packed into words that have no room for all of them."""
+    keys = [np.array([row[at] for row in rows], np.int64) for at in range(3)]
+    ties = Ties.by_numbers(*keys)
+    found = [rows[at] for at in ties.order]
+    assert found == sorted(rows)
+    assert sorted(ties.order.tolist()) == list(range(len(rows)))
+    assert ties.same.tolist() == [one == other for one, other in itertools.pairwise(found)]
 
 
 def comparable(table):
@@ -244,6 +270,48 @@ def test_what_lies_in_order_is_not_spilled(configuration, monkeypatch):
     assert state_of(store) == expected_state(builder)
 
 
+def test_rows_of_a_run_outlive_its_file_and_its_memory(tmp_path):
+    columns = {"path": pa.array(map(str, range(10))), "size": pa.array([None, *range(9)])}
+    run = Run.spilled(str(tmp_path / "run"), columns, [np.arange(10)], block_rows=4)
+    (tmp_path / "run").unlink()
+    pieces = list(run.next(5))
+    run.release()
+    pieces += run.next(5)
+    del run
+    assert [len(piece["path"]) for piece in pieces] == [4, 1, 3, 2]
+    for name, column in columns.items():
+        assert pa.concat_arrays([piece[name] for piece in pieces]).equals(column)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_temporary_files_are_gone_in_the_end(fails, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name, value in {"_POOL_ROWS": 1, "_RUN_ROWS": 5, "_BLOCK_ROWS": 2}.items():
+        monkeypatch.setattr(checkpoint_order, name, value)
+    written = []
+
+    def spilled(path, *given, **more):
+        if fails and len(written) == 2:
+            raise OSError("No space left on device")
+        written.append(path)
+        return Run.spilled(path, *given, **more)
+
+    monkeypatch.setattr(checkpoint_order, "Run", SimpleNamespace(spilled=spilled))
+    store, builder = built(schema={"id": "long"})
+    for at in range(0, 30, 5):
+        builder.commit(*(add(f"f{n}") for n in range(at, at + 5)))
+    if fails:
+        with pytest.raises(OSError, match="No space left"):
+            write_checkpoint(snapshot_of(store), now_ms=NOW)
+        assert not [name for name in builder.names() if "checkpoint" in name]
+    else:
+        write_checkpoint(snapshot_of(store), now_ms=NOW)
+        assert state_of(store) == expected_state(builder)
+        assert len(written) > 2
+    assert len({path.rpartition("/")[0] for path in written}) == 1
+    assert not list(tmp_path.iterdir())
+
+
 def test_rows_that_no_number_parts_are_merged_block_by_block(monkeypatch):
     """More files than are held at once, of one partition and with the same least values."""
     for name, value in {"_POOL_ROWS": 1, "_RUN_ROWS": 50, "_BLOCK_ROWS": 8}.items():
@@ -261,14 +329,14 @@ def test_rows_that_no_number_parts_are_merged_block_by_block(monkeypatch):
             )
         )
     held = []
-    honest = checkpoint_order.SortedAdds._merged
+    honest = checkpoint_merge.MergedRuns._by_blocks
 
     def watched(self, counts):
         for chunk in honest(self, counts):
             held.append(len(chunk["path"]))
             yield chunk
 
-    monkeypatch.setattr(checkpoint_order.SortedAdds, "_merged", watched)
+    monkeypatch.setattr(checkpoint_merge.MergedRuns, "_by_blocks", watched)
     write_checkpoint(snapshot_of(store), now_ms=NOW)
     groups = written_groups(store, builder.version)
     written = [path for group in groups for path in group]

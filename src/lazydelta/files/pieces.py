@@ -116,8 +116,7 @@ def encoded_file(
     """Return a Parquet file of one row group, or of none."""
     import pyarrow.parquet as pq
 
-    # Filled by one thread, dropped by another: docs/adr/0026 has what that costs elsewhere.
-    sink = pa.BufferOutputStream(pa.system_memory_pool())
+    sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema, **options) as writer:
         if rows is not None:
             writer.write_table(rows, rows.num_rows or None)

@@ -313,11 +313,12 @@ class LeafReader:
             wanted = [
                 kind
                 for kind, names in leaves.items()
-                if names and not (first_only and found[kind]) and self._may_have(group, kind)
+                if names and not (first_only and found[kind]) and self._most(group, kind)
             ]
             columns = [name for kind in wanted for name in leaves[kind]]
             if not columns:
                 continue
+            ends = {kind: len(found[kind]) + self._most(group, kind) for kind in wanted}
             for batch in self.batches(columns, [group], rows=_MANIFEST_ROWS):
                 for kind in wanted:
                     rows = batch.column(kind)
@@ -325,19 +326,20 @@ class LeafReader:
                         plain = rows.drop_null()
                         with self._guarded():  # Parquet does not promise valid UTF-8
                             found[kind] += [_plain(row, plain.type) for row in plain.to_pylist()]
-                if first_only and all(found[kind] for kind in wanted):
+                if all(
+                    (first_only and found[kind]) or len(found[kind]) >= ends[kind]
+                    for kind in wanted
+                ):
                     break
 
-    def _may_have(self, group: int, kind: str) -> bool:
-        """Whether a row group may have an action of this kind: one column of it tells."""
+    def _most(self, group: int, kind: str) -> int:
+        """Return how many actions of a kind a row group has at most: one column of it tells."""
         column = self.columns.get(f"{kind}.{_REQUIRED[kind]}")
-        if column is None:
-            return True
         row_group = self.metadata.row_group(group)
-        statistics = row_group.column(column).statistics
+        statistics = None if column is None else row_group.column(column).statistics
         if statistics is None or not statistics.has_null_count:
-            return True
-        return bool(statistics.null_count < row_group.num_rows)
+            return int(row_group.num_rows)
+        return int(row_group.num_rows - statistics.null_count)
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

@@ -1,13 +1,15 @@
 """Actions -> row groups of a checkpoint's files, encoded; which codec, which statistics.
 
-A row group has one kind of action, so all its other columns are null. Each column is encoded as a
-piece of its own: one of nulls is the same in every row group of as many rows, and encoded once.
+A row group has one kind of action, so all its other columns are null, and of its own many fields
+mostly are. What is null is encoded as pieces of their own, which are the same in every row group of
+as many rows, and encoded once.
 May be asked by several threads at a time. Knows no files, and not how many rows go together.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -63,6 +65,9 @@ _WITHOUT_BOUNDS = ("add.stats", "metaData.schemaString")
 # most of a checkpoint, and read by those alone who cannot use the typed ones: at this level zstd
 # takes less time to write than Snappy, and still makes less of them.
 _ZSTD = {"add.path": 1, "remove.path": 1, "add.stats": -3}
+# Unlike in most files, as moments are: Snappy would take longer than the rest of their encoding, to
+# save a fifth of their bytes.
+_UNLIKE = ("add.size", "add.modificationTime")
 _ROWS_AT_ONCE = 4096
 """Rows that the encoder looks at together; a page is as many of these as fill it."""
 _REPEATED = (
@@ -98,20 +103,22 @@ class ActionEncoder:
         self.schema = checkpoint_schema(shape, others=others)
         self.options = _options(self.schema)
         """As `pq.ParquetWriter` takes them."""
-        self._columns = {item.name: pa.schema([item]) for item in self.schema}
-        self._options = {name: _options(column) for name, column in self._columns.items()}
-        self._nulls: dict[str, Piece] = {}
+        self._options: dict[pa.Field, dict[str, Any]] = {}
+        self._empty: dict[tuple[pa.Field, bool], Piece] = {}
 
     def others(self, actions: Sequence[Mapping[str, Any]]) -> ActionGroup:
         """Encode actions that are not about files."""
         lines = b"".join(orjson.dumps(action) + b"\n" for action in actions)
         plain = pa.schema(list(OTHERS.items()))
         batch = decode_lines(split_lines(lines), plain, unique_keys=(), limits=_LIMITS)
-        columns = {
-            name: pa.chunked_array([column])
-            for name, column in zip(plain.names, batch.columns, strict=True)
-        }
-        return ActionGroup(rows=batch.num_rows, columns=self._encoded(columns, batch.num_rows))
+        pieces = [
+            self._piece(item, pa.chunked_array([column]))
+            for item, column in zip(plain, batch.columns, strict=True)
+        ]
+        pieces += [
+            self._null_piece(item, batch.num_rows) for item in self.schema if item not in plain
+        ]
+        return ActionGroup(rows=batch.num_rows, columns=pieces)
 
     def files(self, kind: str, pieces: Sequence[Mapping[str, pa.Array]]) -> ActionGroup:
         """Encode adds or removes.
@@ -120,36 +127,53 @@ class ActionEncoder:
             kind: `add` or `remove`.
             pieces: Their fields, some rows after the others; what is missing is null.
         """
-        target = self.schema.field(kind).type
-        chunks = []
-        for columns in pieces:
-            rows = len(columns["path"])
-            arrays = [
-                columns[item.name] if item.name in columns else nulls(rows, item.type)
-                for item in target
-            ]
-            chunks.append(pa.StructArray.from_arrays(arrays, fields=list(target)))
-        files = pa.chunked_array(chunks, target)
-        encoded = self._encoded({kind: files}, len(files))
-        counts = {"adds" if kind == "add" else "removes": len(files)}
-        return ActionGroup(rows=len(files), columns=encoded, **counts)
+        rows = sum(len(columns["path"]) for columns in pieces)
+        encoded: list[Piece] = []
+        for item in self.schema:
+            if item.name == kind:
+                encoded += self._stretches(item, pieces, rows)
+            else:
+                encoded.append(self._null_piece(item, rows))
+        counts = {"adds" if kind == "add" else "removes": rows}
+        return ActionGroup(rows=rows, columns=encoded, **counts)
 
-    def _encoded(self, columns: Mapping[str, pa.ChunkedArray], rows: int) -> list[Piece]:
-        return [
-            self._piece(name, columns[name]) if name in columns else self._null_piece(name, rows)
-            for name in self.schema.names
-        ]
+    def _stretches(
+        self, action: pa.Field, pieces: Sequence[Mapping[str, pa.Array]], rows: int
+    ) -> Iterator[Piece]:
+        """Yield the fields of an action, those that follow each other and have values together."""
+        given = {name for columns in pieces for name in columns}
+        for has_values, items in groupby(action.type, lambda item: item.name in given):
+            stretch = action.with_type(pa.struct(list(items)))
+            if has_values:
+                chunks = [_structs(columns, stretch.type) for columns in pieces]
+                yield self._piece(stretch, pa.chunked_array(chunks, stretch.type))
+            else:
+                yield self._null_piece(stretch, rows, is_there=True)
 
-    def _piece(self, name: str, column: pa.ChunkedArray) -> Piece:
-        table = pa.Table.from_arrays([column], schema=self._columns[name])
-        return Piece.encoded(table, self._options[name])
+    def _piece(self, item: pa.Field, column: pa.ChunkedArray) -> Piece:
+        schema = pa.schema([item])
+        options = self._options.get(item)
+        if options is None:
+            options = self._options[item] = _options(schema)
+        return Piece.encoded(pa.Table.from_arrays([column], schema=schema), options)
 
-    def _null_piece(self, name: str, rows: int) -> Piece:
-        found = self._nulls.get(name)
+    def _null_piece(self, item: pa.Field, rows: int, *, is_there: bool = False) -> Piece:
+        """Return a column of nulls, or of structs that are there and have nothing but nulls."""
+        found = self._empty.get((item, is_there))
         if found is None or found.rows != rows:
-            column = nulls(rows, self.schema.field(name).type)
-            found = self._nulls[name] = self._piece(name, pa.chunked_array([column]))
+            column = _structs({}, item.type, rows) if is_there else nulls(rows, item.type)
+            found = self._piece(item, pa.chunked_array([column]))
+            self._empty[item, is_there] = found
         return found
+
+
+def _structs(
+    columns: Mapping[str, pa.Array], kind: pa.StructType, rows: int | None = None
+) -> pa.StructArray:
+    """Return structs of columns; those that are missing are null."""
+    size = len(columns["path"]) if rows is None else rows
+    arrays = [columns[i.name] if i.name in columns else nulls(size, i.type) for i in kind]
+    return pa.StructArray.from_arrays(arrays, fields=list(kind))
 
 
 def checkpoint_schema(shape: CheckpointShape, *, others: bool) -> pa.Schema:
@@ -159,9 +183,9 @@ def checkpoint_schema(shape: CheckpointShape, *, others: bool) -> pa.Schema:
 
 
 def _options(schema: pa.Schema) -> dict[str, Any]:
-    leaves = [leaf for item in schema for leaf in _leaves_below(item.name, item.type)]
+    leaves = dict(leaf for item in schema for leaf in _leaves_below(item.name, item.type))
     return {
-        "compression": {leaf: "zstd" if leaf in _ZSTD else "snappy" for leaf in leaves},
+        "compression": {leaf: _codec(leaf, kind) for leaf, kind in leaves.items()},
         "compression_level": {leaf: _ZSTD[leaf] for leaf in leaves if leaf in _ZSTD},
         "use_dictionary": [leaf for leaf in leaves if leaf.startswith(_REPEATED)],
         "write_statistics": [leaf for leaf in leaves if leaf not in _WITHOUT_BOUNDS],
@@ -172,14 +196,22 @@ def _options(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def _leaves_below(name: str, kind: pa.DataType) -> Iterator[str]:
-    """Yield the names that Parquet has for the leaf columns."""
+def _codec(leaf: str, kind: pa.DataType) -> str:
+    if leaf in _ZSTD:
+        return "zstd"
+    is_moment = pa.types.is_timestamp(kind) and not leaf.startswith(_REPEATED)
+    return "none" if is_moment or leaf in _UNLIKE else "snappy"
+
+
+def _leaves_below(name: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """Yield the names that Parquet has for the leaf columns, and their types."""
     if pa.types.is_struct(kind):
         for item in kind:
             yield from _leaves_below(f"{name}.{item.name}", item.type)
     elif pa.types.is_map(kind):
-        yield from (f"{name}.key_value.key", f"{name}.key_value.value")
+        yield f"{name}.key_value.key", kind.key_type
+        yield f"{name}.key_value.value", kind.item_type
     elif pa.types.is_list(kind):
-        yield f"{name}.list.element"
+        yield f"{name}.list.element", kind.value_type
     else:
-        yield name
+        yield name, kind

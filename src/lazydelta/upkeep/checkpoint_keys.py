@@ -27,7 +27,6 @@ __all__ = ["LEAST", "Partitions", "PlainRow", "Ties", "plain", "sort_numbers"]
 LEAST = int(np.iinfo(np.int64).min)
 """The number of a null; nothing is before it."""
 _WORD = 8
-_FEW = 1 << 16
 
 PlainRow = tuple[tuple[bool, Any], ...]
 """Values of one row as Python compares them, null first."""
@@ -47,16 +46,28 @@ class Ties:
 
     @classmethod
     def by_numbers(cls, first: np.ndarray, second: np.ndarray, third: np.ndarray) -> Ties:
-        """Sort rows by three numbers, the first counts most; `first` is small and not below 0."""
-        order = np.argsort(second).astype(np.int32)  # rows of one table: numbers stay small
-        by_first = first[order]
-        if len(by_first) and by_first.max() < _FEW:
-            by_first = by_first.astype(np.uint16)  # is sorted in one go, digit by digit
-        order = order[np.argsort(by_first, kind="stable")]
-        by_first, by_second = first[order], second[order]
-        same = by_first[1:] == by_first[:-1]
-        same &= by_second[1:] == by_second[:-1]
-        return cls(order, same).told_apart(lambda rows: third[rows])
+        """Sort rows by three numbers, the first counts most; `first` is small and not below 0.
+
+        The first, as much of the second as there is room for, and the row are packed into one word:
+        words are sorted in a third of the time in which places are.
+        """
+        row_bits = max(len(first) - 1, 0).bit_length()
+        room = min(64 - row_bits - int(first.max(initial=0)).bit_length(), 63)
+        low, high = (int(second.min()), int(second.max())) if len(second) else (0, 0)
+        lost = max((high - low).bit_length() - room, 0)
+        words = second.astype(np.uint64)  # what is below 0 wraps, and the difference is right
+        words -= np.uint64(low % 2**64)
+        words >>= np.uint64(lost)
+        words |= first.astype(np.uint64) << np.uint64(room)
+        words <<= np.uint64(row_bits)
+        words |= np.arange(len(words), dtype=np.uint64)
+        words.sort()
+        order = (words & np.uint64(2**row_bits - 1)).astype(np.int32)  # rows of one table: small
+        words >>= np.uint64(row_bits)
+        found = cls(order, words[1:] == words[:-1])
+        if lost:
+            found = found.told_apart(lambda rows: second[rows])
+        return found.told_apart(lambda rows: third[rows])
 
     def told_apart(self, numbers_of: Callable[[np.ndarray], np.ndarray]) -> Ties:
         """Sort rows that agree by one more number, which only these are asked for."""
@@ -93,11 +104,15 @@ class Partitions:
 
     def codes(self, columns: Sequence[pa.Array], rows: int) -> np.ndarray:
         """Return the number of each row's combination."""
-        places, met = np.zeros(rows, np.int64), [()]
+        places = np.zeros(rows, np.int64)
+        met: list[PlainRow] = [()]
         for column in columns:
             encoded = column.dictionary_encode(null_encoding="encode")
             values = plain(encoded.dictionary)
             both = places * len(values) + integers(encoded.indices)
+            if len(met) == 1:  # all values occur
+                places, met = both, [(*met[0], value) for value in values]
+                continue
             # Few combinations occur, however many there might be: numbers never grow too large.
             distinct, places = np.unique(both, return_inverse=True)
             pairs = (divmod(pair, len(values)) for pair in distinct.tolist())

@@ -1,13 +1,17 @@
 """Sorted adds in a temporary file, which are read once from front to back.
 
-Knows neither what is sorted by what, nor who merges; the numbers by which a merge is planned are
-only kept here.
+The file is mapped, so that nothing is copied to be read; what was looked at counts as memory of
+the process until `release`. Knows neither what is sorted by what, nor who merges; the numbers by
+which a merge is planned are only kept here.
 """
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -28,10 +32,10 @@ class Run:
 
     keys: list[np.ndarray]
     """Partition code and numbers; whoever plans the merge takes them away."""
-    _source: Any
+    _mapped: mmap.mmap
     _schema: pa.Schema
-    _blocks: list[int]
-    """How long each block is that was not read yet."""
+    _blocks: list[tuple[int, int]]
+    """Where each block begins and ends that was not read yet, the next one last."""
     _columns: Columns = field(default_factory=dict)
     _at: int = 0
 
@@ -39,16 +43,20 @@ class Run:
     def spilled(
         cls, path: str, columns: Columns, keys: list[np.ndarray], *, block_rows: int
     ) -> Run:
-        """Write sorted adds to a file, so many rows to a block, and open it."""
+        """Write sorted adds to a file, so many rows to a block, and map it."""
         schema = pa.schema([(name, column.type) for name, column in columns.items()])
         batch = pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
-        sizes = []
-        # Not compressed: that would take longer than all the rest of the sorting.
+        # Not compressed: that would take longer than all the rest of the sorting. Each block in one
+        # piece: it has many small buffers, which would be as many calls.
         with pa.OSFile(path, "w") as sink:
-            for start in range(0, batch.num_rows, block_rows):
-                block = batch.slice(start, block_rows).serialize()
-                sizes.append(sink.write(block))
-        return cls(keys, pa.OSFile(path), schema, sizes)
+            sizes = [
+                sink.write(batch.slice(start, block_rows).serialize())
+                for start in range(0, batch.num_rows, block_rows)
+            ]
+        with Path(path).open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        blocks = list(pairwise(accumulate(sizes, initial=0)))
+        return cls(keys, mapped, schema, blocks[::-1])
 
     def next(self, rows: int) -> Iterator[Columns]:
         """Yield the next rows, in as many pieces as they lie in."""
@@ -60,8 +68,8 @@ class Run:
     def next_piece(self, most: int) -> Columns:
         """Return the next rows that lie together, at most so many."""
         if not self._columns:
-            # In one piece: a block has many small buffers, each of which would be read by itself.
-            block = self._source.read_buffer(self._blocks.pop(0))
+            start, end = self._blocks.pop()
+            block = pa.py_buffer(self._mapped).slice(start, end - start)
             batch = pa.ipc.read_record_batch(block, self._schema)
             self._columns = dict(zip(batch.schema.names, batch.columns, strict=True))
             self._at = 0
@@ -73,6 +81,6 @@ class Run:
             self._columns = {}
         return piece
 
-    def close(self) -> None:
-        """Close the file."""
-        self._source.close()
+    def release(self) -> None:
+        """Give mapped pages back; those that somebody still looks at come again by themselves."""
+        self._mapped.madvise(mmap.MADV_DONTNEED)

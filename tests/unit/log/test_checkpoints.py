@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from lazydelta import Config, Table
+from lazydelta.log import checkpoints
 from lazydelta.testing import TableBuilder
 from tests.support import listed, memory_store
 
@@ -29,6 +30,30 @@ def test_what_is_not_about_files_is_read_from_every_kind(kind):
     assert {kind: len(actions) for kind, actions in found.items()} == {
         "protocol": 1, "metaData": 1, "txn": 1,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("knows_counts", [True, False])
+def test_no_more_is_decoded_than_the_last_action_that_the_footer_counts(knows_counts, monkeypatch):
+    monkeypatch.setattr(checkpoints, "_MANIFEST_ROWS", 8)
+    if not knows_counts:
+        monkeypatch.setitem(checkpoints._REQUIRED, "txn", "no such column")
+    store = memory_store()
+    table = TableBuilder(store).commit("!txn " + " ".join(f"+f{at}" for at in range(100)))
+    table.checkpoint().clean_up(1)
+    snapshot = Table(store, Config()).snapshot()
+    decoded = []
+    batches = checkpoints.LeafReader.batches
+
+    def counting(self, *given, **more):
+        for batch in batches(self, *given, **more):
+            decoded.append(batch.num_rows)
+            yield batch
+
+    monkeypatch.setattr(checkpoints.LeafReader, "batches", counting)
+    checkpoint = snapshot.open_checkpoint(snapshot.segment.checkpoint)
+    found = checkpoint.actions(("txn", "protocol"), first_only=False)
+    assert [len(actions) for actions in found.values()] == [1, 1]
+    assert (sum(decoded) <= 16) == knows_counts
 
 
 @pytest.mark.parametrize(

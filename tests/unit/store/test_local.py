@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 
@@ -206,6 +207,21 @@ class TestWriting:
             monkeypatch.setattr(local.os, name, noted)
         store.write("a", b"x", overwrite=False)
         assert steps == ["fsync", "link", "fsync"]
+
+    @pytest.mark.parametrize("can_begin", [True, False])
+    def test_an_output_is_on_its_way_to_the_disk_before_it_ends(
+        self, can_begin, store, root, monkeypatch
+    ):
+        begun = []
+        calls = {"sync_file_range": lambda *given: begun.append(given)} if can_begin else {}
+        monkeypatch.setattr(local, "_UNFLUSHED_BYTES", 10)
+        monkeypatch.setattr(local.ctypes, "CDLL", lambda *_, **__: SimpleNamespace(**calls))
+        output = store.open_output("new")
+        for at in range(5):
+            output.file.write(b"%d" % at * 6)
+            assert len(begun) == ((at + 1) // 2 if can_begin else 0)
+        output.publish()
+        assert (root / "new").read_bytes() == b"000000111111222222333333444444"
 
     def test_a_removed_directory_is_made_again(self, store, root):
         store.write("d/a", b"x", overwrite=False)
