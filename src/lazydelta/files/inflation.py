@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta.files.footer import leaf_columns
 from lazydelta.files.pages import BadPageError, Page, read_pages
 
 if TYPE_CHECKING:
@@ -65,10 +66,10 @@ def rows_at_once(
         InflatedError: A column would take more.
         BadPageError: The pages are not what the footer says.
     """
-    chunks = metadata.row_group(row_group)
+    chunks, columns = metadata.row_group(row_group), leaf_columns(metadata)
     for place in places:
         chunk = chunks.column(place)
-        column = metadata.schema.column(place)
+        column = columns.column(place)
         allowed = max(limit, _USUAL_RATIO * chunk.total_compressed_size)
         if column.max_repetition_level or chunk.compression not in _BOUNDED_CODECS:
             size = _whole_size(chunk, column, read_at)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lazydelta.files.excerpt import Excerpt, RawFooter, Wanted, take_excerpt
+from lazydelta.files.footer import leaf_columns
 from lazydelta.files.page_map import PageMap, map_pages
 from lazydelta.files.pages import BadPageError
 from lazydelta.files.spans import matching_spans
@@ -41,6 +42,7 @@ class Paging:
 
     def __init__(self, metadata: pq.FileMetaData, source: pa.NativeFile) -> None:
         self._metadata = metadata
+        self._columns = leaf_columns(metadata)
         self._source = source
         self._size: int = source.size()
         self._footer: RawFooter | None = None
@@ -98,7 +100,7 @@ class Paging:
 
     def has_pages(self, places: Sequence[int]) -> bool:
         """Whether pages of some leaf columns can be told apart: they are not parts of others."""
-        columns = [self._metadata.schema.column(place) for place in places]
+        columns = [self._columns.column(place) for place in places]
         return bool(columns) and all(
             not column.max_repetition_level and "." not in column.path for column in columns
         )

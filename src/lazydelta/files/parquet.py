@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lazydelta.errors import DataFileError, StoreError
+from lazydelta.files.footer import leaf_columns
 from lazydelta.files.inflation import InflatedError, has_long_texts, in_pieces, rows_at_once
 from lazydelta.files.pages import BadPageError
 from lazydelta.files.paging import Paging
@@ -76,8 +77,8 @@ class DataFile:
                 self.schema: pa.Schema = file.schema_arrow
                 self.metadata: pq.FileMetaData = file.metadata
                 # Names that are no text are found out here, where it is known whose they are.
-                leaves = self.metadata.schema
-                self._paths = [leaves.column(at).path for at in range(len(leaves))]
+                self._columns = leaf_columns(self.metadata)
+                self._paths = [self._columns.column(at).path for at in range(len(self._columns))]
             except BaseException:
                 self._source.close()
                 raise
@@ -343,7 +344,7 @@ class DataFile:
         """
         chunks = self.metadata.row_group(row_group)
         found = set()
-        for at, field in enumerate(self.metadata.schema):
+        for at, field in enumerate(self._columns):
             # Inside of a struct or list the type would change where nobody expects it.
             if (
                 field.path not in columns

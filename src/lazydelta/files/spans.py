@@ -94,7 +94,7 @@ class _Runs(Facts):
         pages = self.pages.get(place)
         if pages is None:
             return [None] * len(self.rows)
-        physical = self.metadata.schema.column(place).physical_type
+        physical = self.columns.column(place).physical_type
         counts = [end - start for start, end in pairwise(pages.rows)]
         found = []
         for start, count in zip(self._edges, self.rows, strict=False):
