@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     ReadAt = Callable[[int, int], bytes]
 
-__all__ = ["InflatedError", "has_long_texts", "in_pieces", "rows_at_once"]
+__all__ = ["BOUNDED_CODECS", "InflatedError", "has_long_texts", "in_pieces", "rows_at_once"]
 
 _USUAL_RATIO = 64
 """Decoded bytes for each byte in the file that nobody wonders at."""
 _USUAL_DICTIONARY = 2 << 20
 """Writers give a dictionary up at one megabyte, some at two."""
-_BOUNDED_CODECS = ("UNCOMPRESSED", "SNAPPY")
+BOUNDED_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY"})
 """Codecs that cannot make much of little: Snappy makes 21 bytes of one at most."""
 _LONG_TEXT = 1024
 """Bytes; a batch of a hundred thousand such texts is a hundred megabytes."""
@@ -71,7 +71,7 @@ def rows_at_once(
         chunk = chunks.column(place)
         column = columns.column(place)
         allowed = max(limit, _USUAL_RATIO * chunk.total_compressed_size)
-        if column.max_repetition_level or chunk.compression not in _BOUNDED_CODECS:
+        if column.max_repetition_level or chunk.compression not in BOUNDED_CODECS:
             size = _whole_size(chunk, column, read_at)
             if size > allowed:
                 raise InflatedError(column.path, size)

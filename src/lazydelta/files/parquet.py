@@ -16,7 +16,13 @@ import pyarrow.parquet as pq
 
 from lazydelta.errors import DataFileError, StoreError
 from lazydelta.files.footer import leaf_columns
-from lazydelta.files.inflation import InflatedError, has_long_texts, in_pieces, rows_at_once
+from lazydelta.files.inflation import (
+    BOUNDED_CODECS,
+    InflatedError,
+    has_long_texts,
+    in_pieces,
+    rows_at_once,
+)
 from lazydelta.files.pages import BadPageError
 from lazydelta.files.paging import Paging
 from lazydelta.files.rows import Rows, SideBySide
@@ -130,8 +136,7 @@ class DataFile:
                 for start in range(position, end, batch_rows):
                     yield Rows(start, min(batch_rows, end - start), None)
                 continue
-            at_once = self._within_limit(columns, run, self._fitting(run, batch_rows))
-            for batch in self._batches(columns, run, at_once, views=views):
+            for batch in self._batches(columns, run, batch_rows, views=views):
                 yield Rows(position, batch.num_rows, batch)
                 position += batch.num_rows
             if position != end:
@@ -269,9 +274,8 @@ class DataFile:
         roots = {name.partition(".")[0] for name in columns}
         return [at for at, path in enumerate(self._paths) if path.partition(".")[0] in roots]
 
-    def _within_limit(self, columns: Sequence[str], run: Sequence[int], most: int) -> int:
+    def _within_limit(self, places: Sequence[int], run: Sequence[int], most: int) -> int:
         """Return how many rows to decode at once; what would fill the memory is refused."""
-        places = self._leaves(columns)
         try:
             for group in run:
                 most = rows_at_once(
@@ -361,14 +365,15 @@ class DataFile:
         return found
 
     def _batches(
-        self, columns: Sequence[str], run: Sequence[int], rows: int, *, views: bool
+        self, columns: Sequence[str], run: Sequence[int], batch_rows: int, *, views: bool
     ) -> Iterator[pa.RecordBatch]:
-        leaves = self._leaves(columns)
+        leaves, rows = self._leaves(columns), self._fitting(run, batch_rows)
         with self._guarded():
             viewed = self._viewed(leaves, run, rows) if views else None
             if viewed is not None:
                 yield from viewed
                 return
+            rows = self._within_limit(leaves, run, rows)
             # With Arrow's threads a single file does not leave cores idle; many cost the same.
             for batch in self._reader(columns, run).iter_batches(
                 rows, row_groups=list(run), column_indices=leaves, use_threads=True
@@ -380,9 +385,14 @@ class DataFile:
     ) -> pa.RecordBatchReader | None:
         """Return columns whose texts and bytes are views; None if they cannot be had so."""
         path = None if self._store is None else local_path(self._store, self.path)
-        chunks = (self.metadata.row_group(group).column(at) for group in run for at in leaves)
-        if path is None or not VIEWED_CODECS.issuperset(chunk.compression for chunk in chunks):
+        if path is None:
             return None
+        chunks = (self.metadata.row_group(group).column(at) for group in run for at in leaves)
+        codecs = {chunk.compression for chunk in chunks}
+        if not codecs <= VIEWED_CODECS:
+            return None
+        if not codecs <= BOUNDED_CODECS:  # else the decoder sees to it, and views do not repeat
+            rows = self._within_limit(leaves, run, rows)
         names = {self._paths[at] for at in leaves}
         fields = [field for field in self.schema if field.name in names]
         return viewed_batches(path, fields, leaves, run, rows)
