@@ -10,18 +10,12 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
-PACK = Path(os.environ.get("LAZYDELTA_GOLDEN") or REPOSITORY.parent / "shared" / "golden")
+from tests.golden_pack import NEEDS_PACK, PACK, REPOSITORY
+
 ADAPTER = Path(__file__).parent / "adapter_changes.py"
 LEAST_FEEDS = 26
 
-pytestmark = [
-    pytest.mark.acceptance,
-    pytest.mark.skipif(
-        not (PACK / "check.py").is_file(),
-        reason=f"the golden pack is not at {PACK}: set LAZYDELTA_GOLDEN to where it is",
-    ),
-]
+pytestmark = [pytest.mark.acceptance, NEEDS_PACK]
 
 
 def test_every_change_feed_of_the_golden_tables_holds():

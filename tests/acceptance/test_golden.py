@@ -15,20 +15,12 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.adapter import WAYS
+from tests.golden_pack import NEEDS_PACK, PACK, REPOSITORY
 
-REPOSITORY = Path(__file__).parents[2]
-# Read at import: the fixtures hide `LAZYDELTA_*` from the tests themselves.
-PACK = Path(os.environ.get("LAZYDELTA_GOLDEN") or REPOSITORY.parent / "shared" / "golden")
 ADAPTER = Path(__file__).parent / "adapter.py"
 LEAST_PLANS = 170
 
-pytestmark = [
-    pytest.mark.acceptance,
-    pytest.mark.skipif(
-        not (PACK / "check.py").is_file(),
-        reason=f"the golden pack is not at {PACK}: set LAZYDELTA_GOLDEN to where it is",
-    ),
-]
+pytestmark = [pytest.mark.acceptance, NEEDS_PACK]
 
 
 @pytest.mark.parametrize("way", WAYS)

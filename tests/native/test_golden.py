@@ -5,31 +5,21 @@ Where the pack is, `tests/acceptance/test_golden.py` says.
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 
 import pytest
 
 from lazydelta import ReadOptions, Table
 from lazydelta.errors import DeltaError
-from tests.acceptance.test_golden import PACK
+from tests.golden_pack import NEEDS_PACK, PACK, golden_tables
 from tests.native.support import three_ways, watched
 
-pytestmark = [
-    pytest.mark.acceptance,
-    pytest.mark.skipif(
-        not (PACK / "manifest.json").is_file(),
-        reason=f"the golden pack is not at {PACK}: set LAZYDELTA_GOLDEN to where it is",
-    ),
-]
+pytestmark = [pytest.mark.acceptance, NEEDS_PACK]
 
 
 def tables():
     """Return the names of the tables, and how many rows they have where that is known."""
-    if not (PACK / "manifest.json").is_file():
-        return []
-    found = json.loads((PACK / "manifest.json").read_text())["tables"]
-    return [(one["name"], one.get("expected", {}).get("rows")) for one in found]
+    return [(one["name"], one.get("expected", {}).get("rows")) for one in golden_tables()]
 
 
 @pytest.mark.parametrize(("name", "rows"), tables())

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
 from datetime import UTC
-from pathlib import Path
-
-import pytest
 
 from lazydelta import Table
 from lazydelta.spark import explain_read, read
+from tests.golden_pack import golden_tables
 from tests.rows.test_generated import counted
-
-REPOSITORY = Path(__file__).parents[2]
-# Read at import: the fixtures hide `LAZYDELTA_*` from the tests themselves.
-PACK = Path(os.environ.get("LAZYDELTA_GOLDEN") or REPOSITORY.parent / "shared" / "golden")
-NEEDS_PACK = pytest.mark.skipif(
-    not (PACK / "manifest.json").is_file(),
-    reason=f"the golden pack is not at {PACK}: set LAZYDELTA_GOLDEN to where it is",
-)
 
 
 def golden_names():
     """Return the tables of the pack that can be read."""
-    if not (PACK / "manifest.json").is_file():
-        return []
-    entries = json.loads((PACK / "manifest.json").read_text())["tables"]
     return [
         entry["name"]
-        for entry in entries
+        for entry in golden_tables()
         if entry["kind"] == "ok" and "read_error" not in entry["expected"]
     ]
 

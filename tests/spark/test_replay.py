@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import pickle
 from datetime import date
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -25,13 +23,8 @@ from lazydelta.spark.shipped import Address
 from lazydelta.testing import TableBuilder
 from lazydelta.testing.strategies import histories
 from tests.contract.parity.test_live_files import CASES, LAYOUTS, LONG, LONG_LIVE, built
+from tests.golden_pack import NEEDS_PACK, PACK, golden_tables
 from tests.support import memory_store, name_of
-
-# Read when tests are collected, because `conftest.py` hides `LAZYDELTA_*` from the tests themselves.
-PACK = Path(
-    os.environ.get("LAZYDELTA_GOLDEN")
-    or Path(__file__).parents[2].parent / "shared" / "golden"
-)  # fmt: skip
 
 
 @pytest.fixture(params=["few-parts", pytest.param("many-parts", marks=pytest.mark.long)])
@@ -113,14 +106,11 @@ def test_many_random_histories(spark, tmp_path, some):
 
 
 @pytest.mark.acceptance
-@pytest.mark.skipif(
-    not (PACK / "manifest.json").is_file(),
-    reason=f"the golden pack is not at {PACK}: set LAZYDELTA_GOLDEN to where it is",
-)
+@NEEDS_PACK
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
 def test_the_golden_tables(spark, every):
     frames, expected, found = {}, {}, 0
-    for table in json.loads((PACK / "manifest.json").read_text())["tables"]:
+    for table in golden_tables():
         try:
             snapshot = snapshot_of(PACK / "tables" / table["name"])
         except DeltaError:

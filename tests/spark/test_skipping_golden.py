@@ -16,16 +16,10 @@ from lazydelta.replay import Pruner
 from lazydelta.schema import StructType, physical_name
 from lazydelta.spark import distributed_log_replay
 from lazydelta.spark.skipping import file_conditions
-from tests.acceptance.test_golden import PACK
+from tests.golden_pack import NEEDS_PACK, PACK
 from tests.spark.cases import interpreting
 
-pytestmark = [
-    pytest.mark.acceptance,
-    pytest.mark.skipif(
-        not (PACK / "check.py").is_file(),
-        reason=f"the golden pack is not at {PACK}: set LAZYDELTA_GOLDEN to where it is",
-    ),
-]
+pytestmark = [pytest.mark.acceptance, NEEDS_PACK]
 FEW = (
     "dat__multi_partitioned",
     "dat__partitioned_with_null",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lazydelta.files.collect import StatisticsPlan
 from lazydelta.files.encode import Encoding, ParquetEncoder, dictionary_columns
-from lazydelta.files.footer import ColumnBounds, matching_row_groups
+from lazydelta.files.footer import ColumnBounds, leaf_columns, matching_row_groups
 from lazydelta.files.joined import JoinedFile
 from lazydelta.files.json_lines import (
     BadLineError,
@@ -45,6 +45,7 @@ __all__ = [
     "check_shredding",
     "decode_lines",
     "dictionary_columns",
+    "leaf_columns",
     "matching_row_groups",
     "num_records",
     "parse_object",

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta.errors import SchemaError
+from lazydelta.files.footer import leaf_columns
 from lazydelta.schema import (
     DecimalType,
     PrimitiveType,
@@ -139,7 +140,8 @@ class _Floats:
 
 def _places(footer: pq.FileMetaData) -> dict[str, int]:
     """Return where each leaf is; of leaves that look alike, for the dots in a name, none."""
-    paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
+    columns = leaf_columns(footer)
+    paths = [columns.column(at).path for at in range(len(columns))]
     counts = Counter(paths)
     return {path: at for at, path in enumerate(paths) if counts[path] == 1}
 

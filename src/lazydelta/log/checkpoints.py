@@ -29,6 +29,7 @@ from lazydelta.errors import (
     PathNotAllowedError,
     StoreError,
 )
+from lazydelta.files import leaf_columns
 from lazydelta.log.paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile
 from lazydelta.spec import MalformedActionError, PathResolver, Sidecar
 from lazydelta.store import is_local
@@ -181,10 +182,8 @@ class LeafReader:
                 page_checksum_verification=True,  # of pages that have one: else damage goes unseen
             )
             self.metadata: pq.FileMetaData = self._file.metadata
-            schema = self.metadata.schema
-            self.columns: dict[str, int] = {
-                schema.column(i).path: i for i in range(self.metadata.num_columns)
-            }
+            leaves = leaf_columns(self.metadata)
+            self.columns: dict[str, int] = {leaves.column(i).path: i for i in range(len(leaves))}
         if leaf.is_manifest:
             context.footers[leaf.path] = self.metadata
 
@@ -214,7 +213,7 @@ class LeafReader:
         """Whether it has file actions at all: a V2 manifest, or one part of many, may have none."""
         column = self.columns.get(_PATH)
         if column is not None:
-            if self.metadata.schema.column(column).physical_type == "BYTE_ARRAY":
+            if leaf_columns(self.metadata).column(column).physical_type == "BYTE_ARRAY":
                 return True
             raise self._context.corrupt(self.leaf.path, "add.path is not text", self._version)
         kinds = {name.partition(".")[0] for name in self.columns}

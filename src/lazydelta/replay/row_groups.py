@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta.expr import Column, Stat, evaluate, guarded, to_skipping
-from lazydelta.files import ColumnBounds
+from lazydelta.files import ColumnBounds, leaf_columns
 from lazydelta.replay.facts import CUT_MICROS, is_rounded, leaf_name
 from lazydelta.schema import build_array
 
@@ -66,7 +66,8 @@ class _Footer:
 
     def __init__(self, metadata: pq.FileMetaData, physical: Mapping[Stat, tuple[str, ...]]) -> None:
         self.metadata = metadata
-        names = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+        self.columns = leaf_columns(metadata)
+        names = [self.columns.column(at).path for at in range(len(self.columns))]
         # A dot may be part of a name, so a path may mean two leaves: then it means none.
         times = Counter(names)
         self.places = {name: at for at, name in enumerate(names) if times[name] == 1}
@@ -99,7 +100,7 @@ class _Footer:
             return [None] * self.metadata.num_row_groups  # NaN is not in them
         if name not in self.places:
             return [None] * self.metadata.num_row_groups
-        column = self.metadata.schema.column(self.places[name])
+        column = self.columns.column(self.places[name])
         bounds = ColumnBounds(column, stat.type, upper=stat.kind == "max")
         return [_moved(bounds.of(chunk), stat.path[0], stat.type) for chunk in self._chunks(name)]
 

@@ -6,10 +6,15 @@ same before and after it.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 import pyarrow.types as pt
 
-__all__ = ["holds", "is_view", "plain_type", "view_type"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["holds", "is_view", "plain_type", "view_type", "with_types"]
 
 _FLOATS = {"halffloat": 11, "float": 24, "double": 53}
 """Bits of the whole numbers that each holds exactly."""
@@ -27,6 +32,12 @@ _PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 def view_type(kind: pa.DataType) -> pa.DataType:
     """Return the view of text or bytes; other types as they are."""
     return _VIEWS.get(kind, kind)
+
+
+def with_types(schema: pa.Schema, kinds: Iterable[pa.DataType]) -> pa.Schema:
+    """Return a schema whose fields are of other types, and else say what they said."""
+    pairs = zip(schema, kinds, strict=True)
+    return pa.schema([field.with_type(kind) for field, kind in pairs], schema.metadata)
 
 
 def is_view(kind: pa.DataType) -> bool:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import bits, from_numpy, selection
 from lazydelta.errors import InternalError, UnsupportedActionError
+from lazydelta.files import leaf_columns
 from lazydelta.log import (
     Checkpoint,
     CheckpointFiles,
@@ -177,7 +178,7 @@ def live_adds(snapshot: Snapshot, schema: pa.Schema, pruner: Pruner) -> Iterator
 
 def _type_of_adds(reader: LeafReader) -> pa.DataType:
     """Return the type of `add` in a file; one without columns where it has no adds."""
-    schema = reader.metadata.schema.to_arrow_schema()
+    schema = leaf_columns(reader.metadata).to_arrow_schema()
     at = schema.get_field_index("add")
     return schema.field(at).type if at >= 0 else pa.struct([])
 

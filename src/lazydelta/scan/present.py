@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lazydelta.errors import ConfigError, SchemaError
-from lazydelta.scan.casts import holds, is_view, plain_type, view_type
+from lazydelta.scan.casts import holds, is_view, plain_type, view_type, with_types
 from lazydelta.scan.stream import Stream
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Presentation:
         wanted = rows
         if options.schema is not None:
             wanted = _restricted(options.schema, rows, existing)
-            self.plain = _with_types(wanted, [plain_type(field.type) for field in wanted])
+            self.plain = with_types(wanted, [plain_type(field.type) for field in wanted])
             self._check()
         self.schema: pa.Schema = self.plain
         """What comes out."""
@@ -94,7 +94,7 @@ class Presentation:
             kinds = _encodings(wanted, options, {*repeated, options.file_column_name})
             if not views:
                 kinds = [plain_type(kind) if is_view(kind) else kind for kind in kinds]
-            self.schema = _with_types(wanted, kinds)
+            self.schema = with_types(wanted, kinds)
 
     def unchanged(self) -> frozenset[str]:
         """Return the columns whose values filters see as they are read."""
@@ -163,11 +163,6 @@ def _wants_encoding(options: ReadOptions) -> bool:
     """Whether anything may be shown as a view or a dictionary."""
     wraps = options.wrap_partition_values or options.schema_force_view_types
     return wraps or options.schema is not None
-
-
-def _with_types(schema: pa.Schema, kinds: Sequence[pa.DataType]) -> pa.Schema:
-    pairs = zip(schema, kinds, strict=True)
-    return pa.schema([field.with_type(kind) for field, kind in pairs], schema.metadata)
 
 
 def _encodings(

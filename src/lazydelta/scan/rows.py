@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from lazydelta._arrow import certain, from_numpy, text
 from lazydelta.errors import ConfigError, UnsupportedFeatureError
 from lazydelta.expr import Column, evaluate
+from lazydelta.scan.casts import with_types
 from lazydelta.scan.transform import Fit, Source, decoded, fit_file
 from lazydelta.schema import PrimitiveType, StructField, StructType, to_arrow_schema
 
@@ -216,7 +217,9 @@ class FileFit:
         if not arrays:  # rows without columns still count
             empty = pa.Array.from_buffers(pa.struct([]), count, [None])
             return pa.RecordBatch.from_struct_array(empty)
-        schema = _with_types_of(arrays, shape.schema) if views else shape.schema
+        schema = (
+            with_types(shape.schema, [array.type for array in arrays]) if views else shape.schema
+        )
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def values(self, rows: Rows, name: str, chosen: Positions) -> pa.Array:
@@ -261,11 +264,6 @@ class _Values:
         for part in inner:
             array = pc.struct_field(array, array.type.get_field_index(part))
         return array
-
-
-def _with_types_of(arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.Schema:
-    fields = [f.with_type(array.type) for f, array in zip(schema, arrays, strict=True)]
-    return pa.schema(fields, schema.metadata)
 
 
 def _columns(sources: Sequence[Source | None]) -> tuple[str, ...]:
