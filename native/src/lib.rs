@@ -1,13 +1,16 @@
-//! Columns of local Parquet files, decoded to Arrow. Texts and bytes come as views: they are not
-//! copied out of the pages that they are in.
+//! Columns of local Parquet files, decoded to Arrow. Texts and bytes come as views, which are not
+//! copied out of the pages that they are in, or one after the other in memory of their own. Rows
+//! that are not wanted are left out of a column as soon as it is decoded.
 //!
 //! Knows Parquet and nothing of tables. Every column has a reader of its own, and the readers are
 //! shared out among threads that live as long as one batch: nothing stays behind that a fork of
 //! the Python process could break.
 
+mod choice;
 mod compact;
 mod headers;
 mod shared;
+mod texts;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -28,27 +31,46 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use choice::{Choice, Rows};
 use shared::Shared;
 
-/// Values in a file below which another thread would cost more than it brings: files are read side
-/// by side already.
-const FEW_VALUES: usize = 1 << 22;
+/// Which arguments `read` takes: a package of another number is not for this lazydelta.
+const INTERFACE: u32 = 2;
+/// Values, those that are skipped too, below which another thread costs more than it brings.
+const FEW_VALUES: usize = 1 << 16;
+/// The same where files are read side by side already.
+const MANY_VALUES: usize = 1 << 22;
+
+/// What is to be read of a file.
+struct Wanted {
+    /// Top-level columns, by their place in the Parquet schema.
+    leaves: Vec<usize>,
+    row_groups: Vec<usize>,
+    /// Most rows to decode at once.
+    batch_rows: usize,
+    /// Between which of the rows, from the first of the row groups on; None reads all.
+    span: Option<(usize, usize)>,
+    /// Which of the rows; None keeps all.
+    kept: Option<Vec<u8>>,
+    /// Most bytes that the texts of a column may take in a batch; None leaves them views.
+    text_bytes: Option<usize>,
+    /// Whether there are cores to spare.
+    threads: bool,
+}
 
 /// Some columns of some row groups, a batch at a time.
 struct Columns {
     schema: SchemaRef,
     readers: Vec<ParquetRecordBatchReader>,
     threads: usize,
+    batch_rows: usize,
+    rows: Rows,
+    text_bytes: Option<usize>,
 }
 
 impl Columns {
-    /// Open a file; `leaves` are top-level columns by their place in the Parquet schema.
-    fn open(
-        path: &Path,
-        leaves: &[usize],
-        row_groups: &[usize],
-        batch_rows: usize,
-    ) -> Result<Self, ParquetError> {
+    fn open(path: &Path, wanted: Wanted) -> Result<Self, ParquetError> {
+        let (leaves, row_groups) = (&wanted.leaves, &wanted.row_groups);
         let file = Shared::open(path)?;
         let footer = with_views(&ArrowReaderMetadata::load(&file, as_parquet())?)?;
         let columns = footer.parquet_schema().num_columns();
@@ -67,37 +89,66 @@ impl Columns {
                 headers::check(&file, footer.metadata().row_group(*group).column(*leaf))?;
             }
         }
+        let rows = usize::try_from(rows).unwrap_or(0);
+        let (start, end) = wanted.span.unwrap_or((0, rows));
+        if start > end || end > rows {
+            return Err(ParquetError::General(format!(
+                "rows {start} to {end} are not among its {rows}"
+            )));
+        }
         let readers = leaves
             .iter()
             .map(|leaf| {
                 let mask = ProjectionMask::leaves(footer.parquet_schema(), [*leaf]);
-                ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), footer.clone())
-                    .with_projection(mask)
-                    .with_row_groups(row_groups.to_vec())
-                    .with_batch_size(batch_rows)
-                    .build()
+                let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(
+                    file.clone(),
+                    footer.clone(),
+                )
+                .with_projection(mask)
+                .with_row_groups(row_groups.to_vec())
+                .with_batch_size(wanted.batch_rows);
+                match wanted.span {
+                    None => reader.build(),
+                    Some(_) => reader.with_offset(start).with_limit(end - start).build(),
+                }
             })
             .collect::<Result<Vec<_>, _>>()?;
         let fields: Vec<_> = readers
             .iter()
             .flat_map(|reader| reader.schema().fields().to_vec())
+            .map(|field| match wanted.text_bytes {
+                None => field,
+                Some(_) => texts::plain_field(&field),
+            })
             .collect();
-        let values = (rows.max(0) as usize).saturating_mul(leaves.len());
+        let values = rows.saturating_mul(leaves.len());
+        let few = if wanted.threads {
+            FEW_VALUES
+        } else {
+            MANY_VALUES
+        };
         let cores = thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             schema: Arc::new(Schema::new(fields)),
-            threads: if values < FEW_VALUES {
+            threads: if values < few {
                 1
             } else {
                 cores.min(leaves.len())
             },
             readers,
+            batch_rows: wanted.batch_rows,
+            rows: Rows::new(end - start, wanted.kept)?,
+            text_bytes: wanted.text_bytes,
         })
     }
 
-    /// Decode the next rows of every column; None at the end of the first.
+    /// Decode the next rows of every column, and keep the chosen ones; None at the end.
     fn decode(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        let columns = shared_out(&mut self.readers, self.threads, decode_one)?;
+        let choice = self.rows.next(self.batch_rows);
+        let text_bytes = self.text_bytes;
+        let columns = shared_out(&mut self.readers, self.threads, |reader| {
+            guarded(|| decode_one(reader, choice.as_ref(), text_bytes))
+        })?;
         match columns.into_iter().collect::<Option<Vec<_>>>() {
             Some(columns) => RecordBatch::try_new(self.schema.clone(), columns).map(Some),
             None => Ok(None),
@@ -136,24 +187,44 @@ fn with_views(footer: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata, Parqu
     ArrowReaderMetadata::try_new(footer.metadata().clone(), options)
 }
 
-/// Decode the next rows of one column. A panic in the decoder, which no C caller could survive, is
-/// an error of the file.
-fn decode_one(reader: &mut ParquetRecordBatchReader) -> Result<Option<ArrayRef>, ArrowError> {
-    let batch = catch_unwind(AssertUnwindSafe(|| reader.next())).unwrap_or_else(|panic| {
+/// Decode the next rows of one column, and keep the chosen ones. Without a choice there must be
+/// none left: asked once more, a reader lets go of its last page at once, which spared a full read
+/// a quarter of its page faults.
+fn decode_one(
+    reader: &mut ParquetRecordBatchReader,
+    choice: Option<&Choice>,
+    text_bytes: Option<usize>,
+) -> Result<Option<ArrayRef>, ArrowError> {
+    let chosen = match (reader.next().transpose()?, choice) {
+        (None, None) => return Ok(None),
+        (Some(batch), Some(choice)) => choice.of(batch.column(0).clone())?,
+        _ => {
+            let reason = "there are more or fewer rows than its footer says";
+            return Err(ArrowError::ParquetError(reason.into()));
+        }
+    };
+    match text_bytes {
+        None => Ok(Some(chosen)),
+        Some(most) => texts::plain(chosen, most).map(Some),
+    }
+}
+
+/// A panic in the decoder, which no C caller could survive, is an error of the file.
+fn guarded<T>(work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>().map(String::as_str);
         let words = words.or_else(|| panic.downcast_ref::<&str>().copied());
-        Some(Err(ArrowError::ParquetError(
+        Err(ArrowError::ParquetError(
             words.unwrap_or("the decoder gave up").into(),
-        )))
-    });
-    Ok(batch.transpose()?.map(|batch| batch.column(0).clone()))
+        ))
+    })
 }
 
 /// Apply a function to every item, by several threads of which the caller's is one.
 fn shared_out<I: Send, O: Send>(
     items: &mut [I],
     threads: usize,
-    each: fn(&mut I) -> Result<O, ArrowError>,
+    each: impl Fn(&mut I) -> Result<O, ArrowError> + Sync,
 ) -> Result<Vec<O>, ArrowError> {
     let next = AtomicUsize::new(0);
     let work: Vec<_> = items
@@ -202,17 +273,38 @@ impl Batches {
 
 /// Decode some columns of a local file.
 ///
+/// `span` is where to begin and where to end in the rows of the row groups. `kept` has a bit for
+/// each row in between, the lowest first: those that are not set are left out. With `text_bytes`,
+/// texts and bytes come one after the other instead of as views, and a batch in which those of a
+/// column would take more is an error. With `threads` columns are decoded side by side, which those
+/// of large files are anyway.
+///
 /// Raises `OSError` if it cannot be opened, and `ValueError` if it is no Parquet file or damaged.
 #[pyfunction]
+#[pyo3(signature = (path, leaves, row_groups, batch_rows, *, span=None, kept=None, text_bytes=None, threads=false))]
+#[allow(clippy::too_many_arguments)] // they have names where it is called
 fn read(
     py: Python<'_>,
     path: PathBuf,
     leaves: Vec<usize>,
     row_groups: Vec<usize>,
     batch_rows: usize,
+    span: Option<(usize, usize)>,
+    kept: Option<&[u8]>,
+    text_bytes: Option<usize>,
+    threads: bool,
 ) -> PyResult<Batches> {
+    let wanted = Wanted {
+        leaves,
+        row_groups,
+        batch_rows,
+        span,
+        kept: kept.map(<[u8]>::to_vec),
+        text_bytes,
+        threads,
+    };
     py.detach(|| {
-        catch_unwind(|| Columns::open(&path, &leaves, &row_groups, batch_rows))
+        catch_unwind(|| Columns::open(&path, wanted))
             .unwrap_or_else(|_| Err(ParquetError::General("its footer makes no sense".into())))
     })
     .map(|columns| Batches(Mutex::new(Some(columns))))
@@ -229,6 +321,7 @@ fn lazydelta_decoder(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // Panics become errors; nothing is written to the host's standard error. Only ours: every
     // library has a hook of its own.
     std::panic::set_hook(Box::new(|_| {}));
+    module.add("INTERFACE", INTERFACE)?;
     module.add_class::<Batches>()?;
     module.add_function(wrap_pyfunction!(read, module)?)
 }

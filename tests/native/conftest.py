@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lazydelta.files import viewed
+from lazydelta.files import compiled
 from tests.native.support import without_decoder
 
 
 @pytest.fixture(autouse=True)
 def _decoder_is_installed(request):
-    if viewed._decoder() is None and "no_decoder" not in request.fixturenames:
+    if compiled._decoder() is None and "no_decoder" not in request.fixturenames:
         pytest.skip("the compiled decoder is not installed: `make native` builds it")
 
 

@@ -14,11 +14,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from lazydelta._arrow import selection
 from lazydelta.errors import DeltaError
-from tests.native.support import plain, read, watched
+from tests.native.support import plain, read, read_chosen, watched
 
 REPOSITORY = Path(__file__).parents[2]
 LIMIT = 64 << 20
@@ -37,29 +39,58 @@ def judged(paths):
 
 
 def _verdict(path, tell):
-    """Tell what plain reads make of a file, then views, and whether they are the same rows.
+    """Tell what pyarrow makes of a file, then the decoder, and whether they are the same rows.
 
     Facts are told one by one: `plain` and `views` (`rows`, or why it was refused), `taken` (whether
     the decoder read it), `same`, `valid` (whether the views are sound), and `grown`, the most
-    kilobytes that views took beyond what plain reads had.
+    kilobytes that the decoder took beyond what pyarrow had. `texts` are the decoder's rows without
+    views and without every third row; `texts_same` and `texts_valid` are as above.
     """
     expected, outcome = _outcome(path, views=False)
     tell(plain=outcome)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with watched() as taken:
         found, outcome = _outcome(path, views=True)
+    texts, texts_outcome = _texts(path)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     tell(views=outcome, taken=all(taken) and bool(taken), grown=grown)
+    tell(texts=texts_outcome)
     if found is not None:
         tell(valid=_is_sound(found[0]))
+    if texts_outcome == "rows":
+        # Texts that are none are pyarrow's, and as little a text as there.
+        tell(texts_valid=_is_sound(texts) or not (expected is None or _is_sound(expected[0])))
+    if texts_outcome == "rows" and expected is not None:
+        tell(texts_same=_are_same(texts, _left(*expected)))
     if expected is not None and found is not None:
-        same = found[1] == expected[1]
-        tell(same=same and (found[0] is None or plain(found[0]).equals(plain(expected[0]))))
+        tell(same=found[1] == expected[1] and _are_same(found[0], expected[0]))
 
 
 def _outcome(path, *, views):
+    return _tried(path, lambda: read(path, views=views, batch_rows=97, limit=LIMIT))
+
+
+def _texts(path):
+    def kept(start, length):
+        return selection(np.arange(start, start + length) % 3 != 0)
+
+    return _tried(path, lambda: read_chosen(path, kept, views=False, batch_rows=97, limit=LIMIT))
+
+
+def _left(rows, places):
+    mask = pa.array(np.array(places, np.int64) % 3 != 0)
+    return None if rows is None else rows.filter(mask)
+
+
+def _are_same(some, others):
+    if some is None or others is None:
+        return not any(rows is not None and rows.num_rows for rows in (some, others))
+    return plain(some).equals(plain(others))
+
+
+def _tried(path, reading):
     try:
-        return read(path, views=views, batch_rows=97, limit=LIMIT), "rows"
+        return reading(), "rows"
     except DeltaError as error:
         assert path.name in str(error), error
         return None, str(error)

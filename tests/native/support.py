@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lazydelta import ReadOptions
-from lazydelta.files import DataFile, viewed
+from lazydelta.files import DataFile, chosen_rows, compiled
 from lazydelta.files import parquet as data_files
 from lazydelta.store import open_store
 
@@ -25,20 +25,20 @@ _BITS = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64(): pa.in
 
 def without_decoder():
     """Read as if the decoder were not installed."""
-    return patch.object(viewed, "_decoder", lambda: None)
+    return patch.object(compiled, "_decoder", lambda: None)
 
 
 @contextmanager
 def watched():
-    """Yield a list that says of each run of rows read with views whether the decoder did it."""
-    decode, seen = viewed.viewed_batches, []
+    """Yield a list that says of each run of rows asked of the decoder whether it opened them."""
+    decode, seen = compiled.compiled_batches, []
 
     def watching(*asked, **more):
         found = decode(*asked, **more)
         seen.append(found is not None)
         return found
 
-    with patch.object(data_files, "viewed_batches", watching):
+    with patch.object(data_files, "compiled_batches", watching):
         yield seen
 
 
@@ -48,16 +48,50 @@ def opened(path, limit=LIMIT):
 
 
 def read(path, *, views, columns=None, row_groups=None, batch_rows=1 << 20, limit=LIMIT):
-    """Return the rows of a file as a table, and the position of each; None if there are no rows."""
+    """Return the rows of a file as a table, and the position of each; None if there are no rows.
+
+    With views it is the decoder's if it can be, else pyarrow's.
+    """
     with closing(opened(path, limit)) as file:
         names = file.schema.names if columns is None else columns
         groups = range(file.metadata.num_row_groups) if row_groups is None else row_groups
-        found = list(file.rows(names, groups, batch_rows=batch_rows, views=views))
+        if views:
+            found = list(viewed_rows(file, names, groups, batch_rows))
+        else:
+            found = list(file.rows(names, groups, batch_rows=batch_rows))
     assert all(rows.length == rows.columns.num_rows <= batch_rows for rows in found)
     positions = [at for rows in found for at in range(rows.start, rows.end)]
+    return _table([rows.columns for rows in found]), positions
+
+
+def viewed_rows(file, columns, row_groups, batch_rows):
+    """Yield all rows of a file, with views if the decoder reads them."""
+    for rows, keep in chosen_rows(
+        file, columns, row_groups, batch_rows=batch_rows, kept=None, views=True
+    ):
+        assert keep is None
+        yield rows
+
+
+def read_chosen(
+    path, kept, *, views, columns=None, row_groups=None, batch_rows=1 << 20, limit=LIMIT
+):
+    """Return the kept rows of a file as a table; None if there are none."""
+    with closing(opened(path, limit)) as file:
+        names = file.schema.names if columns is None else columns
+        groups = range(file.metadata.num_row_groups) if row_groups is None else row_groups
+        found = chosen_rows(file, names, groups, batch_rows=batch_rows, kept=kept, views=views)
+        parts = [
+            rows.columns if keep is None else rows.columns.filter(keep) for rows, keep in found
+        ]
+    assert all(part.num_rows <= batch_rows for part in parts)
+    return _table([part for part in parts if part.num_rows])
+
+
+def _table(batches):
     # Row groups with a dictionary and those without are of two types in pyarrow.
-    parts = [_looked_up(rows.columns) for rows in found]
-    return pa.Table.from_batches(parts) if parts else None, positions
+    parts = [_looked_up(batch) for batch in batches]
+    return pa.Table.from_batches(parts) if parts else None
 
 
 def _looked_up(batch):

@@ -104,6 +104,10 @@ def verdicts(tmp_path, files):
     for verdict in known:
         assert verdict.get("valid", True) or not verdict["taken"], verdict
         assert verdict.get("same", True), verdict
+        assert verdict.get("texts_valid", True), verdict
+        assert verdict.get("texts_same", True), verdict
+        # What the decoder cannot read without views pyarrow does.
+        assert verdict["texts"] == "rows" or verdict["plain"] != "rows", verdict
         assert verdict["grown"] < MOST_GROWN, verdict
     return found
 
@@ -141,11 +145,11 @@ def check_footers(tmp_path, count, seed):
 
 
 def test_damaged_pages(tmp_path):
-    check_pages(tmp_path, 80, 11)
+    check_pages(tmp_path, 40, 11)
 
 
 def test_damaged_footers(tmp_path):
-    check_footers(tmp_path, 40, 12)
+    check_footers(tmp_path, 32, 12)
 
 
 @pytest.mark.long

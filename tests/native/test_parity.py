@@ -1,4 +1,4 @@
-"""Random flat tables in every way of writing them down: views are the same rows as without."""
+"""Random flat tables in every way of writing them down: the decoder's rows are those of pyarrow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.native.support import is_view, plain, read, watched
+from lazydelta._arrow import selection
+from tests.native.support import is_view, plain, read, read_chosen, watched
 
 TAKEN = ("none", "snappy", "zstd")
 CODECS = (*TAKEN, "gzip", "brotli", "lz4")
@@ -90,6 +91,7 @@ class Case:
     columns: list[str]
     row_groups: list[int]
     batch_rows: int
+    kept: np.ndarray
 
 
 @st.composite
@@ -128,7 +130,16 @@ def cases(draw):
         draw(st.lists(st.sampled_from(names), min_size=1, unique=True)),
         sorted(draw(st.sets(st.sampled_from(groups), min_size=1))) if groups else [],
         draw(st.sampled_from([1, 13, 64, 1000]) if rows < 300 else st.sampled_from([13, 64, 1000])),
+        draw(kept(rows)),
     )
+
+
+@st.composite
+def kept(draw, rows):
+    """Draw which rows are kept: some here and there, runs of them, all or none."""
+    chance = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    mask = chance.random(rows) < draw(st.sampled_from([0, 0.02, 0.5, 0.9, 0.99, 1]))
+    return np.repeat(mask, draw(st.sampled_from([1, 1, 8, 50])))[:rows]
 
 
 @st.composite
@@ -162,6 +173,7 @@ def agrees(case):
         expected, places = read(path, views=False, batch_rows=case.batch_rows, **asked)
         with watched() as taken:
             found, positions = read(path, views=True, batch_rows=case.batch_rows, **asked)
+        check_choice(case, path, expected, places)
     assert positions == places
     if found is None:
         assert expected is None
@@ -173,6 +185,23 @@ def agrees(case):
         texts = [one.name for one in expected.schema if one.type in (pa.string(), pa.binary())]
         assert all(is_view(found.schema.field(name).type) for name in texts)
     return any(taken)
+
+
+def check_choice(case, path, expected, places):
+    """Read the kept rows, as views and as plain texts; the latter are of pyarrow's own types."""
+    asked = {"columns": case.columns, "row_groups": case.row_groups, "batch_rows": case.batch_rows}
+    left = [] if expected is None else expected.filter(pa.array(case.kept[places]))
+    for views in (True, False):
+        found = read_chosen(
+            path, lambda start, length: selection(case.kept[start : start + length]),
+            views=views, **asked,
+        )  # fmt: skip
+        if found is None:
+            assert len(left) == 0
+            continue
+        found.validate(full=True)
+        assert plain(found).equals(plain(left))
+        assert views or found.schema.types == left.schema.types
 
 
 def is_simple(case):

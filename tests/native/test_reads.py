@@ -44,8 +44,8 @@ FLAT = ["id", "name", "raw", "price", "at", "wide", "later", "part"]
 TEXTS = ["name", "raw", "later", "part"]
 ROWS = 40
 FILES = ("whole", "without-a-column", "narrow", "deleted", "gzip", "small-groups", "moved")
-TAKEN = {"whole", "without-a-column", "small-groups", "moved"}
-"""Files that the decoder takes, if only flat columns are asked for and no row is dropped."""
+TAKEN = {"whole", "without-a-column", "deleted", "narrow", "small-groups", "moved"}
+"""Files that the decoder takes, if only flat columns are asked for."""
 
 
 def rows_of(at, *, narrow=False):
@@ -148,23 +148,51 @@ def test_all_ways_of_asking(table, asked, options):
     ("asked", "count"),
     [
         pytest.param({"columns": ["name"], "where": "part = 'a'"}, 1, id="only-by-partition"),
-        pytest.param({"columns": ["name"], "where": "id >= 0"}, 0, id="rows-may-be-dropped"),
+        pytest.param({"columns": ["name"], "where": "id >= 0"}, 6, id="rows-may-be-dropped"),
         pytest.param({"columns": ["name", "s"]}, 0, id="nested"),
-        pytest.param({"columns": ["name"]}, 5, id="narrow-columns-not-asked-for"),
+        pytest.param({"columns": ["name"]}, 6, id="all-rows"),
+        pytest.param({"columns": ["name"], "limit": 1000}, 6, id="up-to-a-limit"),
     ],
 )
 def test_the_decoder_reads_what_it_can(table, asked, count):
-    """Of the file that only lacks the right width, nothing has to be made if nobody asks for it."""
     _, taken = three_ways(table.scan(**asked))
     assert sum(taken) == count
 
 
-def test_without_views_the_decoder_is_not_asked(table):
+@pytest.mark.parametrize(
+    ("asked", "options", "count"),
+    [
+        pytest.param({"columns": FLAT}, {}, len(TAKEN), id="all-rows"),
+        pytest.param({"columns": FLAT, "where": "part = 'a'"}, {}, 1, id="only-by-partition"),
+        pytest.param({"columns": FLAT, "where": "id >= 0"}, {}, 22, id="rows-may-be-dropped"),
+        pytest.param({"columns": FLAT, "limit": 1000}, {}, 0, id="up-to-a-limit"),
+        pytest.param({"columns": FLAT}, {"row_id_column": "row"}, len(TAKEN), id="row-ids"),
+        pytest.param({}, {}, 0, id="nested"),
+    ],
+)
+def test_without_views_the_decoder_reads_what_it_can(table, asked, options, count):
+    """With a predicate a row group is read twice: what the predicate needs, and the rest."""
+    scan, options = table.scan(**asked), ReadOptions(ordered=True, **options)
     with watched() as taken:
-        table.scan(columns=FLAT).to_arrow()
-        wanted = pa.schema({"name": pa.string_view()})
-        table.scan().to_arrow(ReadOptions(schema=wanted, schema_force_view_types=True))
-    assert taken == []
+        found = scan.to_arrow(options)
+    with without_decoder():
+        expected = scan.to_arrow(options)
+    found.validate(full=True)
+    assert found.schema.equals(expected.schema, check_metadata=True)
+    assert found.equals(expected)
+    assert sum(taken) == count
+
+
+def test_a_file_whose_texts_are_not_made_views_is_read_all_the_same(table):
+    """Columns that have to be converted are not left views, and a schema decides for itself."""
+    wanted = pa.schema({"name": pa.string_view()})
+    options = ReadOptions(schema=wanted, schema_force_view_types=True, ordered=True)
+    with watched() as taken:
+        found = table.scan(columns=["name"]).to_arrow(options)
+    assert sum(taken) == len(TAKEN)
+    assert plain(found).equals(
+        plain(table.scan(columns=["name"]).to_arrow(ReadOptions(ordered=True)))
+    )
 
 
 def test_rows_without_columns_count(table):

@@ -17,7 +17,7 @@ import pytest
 
 from lazydelta import ReadOptions
 from lazydelta.errors import DataFileError
-from tests.native.support import opened, plain, read, watched
+from tests.native.support import opened, plain, read, viewed_rows, watched
 from tests.rows.tables import Rows, field
 
 REPOSITORY = Path(__file__).parents[2]
@@ -76,9 +76,7 @@ def test_one_open_file_read_by_many(tmp_path):
     with closing(opened(tmp_path / "a.parquet")) as file, ThreadPoolExecutor(8) as pool:
 
         def is_right(name):
-            every = file.rows(
-                [name], range(file.metadata.num_row_groups), batch_rows=500, views=True
-            )
+            every = viewed_rows(file, [name], range(file.metadata.num_row_groups), 500)
             found = pa.Table.from_batches([rows.columns for rows in every])
             return plain(found).equals(expected.select([name]))
 
@@ -152,7 +150,7 @@ def test_a_reader_left_halfway_leaves_nothing_open(tmp_path):
     for _ in range(20):
         with closing(opened(tmp_path / "a.parquet")) as file:
             groups = range(file.metadata.num_row_groups)
-            every = file.rows(expected.schema.names, groups, batch_rows=100, views=True)
+            every = viewed_rows(file, expected.schema.names, groups, 100)
             kept.append(next(every).columns)
             every.close()
     gc.collect()
@@ -205,7 +203,7 @@ def test_a_file_that_is_not_what_it_was_when_it_was_opened(tmp_path, change):
         change(path)
         groups = range(file.metadata.num_row_groups)
         try:
-            every = list(file.rows(expected.schema.names, groups, batch_rows=1000, views=True))
+            every = list(viewed_rows(file, expected.schema.names, groups, 1000))
         except DataFileError as error:
             assert "a.parquet" in str(error)
             return

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.native.support import is_view, opened, plain, read, watched
+from tests.native.support import is_view, opened, plain, read, viewed_rows, watched
 
 COUNTS = [1, None, -1]
 TIMES = pa.array(COUNTS, pa.timestamp("us"))
@@ -121,7 +121,7 @@ def test_columns_in_another_order_than_in_the_file(tmp_path):
 
 def test_no_columns_at_all(tmp_path):
     pq.write_table(pa.table({"x": ["a"] * 10}), tmp_path / "a.parquet", row_group_size=4)
-    rows = list(opened(tmp_path / "a.parquet").rows([], [0, 2], batch_rows=3, views=True))
+    rows = list(viewed_rows(opened(tmp_path / "a.parquet"), [], [0, 2], 3))
     assert [(one.start, one.length, one.columns) for one in rows] == [
         (0, 3, None),
         (3, 1, None),

@@ -5,10 +5,11 @@ Knows no log, no versions, no tables.
 
 from __future__ import annotations
 
+from lazydelta.files.chosen import chosen_rows
 from lazydelta.files.collect import StatisticsPlan
 from lazydelta.files.encode import Encoding, ParquetEncoder, dictionary_columns
 from lazydelta.files.footer import ColumnBounds, leaf_columns, matching_row_groups
-from lazydelta.files.joined import JoinedFile
+from lazydelta.files.joined import JoinedFile, write_gently
 from lazydelta.files.json_lines import (
     BadLineError,
     JsonLimits,
@@ -43,6 +44,7 @@ __all__ = [
     "VectorGroup",
     "are_objects",
     "check_shredding",
+    "chosen_rows",
     "decode_lines",
     "dictionary_columns",
     "leaf_columns",
@@ -53,4 +55,5 @@ __all__ = [
     "split_lines",
     "tidy_lines",
     "unshredded",
+    "write_gently",
 ]

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lazydelta.errors import DataFileError, StoreError
+from lazydelta.files.compiled import COMPILED_CODECS, compiled_batches, has_decoder
 from lazydelta.files.footer import leaf_columns
 from lazydelta.files.inflation import (
     BOUNDED_CODECS,
@@ -27,7 +28,6 @@ from lazydelta.files.pages import BadPageError
 from lazydelta.files.paging import Paging
 from lazydelta.files.rows import Rows, SideBySide
 from lazydelta.files.spans import leaves_asked_for
-from lazydelta.files.viewed import VIEWED_CODECS, viewed_batches
 from lazydelta.store import is_local, local_path
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class DataFile:
         size: Its size as the log has it; saves a request.
         inflated_limit: Bytes that a column of a row group may decode to in one piece, unless it
             is large in the file as well.
+        threads: Whether columns are decoded side by side, so that a single file does not leave
+            cores idle. Many files side by side do so themselves.
 
     Raises:
         ObjectNotFoundError: It is not there.
@@ -69,13 +71,20 @@ class DataFile:
     """
 
     def __init__(
-        self, store: Store, path: str, size: int | None = None, *, inflated_limit: int
+        self,
+        store: Store,
+        path: str,
+        size: int | None = None,
+        *,
+        inflated_limit: int,
+        threads: bool = True,
     ) -> None:
         self.path = path
+        self._threads = threads
         self._inflated_limit = inflated_limit
         self._table = store.root
         self._is_remote = not is_local(store)
-        self._store: Store | None = store
+        self._local_path = local_path(store, path)
         with self._guarded():
             self._source = store.open_input(path, size=size)
             try:
@@ -116,7 +125,6 @@ class DataFile:
         row_groups: Sequence[int],
         *,
         batch_rows: int,
-        views: bool = False,
     ) -> Iterator[Rows]:
         """Yield the chosen columns of the chosen row groups, in the order of the file.
 
@@ -127,21 +135,82 @@ class DataFile:
             columns: Paths of leaves, or of what holds them; others do not cost anything.
             row_groups: Ascending numbers of row groups.
             batch_rows: Most rows at a time; fewer where rows are large.
-            views: Whether texts and bytes may come as views.
         """
         starts = self._starts()
-        for run in self._runs(row_groups):
+        for run in self.runs(row_groups):
             position, end = starts[run[0]], starts[run[-1] + 1]
             if not columns:
                 for start in range(position, end, batch_rows):
                     yield Rows(start, min(batch_rows, end - start), None)
                 continue
-            for batch in self._batches(columns, run, batch_rows, views=views):
+            for batch in self._batches(columns, run, batch_rows):
                 yield Rows(position, batch.num_rows, batch)
                 position += batch.num_rows
             if position != end:
                 reason = f"{end - position} rows of row groups {run[0]} to {run[-1]} are missing"
                 raise DataFileError(self._table, self.path, reason)
+
+    def runs(self, row_groups: Sequence[int]) -> Iterator[list[int]]:
+        """Yield neighbouring row groups to read together; remote ones are buffered, so not many."""
+        run: list[int] = []
+        held = 0
+        for group in row_groups:
+            size = self.metadata.row_group(group).total_byte_size if self._is_remote else 0
+            if run and (group != run[-1] + 1 or held + size > _REMOTE_RUN_BYTES):
+                yield run
+                run, held = [], 0
+            run.append(group)
+            held += size
+        if run:
+            yield run
+
+    def compiled(
+        self,
+        columns: Sequence[str],
+        run: Sequence[int],
+        *,
+        batch_rows: int,
+        span: tuple[int, int] | None = None,
+        kept: bytes | None = None,
+        views: bool = False,
+    ) -> Iterator[pa.RecordBatch] | None:
+        """Return columns as the compiled decoder gives them; None if it cannot be asked for them.
+
+        Args:
+            columns: Paths of leaves, or of what holds them.
+            run: Neighbouring row groups.
+            batch_rows: Most rows to decode at once; fewer where rows are large.
+            span: Where to begin and end, counted from the first row of the run; None reads all.
+            kept: A bit for each row in between: whether it comes; None takes all.
+            views: Whether texts and bytes come as views.
+        """
+        leaves = self._leaves(columns)
+        if self._local_path is None or not self._is_compilable(leaves, run):
+            return None
+        rows = self._fitting(run, batch_rows)
+        if not self._codecs(leaves, run) <= BOUNDED_CODECS:  # else the decoder sees to it
+            rows = self._within_limit(leaves, run, rows)
+        names = {self._paths[at] for at in leaves}
+        fields = [field for field in self.schema if field.name in names]
+        text_bytes = None if views else self._inflated_limit
+        batches = compiled_batches(
+            self._local_path, fields, leaves, run, rows,
+            span=span, kept=kept, text_bytes=text_bytes, threads=self._threads,
+        )  # fmt: skip
+        return None if batches is None else self._in_our_words(batches)
+
+    def _is_compilable(self, leaves: Sequence[int], run: Sequence[int]) -> bool:
+        """Whether the compiled decoder can be asked; it may still say no."""
+        is_there = self._local_path is not None and has_decoder()
+        return is_there and self._codecs(leaves, run) <= COMPILED_CODECS
+
+    def _codecs(self, leaves: Sequence[int], run: Sequence[int]) -> set[str]:
+        groups = [self.metadata.row_group(at) for at in run]
+        return {group.column(at).compression for group in groups for at in leaves}
+
+    def _in_our_words(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with self._guarded():
+            yield from batches
 
     def rows_between(
         self, columns: Sequence[str], row_group: int, start: int, end: int, *, batch_rows: int
@@ -158,6 +227,17 @@ class DataFile:
             batch_rows: Most rows at a time; fewer where rows are large.
         """
         first = self.first_row(row_group)
+        at_once = min(batch_rows, max(end - start, 1))
+        span = start - first, end - first
+        decoded = self.compiled(columns, [row_group], batch_rows=at_once, span=span)
+        try:
+            for batch in decoded or ():
+                yield Rows(start, batch.num_rows, batch)
+                start += batch.num_rows
+        except DataFileError:
+            decoded = None  # pyarrow goes on: it may read it, or says what is wrong
+        if decoded is not None:
+            return
         if self._paging is not None and self.leaps(columns, row_group, start - first):
             at_once = self._excerpted_at_once(columns, row_group, batch_rows)
             wanted = start - first, end - first
@@ -172,16 +252,18 @@ class DataFile:
                 return
 
     def first_row(self, row_group: int) -> int:
-        """Return the position of the first row of a row group."""
+        """Return the position of the first row of a row group; behind the last, that of the end."""
         return self._starts()[row_group]
 
     def leaps(self, columns: Sequence[str], row_group: int, rows: int) -> bool:
         """Whether `rows_between` leaves out so many rows that come before its first."""
+        leaves = self._leaves(columns)
+        if self._is_compilable(leaves, [row_group]):
+            return rows >= _LEAST_ROWS
         size = self.column_bytes(columns, [row_group])
         left_out = size * rows // max(self.metadata.row_group(row_group).num_rows, 1)
         if self._paging is None or left_out < _LEAST_BYTES + size // _BYTES_PER_BYTE_LEFT_OUT:
             return False
-        leaves = self._leaves(columns)
         if not (self._paging.is_cheap(size) and self._paging.has_pages(leaves)):
             return False
         chunks = self.metadata.row_group(row_group)
@@ -230,7 +312,7 @@ class DataFile:
     def _around(self, source: pa.NativeFile, metadata: pq.FileMetaData) -> Self:
         """Return the same file, as far as another footer speaks of it."""
         other = copy.copy(self)
-        other._source, other._store = source, None  # noqa: SLF001
+        other._source, other._local_path = source, None  # noqa: SLF001
         other._paging, other._known_starts = None, None  # noqa: SLF001
         other.metadata, other.num_rows = metadata, metadata.num_rows
         return other
@@ -308,20 +390,6 @@ class DataFile:
             self._known_starts = starts
         return self._known_starts
 
-    def _runs(self, row_groups: Sequence[int]) -> Iterator[list[int]]:
-        """Yield neighbouring row groups to read together; remote ones are buffered, so not many."""
-        run: list[int] = []
-        held = 0
-        for group in row_groups:
-            size = self.metadata.row_group(group).total_byte_size if self._is_remote else 0
-            if run and (group != run[-1] + 1 or held + size > _REMOTE_RUN_BYTES):
-                yield run
-                run, held = [], 0
-            run.append(group)
-            held += size
-        if run:
-            yield run
-
     def _fitting(self, run: Sequence[int], batch_rows: int) -> int:
         """Return how many rows to decode at once: wide rows are taken fewer at a time."""
         groups = [self.metadata.row_group(at) for at in run]
@@ -365,37 +433,15 @@ class DataFile:
         return found
 
     def _batches(
-        self, columns: Sequence[str], run: Sequence[int], batch_rows: int, *, views: bool
+        self, columns: Sequence[str], run: Sequence[int], batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
-        leaves, rows = self._leaves(columns), self._fitting(run, batch_rows)
+        leaves = self._leaves(columns)
         with self._guarded():
-            viewed = self._viewed(leaves, run, rows) if views else None
-            if viewed is not None:
-                yield from viewed
-                return
-            rows = self._within_limit(leaves, run, rows)
-            # With Arrow's threads a single file does not leave cores idle; many cost the same.
+            rows = self._within_limit(leaves, run, self._fitting(run, batch_rows))
             for batch in self._reader(columns, run).iter_batches(
-                rows, row_groups=list(run), column_indices=leaves, use_threads=True
+                rows, row_groups=list(run), column_indices=leaves, use_threads=self._threads
             ):
                 yield from in_pieces(batch, self._inflated_limit)
-
-    def _viewed(
-        self, leaves: Sequence[int], run: Sequence[int], rows: int
-    ) -> pa.RecordBatchReader | None:
-        """Return columns whose texts and bytes are views; None if they cannot be had so."""
-        path = None if self._store is None else local_path(self._store, self.path)
-        if path is None:
-            return None
-        chunks = (self.metadata.row_group(group).column(at) for group in run for at in leaves)
-        codecs = {chunk.compression for chunk in chunks}
-        if not codecs <= VIEWED_CODECS:
-            return None
-        if not codecs <= BOUNDED_CODECS:  # else the decoder sees to it, and views do not repeat
-            rows = self._within_limit(leaves, run, rows)
-        names = {self._paths[at] for at in leaves}
-        fields = [field for field in self.schema if field.name in names]
-        return viewed_batches(path, fields, leaves, run, rows)
 
     def _leaves(self, columns: Sequence[str]) -> list[int]:
         """Return where the leaves of some columns are."""

@@ -30,6 +30,7 @@ from lazydelta.files import (
     DeletedRows,
     Rows,
     VectorGroup,
+    chosen_rows,
     matching_row_groups,
 )
 from lazydelta.scan.metrics import ScanMetrics
@@ -153,6 +154,9 @@ class Reading:
         self._lock = threading.Lock()
         self._probe = Probe()
         self._certain = 0  # rows of files that were opened, where every row counts
+        self._width = threads_for(snapshot.store, options.files_at_once)
+        self._files = 0  # that were given to threads
+        self._cores = threads_for(snapshot.store, None)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, up to the limit."""
@@ -174,7 +178,7 @@ class Reading:
         return read_ahead(
             self._tasks(),
             self._read,
-            width=threads_for(self._snapshot.store, self._options.files_at_once),
+            width=self._width,
             memory_limit=self._options.memory_limit,
             ordered=self._options.ordered,
         )
@@ -205,6 +209,7 @@ class Reading:
             for adds in batches:
                 for task in self._tasks_of(adds):
                     self._counters.take(1)
+                    self._files += 1
                     yield task
                     if self._is_certain():
                         return
@@ -259,6 +264,7 @@ class Reading:
             file = DataFile(
                 self._places.store(place), place.path, task.size,
                 inflated_limit=self._options.max_inflated_bytes,
+                threads=min(self._files, self._width) < self._cores,  # else files keep them busy
             )  # fmt: skip
         except ObjectNotFoundError:
             version = self._snapshot.version
@@ -298,12 +304,13 @@ class Reading:
                 return keep if alive is None else alive
             return pc.and_kleene(alive, keep)
 
-        # Arrow cannot choose among views, so they are for files of which every row is shown.
-        views = self._views and self._residual is None and deleted is None and fit.takes_views
+        views = self._views and self._residual is None and fit.takes_views
         chosen: Iterator[tuple[Rows, pa.BooleanArray | None]]
-        if views:
-            every = file.rows(fit.columns, groups, batch_rows=batch_rows, views=True)
-            chosen = ((rows, None) for rows in every)
+        if self._takes_all(deleted, views=views):
+            kept = None if deleted is None else deleted.kept
+            chosen = chosen_rows(
+                file, fit.columns, groups, batch_rows=batch_rows, kept=kept, views=views
+            )
         elif self._looks_first and self._probe.is_worth_it(file, fit, groups):
             parts = self._parts(file, fit, fit.filter_columns, groups, task)
             chosen = self._probe.rows(file, fit, parts, wanted, batch_rows=batch_rows)
@@ -315,6 +322,16 @@ class Reading:
             if batch is not None:
                 yield batch
 
+    def _takes_all(self, deleted: DeletedRows | None, *, views: bool) -> bool:
+        """Whether all rows of a file come but for deleted ones, and nobody asks for their places.
+
+        A limit is another matter: to look at all pages first, as the compiled decoder does, takes
+        longer than a few rows.
+        """
+        if self._residual is not None or (deleted is not None and self.shape.tracks_rows):
+            return False
+        return views or self._scan.limit is None
+
     def _every(
         self, file: DataFile, fit: FileFit, groups: Sequence[int], task: _FileTask, batch_rows: int
     ) -> Iterator[Rows]:
@@ -324,7 +341,11 @@ class Reading:
             parts = list(self._parts(file, fit, fit.columns, groups, task))
         may_match = sum(end - start for _, spans in parts for start, end in spans)
         if not parts or may_match == sum(file.metadata.row_group(at).num_rows for at in groups):
-            yield from file.rows(fit.columns, groups, batch_rows=batch_rows)
+            if self._residual is None and self._scan.limit is not None:
+                yield from file.rows(fit.columns, groups, batch_rows=batch_rows)
+                return
+            for rows, _ in chosen_rows(file, fit.columns, groups, batch_rows=batch_rows):
+                yield rows
             return
         for group, spans in parts:
             for start, end in spans:

@@ -139,6 +139,13 @@ def test_a_piece_may_stand_in_many_row_groups_and_files():
     assert all(file.equals(by_one_writer([table] * 3, OPTIONS)) for file in files)
 
 
+def test_much_is_written_some_at_a_time(monkeypatch):
+    monkeypatch.setattr("lazydelta.files.joined._AT_ONCE", 7)
+    table = pa.table({"a": pa.array(range(50)), "b": pa.array(map(str, range(50)))})
+    together, _ = joined([table, table], [["a"], ["b"]], OPTIONS)
+    assert together.equals(by_one_writer([table, table], OPTIONS))
+
+
 def test_a_file_without_row_groups_has_its_schema():
     schema = pa.schema([("a", pa.int64())])
     sink = pa.BufferOutputStream()

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lazydelta import ReadOptions
-from lazydelta.files import DataFile, paging, parquet
+from lazydelta.files import DataFile, compiled, paging, parquet
 from lazydelta.files import Rows as FileRows
 from lazydelta.scan.probe import Probe
 from tests.rows.tables import Rows, field, inline
@@ -81,7 +81,13 @@ def test_it_is_given_up_where_most_row_groups_match(matching, worth):
 
 
 @pytest.fixture
-def read(monkeypatch):
+def by_pyarrow(monkeypatch):
+    """Read as if the compiled decoder were not installed; tests/native has what it leaves out."""
+    monkeypatch.setattr(compiled, "_decoder", lambda: None)
+
+
+@pytest.fixture
+def read(monkeypatch, by_pyarrow):
     """What was decoded: columns, row groups, and the rows of each batch."""
     calls, plain = [], DataFile.rows
 
@@ -176,7 +182,7 @@ def test_columns_that_come_in_smaller_pieces_stay_beside_their_rows(tmp_path, re
 
 
 @pytest.fixture
-def small_pages(monkeypatch):
+def small_pages(monkeypatch, by_pyarrow):
     """How to write files of small pages, which are looked at however little they leave out."""
     monkeypatch.setattr(parquet, "_LEAST_BYTES", 1)
     monkeypatch.setattr(parquet, "_LEAST_UNINDEXED_BYTES", 1)
