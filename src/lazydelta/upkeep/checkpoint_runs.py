@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.ipc
 
+from lazydelta.files import write_gently
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -50,7 +52,7 @@ class Run:
         # piece: it has many small buffers, which would be as many calls.
         with pa.OSFile(path, "w") as sink:
             sizes = [
-                sink.write(batch.slice(start, block_rows).serialize())
+                write_gently(sink, batch.slice(start, block_rows).serialize())
                 for start in range(0, batch.num_rows, block_rows)
             ]
         with Path(path).open("rb") as file:
