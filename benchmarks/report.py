@@ -74,7 +74,8 @@ stream the 200 files are in the table five times, under different names.
   two differ much, the machine was busy and the run should be repeated.
 - Engines return rows in the Arrow types of their choice: deltalake's own engine and Polars keep
   strings as views into the pages they were read from, pyarrow copies them. lazydelta does the one
-  or the other: *views* is with `schema_force_view_types` and the compiled decoder (`make native`).
+  or the other: *views* is with `schema_force_view_types`. It uses the compiled decoder where that
+  is installed, as `make bench` sees to (`make native`; docs/adr/0029 has figures without it).
 - Polars' `all` and `partition` only make a plan; it does not say how many files are in it.
 """
 
