@@ -9,12 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import convert_to_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazydelta as ld
 from lazydelta.errors import DataFileError
-from lazydelta.files import compiled
+from lazydelta.files import DataFile, compiled
 from tests.native.support import opened, plain, watched, without_decoder
 from tests.native.test_parity import cases
 
@@ -114,6 +115,43 @@ def test_pages_that_are_damaged_end_in_an_error(path):
     path.write_bytes(data)
     with pytest.raises(DataFileError, match=r"a\.parquet"):
         between(path, ["n"], 0, 30_000, 30_003)
+
+
+@pytest.mark.parametrize(
+    ("column", "options"),
+    [
+        pytest.param(
+            pa.array(range(ROWS), pa.timestamp("us", "UTC")),
+            {"use_deprecated_int96_timestamps": True},
+            id="times-of-12-bytes",
+        ),
+        pytest.param(pa.array([{"a": at} for at in range(ROWS)]), {}, id="structs"),
+        pytest.param(
+            pa.array(range(ROWS)), {"compression": {"n": "snappy", "x": "gzip"}}, id="gzip"
+        ),
+    ],
+)
+def test_what_only_pyarrow_reads_is_decoded_once(tmp_path, column, options, monkeypatch):
+    """It cannot begin anywhere, so whoever finds matches far from each other does not leap."""
+    rows, asked = DataFile.rows, []
+
+    def noted(self, columns, groups, **more):
+        asked.append(tuple(columns))
+        return rows(self, columns, groups, **more)
+
+    monkeypatch.setattr(DataFile, "rows", noted)
+    table = pa.table(
+        {"n": range(ROWS), "x": column, "t": [f"a text of row {at}" * 9 for at in range(ROWS)]}
+    )
+    (tmp_path / "t").mkdir()
+    pq.write_table(table, tmp_path / "t" / "a.parquet", row_group_size=ROWS, **options)
+    convert_to_deltalake(str(tmp_path / "t"))
+    wanted = [100, 9000, 21_000, 40_000]
+    scan = ld.Table.open(str(tmp_path / "t")).scan(f"n in {tuple(wanted)}")
+    found = scan.to_arrow(ld.ReadOptions(batch_rows=2000))
+    assert found["x"].to_pylist() == [column[at].as_py() for at in wanted]
+    others = [columns for columns in asked if "n" not in columns]
+    assert len(others) == 1
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,7 @@ class DataFile:
         self._table = store.root
         self._is_remote = not is_local(store)
         self._local_path = local_path(store, path)
+        self._refused: set[frozenset[str]] = set()  # columns that the compiled decoder cannot read
         with self._guarded():
             self._source = store.open_input(path, size=size)
             try:
@@ -185,7 +186,7 @@ class DataFile:
             views: Whether texts and bytes come as views.
         """
         leaves = self._leaves(columns)
-        if self._local_path is None or not self._is_compilable(leaves, run):
+        if self._local_path is None or not self._is_compilable(columns, run):
             return None
         rows = self._fitting(run, batch_rows)
         if not self._codecs(leaves, run) <= BOUNDED_CODECS:  # else the decoder sees to it
@@ -197,12 +198,18 @@ class DataFile:
             self._local_path, fields, leaves, run, rows,
             span=span, kept=kept, text_bytes=text_bytes, threads=self._threads,
         )  # fmt: skip
-        return None if batches is None else self._in_our_words(batches)
+        if batches is None:
+            self._refused.add(frozenset(columns))
+            return None
+        return self._in_our_words(batches)
 
-    def _is_compilable(self, leaves: Sequence[int], run: Sequence[int]) -> bool:
-        """Whether the compiled decoder can be asked; it may still say no."""
-        is_there = self._local_path is not None and has_decoder()
-        return is_there and self._codecs(leaves, run) <= COMPILED_CODECS
+    def _is_compilable(self, columns: Sequence[str], run: Sequence[int]) -> bool:
+        """Whether the compiled decoder can be asked; it may still say no, but only once."""
+        if self._local_path is None or not has_decoder() or frozenset(columns) in self._refused:
+            return False
+        leaves = self._leaves(columns)
+        is_flat = all("." not in self._paths[at] for at in leaves)
+        return is_flat and self._codecs(leaves, run) <= COMPILED_CODECS
 
     def _codecs(self, leaves: Sequence[int], run: Sequence[int]) -> set[str]:
         groups = [self.metadata.row_group(at) for at in run]
@@ -236,9 +243,10 @@ class DataFile:
                 start += batch.num_rows
         except DataFileError:
             decoded = None  # pyarrow goes on: it may read it, or says what is wrong
+            self._refused.add(frozenset(columns))
         if decoded is not None:
             return
-        if self._paging is not None and self.leaps(columns, row_group, start - first):
+        if self._paging is not None and self._leaps_by_pages(columns, row_group, start - first):
             at_once = self._excerpted_at_once(columns, row_group, batch_rows)
             wanted = start - first, end - first
             excerpts = self._paging.excerpts(row_group, self._leaves(columns), wanted, at_once)
@@ -257,9 +265,13 @@ class DataFile:
 
     def leaps(self, columns: Sequence[str], row_group: int, rows: int) -> bool:
         """Whether `rows_between` leaves out so many rows that come before its first."""
-        leaves = self._leaves(columns)
-        if self._is_compilable(leaves, [row_group]):
+        if self._is_compilable(columns, [row_group]):
             return rows >= _LEAST_ROWS
+        return self._leaps_by_pages(columns, row_group, rows)
+
+    def _leaps_by_pages(self, columns: Sequence[str], row_group: int, rows: int) -> bool:
+        """Whether so many rows are left out by an excerpt of the pages behind them."""
+        leaves = self._leaves(columns)
         size = self.column_bytes(columns, [row_group])
         left_out = size * rows // max(self.metadata.row_group(row_group).num_rows, 1)
         if self._paging is None or left_out < _LEAST_BYTES + size // _BYTES_PER_BYTE_LEFT_OUT:
@@ -297,7 +309,8 @@ class DataFile:
             return [(first, end)]
         found: list[tuple[int, int]] = []
         for start, until in self._paging.spans(row_group, rule, leaves, partition):
-            if found and not self.leaps(columns, row_group, first + start - found[-1][1]):
+            left_out = first + start - found[-1][1] if found else 0
+            if found and not self._leaps_by_pages(columns, row_group, left_out):
                 found[-1] = found[-1][0], first + until
             else:
                 found.append((first + start, first + until))
