@@ -63,6 +63,11 @@ impl Choice {
         Self { rows, kept }
     }
 
+    /// How many rows it is made among.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Return the chosen values of a column, which must have as many as there are rows.
     pub fn of(&self, array: ArrayRef) -> Result<ArrayRef, ArrowError> {
         if array.len() != self.rows {

@@ -8,15 +8,15 @@
 
 mod choice;
 mod compact;
+mod crew;
 mod headers;
+mod recycle;
 mod shared;
 mod texts;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
@@ -32,14 +32,17 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use choice::{Choice, Rows};
+use crew::shared_out;
+use recycle::Recycling;
 use shared::Shared;
 
+#[global_allocator]
+static MEMORY: Recycling = Recycling::new();
+
 /// Which arguments `read` takes: a package of another number is not for this lazydelta.
-const INTERFACE: u32 = 2;
-/// Values, those that are skipped too, below which another thread costs more than it brings.
+const INTERFACE: u32 = 3;
+/// Values of a batch below which another thread costs more than it brings.
 const FEW_VALUES: usize = 1 << 16;
-/// The same where files are read side by side already.
-const MANY_VALUES: usize = 1 << 22;
 
 /// What is to be read of a file.
 struct Wanted {
@@ -54,15 +57,14 @@ struct Wanted {
     kept: Option<Vec<u8>>,
     /// Most bytes that the texts of a column may take in a batch; None leaves them views.
     text_bytes: Option<usize>,
-    /// Whether there are cores to spare.
-    threads: bool,
 }
 
 /// Some columns of some row groups, a batch at a time.
 struct Columns {
     schema: SchemaRef,
     readers: Vec<ParquetRecordBatchReader>,
-    threads: usize,
+    /// The readers' places, the largest column first.
+    order: Vec<usize>,
     batch_rows: usize,
     rows: Rows,
     text_bytes: Option<usize>,
@@ -121,20 +123,17 @@ impl Columns {
                 Some(_) => texts::plain_field(&field),
             })
             .collect();
-        let values = rows.saturating_mul(leaves.len());
-        let few = if wanted.threads {
-            FEW_VALUES
-        } else {
-            MANY_VALUES
+        let size = |leaf: &usize| -> i64 {
+            let chunks = row_groups
+                .iter()
+                .map(|at| footer.metadata().row_group(*at).column(*leaf));
+            chunks.map(|chunk| chunk.uncompressed_size()).sum()
         };
-        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let mut order: Vec<_> = (0..leaves.len()).collect();
+        order.sort_by_key(|at| std::cmp::Reverse(size(&leaves[*at])));
         Ok(Self {
             schema: Arc::new(Schema::new(fields)),
-            threads: if values < few {
-                1
-            } else {
-                cores.min(leaves.len())
-            },
+            order,
             readers,
             batch_rows: wanted.batch_rows,
             rows: Rows::new(end - start, wanted.kept)?,
@@ -146,7 +145,9 @@ impl Columns {
     fn decode(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         let choice = self.rows.next(self.batch_rows);
         let text_bytes = self.text_bytes;
-        let columns = shared_out(&mut self.readers, self.threads, |reader| {
+        let rows = choice.as_ref().map_or(0, Choice::rows);
+        let is_much = rows.saturating_mul(self.readers.len()) >= FEW_VALUES;
+        let columns = shared_out(&mut self.readers, &self.order, is_much, |reader| {
             guarded(|| decode_one(reader, choice.as_ref(), text_bytes))
         })?;
         match columns.into_iter().collect::<Option<Vec<_>>>() {
@@ -220,37 +221,6 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowEr
     })
 }
 
-/// Apply a function to every item, by several threads of which the caller's is one.
-fn shared_out<I: Send, O: Send>(
-    items: &mut [I],
-    threads: usize,
-    each: impl Fn(&mut I) -> Result<O, ArrowError> + Sync,
-) -> Result<Vec<O>, ArrowError> {
-    let next = AtomicUsize::new(0);
-    let work: Vec<_> = items
-        .iter_mut()
-        .map(|item| Mutex::new((item, None)))
-        .collect();
-    let worker = || {
-        while let Some(slot) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let (item, done) = &mut *slot.lock().expect("no other thread has it");
-            *done = Some(each(item));
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 1..threads {
-            if thread::Builder::new().spawn_scoped(scope, worker).is_err() {
-                break; // the system has no more of them: those that there are do the work
-            }
-        }
-        worker();
-    });
-    let finished = |slot: Mutex<(&mut I, Option<_>)>| slot.into_inner().ok()?.1;
-    work.into_iter()
-        .map(|slot| finished(slot).expect("all were worked on"))
-        .collect()
-}
-
 /// Batches of a file; anything that speaks Arrow's C stream interface reads them, once.
 #[pyclass(frozen)]
 struct Batches(Mutex<Option<Columns>>);
@@ -276,12 +246,11 @@ impl Batches {
 /// `span` is where to begin and where to end in the rows of the row groups. `kept` has a bit for
 /// each row in between, the lowest first: those that are not set are left out. With `text_bytes`,
 /// texts and bytes come one after the other instead of as views, and a batch in which those of a
-/// column would take more is an error. With `threads` columns are decoded side by side, which those
-/// of large files are anyway.
+/// column would take more is an error.
 ///
 /// Raises `OSError` if it cannot be opened, and `ValueError` if it is no Parquet file or damaged.
 #[pyfunction]
-#[pyo3(signature = (path, leaves, row_groups, batch_rows, *, span=None, kept=None, text_bytes=None, threads=false))]
+#[pyo3(signature = (path, leaves, row_groups, batch_rows, *, span=None, kept=None, text_bytes=None))]
 #[allow(clippy::too_many_arguments)] // they have names where it is called
 fn read(
     py: Python<'_>,
@@ -292,7 +261,6 @@ fn read(
     span: Option<(usize, usize)>,
     kept: Option<&[u8]>,
     text_bytes: Option<usize>,
-    threads: bool,
 ) -> PyResult<Batches> {
     let wanted = Wanted {
         leaves,
@@ -301,7 +269,6 @@ fn read(
         span,
         kept: kept.map(<[u8]>::to_vec),
         text_bytes,
-        threads,
     };
     py.detach(|| {
         catch_unwind(|| Columns::open(&path, wanted))

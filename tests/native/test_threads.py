@@ -101,6 +101,50 @@ def test_large_files_side_by_side(large):
         assert all(found)
 
 
+def test_memory_that_somebody_still_has_is_not_used_again(large):
+    """Blocks that are let go of serve the next column; those of batches that are kept must not."""
+    path, expected = large
+    with closing(opened(path)) as file, ThreadPoolExecutor(3) as pool:
+
+        def every_other(_):
+            every = viewed_rows(file, expected.schema.names, [0, 1, 2, 3], 100_000)
+            return [rows for at, rows in enumerate(every) if at % 2]
+
+        kept = [rows for found in pool.map(every_other, range(3)) for rows in found]
+    assert len(kept) == 15
+    for rows in kept:
+        found = plain(pa.Table.from_batches([rows.columns]))
+        assert found.equals(expected.slice(rows.start, rows.length))
+
+
+def test_memory_that_waits_to_be_used_again_is_bounded(large):
+    if not DESCRIPTORS.is_dir():
+        pytest.skip("this system does not tell a process's memory; Linux runs it")
+    code = f"""
+from pathlib import Path
+from tests.native.support import opened, viewed_rows
+
+def resident():
+    line = next(l for l in Path("/proc/self/status").read_text().splitlines() if "VmRSS" in l)
+    return int(line.split()[1]) // 1024
+
+file = opened(Path({str(large[0])!r}))
+next(viewed_rows(file, file.schema.names, [3], 1000))
+before = resident()
+for _ in range(3):
+    held = list(viewed_rows(file, file.schema.names, [0, 1, 2, 3], 300_000))
+held = None
+print(resident() - before)
+"""
+    environment = os.environ | {"PYTHONPATH": f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'src'}"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    # 32 MB may wait, and the system keeps some forty whether it is asked through us or not. All of
+    # the batches are 120.
+    assert int(done.stdout) < 110
+
+
 def test_a_process_forks_and_reads_on(large):
     """The parent has decoded with several threads; the child has none of them, and needs none."""
     code = f"""

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 COMPILED_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "ZSTD"})
 """What the decoder was built with: what Delta writers use."""
 _VIEWS = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
-_INTERFACE = 2
+_INTERFACE = 3
 """Of the decoder that is asked here; one of another number has other arguments."""
 
 
@@ -57,7 +57,6 @@ def compiled_batches(
     span: tuple[int, int] | None,
     kept: bytes | None,
     text_bytes: int | None,
-    threads: bool,
 ) -> pa.RecordBatchReader | None:
     """Return columns of a file; None if pyarrow has to decode them.
 
@@ -71,7 +70,6 @@ def compiled_batches(
         kept: A bit for each row in between: whether it comes; None takes all.
         text_bytes: Most bytes that texts of a column may take in a batch, beyond which it fails;
             None leaves texts and bytes as views.
-        threads: Whether columns are decoded side by side; those of large files are anyway.
     """
     decoder = _decoder()
     if decoder is None or len(fields) != len(leaves) or any(pt.is_nested(f.type) for f in fields):
@@ -79,7 +77,7 @@ def compiled_batches(
     try:
         batches = decoder.read(
             path, list(leaves), list(row_groups), rows,
-            span=span, kept=kept, text_bytes=text_bytes, threads=threads,
+            span=span, kept=kept, text_bytes=text_bytes,
         )  # fmt: skip
         reader = pa.RecordBatchReader.from_stream(batches)
     except (OSError, ValueError):  # it is stricter than need be: pyarrow has opened this file

@@ -62,8 +62,9 @@ class DataFile:
         size: Its size as the log has it; saves a request.
         inflated_limit: Bytes that a column of a row group may decode to in one piece, unless it
             is large in the file as well.
-        threads: Whether columns are decoded side by side, so that a single file does not leave
-            cores idle. Many files side by side do so themselves.
+        threads: Whether pyarrow decodes columns side by side, so that a single file does not
+            leave cores idle. Many files side by side do so themselves; the compiled decoder sees
+            how many threads are at work.
 
     Raises:
         ObjectNotFoundError: It is not there.
@@ -196,7 +197,7 @@ class DataFile:
         text_bytes = None if views else self._inflated_limit
         batches = compiled_batches(
             self._local_path, fields, leaves, run, rows,
-            span=span, kept=kept, text_bytes=text_bytes, threads=self._threads,
+            span=span, kept=kept, text_bytes=text_bytes,
         )  # fmt: skip
         if batches is None:
             self._refused.add(frozenset(columns))
