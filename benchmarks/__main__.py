@@ -101,6 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(text)
     docs: Path | None = options.docs or (_DOCS if run.suite in {"default", "full"} else None)
     if docs is not None:
+        docs.mkdir(parents=True, exist_ok=True)
         page = docs / "benchmarks.md"
         page.write_text(text + (kept_parts(page.read_text()) if page.exists() else ""))
         _draw(run, docs)

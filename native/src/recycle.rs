@@ -28,9 +28,13 @@ pub struct Recycling {
 // SAFETY: `waiting` is only touched by who has set `busy`.
 unsafe impl Sync for Recycling {}
 
+/// A block that waits, and its size.
+type Slot = (*mut u8, usize);
+const EMPTY: Slot = (ptr::null_mut(), 0);
+
 /// Blocks that wait, as a ring: the one that has waited longest makes room for the next.
 struct Waiting {
-    blocks: [(*mut u8, usize); SLOTS],
+    blocks: [Slot; SLOTS],
     next: usize,
     bytes: usize,
 }
@@ -39,13 +43,13 @@ impl Waiting {
     fn take(&mut self, size: usize) -> Option<*mut u8> {
         let slot = self.blocks.iter_mut().find(|slot| slot.1 == size)?;
         self.bytes -= size;
-        Some(std::mem::replace(slot, (ptr::null_mut(), 0)).0)
+        Some(std::mem::replace(slot, EMPTY).0)
     }
 
     /// Keep a block, and let go of those that have waited longest until there is room.
     fn keep(&mut self, block: *mut u8, size: usize) {
         for _ in 0..SLOTS {
-            let (old, length) = std::mem::replace(&mut self.blocks[self.next], (block, 0));
+            let (old, length) = std::mem::replace(&mut self.blocks[self.next], EMPTY);
             if length > 0 {
                 self.bytes -= length;
                 // SAFETY: it was taken from the system with this layout.
@@ -67,7 +71,7 @@ impl Recycling {
         Self {
             busy: AtomicBool::new(false),
             waiting: UnsafeCell::new(Waiting {
-                blocks: [(ptr::null_mut(), 0); SLOTS],
+                blocks: [EMPTY; SLOTS],
                 next: 0,
                 bytes: 0,
             }),
