@@ -41,8 +41,10 @@ static MEMORY: Recycling = Recycling::new();
 
 /// Which arguments `read` takes: a package of another number is not for this lazydelta.
 const INTERFACE: u32 = 3;
-/// Values of a batch below which another thread costs more than it brings.
-const FEW_VALUES: usize = 1 << 16;
+/// Values of a batch from which on another thread brings more than it costs.
+const MANY_VALUES: usize = 1 << 16;
+/// The same for the first batch, which reads dictionaries and passes over rows: bytes of columns.
+const MANY_BYTES: i64 = 1 << 20;
 
 /// What is to be read of a file.
 struct Wanted {
@@ -65,6 +67,8 @@ struct Columns {
     readers: Vec<ParquetRecordBatchReader>,
     /// The readers' places, the largest column first.
     order: Vec<usize>,
+    /// How large they are together, until the first batch.
+    unopened: Option<i64>,
     batch_rows: usize,
     rows: Rows,
     text_bytes: Option<usize>,
@@ -123,18 +127,17 @@ impl Columns {
                 Some(_) => texts::plain_field(&field),
             })
             .collect();
-        let size = |leaf: &usize| -> i64 {
-            let chunks = row_groups
-                .iter()
-                .map(|at| footer.metadata().row_group(*at).column(*leaf));
-            chunks.map(|chunk| chunk.uncompressed_size()).sum()
-        };
+        let sizes: Vec<_> = leaves
+            .iter()
+            .map(|leaf| size_of(&footer, row_groups, *leaf))
+            .collect();
         let mut order: Vec<_> = (0..leaves.len()).collect();
-        order.sort_by_key(|at| std::cmp::Reverse(size(&leaves[*at])));
+        order.sort_by_key(|at| std::cmp::Reverse(sizes[*at]));
         Ok(Self {
             schema: Arc::new(Schema::new(fields)),
-            order,
             readers,
+            order,
+            unopened: Some(sizes.into_iter().fold(0, i64::saturating_add)),
             batch_rows: wanted.batch_rows,
             rows: Rows::new(end - start, wanted.kept)?,
             text_bytes: wanted.text_bytes,
@@ -145,8 +148,9 @@ impl Columns {
     fn decode(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         let choice = self.rows.next(self.batch_rows);
         let text_bytes = self.text_bytes;
-        let rows = choice.as_ref().map_or(0, Choice::rows);
-        let is_much = rows.saturating_mul(self.readers.len()) >= FEW_VALUES;
+        let values = choice.as_ref().map_or(0, Choice::rows) * self.readers.len();
+        let opening = self.unopened.take().unwrap_or(0);
+        let is_much = values >= MANY_VALUES || opening >= MANY_BYTES;
         let columns = shared_out(&mut self.readers, &self.order, is_much, |reader| {
             guarded(|| decode_one(reader, choice.as_ref(), text_bytes))
         })?;
@@ -169,6 +173,13 @@ impl RecordBatchReader for Columns {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
+}
+
+/// How large a column is in some row groups, by what the footer says.
+fn size_of(footer: &ArrowReaderMetadata, row_groups: &[usize], leaf: usize) -> i64 {
+    let groups = row_groups.iter().map(|at| footer.metadata().row_group(*at));
+    let sizes = groups.map(|group| group.column(leaf).uncompressed_size());
+    sizes.fold(0, i64::saturating_add)
 }
 
 /// Types as Parquet has them, whatever the writer noted of Arrow's: other tools copy such notes.
