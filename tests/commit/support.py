@@ -9,7 +9,7 @@ from functools import cache
 import pyarrow as pa
 
 from lazydelta import Config
-from lazydelta.commit import ADDS, REMOVES, Reads, Transaction, commit
+from lazydelta.commit import ADDS, CHANGE_FILES, REMOVES, Reads, Transaction, commit
 from lazydelta.expr import as_predicate
 from lazydelta.log import CommitReader
 from lazydelta.log.paths import LogFile, LogFileKind
@@ -102,6 +102,13 @@ def adds(*rows):
 
 def removes(*rows):
     return pa.Table.from_pylist(list(rows), schema=REMOVES)
+
+
+def change_files(*rows):
+    return pa.Table.from_pylist(
+        [{**r, "partitionValues": list(r["partitionValues"].items())} for r in rows],
+        schema=CHANGE_FILES,
+    )
 
 
 def reads(where=None, paths=None, **more):

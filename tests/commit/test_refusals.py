@@ -20,6 +20,7 @@ from tests.commit.support import (
     add,
     adds,
     append,
+    change_files,
     make_table,
     put,
     remove,
@@ -113,6 +114,19 @@ def test_a_table_that_only_grows():
         pytest.param({"adds": adds(add("n")), "data_change": False}, "rows change", id="says-both"),
         pytest.param(
             {"adds": adds(add("n")).select(["path", "size"])}, "columns of ADDS", id="no-adds"
+        ),
+        pytest.param(
+            {"change_files": change_files({**add("c", change=False), "partitionValues": {}})},
+            "columns p",
+            id="a-change-file-without-its-partition",
+        ),
+        pytest.param(
+            {"change_files": change_files(add("c", change=True))},
+            "change data",
+            id="a-change-file-that-changes-data",
+        ),
+        pytest.param(
+            {"change_files": adds(add("c"))}, "columns of CHANGE_FILES", id="no-change-files"
         ),
     ],
 )

@@ -106,6 +106,19 @@ def test_modes(spark, tmp_path):
     assert ld.Table.open(url).snapshot().schema.names == ("other",)
 
 
+def test_the_feed_of_a_replacement_that_cuts_through_files(spark, tmp_path):
+    recorded = {"delta.enableChangeDataFeed": "true"}
+    ld.write(tmp_path, {"id": [0, 1, 2], "t": ["a", "b", "c"]}, properties=recorded)
+    new = spark.sql("SELECT id + 2 AS id, 'n' AS t FROM range(2)")
+    executors.write(new, tmp_path, "overwrite", predicate="id >= 2")
+    told = ld.Table.open(tmp_path).changes(start_version=1).to_arrow().to_pylist()
+    assert sorted((row["_change_type"], row["id"], row["t"]) for row in told) == [
+        ("delete", 2, "c"),
+        ("insert", 2, "n"),
+        ("insert", 3, "n"),
+    ]
+
+
 def test_names_that_spark_would_take_apart(spark, tmp_path):
     frame = spark.sql("SELECT id, 'a' `odd name`, id `c.d`, id % 2 `e``f`, 's' `c` FROM range(4)")
     mapped = {"delta.columnMapping.mode": "name"}

@@ -28,6 +28,7 @@ from lazydelta.expr import Column, bind, evaluate, split_conjuncts, to_skipping
 from lazydelta.files import BadVariantError, DataFile, VectorGroup, matching_row_groups
 from lazydelta.scan import MisfitError, Places, RowShape
 from lazydelta.schema import PrimitiveType, StructField, StructType, to_arrow_schema
+from lazydelta.spec import CHANGE_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,7 +50,7 @@ __all__ = [
     "FileTask",
 ]
 
-TYPE, VERSION, TIME = "_change_type", "_commit_version", "_commit_timestamp"
+TYPE, VERSION, TIME = CHANGE_COLUMNS
 """The columns of a change beside the table's own."""
 
 INSERT, DELETE, CHANGE_FILE = "insert", "delete", "change file"

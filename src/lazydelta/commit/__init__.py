@@ -10,10 +10,18 @@ from lazydelta.commit.lines import check_user_metadata
 from lazydelta.commit.pace import Clock
 from lazydelta.commit.resolve import Resolution, resolve_commit
 from lazydelta.commit.result import CommitResult, Committed, Hook, Phase, TxnObserver
-from lazydelta.commit.transaction import ADDS, REMOVES, Isolation, Reads, Transaction
+from lazydelta.commit.transaction import (
+    ADDS,
+    CHANGE_FILES,
+    REMOVES,
+    Isolation,
+    Reads,
+    Transaction,
+)
 
 __all__ = [
     "ADDS",
+    "CHANGE_FILES",
     "REMOVES",
     "Clock",
     "CommitResult",

@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.commit.transaction import ADDS, REMOVES
+from lazydelta.commit.transaction import ADDS, CHANGE_FILES, REMOVES
 from lazydelta.errors import InvalidCommitError
 from lazydelta.replay import file_keys
 from lazydelta.schema import PrimitiveType, build_array, physical_name
@@ -30,6 +30,7 @@ _STRING = PrimitiveType("string")
 _REQUIRED = {
     "add": ("path", "partitionValues", "size", "modificationTime"),
     "remove": ("path",),
+    "cdc": ("path", "partitionValues", "size", "dataChange"),
 }
 
 
@@ -73,17 +74,20 @@ def _unreadable(transaction: Transaction) -> str | None:
 
 
 def _shape(transaction: Transaction) -> str | None:
-    for kind, files, schema in (
-        ("add", transaction.adds, ADDS),
-        ("remove", transaction.removes, REMOVES),
+    for kind, files, schema, title in (
+        ("add", transaction.adds, ADDS, "ADDS"),
+        ("remove", transaction.removes, REMOVES, "REMOVES"),
+        ("cdc", transaction.change_files, CHANGE_FILES, "CHANGE_FILES"),
     ):
         if not files.schema.equals(schema):
-            return f"{kind} actions do not have the columns of {kind.upper()}S, in order and type"
+            return f"{kind} actions do not have the columns of {title}, in order and type"
         for name in _REQUIRED[kind]:
             if files.column(name).null_count:
                 return f"{kind} actions have no {name}"
     if not transaction.data_change and transaction.changes_rows:
         return "file actions say that rows change, and the operation that they do not"
+    if pc.any(transaction.change_files.column("dataChange")).as_py():
+        return "cdc actions say that they change data, which only adds and removes do"
     return None
 
 
@@ -118,7 +122,8 @@ def _files(transaction: Transaction, after: Standing) -> str | None:
     sizes = transaction.adds.column("size")
     if sizes.null_count < len(sizes) and pc.min(sizes).as_py() < 0:
         return "a file has a negative size"
-    return _partition_values(transaction.adds, after)
+    told = transaction.change_files
+    return _partition_values(transaction.adds, after) or _partition_values(told, after)
 
 
 def _keys(files: pa.Table, after: Standing) -> pa.Array:
@@ -127,7 +132,7 @@ def _keys(files: pa.Table, after: Standing) -> pa.Array:
     return file_keys(after.resolver.keys(paths), vectors)
 
 
-def _partition_values(adds: pa.Table, after: Standing) -> str | None:
+def _partition_values(files: pa.Table, after: Standing) -> str | None:
     """Every file has a value, perhaps null, for each partition column and for nothing else."""
     mode = after.mapping_mode
     names = [
@@ -136,7 +141,7 @@ def _partition_values(adds: pa.Table, after: Standing) -> str | None:
         for field in after.schema.find([name])
     ]
     expected = build_array(names, _STRING)
-    for values in adds.column("partitionValues").chunks:
+    for values in files.column("partitionValues").chunks:
         keys = values.keys.slice(values.offsets[0].as_py(), _entries(values))
         known = pc.all(pc.is_in(keys, value_set=expected)).as_py()
         if _entries(values) != len(names) * len(values) or known is False:

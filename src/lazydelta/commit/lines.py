@@ -70,6 +70,7 @@ def _actions(prepared: Prepared, table: str, read_version: int) -> Iterator[dict
         yield {"domainMetadata": domain.to_json()}
     yield from _files("remove", transaction.removes)
     yield from _files("add", transaction.adds)
+    yield from _files("cdc", transaction.change_files)
 
 
 def _commit_info(prepared: Prepared, table: str, read_version: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import empty_table
-from lazydelta.spec import ADD, REMOVE_ACTION
+from lazydelta.spec import ADD, CHANGE_FILE, REMOVE_ACTION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lazydelta.expr import Predicate
     from lazydelta.spec import DomainMetadata, SetTransaction, TableMetadata, TableProtocol
 
-__all__ = ["ADDS", "REMOVES", "Isolation", "Reads", "Transaction"]
+__all__ = ["ADDS", "CHANGE_FILES", "REMOVES", "Isolation", "Reads", "Transaction"]
 
 Isolation = Literal["Serializable", "WriteSerializable"]
 
@@ -30,6 +30,8 @@ ADDS = pa.schema(list(ADD))
 """Files to add: the fields of the `add` action as columns."""
 REMOVES = pa.schema(list(REMOVE_ACTION))
 """Files to remove: the fields of the `remove` action as columns."""
+CHANGE_FILES = pa.schema(list(CHANGE_FILE))
+"""Files that tell what changed: the fields of the `cdc` action as columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,8 @@ class Transaction:
     """The caller's own words in `commitInfo`."""
     adds: pa.Table = field(default_factory=lambda: empty_table(ADDS))
     removes: pa.Table = field(default_factory=lambda: empty_table(REMOVES))
+    change_files: pa.Table = field(default_factory=lambda: empty_table(CHANGE_FILES))
+    """Told to readers of the change feed instead of `adds` and `removes`: all changes, or none."""
     protocol: TableProtocol | None = None
     metadata: TableMetadata | None = None
     txns: tuple[SetTransaction, ...] = ()

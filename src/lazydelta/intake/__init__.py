@@ -12,6 +12,7 @@ from lazydelta.intake.layout import DataLayout
 from lazydelta.intake.needs import all_fields, first_protocol, needed_features, needed_protocol
 from lazydelta.intake.plan import Intake, SchemaMode, plan_intake
 from lazydelta.intake.properties import (
+    CHANGE_FEED,
     CONSTRAINT,
     KEPT_BY_ENGINES,
     MAPPING_MODE,
@@ -26,6 +27,7 @@ from lazydelta.intake.rules import GENERATION, Rule, table_rules
 from lazydelta.intake.schema import TableShape
 
 __all__ = [
+    "CHANGE_FEED",
     "CONSTRAINT",
     "GENERATION",
     "KEPT_BY_ENGINES",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lazydelta.errors import ColumnNotFoundError, SchemaError
 from lazydelta.intake.needs import all_fields
 from lazydelta.schema import ArrayType, MapType, StructType
+from lazydelta.spec import CHANGE_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["check_names", "check_partition_columns", "shown_path"]
 
 _ILLEGAL = " ,;{}()\n\t="
-_OF_CHANGE_FEED = ("_change_type", "_commit_version", "_commit_timestamp")
 _TEXTS = ("comment", "CURRENT_DEFAULT", "delta.generationExpression", "delta.invariants")
 _NO_PARTITIONS = ("variant", "void")
 
@@ -57,7 +57,7 @@ def check_names(schema: StructType, *, mapped: bool, change_feed: bool, table: s
         if not item.name:
             raise SchemaError("a column has no name", table)
         _check_words(path, item, table)
-        if change_feed and len(path) == 1 and item.name.lower() in _OF_CHANGE_FEED:
+        if change_feed and len(path) == 1 and item.name.lower() in CHANGE_COLUMNS:
             cure = "rename it, or leave delta.enableChangeDataFeed off"
             raise SchemaError(f"the change feed has a column {item.name!r} itself: {cure}", table)
 

@@ -7,7 +7,7 @@ executors write files alike. Pure.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,8 +15,8 @@ import pyarrow as pa
 from lazydelta.config import CODECS
 from lazydelta.errors import ConfigError, SchemaError
 from lazydelta.files import Encoding, StatisticsPlan
-from lazydelta.schema import StructType, physical_path, to_physical
-from lazydelta.spec import TableProperties, allows_column_mapping
+from lazydelta.schema import StructType, file_only_column, physical_path, to_physical
+from lazydelta.spec import CHANGE_COLUMNS, TableProperties, allows_column_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,6 +91,11 @@ class DataLayout:
             ),
             options=options,
         )
+
+    def of_change_files(self) -> DataLayout:
+        """Return the layout of files that tell what became of rows: no log has bounds of those."""
+        told = file_only_column(CHANGE_COLUMNS[0], "string")
+        return replace(self, schema=StructType((*self.schema, told)), indexed=())
 
     def statistics(self, physical: StructType) -> StatisticsPlan:
         """Return which columns of a file have statistics."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 __all__ = [
+    "CHANGE_FEED",
     "CONSTRAINT",
     "KEPT_BY_ENGINES",
     "MAPPING_MODE",
@@ -37,6 +38,7 @@ CONSTRAINT = "delta.constraints."
 """What the keys of CHECK constraints begin with."""
 MAPPING_MODE = "delta.columnMapping.mode"
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
+CHANGE_FEED = "delta.enableChangeDataFeed"
 ROW_TRACKING = "delta.enableRowTracking"
 
 _ROW_TRACKING_COLUMNS = {
@@ -105,7 +107,7 @@ _KNOWN: dict[str, Callable[[str], str | None]] = {
     "delta.dataSkippingNumIndexedCols": _at_least(-1),
     "delta.dataSkippingStatsColumns": _any,
     "delta.deletedFileRetentionDuration": _interval,
-    "delta.enableChangeDataFeed": _boolean,
+    CHANGE_FEED: _boolean,
     "delta.enableDeletionVectors": _boolean,
     "delta.enableExpiredLogCleanup": _boolean,
     "delta.enableFullRetentionRollback": _boolean,

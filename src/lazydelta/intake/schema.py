@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lazydelta.errors import SchemaError, SchemaMismatchError, UnsupportedFeatureError
 from lazydelta.intake.column_names import check_names, check_partition_columns
 from lazydelta.intake.needs import all_fields, needed_features
-from lazydelta.intake.properties import MAPPING_MODE, MAX_COLUMN_ID, is_on
+from lazydelta.intake.properties import CHANGE_FEED, MAPPING_MODE, MAX_COLUMN_ID, is_on
 from lazydelta.schema import (
     TYPE_CHANGES,
     ArrayType,
@@ -128,7 +128,7 @@ def _with_schema(shape: TableShape, schema: StructType) -> TableShape:
         return shape
     configuration = dict(shape.metadata.configuration)
     is_mapped = configuration.get(MAPPING_MODE, "none") != "none"
-    change_feed = is_on(configuration, "delta.enableChangeDataFeed")
+    change_feed = is_on(configuration, CHANGE_FEED)
     check_names(schema, mapped=is_mapped, change_feed=change_feed, table=shape.table)
     if is_mapped:
         last = int(configuration.get(MAX_COLUMN_ID, "0"))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from lazydelta.commit import CommitResult, Transaction, commit
 from lazydelta.errors import AlterationError, ConfigError, TableExistsError, TableNotFoundError
 from lazydelta.intake import (
+    CHANGE_FEED,
     MAPPING_MODE,
     MAX_COLUMN_ID,
     AskedProperties,
@@ -80,7 +81,7 @@ def new_table(
     configuration = dict(asked.configuration)
     schema = without_column_ids(schema)
     is_mapped = configuration.get(MAPPING_MODE, "none") != "none"
-    change_feed = is_on(configuration, "delta.enableChangeDataFeed")
+    change_feed = is_on(configuration, CHANGE_FEED)
     check_names(schema, mapped=is_mapped, change_feed=change_feed, table=table)
     partition_columns = check_partition_columns(schema, partition_by, table=table)
     configuration |= constraint_properties(constraints or {}, schema)

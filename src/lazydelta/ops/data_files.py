@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from lazydelta.intake import DataLayout
     from lazydelta.store import Store
 
-__all__ = ["write_data_files"]
+__all__ = ["CHANGE_DIRECTORY", "write_data_files"]
+
+CHANGE_DIRECTORY = "_change_data"
+"""Where files that tell what changed lie; readers of rows do not look there."""
 
 _ROUTED_ROWS = 1 << 19
 """Rows that are sorted by partition together: enough to be worth it, few enough for a cache."""
@@ -57,7 +60,7 @@ def write_data_files(
         batches: Rows in the table's logical columns and types.
         store: Of the table.
         layout: How the table wants its files.
-        directory: A folder for the files, `_change_data` for instance.
+        directory: A folder for the files, `CHANGE_DIRECTORY` for instance.
     """
     writing = _Writing(store, layout, directory)
     try:
@@ -220,7 +223,8 @@ class _Writing:
     def _new_path(self, partition: Partition) -> str:
         codec = self._shared.encoding.codec
         suffix = "" if codec == "none" else f".{codec}"
-        name = f"part-{next(self._numbers):05d}-{uuid.uuid4()}-c000{suffix}.parquet"
+        kind = "cdc" if self._directory == CHANGE_DIRECTORY else "part"
+        name = f"{kind}-{next(self._numbers):05d}-{uuid.uuid4()}-c000{suffix}.parquet"
         return "/".join(filter(None, (self._directory, partition.directory, name)))
 
     def _choose_dictionary(self, waiting: dict[Partition, list[pa.RecordBatch]]) -> None:

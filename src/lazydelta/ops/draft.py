@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import AlterationError
 from lazydelta.intake import (
+    CHANGE_FEED,
     MAPPING_MODE,
     MAX_COLUMN_ID,
     AskedProperties,
@@ -103,7 +104,7 @@ class Draft(TableShape):
         check_names(
             self.schema,
             mapped=configuration.get(MAPPING_MODE, "none") != "none",
-            change_feed=is_on(configuration, "delta.enableChangeDataFeed"),
+            change_feed=is_on(configuration, CHANGE_FEED),
             table=self.table,
         )
         needed = needed_features(self.schema, configuration)

@@ -17,6 +17,7 @@ from lazydelta._arrow import empty_table
 from lazydelta.commit import REMOVES, Reads
 from lazydelta.errors import ConstraintViolationError, UnsupportedFeatureError
 from lazydelta.expr import IsTrue, Not, as_predicate, bind, evaluate
+from lazydelta.intake import CHANGE_FEED, ROW_TRACKING, check_names, is_on
 from lazydelta.replay import Pruner
 from lazydelta.scan import Scan, live_adds, read_files
 from lazydelta.schema import PrimitiveType, build_array, build_scalar
@@ -45,6 +46,8 @@ class Replacement:
     reads: Reads = field(default_factory=Reads)
     rewritten: Stream[pa.RecordBatch] | None = None
     """Rows that stay, of files that go."""
+    deleted: Stream[pa.RecordBatch] | None = None
+    """All rows that go, where the change feed is to tell of each; None where files tell it."""
     predicate: Predicate | None = None
     """Which rows are replaced; every new row must match it."""
 
@@ -75,6 +78,7 @@ def replace_where(snapshot: Snapshot, where: Where) -> Replacement:
     Raises:
         UnsupportedFeatureError: A file must be rewritten in part, and the table keeps track of
             single rows in a way that lazydelta cannot go on with.
+        SchemaError: The table has a column with a name of the change feed's own.
     """
     given = as_predicate(where)
     if given is None:
@@ -94,11 +98,13 @@ def replace_where(snapshot: Snapshot, where: Where) -> Replacement:
     rewritten = [file for file in partly if _has_rows(staying, file)]
     if rewritten:
         _refuse_row_tracking(snapshot)
+    told = bool(rewritten) and _is_told_by_rows(snapshot)
     read = [path for file in partly for path in file.column("path").to_pylist()]
     return Replacement(
         removes=_removes([*gone, *partly]),
         reads=Reads(predicates=(predicate,), paths=build_array(read, _STRING)),
         rewritten=read_files(staying, rewritten) if rewritten else None,
+        deleted=read_files(matching, [*gone, *partly]) if told else None,
         predicate=predicate,
     )
 
@@ -129,17 +135,20 @@ def _has_rows(scan: Scan, file: pa.RecordBatch) -> bool:
 
 
 def _refuse_row_tracking(snapshot: Snapshot) -> None:
-    configuration = snapshot.metadata.configuration
-    for key, feature in (
-        ("delta.enableChangeDataFeed", "changeDataFeed"),
-        ("delta.enableRowTracking", "rowTracking"),
-    ):
-        if configuration.get(key, "false").lower() == "true":
-            reason = (
-                "the predicate matches some rows of a file but not all, and to rewrite the others "
-                f"under {feature} is not supported; replace whole partitions, or unset {key}"
-            )
-            raise UnsupportedFeatureError(snapshot.store.root, (feature,), "write", reason)
+    if is_on(snapshot.metadata.configuration, ROW_TRACKING):
+        reason = (
+            "the predicate matches some rows of a file but not all, and to rewrite the others "
+            f"under rowTracking is not supported; replace whole partitions, or unset {ROW_TRACKING}"
+        )
+        raise UnsupportedFeatureError(snapshot.store.root, ("rowTracking",), "write", reason)
+
+
+def _is_told_by_rows(snapshot: Snapshot) -> bool:
+    """Whether the table records changes: files with copied rows would tell of them as changed."""
+    if not is_on(snapshot.metadata.configuration, CHANGE_FEED):
+        return False
+    check_names(snapshot.schema, mapped=True, change_feed=True, table=snapshot.store.root)
+    return True
 
 
 def _removes(batches: list[pa.RecordBatch]) -> pa.Table:

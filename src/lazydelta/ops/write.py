@@ -15,7 +15,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.commit import Transaction, check_user_metadata, commit
+from lazydelta._arrow import empty_table
+from lazydelta.commit import CHANGE_FILES, Transaction, check_user_metadata, commit
 from lazydelta.errors import (
     AppendOnlyError,
     ConfigError,
@@ -25,14 +26,21 @@ from lazydelta.errors import (
 )
 from lazydelta.expr import as_predicate, bind
 from lazydelta.intake import AskedProperties, DataLayout, plan_intake
+from lazydelta.ops.change_files import write_change_files
 from lazydelta.ops.create import new_table
 from lazydelta.ops.data_files import write_data_files
 from lazydelta.ops.replace import Replacement, replace_where
 from lazydelta.ops.request import WriteResult
 from lazydelta.ops.sources import as_source
+from lazydelta.scan import Scan, read_files
 from lazydelta.schema import from_arrow_schema, parse_schema
 from lazydelta.snapshot import load_snapshot
-from lazydelta.spec import SetTransaction, supported_by_table, unwritable_features
+from lazydelta.spec import (
+    SetTransaction,
+    TableProperties,
+    supported_by_table,
+    unwritable_features,
+)
 from lazydelta.upkeep import post_commit_hooks
 
 if TYPE_CHECKING:
@@ -229,7 +237,8 @@ class Writing:
     ) -> WriteResult:
         """Write what stays of files that go, and commit everything as one version."""
         adds = self._with_rewritten(written.adds, replaced)
-        transaction = self._transaction(adds, written.rows, replaced)
+        told = self._change_files(written.adds, replaced)
+        transaction = self._transaction(adds, told, written.rows, replaced)
         try:
             done = self._commit(transaction, observer)
         except TableExistsError:
@@ -265,6 +274,29 @@ class Writing:
                 [adds, write_data_files(rows, store=self._store, layout=layout)]
             )
 
+    def _change_files(self, adds: pa.Table, replaced: Replacement) -> pa.Table:
+        """Return the files that tell what changed, where those that come and go do not.
+
+        New rows are read back: who wrote their files may be another process, and did not know.
+        """
+        snapshot, intake = self._snapshot, self._intake
+        if replaced.deleted is None or snapshot is None:
+            return empty_table(CHANGE_FILES)
+        before = self._layout(snapshot.schema, snapshot.protocol, snapshot.metadata)
+        after = self._layout(intake.schema, intake.protocol, intake.metadata)
+        scan = Scan(replace(
+            snapshot,
+            protocol=intake.protocol,
+            metadata=intake.metadata,
+            schema=intake.schema,
+            properties=TableProperties.parse(intake.metadata.configuration),
+        ))  # fmt: skip
+        with replaced.deleted as gone, read_files(scan, adds.to_batches()) as new:
+            return pa.concat_tables([
+                write_change_files(gone, "delete", store=self._store, layout=before),
+                write_change_files(new, "insert", store=self._store, layout=after),
+            ])  # fmt: skip
+
     def _layout(
         self, schema: StructType, protocol: TableProtocol, metadata: TableMetadata
     ) -> DataLayout:
@@ -272,7 +304,9 @@ class Writing:
         clustered = [] if self._snapshot is None else self._snapshot.clustering_columns()
         return DataLayout.of(schema, protocol, metadata, options, clustered_by=clustered)
 
-    def _transaction(self, adds: pa.Table, rows: int, replaced: Replacement) -> Transaction:
+    def _transaction(
+        self, adds: pa.Table, told: pa.Table, rows: int, replaced: Replacement
+    ) -> Transaction:
         request, intake, snapshot = self._request, self._intake, self._snapshot
         protocol: TableProtocol | None = intake.protocol
         metadata: TableMetadata | None = intake.metadata
@@ -295,10 +329,12 @@ class Writing:
                 "numOutputRows": rows,
                 "numOutputBytes": _total(adds),
                 "numRemovedFiles": replaced.removes.num_rows,
+                **({"numAddedChangeFiles": told.num_rows} if told.num_rows else {}),
             },
             user_metadata=request.commit_metadata,
             adds=adds,
             removes=replaced.removes,
+            change_files=told,
             protocol=protocol,
             metadata=metadata,
             txns=txns,

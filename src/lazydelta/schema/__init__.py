@@ -13,6 +13,7 @@ from lazydelta.schema.json import parse_schema, schema_to_json
 from lazydelta.schema.mapping import (
     assign_column_ids,
     check_mapping,
+    file_only_column,
     physical_name,
     physical_path,
     to_physical,
@@ -58,6 +59,7 @@ __all__ = [
     "build_scalar",
     "check_mapping",
     "date_text",
+    "file_only_column",
     "format_partition_value",
     "from_arrow_schema",
     "from_arrow_type",

@@ -13,7 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import SchemaError
-from lazydelta.schema.types import ArrayType, DataType, MapType, StructField, StructType
+from lazydelta.schema.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "assign_column_ids",
     "check_mapping",
+    "file_only_column",
     "physical_name",
     "physical_path",
     "to_physical",
@@ -50,6 +58,18 @@ def physical_name(field: StructField, mode: str) -> str:
             f"{mode!r} needs; the table's metadata is damaged"
         )
     return name
+
+
+def file_only_column(name: str, kind: str) -> StructField:
+    """Return a column that files have beside the table's own, under its own name in every mode.
+
+    It has no id: ids are the table's to give, and another column may get any of them later.
+
+    Args:
+        name: Of the column.
+        kind: The name of its type, a primitive one.
+    """
+    return StructField(name, PrimitiveType(kind), metadata={_PHYSICAL_NAME: name})
 
 
 def physical_path(schema: StructType, path: Sequence[str], mode: str) -> tuple[str, ...]:

@@ -69,7 +69,8 @@ def write(
         schema_mode: What to do if the rows have other columns: refuse (None), "merge" them in, or
             "overwrite" the table's schema together with all its rows.
         predicate: Which rows an overwrite replaces; every new row must match it. Rows that stay of
-            a file that matches in part are written again by this process.
+            a file that matches in part are written again by this process; so are, where the table
+            records its changes, all rows that went or came, for the change feed.
         properties: Table properties of a new table.
         name: A name for people, of a new table.
         description: A text for people, of a new table.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from lazydelta.spec.actions import (
     ADD,
+    CHANGE_COLUMNS,
+    CHANGE_FILE,
     DELETION_VECTOR,
     REMOVE,
     REMOVE_ACTION,
@@ -37,6 +39,8 @@ from lazydelta.spec.retention import Retention, RetentionCheck, TransactionReten
 
 __all__ = [
     "ADD",
+    "CHANGE_COLUMNS",
+    "CHANGE_FILE",
     "DELETION_VECTOR",
     "REMOVE",
     "REMOVE_ACTION",

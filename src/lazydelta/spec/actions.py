@@ -84,6 +84,14 @@ REMOVE_ACTION = pa.struct(
 )
 """A `remove` as a commit writes it."""
 
+CHANGE_FILE = pa.struct(
+    [ADD.field(name) for name in ("path", "partitionValues", "size", "dataChange")]
+)
+"""A `cdc` as a commit writes it: a file with the rows that the commit changed."""
+
+CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+"""What a change has beside the table's own columns; change files have the first of them."""
+
 
 class MalformedActionError(ValueError):
     """An action whose fields break the protocol; whoever knows the file wraps it."""

@@ -1,0 +1,57 @@
+"""Files of the change feed: rows that a commit took away or brought, each with what became of it.
+
+A commit that has any is told by them alone, so they hold every change of it, and nothing that was
+only copied from one file to another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+
+from lazydelta._arrow import text
+from lazydelta.commit import CHANGE_FILES
+from lazydelta.ops.data_files import CHANGE_DIRECTORY, write_data_files
+from lazydelta.schema import PrimitiveType, build_scalar
+from lazydelta.spec import CHANGE_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lazydelta.intake import DataLayout
+    from lazydelta.store import Store
+
+__all__ = ["write_change_files"]
+
+_FALSE = build_scalar(False, PrimitiveType("boolean"))
+
+
+def write_change_files(
+    batches: Iterable[pa.RecordBatch],
+    kind: Literal["delete", "insert"],
+    *,
+    store: Store,
+    layout: DataLayout,
+) -> pa.Table:
+    """Write rows as changes of one kind; return what names them, in the schema of `CHANGE_FILES`.
+
+    As for data files, what was written is removed again if anything fails on the way.
+
+    Args:
+        batches: Rows in the table's logical columns and types.
+        kind: What became of them.
+        store: Of the table.
+        layout: How the table wants its data files.
+    """
+    changes = (
+        batch.append_column(CHANGE_COLUMNS[0], pa.repeat(text(kind), batch.num_rows))
+        for batch in batches
+    )
+    files = write_data_files(
+        changes, store=store, layout=layout.of_change_files(), directory=CHANGE_DIRECTORY
+    )
+    unchanging = pa.repeat(_FALSE, files.num_rows)
+    at = files.schema.get_field_index("dataChange")
+    told = files.set_column(at, files.schema.field(at), unchanging)
+    return told.select(CHANGE_FILES.names)
