@@ -326,6 +326,7 @@ class Table(Outputs):
             TableExistsError: There is a table, and the mode is "error".
             SchemaMismatchError: The rows do not fit the table; the text shows how.
             ConstraintViolationError: Rows break a rule of the table; nothing was committed.
+            IdentityExhaustedError: The table has not enough numbers left for the rows.
             CommitConflictError: Another writer's commit contradicts this one.
             UnsupportedFeatureError: The table needs what lazydelta cannot write.
         """

@@ -226,7 +226,6 @@ def test_properties_that_are_refused(properties, reason):
         (_on("enableIcebergCompatV2"), ("icebergCompatV2",)),
         ({"properties": {"delta.feature.catalogManaged": "supported"}}, ("catalogManaged",)),
         ({"properties": {"delta.feature.clustering": "supported"}}, ("clustering",)),
-        ({"properties": {"delta.feature.identityColumns": "supported"}}, ("identityColumns",)),
         ({"columns": "v variant"}, ("variantType",)),
     ],
 )
@@ -288,10 +287,55 @@ def test_only_whole_columns_have_expressions(key):
         new_table(schema)
 
 
-def test_an_identity_column_is_refused():
-    field = StructField("a", PrimitiveType("long"), metadata={"delta.identity.start": 1})
-    with pytest.raises(UnsupportedFeatureError, match="numbers the rows"):
+_IDENTITY = {
+    "delta.identity.start": 1,
+    "delta.identity.step": 1,
+    "delta.identity.allowExplicitInsert": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "reason"),
+    [
+        ("integer", {}, "'a': numbers are of the type BIGINT, not integer"),
+        ("long", {"delta.identity.step": 0}, "step cannot be 0"),
+        ("long", {"delta.identity.step": "1"}, "step must be a whole number"),
+        ("long", {"delta.identity.start": 2**63}, "start must be a whole number"),
+        ("long", {"delta.identity.start": None}, "start must be a whole number"),
+        ("long", {"delta.identity.allowExplicitInsert": None}, "must be true or false"),
+        ("long", {"CURRENT_DEFAULT": "1"}, "a is numbered, and cannot have an expression"),
+        ("long", {"delta.generationExpression": "1"}, "cannot have an expression"),
+    ],
+)
+def test_identity_columns_that_are_refused(kind, said, reason):
+    said = {key: value for key, value in (_IDENTITY | said).items() if value is not None}
+    field = StructField("a", PrimitiveType(kind), metadata=said)
+    with pytest.raises(SchemaError) as caught:
         new_table(StructType((field,)))
+    assert reason in str(caught.value)
+
+
+def test_where_no_identity_column_can_be():
+    inner = StructField("b", PrimitiveType("long"), metadata=_IDENTITY)
+    with pytest.raises(SchemaError, match=r"'a\.b': only whole columns"):
+        new_table(StructType((StructField("a", StructType((inner,))),)))
+    with pytest.raises(SchemaError, match="'b' cannot partition"):
+        new_table(StructType((inner, StructField("c", inner.type))), partition_by=["b"])
+
+
+def test_an_identity_column_that_says_more_than_is_known_is_refused_by_name():
+    said = _IDENTITY | {"delta.identity.concurrent.sequenceId": "s"}
+    field = StructField("a", PrimitiveType("long"), metadata=said)
+    with pytest.raises(UnsupportedFeatureError, match=r"sequenceId.*") as caught:
+        new_table(StructType((field,)))
+    assert caught.value.features == ("identityColumns",)
+
+
+def test_the_marks_of_another_table_are_left_behind():
+    said = _IDENTITY | {"delta.identity.highWaterMark": 7}
+    field = StructField("a", PrimitiveType("long"), metadata=said)
+    _, metadata = new_table(StructType((field,)))
+    assert parse_schema(metadata.schema_string, where="").fields[0].metadata == _IDENTITY
 
 
 def test_odd_names_are_fine_under_column_mapping():

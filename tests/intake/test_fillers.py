@@ -138,11 +138,3 @@ def test_a_default_that_is_not_understood_refuses_the_write_only_when_it_is_need
     assert planned(schema, rows.schema)(rows).to_pylist() == rows.to_pylist()
     with pytest.raises((UnsupportedFeatureError, SchemaMismatchError), match="default of column"):
         planned(schema, rows.schema.remove(1))
-
-
-def test_a_table_that_numbers_its_rows_is_refused():
-    schema = with_metadata("id bigint, n int", "id", {"delta.identity.start": 1})
-    for incoming in ([("n", pa.int32())], [("id", pa.int64()), ("n", pa.int32())]):
-        with pytest.raises(UnsupportedFeatureError, match="identityColumns") as refused:
-            planned(schema, pa.schema(incoming))
-        assert "column 'id'" in str(refused.value)

@@ -22,3 +22,17 @@ def test_tables_written_in_turns(tmp_path):
         assert found["equal"]
         assert found["skipped"] == 3  # of 0 to 4: 0 was deleted, and 3 replaced
         assert found["operations"] == ["WRITE", "WRITE", "WRITE", "DELETE", "WRITE", "WRITE"]
+
+
+@pytest.mark.long  # likewise
+@pytest.mark.timeout(900)
+def test_numbers_and_changes(tmp_path):
+    told = told_by("tests.spark.rules_interop", tmp_path)
+    numbers = told["numbers"]
+    assert len(set(numbers["id"])) == len(numbers["id"]) == 7
+    assert max(numbers["id"]) == 5
+    assert all(number % 2 for number in numbers["id"])
+    assert len(set(numbers["n"])) == len(numbers["n"]) == 7
+    assert numbers["n"][-3:] == [100, 101, 102]  # who comes after an own number goes on from it
+    changed = [["delete", "a", 1], ["insert", "a", 1], ["insert", "b", 1]]
+    assert told["changes"] == dict.fromkeys(("none", "name", "id"), changed)

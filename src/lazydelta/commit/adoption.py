@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lazydelta.schema import StructField
     from lazydelta.spec import TableMetadata
 
-__all__ = ["is_adoptable"]
+__all__ = ["is_adoptable", "only_moves_marks"]
 
 _SWITCHED_ON = {
     "delta.enableRowTracking": "true",
@@ -35,12 +35,13 @@ _SET_ALONG_WITH_IT = frozenset(
     }
 )
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
+_MARK = "delta.identity.highWaterMark"
 # Of these a writer that knows the old values has nothing to fear: ids, and names that are the same.
 _HARMLESS_OF_FIELDS = frozenset(
     {
         "delta.columnMapping.id",
         "delta.columnMapping.nested.ids",
-        "delta.identity.highWaterMark",
+        _MARK,
         _PHYSICAL_NAME,
     }
 )
@@ -57,6 +58,16 @@ def is_adoptable(standing: Standing, metadata: TableMetadata) -> bool:
         and known.format_provider == metadata.format_provider
     )
     return same and _only_switches_on(standing, metadata) and _same_columns(standing, metadata)
+
+
+def only_moves_marks(before: Standing, after: Standing) -> bool:
+    """Whether metadata changed, and only in how far the rows of identity columns are numbered."""
+    old, new = before.metadata, after.metadata
+    if old.schema_string == new.schema_string:
+        return False
+    same = replace(new, schema_string=old.schema_string) == old
+    marks = frozenset({_MARK})
+    return same and _bare(before.schema, marks) == _bare(after.schema, marks)
 
 
 def _only_switches_on(standing: Standing, metadata: TableMetadata) -> bool:
@@ -78,7 +89,8 @@ def _same_columns(standing: Standing, metadata: TableMetadata) -> bool:
     schema = parse_schema(metadata.schema_string, where=standing.table)
     if standing.mapping_mode == "none" and not _has_own_names(schema):
         return False
-    return _bare(standing.schema) == _bare(schema) and (
+    left_out = _HARMLESS_OF_FIELDS
+    return _bare(standing.schema, left_out) == _bare(schema, left_out) and (
         standing.mapping_mode == "none" or _names(standing.schema) == _names(schema)
     )
 
@@ -105,19 +117,19 @@ def _has_own_names(schema: StructType) -> bool:
     return all(f.metadata.get(_PHYSICAL_NAME, f.name) == f.name for f in _fields(schema))
 
 
-def _bare(kind: DataType) -> DataType:
-    """Return a type without what a writer need not know of its fields."""
+def _bare(kind: DataType, left_out: frozenset[str]) -> DataType:
+    """Return a type without some of what is said of its fields."""
     match kind:
         case StructType(fields):
-            return StructType(tuple(_bare_field(item) for item in fields))
+            return StructType(tuple(_bare_field(item, left_out) for item in fields))
         case ArrayType(element, contains_null):
-            return ArrayType(_bare(element), contains_null)
+            return ArrayType(_bare(element, left_out), contains_null)
         case MapType(key, value, contains_null):
-            return MapType(_bare(key), _bare(value), contains_null)
+            return MapType(_bare(key, left_out), _bare(value, left_out), contains_null)
         case _:
             return kind
 
 
-def _bare_field(item: StructField) -> StructField:
-    kept = {key: value for key, value in item.metadata.items() if key not in _HARMLESS_OF_FIELDS}
-    return replace(item, type=_bare(item.type), metadata=kept)
+def _bare_field(item: StructField, left_out: frozenset[str]) -> StructField:
+    kept = {key: value for key, value in item.metadata.items() if key not in left_out}
+    return replace(item, type=_bare(item.type, left_out), metadata=kept)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import from_numpy, integers, selection
+from lazydelta.commit.adoption import only_moves_marks
 from lazydelta.commit.checks import check_actions
 from lazydelta.commit.standing import ROW_TRACKING_DOMAIN, isolation_of
 from lazydelta.errors import AppendOnlyError, InvalidCommitError, UnsupportedFeatureError
@@ -80,7 +81,7 @@ def prepare(transaction: Transaction, standing: Standing, *, now_ms: int) -> Pre
         timestamp_ms=timestamp_ms,
         in_commit_timestamps=after.in_commit_timestamps,
         isolation=isolation_of(transaction, standing),
-        tags=_tags(transaction, after),
+        tags={**_row_tags(transaction, after), **_mark_tags(standing, after)},
     )
 
 
@@ -154,7 +155,7 @@ def _set(files: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.T
     return files.set_column(at, files.schema.field(at), values)
 
 
-def _tags(transaction: Transaction, after: Standing) -> Mapping[str, str]:
+def _row_tags(transaction: Transaction, after: Standing) -> Mapping[str, str]:
     """Return what the protocol asks of `commitInfo.tags`: whether rows kept their ids.
 
     They did where none was copied: nothing was removed, or nothing was added, or what was added
@@ -165,3 +166,9 @@ def _tags(transaction: Transaction, after: Standing) -> Mapping[str, str]:
     copies = transaction.adds.num_rows and transaction.removes.num_rows
     kept = not copies or not transaction.adds.column("baseRowId").null_count
     return {"delta.rowTracking.preserved": "true" if kept else "false"}
+
+
+def _mark_tags(standing: Standing, after: Standing) -> Mapping[str, str]:
+    """Return what Spark looks for, to go on after a commit that only numbered new rows."""
+    moves = only_moves_marks(standing, after)
+    return {"delta.identity.schemaUpdate": "true"} if moves else {}

@@ -18,6 +18,7 @@ __all__ = [
     "ConcurrentDeleteReadError",
     "ConcurrentTransactionError",
     "ConstraintViolationError",
+    "IdentityExhaustedError",
     "InvalidCommitError",
     "MetadataChangedError",
     "ProtocolChangedError",
@@ -194,3 +195,20 @@ class ConstraintViolationError(DeltaError, ValueError):
     def __str__(self) -> str:
         lines = "".join(f"\n  - {line}" for line in self.violations)
         return f"rows break rules of {redact(self.table)}; nothing was written:{lines}"
+
+
+@dataclass(eq=False)
+class IdentityExhaustedError(DeltaError, OverflowError):
+    """The rows need more numbers than an identity column has left; nothing was committed."""
+
+    table: str
+    column: str
+    start: int
+    step: int
+
+    def __str__(self) -> str:
+        return (
+            f"cannot number the rows for {redact(self.table)}: identity column {self.column!r} "
+            f"(from {self.start} by {self.step}) would go past 64 bits. Nothing was committed; "
+            "write the rows to a table with another start or a smaller step."
+        )

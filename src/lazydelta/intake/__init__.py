@@ -7,7 +7,14 @@ threads, and whatever a plan needs pickles. Knows nothing of files, commits or s
 from __future__ import annotations
 
 from lazydelta.intake.column_names import check_names, check_partition_columns, shown_path
-from lazydelta.intake.fillers import plan_fillers, refuse_identity
+from lazydelta.intake.fillers import plan_fillers
+from lazydelta.intake.identity import (
+    farthest_numbers,
+    identity_columns,
+    is_identity,
+    with_marks,
+    without_marks,
+)
 from lazydelta.intake.layout import DataLayout
 from lazydelta.intake.needs import all_fields, first_protocol, needed_features, needed_protocol
 from lazydelta.intake.plan import Intake, SchemaMode, plan_intake
@@ -44,14 +51,18 @@ __all__ = [
     "check_keys",
     "check_names",
     "check_partition_columns",
+    "farthest_numbers",
     "first_protocol",
+    "identity_columns",
+    "is_identity",
     "is_on",
     "needed_features",
     "needed_protocol",
     "plan_fillers",
     "plan_intake",
-    "refuse_identity",
     "row_tracking_columns",
     "shown_path",
     "table_rules",
+    "with_marks",
+    "without_marks",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ColumnNotFoundError, SchemaError
+from lazydelta.intake.identity import is_identity
 from lazydelta.intake.needs import all_fields
 from lazydelta.schema import ArrayType, MapType, StructType
 from lazydelta.spec import CHANGE_COLUMNS
@@ -95,6 +96,9 @@ def check_partition_columns(
             str(item.type) in _NO_PARTITIONS
         ):
             raise SchemaError(f"column {item.name!r} of type {item.type} cannot partition", table)
+        if is_identity(item):
+            reason = "each row has a number of its own"
+            raise SchemaError(f"column {item.name!r} cannot partition: {reason}", table)
         found.append(item.name)
     if found and len(found) == len(schema):
         reason = "all columns are partition columns: files would have none"

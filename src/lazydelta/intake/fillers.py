@@ -1,7 +1,7 @@
 """Columns that rows do not have and a table computes: generated ones, and defaults.
 
 A default stands only for a column that is not given at all; a null that is given stays one. What
-is not understood refuses the write. Identity columns are refused altogether. Pure, and pickles.
+is not understood refuses the write. Pure, and pickles.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lazydelta.errors import ConstraintViolationError, DeltaError, UnsupportedFeatureError
+from lazydelta.errors import ConstraintViolationError, DeltaError
 from lazydelta.expr import Formula, bind_formula, constant_formula
-from lazydelta.intake.needs import all_fields
 from lazydelta.intake.rules import GENERATION, refusal, shown_values
 from lazydelta.schema import PrimitiveType, StructType
 
@@ -23,10 +22,9 @@ if TYPE_CHECKING:
 
     from lazydelta.schema import StructField
 
-__all__ = ["Filler", "plan_fillers", "refuse_identity"]
+__all__ = ["Filler", "plan_fillers"]
 
 _DEFAULT = "CURRENT_DEFAULT"
-_IDENTITY = "delta.identity."
 _NOW = ("current_timestamp", "current_timestamp()", "now()")
 _TODAY = ("current_date", "current_date()", "curdate()")
 _DAY_MICROS = 86_400_000_000
@@ -74,18 +72,6 @@ def plan_fillers(
         elif _DEFAULT in part.metadata:
             defaults.append(_default(part, table))
     return (*defaults, *generated)
-
-
-def refuse_identity(schema: StructType, table: str) -> None:
-    """Refuse a table that numbers its rows.
-
-    Raises:
-        UnsupportedFeatureError: With the column.
-    """
-    for path, part in all_fields(schema):
-        if any(key.startswith(_IDENTITY) for key in part.metadata):
-            reason = f"column {'.'.join(path)!r} numbers the rows, which lazydelta does not compute"
-            raise UnsupportedFeatureError(table, ("identityColumns",), "write", reason)
 
 
 def _generated(part: StructField, schema: StructType, table: str) -> Filler:

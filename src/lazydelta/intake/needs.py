@@ -41,7 +41,6 @@ _LEGACY_VERSIONS = ((1, 2), (1, 3), (1, 4), (2, 5))
 _NEWEST = (3, 7)
 _UNDECLARED = {
     "clustering": "it needs clustering columns, and lazydelta does not declare any",
-    "identityColumns": "lazydelta does not compute the values of identity columns",
 }
 """Features of tables that lazydelta writes to as they are, but does not make."""
 _LIMITED_TEXTS = ("char(", "varchar(")

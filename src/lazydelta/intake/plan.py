@@ -16,7 +16,8 @@ import pyarrow.types as pt
 
 from lazydelta.errors import SchemaMismatchError
 from lazydelta.intake.conform import conform, differences, match_fields
-from lazydelta.intake.fillers import Filler, plan_fillers, refuse_identity
+from lazydelta.intake.fillers import Filler, plan_fillers
+from lazydelta.intake.identity import IdentityColumn, plan_identity
 from lazydelta.intake.rules import Rules, table_rules, text_limit
 from lazydelta.intake.schema import (
     TableShape,
@@ -60,6 +61,8 @@ class Intake:
     """The table's after the write; the same object if the write does not change it."""
     arrow_schema: pa.Schema
     """The schema of the batches that come out."""
+    identity: tuple[IdentityColumn, ...]
+    """The columns that number the rows, those that are given among them."""
     fillers: tuple[Filler, ...]
     padded: tuple[tuple[str, int], ...]
     """Columns of type char, whose texts are filled with spaces, and their lengths."""
@@ -67,10 +70,15 @@ class Intake:
     """Partition columns of texts or bytes, in which the log cannot tell empty from null."""
     rules: Rules
 
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def __call__(self, batch: pa.RecordBatch, before: int = 0) -> pa.RecordBatch:
         """Return the rows in the table's columns, complete, cast and checked.
 
+        Args:
+            batch: The rows.
+            before: How many rows of the same write came before them; rows are numbered by it.
+
         Raises:
+            IdentityExhaustedError: There are not enough numbers left for the rows.
             SchemaMismatchError: A value has no place in its column's type.
             ConstraintViolationError: Rows break rules of the table; all of them are named.
         """
@@ -80,6 +88,8 @@ class Intake:
         at = match_fields(batch.schema, self.schema)
         columns = [self._column(batch, part, at.get(part.name)) for part in self.schema]
         taken = pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
+        for column in self.identity:
+            taken = column.numbered(taken, before, self.table)
         for filler in self.fillers:
             taken = filler.fill(taken, self.table)
         for name, width in self.padded:
@@ -133,12 +143,12 @@ def plan_intake(
         shape = merged_shape(shape, given)
     elif schema_mode == "overwrite":
         shape = replaced_shape(shape, given)
-    refuse_identity(shape.schema, table)
     refuse_void(shape.schema, table)
     found = match_fields(incoming, shape.schema)
     missing = [part for part in shape.schema if part.name not in found]
+    identity = plan_identity(shape.schema, shape.protocol, given=found, table=table)
     fillers = plan_fillers(missing, shape.schema, table=table)
-    filled = frozenset(filler.column for filler in fillers)
+    filled = frozenset([*(filler.column for filler in fillers), *(c.name for c in identity)])
     unlike = tuple(differences(incoming, shape.schema, filled=filled))
     if unlike:
         raise SchemaMismatchError(table, unlike, _CURES[schema_mode])
@@ -152,6 +162,7 @@ def plan_intake(
         metadata=shape.metadata,
         protocol=shape.protocol,
         arrow_schema=to_arrow_schema(shape.schema),
+        identity=identity,
         fillers=fillers,
         padded=_padded(shape.schema, table),
         emptied=_emptied(shape.schema, shape.metadata.partition_columns),

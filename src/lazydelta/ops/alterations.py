@@ -15,7 +15,9 @@ from lazydelta.intake import (
     KEPT_BY_ENGINES,
     MAPPING_MODE,
     AskedProperties,
+    all_fields,
     check_keys,
+    is_identity,
     is_on,
     shown_path,
 )
@@ -81,7 +83,7 @@ def add_columns(
         if not item.nullable:
             reason = "the rows that are there have no value for it, so it must be nullable"
             raise draft.refuse(change, reason, "Add it nullable, fill it, then set it NOT NULL")
-        if _DEFAULT in item.metadata or _GENERATION in item.metadata:
+        if _is_computed(item):
             reason = "the rows that are there would not have its value"
             raise draft.refuse(change, reason, "Add it plain; a default may be set afterwards")
         schema = add_field(schema, path, _bare(item))
@@ -147,9 +149,12 @@ def change_type(draft: Draft, path: Path, kind: str | DataType) -> Draft:
     change = f"change the type of {shown_path(path)}"
     new = parse_column_type(kind) if isinstance(kind, str) else kind
     at, inside = nearest_field(draft.schema, path)
-    old = type_inside(find_field(draft.schema, at).type, inside)
+    item = find_field(draft.schema, at)
+    old = type_inside(item.type, inside)
     if old == new:
         return draft
+    if is_identity(item):
+        raise draft.refuse(change, "it numbers the rows, and numbers are of the type BIGINT")
     if not is_on(draft.configuration, "delta.enableTypeWidening"):
         cure = "Set delta.enableTypeWidening = true first"
         raise draft.refuse(change, f"files have it as {old}", cure)
@@ -170,7 +175,8 @@ def set_default(draft: Draft, path: Path, expression: str | None) -> Draft:
     if len(path) > 1:
         reason = "only whole columns have defaults"
         raise draft.refuse(f"set a default of {shown_path(path)}", reason)
-    if expression is not None and _GENERATION in find_field(draft.schema, path).metadata:
+    item = find_field(draft.schema, path)
+    if expression is not None and (_GENERATION in item.metadata or is_identity(item)):
         reason = "its values are generated"
         raise draft.refuse(f"set a default of {shown_path(path)}", reason)
     changed = set_column_metadata(draft, path, _DEFAULT, expression)
@@ -250,6 +256,13 @@ def add_features(
 def _changed(draft: Draft, path: Path, change: Callable[[StructField], StructField]) -> Draft:
     schema = change_field(draft.schema, path, change)
     return draft if schema == draft.schema else draft.with_schema(schema).finished()
+
+
+def _is_computed(item: StructField) -> bool:
+    """Whether rows that have no value for a new column would get one, or a part of it."""
+    parts = [part for _, part in all_fields(StructType((item,)))]
+    ruled = {_DEFAULT, _GENERATION} & item.metadata.keys()
+    return bool(ruled) or any(map(is_identity, parts))
 
 
 def _bare(item: StructField) -> StructField:

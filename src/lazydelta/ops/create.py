@@ -25,6 +25,7 @@ from lazydelta.intake import (
     needed_features,
     needed_protocol,
     row_tracking_columns,
+    without_marks,
 )
 from lazydelta.ops.column_users import check_statistics_columns
 from lazydelta.ops.constraints import constraint_properties
@@ -61,7 +62,7 @@ def new_table(
     """Return the first protocol and metadata of a table; nothing is read or written.
 
     Args:
-        schema: Its columns; ids and physical names of another table are dropped.
+        schema: Its columns; ids, physical names and marks of another table are dropped.
         partition_by: Names of the columns to partition by.
         properties: `delta.*` properties and the user's own. `delta.feature.X = supported` and
             `delta.minReaderVersion`/`delta.minWriterVersion` change the protocol instead.
@@ -79,7 +80,7 @@ def new_table(
     """
     asked = AskedProperties.parse(properties or {})
     configuration = dict(asked.configuration)
-    schema = without_column_ids(schema)
+    schema = without_marks(without_column_ids(schema))
     is_mapped = configuration.get(MAPPING_MODE, "none") != "none"
     change_feed = is_on(configuration, CHANGE_FEED)
     check_names(schema, mapped=is_mapped, change_feed=change_feed, table=table)

@@ -11,8 +11,8 @@ from lazydelta.errors import SchemaError
 from lazydelta.intake import (
     GENERATION,
     all_fields,
+    identity_columns,
     plan_fillers,
-    refuse_identity,
     shown_path,
     table_rules,
 )
@@ -30,10 +30,14 @@ def check_expressions(schema: StructType, table: str) -> None:
     """Refuse columns whose values, or whose rules, lazydelta could not compute.
 
     Raises:
-        UnsupportedFeatureError: An expression that is not understood, or an identity column.
-        SchemaError: An expression where none can be, or one that needs a generated column.
+        UnsupportedFeatureError: An expression that is not understood.
+        SchemaError: An expression where none can be, or one that needs a generated column; an
+            identity column that cannot be numbered.
     """
-    refuse_identity(schema, table)
+    for column in identity_columns(schema, table):
+        if {GENERATION, _DEFAULT} & schema.find((column.name,))[0].metadata.keys():
+            reason = f"{shown_path((column.name,))} is numbered, and cannot have an expression"
+            raise SchemaError(reason, table)
     for path, item in all_fields(schema):
         if len(path) > 1 and {GENERATION, _DEFAULT} & item.metadata.keys():
             raise SchemaError(f"{shown_path(path)}: only whole columns have expressions", table)

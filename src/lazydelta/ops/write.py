@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
@@ -25,7 +25,13 @@ from lazydelta.errors import (
     UnsupportedFeatureError,
 )
 from lazydelta.expr import as_predicate, bind
-from lazydelta.intake import AskedProperties, DataLayout, plan_intake
+from lazydelta.intake import (
+    AskedProperties,
+    DataLayout,
+    farthest_numbers,
+    plan_intake,
+    with_marks,
+)
 from lazydelta.ops.change_files import write_change_files
 from lazydelta.ops.create import new_table
 from lazydelta.ops.data_files import write_data_files
@@ -33,7 +39,7 @@ from lazydelta.ops.replace import Replacement, replace_where
 from lazydelta.ops.request import WriteResult
 from lazydelta.ops.sources import as_source
 from lazydelta.scan import Scan, read_files
-from lazydelta.schema import from_arrow_schema, parse_schema
+from lazydelta.schema import from_arrow_schema, parse_schema, schema_to_json
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spec import (
     SetTransaction,
@@ -44,7 +50,7 @@ from lazydelta.spec import (
 from lazydelta.upkeep import post_commit_hooks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from lazydelta.commit import CommitResult, TxnObserver
     from lazydelta.config import Config
@@ -74,6 +80,7 @@ def write_rows(
         TableExistsError: There is a table, and the mode is `error`.
         SchemaMismatchError: The rows do not fit the table; nothing was written.
         ConstraintViolationError: Rows break a rule of the table, or miss the predicate.
+        IdentityExhaustedError: The table has not enough numbers left for the rows.
         CommitConflictError: Another writer's commit contradicts this one.
         UnsupportedFeatureError: The table needs what lazydelta cannot write.
     """
@@ -92,11 +99,21 @@ def plan_write(
 ) -> Writing | WriteResult:
     """Plan a write whose files others make; the result itself where there is nothing to write.
 
-    Raises what `write` does before it writes anything.
+    Raises what `write` does before it writes anything, and `UnsupportedFeatureError` where rows
+    must be numbered one after another.
     """
     snapshot = _existing(store, config)
     done = _nothing_to_do(store, request, snapshot)
-    return Writing.plan(store, config, request, snapshot, schema) if done is None else done
+    if done is not None:
+        return done
+    writing = Writing.plan(store, config, request, snapshot, schema)
+    for column in writing.intake.identity:
+        reason = f"rows are numbered in column {column.name!r}, which only one process can do"
+        cure = "write them with lazydelta.write"
+        raise UnsupportedFeatureError(
+            store.root, ("identityColumns",), "write", f"{reason}; {cure}"
+        )
+    return writing
 
 
 def _nothing_to_do(
@@ -134,6 +151,8 @@ class WrittenRows:
     adds: pa.Table
     """The adds of their files, in the schema of `commit.ADDS`."""
     rows: int
+    reached: Mapping[str, int] = field(default_factory=dict)
+    """How far the numbers of identity columns got, by column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,16 +166,18 @@ class FileTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch], store: Store) -> WrittenRows:
         """Write rows of the schema that was planned for."""
-        rows = 0
+        rows, reached = 0, dict[str, int]()
 
         def taken() -> Iterator[pa.RecordBatch]:
-            nonlocal rows
+            nonlocal rows, reached
             for batch in batches:
+                fitting = self.intake(batch, before=rows)
                 rows += batch.num_rows
-                yield self.replaced.checked(self.intake(batch), self.intake.table)
+                reached = farthest_numbers(self.intake.identity, fitting, reached)
+                yield self.replaced.checked(fitting, self.intake.table)
 
         adds = write_data_files(taken(), store=store, layout=self.layout)
-        return WrittenRows(adds, rows)
+        return WrittenRows(adds, rows, reached)
 
 
 class Writing:
@@ -238,7 +259,7 @@ class Writing:
         """Write what stays of files that go, and commit everything as one version."""
         adds = self._with_rewritten(written.adds, replaced)
         told = self._change_files(written.adds, replaced)
-        transaction = self._transaction(adds, told, written.rows, replaced)
+        transaction = self._transaction(adds, told, written, replaced)
         try:
             done = self._commit(transaction, observer)
         except TableExistsError:
@@ -305,11 +326,11 @@ class Writing:
         return DataLayout.of(schema, protocol, metadata, options, clustered_by=clustered)
 
     def _transaction(
-        self, adds: pa.Table, told: pa.Table, rows: int, replaced: Replacement
+        self, adds: pa.Table, told: pa.Table, written: WrittenRows, replaced: Replacement
     ) -> Transaction:
         request, intake, snapshot = self._request, self._intake, self._snapshot
         protocol: TableProtocol | None = intake.protocol
-        metadata: TableMetadata | None = intake.metadata
+        metadata: TableMetadata | None = _with_marks(intake, written.reached)
         if snapshot is not None:
             protocol = None if protocol == snapshot.protocol else protocol
             metadata = None if metadata == snapshot.metadata else metadata
@@ -326,7 +347,7 @@ class Writing:
             parameters=self._parameters(),
             metrics={
                 "numFiles": adds.num_rows,
-                "numOutputRows": rows,
+                "numOutputRows": written.rows,
                 "numOutputBytes": _total(adds),
                 "numRemovedFiles": replaced.removes.num_rows,
                 **({"numAddedChangeFiles": told.num_rows} if told.num_rows else {}),
@@ -382,6 +403,14 @@ class Writing:
             and mine.metadata.partition_columns == other.metadata.partition_columns
             and mine.metadata.configuration == other.metadata.configuration
         )
+
+
+def _with_marks(intake: Intake, reached: Mapping[str, int]) -> TableMetadata:
+    """Return the table's metadata after the write, which says how far its rows are numbered."""
+    schema = with_marks(intake.schema, intake.identity, reached)
+    if schema is intake.schema:
+        return intake.metadata
+    return replace(intake.metadata, schema_string=schema_to_json(schema))
 
 
 def _before(

@@ -36,6 +36,11 @@ _TOKEN = re.compile(
 )
 _DECLARED_TEXT = "__CHAR_VARCHAR_TYPE_STRING"
 """Where Spark keeps the type that a column of texts was declared with."""
+_IDENTITY = {
+    "delta.identity.start": ("start", "with"),
+    "delta.identity.step": ("increment", "by"),
+}
+"""What the numbers of an identity column begin with and go on by: its metadata, its words."""
 _TYPES = {
     "bool": "boolean",
     "boolean": "boolean",
@@ -68,8 +73,8 @@ def parse_columns(text: str) -> StructType:
     >>> print(parse_columns("id bigint not null, tags array<string>, at struct<x: int, y: int>"))
     struct<id: long not null, tags: array<string>, at: struct<x: integer, y: integer>>
 
-    Beside types it takes `NOT NULL`, `COMMENT 'text'`, `DEFAULT expression` and
-    `GENERATED ALWAYS AS (expression)`.
+    Beside types it takes `NOT NULL`, `COMMENT 'text'`, `DEFAULT expression`, `GENERATED ALWAYS AS
+    (expression)` and `GENERATED {ALWAYS | BY DEFAULT} AS IDENTITY [(START WITH n INCREMENT BY n)]`.
 
     Raises:
         SchemaError: What the text has at which place that cannot be understood.
@@ -174,6 +179,10 @@ class _Parser:
                 metadata["comment"] = self.string()
             elif not inner and self.accept("default"):
                 metadata["CURRENT_DEFAULT"] = self.expression(name)
+            elif not inner and self.accept("generated", "always", "as", "identity"):
+                metadata |= self.identity(name, explicit=False)
+            elif not inner and self.accept("generated", "by", "default", "as", "identity"):
+                metadata |= self.identity(name, explicit=True)
             elif not inner and self.accept("generated", "always", "as"):
                 metadata["delta.generationExpression"] = self.generation(name)
             else:
@@ -258,12 +267,37 @@ class _Parser:
         return re.sub(r"\\(.)", r"\1", body, flags=re.DOTALL)
 
     def generation(self, column: str) -> str:
-        if self.token.says("identity"):
-            raise SchemaError(f"column {column!r}: lazydelta does not write identity columns")
         if not self.token.says("("):
             self.fail("'(' was expected")
         text = self.expression(column, in_parentheses=True)
         return text.removeprefix("(").removesuffix(")").strip()
+
+    def identity(self, column: str, *, explicit: bool) -> dict[str, Any]:
+        """Read how a column numbers rows; both parts may be left out, or stand the other way."""
+        found: dict[str, Any] = {}
+        if self.accept("("):
+            while not self.accept(")"):
+                for key, words in _IDENTITY.items():
+                    if key not in found and self.accept(*words):
+                        found[key] = self.long()
+                        break
+                else:
+                    self.fail("START WITH, INCREMENT BY or ')' was expected")
+        if found.get("delta.identity.step") == 0:
+            raise SchemaError(f"column {column!r}: numbers cannot go on by 0")
+        said = {key: found.get(key, 1) for key in _IDENTITY}
+        return {**said, "delta.identity.allowExplicitInsert": explicit}
+
+    def long(self) -> int:
+        """Read a whole number of 64 bits, with or without a minus."""
+        sign = -1 if self.accept("-") else 1
+        if not re.fullmatch(r"[0-9]{1,19}", self.token.source):
+            self.fail("a whole number was expected")
+        value = sign * int(self.token.source)
+        if not -(2**63) <= value < 2**63:
+            self.fail("a whole number of 64 bits was expected")
+        self.take()
+        return value
 
     def expression(self, column: str, *, in_parentheses: bool = False) -> str:
         """Return the text up to the end of the column, or of the parentheses it begins with."""

@@ -70,7 +70,7 @@ WRITER_FEATURES = frozenset(
 """Features of tables that lazydelta commits to.
 
 A feature only says what a table may use. Where a single column or property asks for more than this
-engine does (an identity column, say), whoever plans the write refuses it by name.
+engine does (a rule that it cannot evaluate, say), whoever plans the write refuses it by name.
 """
 
 _NEWEST_READER_VERSION = 3
