@@ -213,7 +213,7 @@ CONDITIONS = {
 }
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.lists(st.lists(VALUES, min_size=1, max_size=6), min_size=1, max_size=3),
     st.lists(VALUES, max_size=3),

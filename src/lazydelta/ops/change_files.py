@@ -6,6 +6,7 @@ only copied from one file to another.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -13,18 +14,42 @@ import pyarrow as pa
 from lazydelta._arrow import text
 from lazydelta.commit import CHANGE_FILES
 from lazydelta.ops.data_files import CHANGE_DIRECTORY, write_data_files
+from lazydelta.scan import Scan, read_files
 from lazydelta.schema import PrimitiveType, build_scalar
-from lazydelta.spec import CHANGE_COLUMNS
+from lazydelta.spec import CHANGE_COLUMNS, TableProperties
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lazydelta.intake import DataLayout
+    from lazydelta.intake import DataLayout, Intake
+    from lazydelta.scan import Stream
+    from lazydelta.snapshot import Snapshot
     from lazydelta.store import Store
 
-__all__ = ["write_change_files"]
+__all__ = ["rows_of", "write_change_files"]
 
 _FALSE = build_scalar(False, PrimitiveType("boolean"))
+
+
+def rows_of(adds: pa.Table, snapshot: Snapshot, intake: Intake) -> Stream[pa.RecordBatch]:
+    """Return new rows as their files have them, which no version names yet.
+
+    They are read back, and not told apart while they are written: who wrote them may be another
+    process, and whether a file is cut is known to the one that commits.
+
+    Args:
+        adds: Of their files.
+        snapshot: The version that the write was planned on.
+        intake: What the write makes of the table.
+    """
+    after = replace(
+        snapshot,
+        protocol=intake.protocol,
+        metadata=intake.metadata,
+        schema=intake.schema,
+        properties=TableProperties.parse(intake.metadata.configuration),
+    )
+    return read_files(Scan(after), adds.to_batches())
 
 
 def write_change_files(

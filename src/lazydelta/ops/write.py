@@ -32,21 +32,15 @@ from lazydelta.intake import (
     plan_intake,
     with_marks,
 )
-from lazydelta.ops.change_files import write_change_files
+from lazydelta.ops.change_files import rows_of, write_change_files
 from lazydelta.ops.create import new_table
 from lazydelta.ops.data_files import write_data_files
 from lazydelta.ops.replace import Replacement, replace_where
 from lazydelta.ops.request import WriteResult
 from lazydelta.ops.sources import as_source
-from lazydelta.scan import Scan, read_files
 from lazydelta.schema import from_arrow_schema, parse_schema, schema_to_json
 from lazydelta.snapshot import load_snapshot
-from lazydelta.spec import (
-    SetTransaction,
-    TableProperties,
-    supported_by_table,
-    unwritable_features,
-)
+from lazydelta.spec import SetTransaction, supported_by_table, unwritable_features
 from lazydelta.upkeep import post_commit_hooks
 
 if TYPE_CHECKING:
@@ -296,23 +290,13 @@ class Writing:
             )
 
     def _change_files(self, adds: pa.Table, replaced: Replacement) -> pa.Table:
-        """Return the files that tell what changed, where those that come and go do not.
-
-        New rows are read back: who wrote their files may be another process, and did not know.
-        """
+        """Return the files that tell what changed, where those that come and go do not."""
         snapshot, intake = self._snapshot, self._intake
         if replaced.deleted is None or snapshot is None:
             return empty_table(CHANGE_FILES)
         before = self._layout(snapshot.schema, snapshot.protocol, snapshot.metadata)
         after = self._layout(intake.schema, intake.protocol, intake.metadata)
-        scan = Scan(replace(
-            snapshot,
-            protocol=intake.protocol,
-            metadata=intake.metadata,
-            schema=intake.schema,
-            properties=TableProperties.parse(intake.metadata.configuration),
-        ))  # fmt: skip
-        with replaced.deleted as gone, read_files(scan, adds.to_batches()) as new:
+        with replaced.deleted as gone, rows_of(adds, snapshot, intake) as new:
             return pa.concat_tables([
                 write_change_files(gone, "delete", store=self._store, layout=before),
                 write_change_files(new, "insert", store=self._store, layout=after),
