@@ -9,6 +9,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+/// How many cores there are; 0 before anybody asked.
+static CORES: AtomicUsize = AtomicUsize::new(0);
+
 /// How many threads of this process are decoding now.
 static BUSY: AtomicUsize = AtomicUsize::new(0);
 
@@ -28,6 +31,17 @@ impl Drop for Hand {
     }
 }
 
+/// To ask the system takes as long as to decode a small file.
+fn cores() -> usize {
+    let known = CORES.load(Ordering::Relaxed);
+    if known > 0 {
+        return known;
+    }
+    let found = thread::available_parallelism().map_or(1, usize::from);
+    CORES.store(found, Ordering::Relaxed);
+    found
+}
+
 /// Apply a function to every item; return what it gave, in the order of the items.
 ///
 /// `order` says which comes first: the one that takes longest, so that nobody waits for it in the
@@ -38,8 +52,7 @@ pub fn shared_out<I: Send, O: Send, E: Send>(
     is_much: bool,
     each: impl Fn(&mut I) -> Result<O, E> + Sync,
 ) -> Result<Vec<O>, E> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let next = AtomicUsize::new(0);
+    let (cores, next) = (cores(), AtomicUsize::new(0));
     let work: Vec<_> = items
         .iter_mut()
         .map(|item| Mutex::new((item, None)))
@@ -60,6 +73,7 @@ pub fn shared_out<I: Send, O: Send, E: Send>(
         };
         for _ in 0..helpers {
             let hand = Hand::new();
+            let take_one = &take_one;
             let help = move || {
                 let _hand = hand;
                 while BUSY.load(Ordering::Relaxed) <= cores && take_one().is_some() {}

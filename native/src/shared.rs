@@ -1,19 +1,26 @@
 //! A file that several columns read at once: every read says where, and none moves a position
-//! that another one depends on, as clones of a `File` do. However many columns, it is open once.
+//! that another one depends on, as clones of a `File` do. However many columns, it is open once,
+//! and a small one is read once: page by page, asking took longer than decoding.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::buf::Reader;
+use bytes::{Buf, Bytes};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
+
+/// Files up to this size are read as a whole.
+const SMALL: u64 = 1 << 18;
 
 #[derive(Clone)]
 pub struct Shared {
     file: Arc<File>,
     size: u64,
+    /// All of a small file.
+    whole: Option<Bytes>,
 }
 
 impl Shared {
@@ -21,7 +28,28 @@ impl Shared {
         let file = File::open(path)?;
         let size = file.metadata()?.len();
         let file = Arc::new(file);
-        Ok(Self { file, size })
+        let mut found = Self {
+            file,
+            size,
+            whole: None,
+        };
+        if size <= SMALL {
+            found.whole = Some(found.bytes(0, size as usize)?);
+        }
+        Ok(found)
+    }
+
+    fn bytes(&self, start: u64, length: usize) -> io::Result<Bytes> {
+        let mut found = Vec::with_capacity(length);
+        self.from(start)
+            .take(length as u64)
+            .read_to_end(&mut found)?;
+        Ok(found.into())
+    }
+
+    fn from(&self, at: u64) -> From {
+        let file = self.file.clone();
+        From { file, at }
     }
 }
 
@@ -32,11 +60,13 @@ impl Length for Shared {
 }
 
 impl ChunkReader for Shared {
-    type T = BufReader<From>;
+    type T = Source;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
-        let file = self.file.clone();
-        Ok(BufReader::new(From { file, at: start }))
+        Ok(match &self.whole {
+            None => Source::File(BufReader::new(self.from(start))),
+            Some(whole) => Source::Memory(whole.slice(within(start, whole.len())..).reader()),
+        })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
@@ -45,15 +75,36 @@ impl ChunkReader for Shared {
             let reason = format!("{length} bytes at {start} reach beyond its end");
             return Err(ParquetError::EOF(reason));
         }
-        let mut found = Vec::with_capacity(length);
-        self.get_read(start)?
-            .into_inner()
-            .take(length as u64)
-            .read_to_end(&mut found)?;
+        let found = match &self.whole {
+            None => self.bytes(start, length)?,
+            Some(whole) => {
+                let start = within(start, whole.len());
+                whole.slice(start..whole.len().min(start + length))
+            }
+        };
         if found.len() < length {
             return Err(ParquetError::EOF("it has become shorter".into()));
         }
-        Ok(found.into())
+        Ok(found)
+    }
+}
+
+fn within(place: u64, length: usize) -> usize {
+    usize::try_from(place).unwrap_or(length).min(length)
+}
+
+/// What a reader reads on from.
+pub enum Source {
+    File(BufReader<From>),
+    Memory(Reader<Bytes>),
+}
+
+impl Read for Source {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.read(into),
+            Self::Memory(bytes) => bytes.read(into),
+        }
     }
 }
 
