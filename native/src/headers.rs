@@ -54,14 +54,15 @@ const SNAPPY_RATIO: i64 = 21;
 const USUAL_HEADER: u64 = 128;
 const LARGEST_HEADER: u64 = 16 << 20;
 
-/// Check every page of a column of a row group.
-pub fn check(file: &Shared, chunk: &ColumnChunkMetaData) -> Result<()> {
+/// Check every page of a column of a row group. `largest` is how large a page may become where its
+/// codec sets no bound.
+pub fn check(file: &Shared, chunk: &ColumnChunkMetaData, largest: i64) -> Result<()> {
     let (start, size) = chunk.byte_range();
     let (mut at, end) = (start, start.saturating_add(size));
     while at < end {
         let (fields, size) = fields_at(file, at, end)?;
         let header = Header::of(&fields).ok_or_else(|| wrong("has an unusual header"))?;
-        header.check(chunk, at == start)?;
+        header.check(chunk, at == start, largest)?;
         at += size as u64;
         if header.compressed as u64 > end.saturating_sub(at) {
             return Err(wrong("reaches beyond its column"));
@@ -106,14 +107,14 @@ impl Header {
         })
     }
 
-    fn check(&self, chunk: &ColumnChunkMetaData, is_first: bool) -> Result<()> {
+    fn check(&self, chunk: &ColumnChunkMetaData, is_first: bool, largest: i64) -> Result<()> {
         if self.compressed < 0 || self.decompressed < 0 || self.values < 0 {
             return Err(wrong("has a negative size"));
         }
         let most = match chunk.compression() {
             Compression::UNCOMPRESSED => self.compressed,
             Compression::SNAPPY => SNAPPY_RATIO.saturating_mul(self.compressed),
-            _ => i64::MAX, // whoever asks has summed them up
+            _ => largest,
         };
         if self.decompressed > most {
             return Err(wrong("cannot become as large as it says"));

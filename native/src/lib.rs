@@ -6,6 +6,7 @@
 //! shared out among threads that live as long as one batch: nothing stays behind that a fork of
 //! the Python process could break.
 
+mod alike;
 mod choice;
 mod compact;
 mod crew;
@@ -27,10 +28,12 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use alike::Pattern;
 use choice::{Choice, Rows};
 use crew::shared_out;
 use recycle::Recycling;
@@ -78,7 +81,8 @@ impl Columns {
     fn open(path: &Path, wanted: Wanted) -> Result<Self, ParquetError> {
         let (leaves, row_groups) = (&wanted.leaves, &wanted.row_groups);
         let file = Shared::open(path)?;
-        let footer = with_views(&ArrowReaderMetadata::load(&file, as_parquet())?)?;
+        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
+        let footer = with_views(Arc::new(metadata))?;
         let columns = footer.parquet_schema().num_columns();
         let groups = footer.metadata().num_row_groups();
         if leaves.iter().any(|leaf| *leaf >= columns) || row_groups.iter().any(|at| *at >= groups) {
@@ -92,7 +96,8 @@ impl Columns {
             .sum();
         for group in row_groups {
             for leaf in leaves {
-                headers::check(&file, footer.metadata().row_group(*group).column(*leaf))?;
+                let chunk = footer.metadata().row_group(*group).column(*leaf);
+                headers::check(&file, chunk, i64::MAX)?; // whoever asks has summed them up
             }
         }
         let rows = usize::try_from(rows).unwrap_or(0);
@@ -187,8 +192,9 @@ fn as_parquet() -> ArrowReaderOptions {
     ArrowReaderOptions::new().with_skip_arrow_metadata(true)
 }
 
-/// The same footer, read so that texts and bytes of the top level are views.
-fn with_views(footer: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata, ParquetError> {
+/// A footer, read so that texts and bytes of the top level are views.
+fn with_views(metadata: Arc<ParquetMetaData>) -> Result<ArrowReaderMetadata, ParquetError> {
+    let footer = ArrowReaderMetadata::try_new(metadata.clone(), as_parquet())?;
     let viewed = |field: &Arc<Field>| match field.data_type() {
         DataType::Utf8 => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View)),
         DataType::Binary => Arc::new(field.as_ref().clone().with_data_type(DataType::BinaryView)),
@@ -196,7 +202,7 @@ fn with_views(footer: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata, Parqu
     };
     let fields: Vec<_> = footer.schema().fields().iter().map(viewed).collect();
     let options = as_parquet().with_schema(Arc::new(Schema::new(fields)));
-    ArrowReaderMetadata::try_new(footer.metadata().clone(), options)
+    ArrowReaderMetadata::try_new(metadata, options)
 }
 
 /// Decode the next rows of one column, and keep the chosen ones. Without a choice there must be
@@ -234,7 +240,13 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowEr
 
 /// Batches of a file; anything that speaks Arrow's C stream interface reads them, once.
 #[pyclass(frozen)]
-struct Batches(Mutex<Option<Columns>>);
+struct Batches(Mutex<Option<Box<dyn RecordBatchReader + Send>>>);
+
+impl Batches {
+    fn new(batches: impl RecordBatchReader + Send + 'static) -> Self {
+        Self(Mutex::new(Some(Box::new(batches))))
+    }
+}
 
 #[pymethods]
 impl Batches {
@@ -247,7 +259,7 @@ impl Batches {
         let _ = requested_schema; // it may be ignored, by the interface's own rules
         let columns = self.0.lock().ok().and_then(|mut columns| columns.take());
         let columns = columns.ok_or_else(|| PyValueError::new_err("these batches were read"))?;
-        let stream = FFI_ArrowArrayStream::new(Box::new(columns));
+        let stream = FFI_ArrowArrayStream::new(columns);
         PyCapsule::new(py, stream, Some(c"arrow_array_stream".into()))
     }
 }
@@ -285,13 +297,47 @@ fn read(
         catch_unwind(|| Columns::open(&path, wanted))
             .unwrap_or_else(|_| Err(ParquetError::General("its footer makes no sense".into())))
     })
-    .map(|columns| Batches(Mutex::new(Some(columns))))
-    .map_err(|error| match error {
+    .map(Batches::new)
+    .map_err(in_python)
+}
+
+fn in_python(error: ParquetError) -> PyErr {
+    match error {
         ParquetError::External(inner) if inner.is::<std::io::Error>() => {
             PyOSError::new_err(inner.to_string())
         }
         other => PyValueError::new_err(other.to_string()),
-    })
+    }
+}
+
+/// Small files that have the columns of one of them, which is given; some of these columns are read.
+///
+/// Raises `ValueError` if that one cannot be read.
+#[pyclass(frozen)]
+struct Alike(Pattern);
+
+#[pymethods]
+impl Alike {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf, leaves: Vec<usize>) -> PyResult<Self> {
+        py.detach(|| guarded(|| Pattern::of(&path, leaves).map_err(ArrowError::from)))
+            .map(Self)
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// Return the rows of files, and how many files: up to the first that is unlike the others,
+    /// damaged, large or not there. `text_bytes` is as in `read`.
+    #[pyo3(signature = (paths, *, text_bytes=None))]
+    fn read(
+        &self,
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        text_bytes: Option<usize>,
+    ) -> PyResult<(Batches, usize)> {
+        py.detach(|| guarded(|| self.0.read(&paths, text_bytes)))
+            .map(|(rows, count)| (Batches::new(rows), count))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
 }
 
 #[pymodule]
@@ -301,5 +347,6 @@ fn lazydelta_decoder(module: &Bound<'_, PyModule>) -> PyResult<()> {
     std::panic::set_hook(Box::new(|_| {}));
     module.add("INTERFACE", INTERFACE)?;
     module.add_class::<Batches>()?;
+    module.add_class::<Alike>()?;
     module.add_function(wrap_pyfunction!(read, module)?)
 }

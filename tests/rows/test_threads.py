@@ -10,6 +10,7 @@ import pytest
 from lazydelta import ReadOptions
 from lazydelta.files import DataFile
 from lazydelta.scan import read
+from tests.native.support import without_decoder
 from tests.rows.tables import Rows, field, inline
 
 
@@ -22,6 +23,7 @@ def asked_of(scan, *, cores, files_at_once):
         return DataFile(*args, threads=threads, **more)
 
     with (
+        without_decoder(),  # which sees for itself, and reads small files together
         patch.object(read, "DataFile", opened),
         patch.object(read, "threads_for", lambda _store, asked: asked or cores),
     ):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from lazydelta.files.chosen import chosen_rows
 from lazydelta.files.collect import StatisticsPlan
+from lazydelta.files.compiled import AlikeFiles, has_decoder
 from lazydelta.files.encode import Encoding, ParquetEncoder, dictionary_columns
 from lazydelta.files.footer import ColumnBounds, leaf_columns, matching_row_groups
 from lazydelta.files.joined import JoinedFile, write_gently
@@ -28,6 +29,7 @@ from lazydelta.files.variant import BadVariantError, check_shredding, unshredded
 from lazydelta.files.vectors import DeletedRows, VectorGroup
 
 __all__ = [
+    "AlikeFiles",
     "BadLineError",
     "BadVariantError",
     "ColumnBounds",
@@ -47,6 +49,7 @@ __all__ = [
     "chosen_rows",
     "decode_lines",
     "dictionary_columns",
+    "has_decoder",
     "leaf_columns",
     "matching_row_groups",
     "num_records",

@@ -16,7 +16,7 @@ import pyarrow.types as pt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["COMPILED_CODECS", "compiled_batches", "has_decoder"]
+__all__ = ["COMPILED_CODECS", "AlikeFiles", "compiled_alike", "compiled_batches", "has_decoder"]
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def compiled_batches(
             None leaves texts and bytes as views.
     """
     decoder = _decoder()
-    if decoder is None or len(fields) != len(leaves) or any(pt.is_nested(f.type) for f in fields):
+    if decoder is None or not _is_flat(fields, leaves):
         return None
     try:
         batches = decoder.read(
@@ -82,7 +82,65 @@ def compiled_batches(
         reader = pa.RecordBatchReader.from_stream(batches)
     except (OSError, ValueError):  # it is stricter than need be: pyarrow has opened this file
         return None
-    views = _VIEWS if text_bytes is None else {}
-    wanted = [(field.name, views.get(field.type, field.type)) for field in fields]
-    # Where the two decoders see different types, as in old timestamps, pyarrow's are right.
-    return reader if [(f.name, f.type) for f in reader.schema] == wanted else None
+    return reader if _as_pyarrow(reader.schema, fields, views=text_bytes is None) else None
+
+
+class AlikeFiles:
+    """Small files with the same columns, decoded in one go.
+
+    Args:
+        decoder: The decoder's own, for some of the columns.
+        text_bytes: As for `compiled_batches`.
+    """
+
+    def __init__(self, decoder: Any, text_bytes: int | None) -> None:
+        self._decoder = decoder
+        self._text_bytes = text_bytes
+
+    def read(self, paths: Sequence[str]) -> tuple[pa.RecordBatch | None, int]:
+        """Return the rows of files, in their order, and how many files it was.
+
+        It ends before the first that is not like the others, not small, damaged or missing: that
+        one has to be read by itself, and says what is wrong.
+        """
+        try:
+            batches, count = self._decoder.read(list(paths), text_bytes=self._text_bytes)
+            (batch,) = pa.RecordBatchReader.from_stream(batches)
+        except (pa.ArrowException, ValueError):  # together they are too large, say
+            return None, 0
+        return batch, count
+
+
+def compiled_alike(
+    path: str, fields: Sequence[pa.Field], leaves: Sequence[int], *, text_bytes: int | None
+) -> AlikeFiles | None:
+    """Return what reads files that are like one; None if pyarrow has to decode them.
+
+    Args:
+        path: The one, on this machine.
+        fields: The columns to read, as pyarrow would decode them.
+        leaves: Their places in the file.
+        text_bytes: As for `compiled_batches`.
+    """
+    decoder = _decoder()
+    if decoder is None or not leaves or not _is_flat(fields, leaves):
+        return None
+    try:
+        alike = AlikeFiles(decoder.Alike(path, list(leaves)), text_bytes)
+    except ValueError:
+        return None
+    batch, _ = alike.read([path])
+    if batch is None or not _as_pyarrow(batch.schema, fields, views=text_bytes is None):
+        return None
+    return alike
+
+
+def _is_flat(fields: Sequence[pa.Field], leaves: Sequence[int]) -> bool:
+    return len(fields) == len(leaves) and not any(pt.is_nested(field.type) for field in fields)
+
+
+def _as_pyarrow(schema: pa.Schema, fields: Sequence[pa.Field], *, views: bool) -> bool:
+    """Whether the decoder sees what pyarrow sees; where not, as in old times, pyarrow is right."""
+    replaced = _VIEWS if views else {}
+    wanted = [(field.name, replaced.get(field.type, field.type)) for field in fields]
+    return [(field.name, field.type) for field in schema] == wanted

@@ -15,8 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lazydelta.errors import DataFileError, StoreError
-from lazydelta.files.compiled import COMPILED_CODECS, compiled_batches, has_decoder
-from lazydelta.files.footer import leaf_columns
+from lazydelta.files.compiled import (
+    COMPILED_CODECS,
+    compiled_alike,
+    compiled_batches,
+    has_decoder,
+)
 from lazydelta.files.inflation import (
     BOUNDED_CODECS,
     InflatedError,
@@ -24,6 +28,7 @@ from lazydelta.files.inflation import (
     in_pieces,
     rows_at_once,
 )
+from lazydelta.files.leaves import Leaves, codecs_of
 from lazydelta.files.pages import BadPageError
 from lazydelta.files.paging import Paging
 from lazydelta.files.rows import Rows, SideBySide
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from lazydelta.expr import Predicate
+    from lazydelta.files.compiled import AlikeFiles
     from lazydelta.files.excerpt import Excerpt
     from lazydelta.store import Store
 
@@ -94,8 +100,7 @@ class DataFile:
                 self.schema: pa.Schema = file.schema_arrow
                 self.metadata: pq.FileMetaData = file.metadata
                 # Names that are no text are found out here, where it is known whose they are.
-                self._columns = leaf_columns(self.metadata)
-                self._paths = [self._columns.column(at).path for at in range(len(self._columns))]
+                self._leaves = Leaves(self.metadata)
             except BaseException:
                 self._source.close()
                 raise
@@ -186,17 +191,17 @@ class DataFile:
             kept: A bit for each row in between: whether it comes; None takes all.
             views: Whether texts and bytes come as views.
         """
-        leaves = self._leaves(columns)
+        leaves = self._leaves.of(columns)
         if self._local_path is None or not self._is_compilable(columns, run):
             return None
         rows = self._fitting(run, batch_rows)
-        if not self._codecs(leaves, run) <= BOUNDED_CODECS:  # else the decoder sees to it
+        if (
+            not codecs_of(self.metadata, leaves, run) <= BOUNDED_CODECS
+        ):  # else the decoder sees to it
             rows = self._within_limit(leaves, run, rows)
-        names = {self._paths[at] for at in leaves}
-        fields = [field for field in self.schema if field.name in names]
         text_bytes = None if views else self._inflated_limit
         batches = compiled_batches(
-            self._local_path, fields, leaves, run, rows,
+            self._local_path, self._leaves.fields(leaves, self.schema), leaves, run, rows,
             span=span, kept=kept, text_bytes=text_bytes,
         )  # fmt: skip
         if batches is None:
@@ -204,17 +209,31 @@ class DataFile:
             return None
         return self._in_our_words(batches)
 
+    def alike(self, columns: Sequence[str], *, views: bool = False) -> AlikeFiles | None:
+        """Return what reads some columns of this and other small files like it, all in one go.
+
+        Args:
+            columns: Paths of leaves, or of what holds them.
+            views: Whether texts and bytes come as views.
+        """
+        leaves, groups = self._leaves.of(columns), range(self.metadata.num_row_groups)
+        if self._local_path is None or not self._is_compilable(columns, groups):
+            return None
+        text_bytes = None if views else self._inflated_limit
+        return compiled_alike(
+            self._local_path,
+            self._leaves.fields(leaves, self.schema),
+            leaves,
+            text_bytes=text_bytes,
+        )
+
     def _is_compilable(self, columns: Sequence[str], run: Sequence[int]) -> bool:
         """Whether the compiled decoder can be asked; it may still say no, but only once."""
         if self._local_path is None or not has_decoder() or frozenset(columns) in self._refused:
             return False
-        leaves = self._leaves(columns)
-        is_flat = all("." not in self._paths[at] for at in leaves)
-        return is_flat and self._codecs(leaves, run) <= COMPILED_CODECS
-
-    def _codecs(self, leaves: Sequence[int], run: Sequence[int]) -> set[str]:
-        groups = [self.metadata.row_group(at) for at in run]
-        return {group.column(at).compression for group in groups for at in leaves}
+        leaves = self._leaves.of(columns)
+        is_flat = all("." not in self._leaves.paths[at] for at in leaves)
+        return is_flat and codecs_of(self.metadata, leaves, run) <= COMPILED_CODECS
 
     def _in_our_words(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with self._guarded():
@@ -250,7 +269,7 @@ class DataFile:
         if self._paging is not None and self._leaps_by_pages(columns, row_group, start - first):
             at_once = self._excerpted_at_once(columns, row_group, batch_rows)
             wanted = start - first, end - first
-            excerpts = self._paging.excerpts(row_group, self._leaves(columns), wanted, at_once)
+            excerpts = self._paging.excerpts(row_group, self._leaves.of(columns), wanted, at_once)
             if excerpts is not None:
                 yield from self._excerpted(excerpts, (first, start, end), batch_rows)
                 return
@@ -272,7 +291,7 @@ class DataFile:
 
     def _leaps_by_pages(self, columns: Sequence[str], row_group: int, rows: int) -> bool:
         """Whether so many rows are left out by an excerpt of the pages behind them."""
-        leaves = self._leaves(columns)
+        leaves = self._leaves.of(columns)
         size = self.column_bytes(columns, [row_group])
         left_out = size * rows // max(self.metadata.row_group(row_group).num_rows, 1)
         if self._paging is None or left_out < _LEAST_BYTES + size // _BYTES_PER_BYTE_LEFT_OUT:
@@ -319,7 +338,7 @@ class DataFile:
 
     def column_bytes(self, columns: Collection[str], row_groups: Sequence[int]) -> int:
         """Return how many bytes a read of these columns of these row groups takes."""
-        places = self._places(columns)
+        places = self._leaves.around(columns)
         groups = [self.metadata.row_group(at) for at in row_groups]
         return sum(group.column(at).total_compressed_size for group in groups for at in places)
 
@@ -348,7 +367,7 @@ class DataFile:
                 excerpt = next(excerpts)
             part = self._around(excerpt.source, excerpt.metadata)
             for at, window in enumerate(excerpt.windows):
-                names = [self._paths[place] for place in window.places]
+                names = [self._leaves.paths[place] for place in window.places]
                 moved = first + window.start - part.first_row(at)
                 at_once = min(batch_rows, end - first - window.start)
                 for rows in part.rows(names, [at], batch_rows=at_once):
@@ -362,13 +381,8 @@ class DataFile:
     def _excerpted_at_once(self, columns: Sequence[str], row_group: int, batch_rows: int) -> int:
         """Return how many rows an excerpt should have, since all of them are held at once."""
         group = self.metadata.row_group(row_group)
-        size = sum(group.column(at).total_uncompressed_size for at in self._places(columns))
+        size = sum(group.column(at).total_uncompressed_size for at in self._leaves.around(columns))
         return max(min(batch_rows, _BATCH_BYTES * group.num_rows // max(size, 1)), 1)
-
-    def _places(self, columns: Collection[str]) -> list[int]:
-        """Return the leaves of the columns, and those beside them in the same struct or list."""
-        roots = {name.partition(".")[0] for name in columns}
-        return [at for at, path in enumerate(self._paths) if path.partition(".")[0] in roots]
 
     def _within_limit(self, places: Sequence[int], run: Sequence[int], most: int) -> int:
         """Return how many rows to decode at once; what would fill the memory is refused."""
@@ -430,7 +444,7 @@ class DataFile:
         """
         chunks = self.metadata.row_group(row_group)
         found = set()
-        for at, field in enumerate(self._columns):
+        for at, field in enumerate(self._leaves.columns):
             # Inside of a struct or list the type would change where nobody expects it.
             if (
                 field.path not in columns
@@ -449,18 +463,13 @@ class DataFile:
     def _batches(
         self, columns: Sequence[str], run: Sequence[int], batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
-        leaves = self._leaves(columns)
+        leaves = self._leaves.of(columns)
         with self._guarded():
             rows = self._within_limit(leaves, run, self._fitting(run, batch_rows))
             for batch in self._reader(columns, run).iter_batches(
                 rows, row_groups=list(run), column_indices=leaves, use_threads=self._threads
             ):
                 yield from in_pieces(batch, self._inflated_limit)
-
-    def _leaves(self, columns: Sequence[str]) -> list[int]:
-        """Return where the leaves of some columns are."""
-        wanted = tuple(f"{name}." for name in columns)
-        return [at for at, path in enumerate(self._paths) if f"{path}.".startswith(wanted)]
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

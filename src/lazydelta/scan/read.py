@@ -41,8 +41,9 @@ from lazydelta.scan.probe import Probe
 from lazydelta.scan.rows import FileFit, RowShape
 from lazydelta.scan.run import ScanRun
 from lazydelta.scan.stream import Stream
+from lazydelta.scan.together import Together
 from lazydelta.scan.transform import MisfitError
-from lazydelta.store import is_local
+from lazydelta.store import is_local, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -105,6 +106,7 @@ class _FileTask:
     vectors: VectorGroup
     place: int
     constants: Mapping[str, pa.Scalar]
+    has_vector: bool
     base_row_id: int | None = None
     row_commit_version: int | None = None
 
@@ -129,7 +131,6 @@ class Reading:
         *,
         views: bool = False,
     ) -> None:
-        self._views = views
         self._adds = self._planned if adds is None else adds
         self._counters = ScanMetrics()
         self._scan = scan
@@ -147,6 +148,7 @@ class Reading:
             row_id_column=options.row_id_column,
             row_commit_version_column=options.row_commit_version_column,
         )
+        self._takes_views = views and self._residual is None  # pyarrow cannot choose among them
         pushed = self._residual if options.enable_parquet_pushdown else None
         self._looks_first = pushed is not None
         self._rule = None if pushed is None else to_skipping(pushed)
@@ -155,6 +157,9 @@ class Reading:
         self._probe = Probe()
         self._certain = 0  # rows of files that were opened, where every row counts
         self._width = threads_for(snapshot.store, options.files_at_once)
+        self._together = Together.build(
+            self.shape, snapshot.store, has_limit=scan.limit is not None
+        )
         self._files = 0  # that were given to threads
         self._cores = threads_for(snapshot.store, None)
 
@@ -204,13 +209,13 @@ class Reading:
             return run.batches()
         return prefetch(run.batches, depth=self._snapshot.config.prefetch_batches)
 
-    def _tasks(self) -> Iterator[_FileTask]:
+    def _tasks(self) -> Iterator[Sequence[_FileTask]]:
         with Stream(self._adds()) as batches:
             for adds in batches:
-                for task in self._tasks_of(adds):
-                    self._counters.take(1)
-                    self._files += 1
-                    yield task
+                for tasks in self._together.grouped(self._tasks_of(adds)):
+                    self._counters.take(len(tasks))
+                    self._files += len(tasks)
+                    yield tasks
                     if self._is_certain():
                         return
 
@@ -245,8 +250,9 @@ class Reading:
         for at, path in enumerate(paths):
             values = {name: array[at] for name, array in constants.items()}
             yield _FileTask(
-                path, shown[at], sizes[at], group, at, values, tracked[0][at], tracked[1][at]
-            )
+                path, shown[at], sizes[at], group, at, values,
+                vectors[at] is not None, tracked[0][at], tracked[1][at],
+            )  # fmt: skip
 
     def _partition_columns(self, adds: pa.RecordBatch) -> dict[str, pa.Array]:
         """Return the typed partition values of the files, for the columns that matter."""
@@ -255,9 +261,33 @@ class Reading:
             wanted |= {node.path[0] for node in self._exact.walk() if isinstance(node, Column)}
         return partition_columns(self._snapshot, adds.column("partitionValues"), wanted)
 
+    # --- small files, which are read together -------------------------------------------------
+
+    def _read(self, tasks: Sequence[_FileTask]) -> Iterator[pa.RecordBatch]:
+        """Read files in their order, those that are alike in one go."""
+        left, is_group = tasks, len(tasks) > 1
+        while left:
+            done = 0
+            if is_group:
+                batch, done = self._read_together(left)
+                if batch is not None:
+                    yield batch
+            if done < len(left):
+                yield from self._read_one(left[done], is_pattern=is_group)
+            left = left[done + 1 :]
+
+    def _read_together(self, tasks: Sequence[_FileTask]) -> tuple[pa.RecordBatch | None, int]:
+        """Return rows of the first of some files, and how many; the next says what is with it."""
+        places = [self._snapshot.resolver.to_open(task.path) for task in tasks]
+        paths = [local_path(self._places.store(place), place.path) for place in places]
+        try:
+            return self._together.read(paths, tasks[0])
+        except (MisfitError, pa.ArrowException):
+            return None, 0
+
     # --- one file ---------------------------------------------------------------------------
 
-    def _read(self, task: _FileTask) -> Iterator[pa.RecordBatch]:
+    def _read_one(self, task: _FileTask, *, is_pattern: bool) -> Iterator[pa.RecordBatch]:
         place = self._snapshot.resolver.to_open(task.path)
         deleted = task.vectors.take(task.place)
         try:
@@ -273,6 +303,8 @@ class Reading:
             self._note(file, task, deleted)
             try:
                 yield from self._rows(file, task, deleted)
+                if is_pattern:
+                    self._together.learn(file, views=self._takes_views)
             except (MisfitError, BadVariantError, pa.ArrowException) as error:
                 reason = " ".join(str(error).split())
                 raise DataFileError(self._table, task.shown_path, reason) from error
@@ -304,7 +336,7 @@ class Reading:
                 return keep if alive is None else alive
             return pc.and_kleene(alive, keep)
 
-        views = self._views and self._residual is None and fit.takes_views
+        views = self._takes_views and fit.takes_views
         chosen: Iterator[tuple[Rows, pa.BooleanArray | None]]
         if self._takes_all(deleted, views=views):
             kept = None if deleted is None else deleted.kept

@@ -1,0 +1,135 @@
+//! Small files that are alike, read in one go: what it takes to open, ask for and hand over each
+//! of them by itself is many times what their rows take.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_select::concat::concat_batches;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::schema::types::TypePtr;
+
+use crate::shared::Shared;
+use crate::{guarded, headers, texts, with_views};
+
+/// What Arrow's writers note of its types: other readers go by it.
+const NOTE: &str = "ARROW:schema";
+/// Most values of a file. A few bytes can stand for any number of them.
+const MOST_VALUES: i64 = 1 << 20;
+/// Largest page, decompressed, where the codec sets no bound.
+const LARGEST_PAGE: i64 = 1 << 22;
+
+/// What files have in common.
+pub struct Pattern {
+    columns: TypePtr,
+    note: Option<String>,
+    leaves: Vec<usize>,
+    /// Texts and bytes as views.
+    options: ArrowReaderOptions,
+    viewed: SchemaRef,
+}
+
+impl Pattern {
+    /// As one of the files has it.
+    pub fn of(path: &Path, leaves: Vec<usize>) -> Result<Self, ParquetError> {
+        let file = Shared::open(path)?;
+        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
+        let (columns, note) = (columns_of(&metadata), note_of(&metadata));
+        let footer = with_views(Arc::new(metadata))?;
+        let mask = ProjectionMask::leaves(footer.parquet_schema(), leaves.iter().copied());
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer.clone());
+        let viewed = builder.with_projection(mask).build()?.schema();
+        let options = crate::as_parquet().with_schema(footer.schema().clone());
+        Ok(Self {
+            columns,
+            note,
+            leaves,
+            options,
+            viewed,
+        })
+    }
+
+    /// Return the rows of files up to the first that is unlike the others or cannot be read here,
+    /// and how many files these are.
+    pub fn read(
+        &self,
+        paths: &[PathBuf],
+        text_bytes: Option<usize>,
+    ) -> Result<(impl RecordBatchReader + use<>, usize), ArrowError> {
+        let read = |path: &PathBuf| guarded(|| self.read_one(path).map_err(ArrowError::from));
+        let found: Vec<_> = paths.iter().map_while(|path| read(path).ok()).collect();
+        let count = found.len();
+        let joined = concat_batches(&self.viewed, found.iter().flatten())?;
+        let Some(most) = text_bytes else {
+            return Ok((one(joined), count));
+        };
+        let fields: Vec<_> = self
+            .viewed
+            .fields()
+            .iter()
+            .map(texts::plain_field)
+            .collect();
+        let columns = joined.columns().iter().cloned();
+        let columns = columns.map(|column| texts::plain(column, most));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let plain = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
+        Ok((one(plain), count))
+    }
+
+    fn read_one(&self, path: &Path) -> Result<Vec<RecordBatch>, ParquetError> {
+        if !path.metadata()?.is_file() {
+            return Err(ParquetError::General("it is no file".into())); // a pipe has no end
+        }
+        let file = Shared::open(path)?;
+        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
+        if columns_of(&metadata) != self.columns || note_of(&metadata) != self.note {
+            return Err(ParquetError::General("it is unlike the others".into()));
+        }
+        let rows: i64 = metadata
+            .row_groups()
+            .iter()
+            .map(|group| group.num_rows())
+            .sum();
+        if !(0..=MOST_VALUES / self.leaves.len().max(1) as i64).contains(&rows) {
+            return Err(ParquetError::General("it has many rows".into()));
+        }
+        for group in metadata.row_groups() {
+            for leaf in &self.leaves {
+                headers::check(&file, group.column(*leaf), LARGEST_PAGE)?;
+            }
+        }
+        let footer = ArrowReaderMetadata::try_new(Arc::new(metadata), self.options.clone())?;
+        let mask = ProjectionMask::leaves(footer.parquet_schema(), self.leaves.iter().copied());
+        let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer)
+            .with_projection(mask)
+            .with_batch_size(rows.max(1) as usize)
+            .build()?
+            .collect::<Result<Vec<_>, _>>()?;
+        let found: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        if found as i64 != rows {
+            let reason = "there are more or fewer rows than its footer says";
+            return Err(ParquetError::General(reason.into()));
+        }
+        Ok(batches)
+    }
+}
+
+fn one(batch: RecordBatch) -> impl RecordBatchReader + use<> {
+    let schema = batch.schema();
+    RecordBatchIterator::new([Ok(batch)], schema)
+}
+
+fn columns_of(metadata: &ParquetMetaData) -> TypePtr {
+    metadata.file_metadata().schema_descr().root_schema_ptr()
+}
+
+fn note_of(metadata: &ParquetMetaData) -> Option<String> {
+    let pairs = metadata.file_metadata().key_value_metadata()?;
+    pairs.iter().find(|pair| pair.key == NOTE)?.value.clone()
+}
