@@ -52,6 +52,7 @@ _PADDED = re.compile(r"(#{1,3})([^#]+)")
 _UUID_CHARACTERS = 20
 _MAGIC, _NATIVE_MAGIC = 1681511377, 1681511376
 _FRAME = 8  # length in front, checksum behind
+_FIRST_ENTRY = 1  # behind the byte that says the version of the file
 _LEAST_PAYLOAD = 12  # magic and number of buckets
 
 
@@ -276,7 +277,8 @@ class VectorGroup:
         return waiting
 
     def _fetch(self, place: Location, wanted: Sequence[tuple[int, VectorDescriptor]]) -> None:
-        spans = [(d.offset or 0, (d.offset or 0) + d.size + _FRAME) for _, d in wanted]
+        starts = [_FIRST_ENTRY if d.offset is None else d.offset for _, d in wanted]
+        spans = [(s, s + d.size + _FRAME) for s, (_, d) in zip(starts, wanted, strict=True)]
         entries: Sequence[Any]
         try:
             entries = self._store_for(place).read_ranges(place.path, spans)

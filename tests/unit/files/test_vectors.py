@@ -52,6 +52,12 @@ def test_the_protocols_own_example_names_its_file():
     assert found.positions() == [1, 2]
 
 
+def test_a_vector_without_an_offset_is_the_first_of_its_file():
+    # PROTOCOL.md: the offset is optional, and the first byte of the file is its version.
+    found = group(stored(offset=None), objects={f"ab/{NAME}": b"\x01" + entry(bitmap([1, 2]))})
+    assert found.take(0).positions() == [1, 2]
+
+
 @given(st.binary(max_size=64))
 def test_z85_comes_back(data):
     padded = data + bytes(-len(data) % 4)
