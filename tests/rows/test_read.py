@@ -213,6 +213,16 @@ def test_a_partition_value_that_is_none_is_an_error(tmp_path):
         made.rows()
 
 
+def test_a_file_without_partition_values_is_in_no_partition(tmp_path):
+    fields = [field("x", "long"), field("p", "integer")]
+    made = Rows(tmp_path / "t", fields, partition_columns=["p"])
+    made.file("a.parquet", pa.table({"x": [1]}), action={"partitionValues": None})
+    for where in (None, "p = 1", "p IS NULL"):
+        with pytest.raises(errors.LogCorruptError, match="no partitionValues"):
+            made.rows(where)
+    assert made.rows(columns=["x"]) == [{"x": 1}]
+
+
 # --- order, limit and stopping --------------------------------------------------------------------
 
 

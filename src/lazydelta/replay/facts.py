@@ -128,7 +128,8 @@ class FileFacts:
             texts = map_values(raw, name)
             read = parse_partition_values(texts, stat.type, on_error="null")
             read = read if typed is None else pc.coalesce(typed, read)
-            return self._note(read, unreadable_partition_values(texts, read))
+            unreadable = unreadable_partition_values(texts, read)
+            return self._note(read, pc.or_(unreadable, raw.is_null()))
         if typed is not None:
             return self._note(typed, self.columns["partitionValues_parsed"].is_null())
         nothing = pa.nulls(self.length, to_arrow_type(stat.type))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from lazydelta._arrow import text
-from lazydelta.errors import SchemaError
+from lazydelta.errors import LogCorruptError, SchemaError
+from lazydelta.log import LOG_DIRECTORY
 from lazydelta.schema import parse_partition_values, physical_name
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def partition_columns(
         names: The columns that are wanted; those that are no partition columns are left out.
 
     Raises:
+        LogCorruptError: A file has none at all.
         SchemaError: One is not of its column's type.
     """
     return typed_partitions(snapshot, partition_texts(snapshot, values, names))
@@ -42,12 +44,22 @@ def partition_columns(
 def partition_texts(
     snapshot: Snapshot, values: pa.MapArray, names: Collection[str]
 ) -> dict[str, pa.Array]:
-    """Return partition values as the log writes them, by the columns' logical names."""
+    """Return partition values as the log writes them, by the columns' logical names.
+
+    A column that a file says nothing of is null; a file that says nothing at all is an error, for
+    its rows would be shown in a partition that nobody put them in.
+
+    Raises:
+        LogCorruptError: A file has none at all.
+    """
     mode, partition = snapshot.column_mapping_mode, set(snapshot.partition_columns)
+    wanted = [item for item in snapshot.schema if item.name in partition and item.name in names]
+    if wanted and values.null_count:
+        reason = "an add has no partitionValues, but the table is partitioned"
+        raise LogCorruptError(snapshot.store.root, LOG_DIRECTORY, reason, snapshot.version)
     return {
         item.name: pc.map_lookup(values, text(physical_name(item, mode)), "first")
-        for item in snapshot.schema
-        if item.name in partition and item.name in names
+        for item in wanted
     }
 
 
