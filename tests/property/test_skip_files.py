@@ -43,6 +43,7 @@ def test_no_file_with_a_matching_row_is_dropped(seed, predicate):
         schema=SCHEMA,
         partition_columns=PARTITION_COLUMNS,
         mapping_mode="none",
+        generated=True,
     )
     mask = pruner.mask(to_adds(batch))
     kept = [True] * len(batch) if mask is None else mask.to_pylist()
@@ -69,6 +70,7 @@ def test_pruning_is_not_vacuous():
             schema=SCHEMA,
             partition_columns=PARTITION_COLUMNS,
             mapping_mode="none",
+            generated=True,
         )
         dropped = len(batch) - pruner.mask(adds).true_count
         hopeless = matches(predicate, batch).count(False)

@@ -110,6 +110,7 @@ def test_no_row_group_or_row_with_a_matching_file_is_dropped(seed, predicate):
         schema=SCHEMA,
         partition_columns=PARTITION_COLUMNS,
         mapping_mode="none",
+        generated=True,
     )
     metadata = parquet.metadata
     available = {metadata.schema.column(at).path for at in range(metadata.num_columns)}

@@ -206,6 +206,18 @@ def test_no_columns_still_counts_rows(table):
         assert sum(batch.num_rows for batch in batches) == 900
 
 
+@pytest.mark.parametrize(("writer", "matches"), [(3, 1), (4, 0)])
+def test_a_generation_expression_means_nothing_where_the_protocol_has_none(
+    tmp_path, writer, matches
+):
+    generated = {"delta.generationExpression": "CAST(n AS STRING)"}
+    fields = [field("n", "long"), {**field("p", "string"), "metadata": generated}]
+    made = Rows(tmp_path / "t", fields, partition_columns=["p"])
+    made.actions[0]["protocol"]["minWriterVersion"] = writer
+    made.file("a.parquet", pa.table({"n": [7]}), partition={"p": "whatever"})
+    assert len(made.rows("n = 7")) == matches
+
+
 def test_a_partition_value_that_is_none_is_an_error(tmp_path):
     made = Rows(tmp_path / "t", [field("p", "integer")], partition_columns=["p"])
     made.file("a.parquet", pa.table({"x": [1]}), partition={"p": "seven"})

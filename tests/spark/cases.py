@@ -42,6 +42,7 @@ def pruner_of(predicate):
         schema=SCHEMA,
         partition_columns=PARTITION_COLUMNS,
         mapping_mode="none",
+        generated=True,
     )
 
 

@@ -61,6 +61,7 @@ def pruners(snapshot):
                     schema=snapshot.schema,
                     partition_columns=snapshot.partition_columns,
                     mapping_mode=snapshot.column_mapping_mode,
+                    generated=snapshot.generates_columns,
                 ),
             )
         except DeltaError:

@@ -183,6 +183,7 @@ def _check_adds(mine: Transaction, winner: Winner, standing: Standing) -> None:
             schema=standing.schema,
             partition_columns=standing.metadata.partition_columns,
             mapping_mode=standing.mapping_mode,
+            generated=standing.supports("generatedColumns"),
         )
         mask = pruner.mask(winner.adds)
         matching = winner.adds if mask is None else winner.adds.filter(mask)

@@ -121,6 +121,7 @@ def _pruner(snapshot: Snapshot, predicate: Predicate) -> Pruner:
         schema=snapshot.schema,
         partition_columns=snapshot.partition_columns,
         mapping_mode=snapshot.column_mapping_mode,
+        generated=snapshot.generates_columns,
     )
 
 

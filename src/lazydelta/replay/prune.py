@@ -53,6 +53,7 @@ class Pruner:
         schema: StructType,
         partition_columns: Sequence[str],
         mapping_mode: str,
+        generated: bool = False,
     ) -> Pruner:
         """Bind a predicate to a table and rewrite it.
 
@@ -61,6 +62,8 @@ class Pruner:
             schema: The table's logical schema.
             partition_columns: Their logical names.
             mapping_mode: The table's column mapping: `none`, `name` or `id`.
+            generated: Whether writers had to keep to generation expressions, so that generated
+                partition columns say something about their sources.
 
         Raises:
             ColumnNotFoundError: The predicate names a column that the schema does not have.
@@ -69,7 +72,7 @@ class Pruner:
         if predicate is None:
             return cls()
         bound = bind(predicate, schema, partition_columns)
-        derived = derivations(schema, partition_columns)
+        derived = derivations(schema, partition_columns) if generated else ()
         rule = to_skipping(bound, derived)
         quick = to_skipping(bound, derived, null_checks=False)
         return cls(

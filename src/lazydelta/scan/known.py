@@ -165,6 +165,7 @@ class KnownFiles:
                 schema=self._snapshot.schema,
                 partition_columns=self._snapshot.partition_columns,
                 mapping_mode=self._snapshot.column_mapping_mode,
+                generated=self._snapshot.generates_columns,
             )
         except PredicateError:
             return None

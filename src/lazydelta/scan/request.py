@@ -76,6 +76,7 @@ class Scan(Feed):
             schema=snapshot.schema,
             partition_columns=snapshot.partition_columns,
             mapping_mode=snapshot.column_mapping_mode,
+            generated=snapshot.generates_columns,
         )
         self._choice = _choice(snapshot, limit, ScanStrategy(strategy).value)
         self._last_run: ScanMetrics | None = None

@@ -23,6 +23,7 @@ from lazydelta.spec import (
     TableProtocol,
     allows_column_mapping,
     clustering_columns,
+    supported_by_table,
 )
 
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ class Snapshot:
         """The mode in force: the property counts only where the protocol allows it."""
         allowed = allows_column_mapping(self.protocol)
         return self.properties.column_mapping_mode if allowed else "none"
+
+    @property
+    def generates_columns(self) -> bool:
+        """Whether generation expressions hold: without the feature they bind no writer."""
+        return "generatedColumns" in supported_by_table(self.protocol)
 
     @property
     def num_files(self) -> int | None:

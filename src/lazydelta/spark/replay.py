@@ -215,6 +215,7 @@ def pruner_of(snapshot: Snapshot, where: Where) -> Pruner:
         schema=snapshot.schema,
         partition_columns=snapshot.partition_columns,
         mapping_mode=snapshot.column_mapping_mode,
+        generated=snapshot.generates_columns,
     )
 
 

@@ -69,6 +69,7 @@ def apply_data_skipping(df: DataFrame, snapshot: Snapshot, where: Where) -> Data
         schema=snapshot.schema,
         partition_columns=snapshot.partition_columns,
         mapping_mode=snapshot.column_mapping_mode,
+        generated=snapshot.generates_columns,
     )
     return reduce(lambda files, test: files.where(test), file_conditions(pruner, df.schema), df)
 
