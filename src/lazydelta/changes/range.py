@@ -110,7 +110,7 @@ def find_range(store: Store, config: Config, asked: AskedRange) -> ChangeRange:
     first = last if start == end else load_snapshot(store, config, version=start)
     found = ChangeRange(
         commits=commits,
-        times=tuple(file_times(commits, last.properties)),
+        times=tuple(file_times(commits, last)),
         start=first,
         end=last,
     )

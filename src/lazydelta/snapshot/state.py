@@ -81,6 +81,12 @@ class Snapshot:
         return "generatedColumns" in supported_by_table(self.protocol)
 
     @property
+    def in_commit_timestamps(self) -> bool:
+        """Whether commits carry their own time: the property counts only with its feature."""
+        supported = "inCommitTimestamp" in supported_by_table(self.protocol)
+        return supported and self.properties.in_commit_timestamps
+
+    @property
     def num_files(self) -> int | None:
         """The number of live files where a checksum of this very version tells, else None."""
         known = self.checksum

@@ -22,12 +22,13 @@ from lazydelta.errors import (
 from lazydelta.log import CommitReader, LogFile, LogFileKind, earliest_version, list_log
 from lazydelta.schema import timestamp_text
 from lazydelta.snapshot.load import load_snapshot
-from lazydelta.spec import CommitInfo, TableProperties
+from lazydelta.spec import CommitInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lazydelta.config import Config
+    from lazydelta.snapshot.state import Snapshot
     from lazydelta.store import Store
 
 __all__ = ["as_moment", "file_times", "read_history", "version_at", "version_since"]
@@ -85,17 +86,17 @@ def version_since(store: Store, config: Config, when: datetime | str) -> int:
     return log.commits[position].version
 
 
-def file_times(commits: Sequence[LogFile], properties: TableProperties) -> list[int | None]:
+def file_times(commits: Sequence[LogFile], snapshot: Snapshot) -> list[int | None]:
     """Return when commits were made, in milliseconds; None for one that carries its own time.
 
     Modification times are made strictly increasing, so that the order of versions is theirs too.
 
     Args:
         commits: Consecutive, ascending.
-        properties: Of a version that is not older than the last of them.
+        snapshot: Of a version that is not older than the last of them.
     """
     times = _strictly_increasing([file.modified_ms for file in commits])
-    own = _changeover(commits, properties)
+    own = _changeover(commits, snapshot)
     return [time if at < own else None for at, time in enumerate(times)]
 
 
@@ -151,9 +152,8 @@ class _Clock:
         self._store = store
         self._commits = commits
         self._reader = CommitReader(store, config)
-        properties = load_snapshot(store, config).properties
         # From this position on commits carry their own time; none do where it is past the end.
-        self._changeover = _changeover(commits, properties)
+        self._changeover = _changeover(commits, load_snapshot(store, config))
         self._file_times = _strictly_increasing([f.modified_ms for f in commits])
 
     def time_of(self, position: int) -> int:
@@ -177,11 +177,11 @@ class _Clock:
         return bisect_right(self._file_times, target, 0, first) - 1
 
 
-def _changeover(commits: Sequence[LogFile], properties: TableProperties) -> int:
+def _changeover(commits: Sequence[LogFile], snapshot: Snapshot) -> int:
     """Return from which position on commits carry their own time."""
-    if not properties.in_commit_timestamps:
+    if not snapshot.in_commit_timestamps:
         return len(commits)
-    since = properties.in_commit_timestamps_since_version or 0
+    since = snapshot.properties.in_commit_timestamps_since_version or 0
     return sum(file.version < since for file in commits)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from lazydelta import Table
 from lazydelta.errors import ConfigError, LogCorruptError, TimestampNotFoundError
+from lazydelta.snapshot import file_times
 from lazydelta.testing import TableBuilder
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -67,10 +68,19 @@ def test_the_changeover_to_in_commit_timestamps_is_honoured(tmp_path):
     }
     table.configuration.update(settings)
     table._timestamps = True
-    for hour in (10, 11):
-        table.commit("!metaData" if hour == 10 else "+x", at_ms=ms(START + timedelta(hours=hour)))
+    table.protocol["writerFeatures"] += ["inCommitTimestamp"]
+    for hour, actions in ((10, ["!protocol", "!metaData"]), (11, ["+x"])):
+        table.commit(*actions, at_ms=ms(START + timedelta(hours=hour)))
         table.set_time(f"{table.version:020d}.json", ms(START))
     assert [version_at(opened, hours) for hours in (0, 1, 9, 10, 11)] == [0, 1, 1, 2, 3]
+
+
+def test_without_the_feature_the_property_asks_no_commit_for_its_time(tmp_path):
+    configuration = {"delta.enableInCommitTimestamps": "true"}
+    _, opened = built(tmp_path, [0, 1], configuration=configuration)
+    assert version_at(opened, 0.5) == 0
+    snapshot = opened.snapshot()
+    assert None not in file_times(snapshot.segment.commits, snapshot)  # for the change feed
 
 
 def test_a_time_without_a_version_says_why(tmp_path):
