@@ -235,7 +235,13 @@ def _decimal(kind: pa.DataType) -> Callable[[Any], bytes]:
 
 
 def _encoder(kind: pa.DataType) -> Callable[[Any], bytes]:
-    """Return what encodes one value of a Parquet type, as a variant may be shredded into."""
+    """Return what encodes one value of a Parquet type, as a variant may be shredded into.
+
+    Writers that are made of Arrow say in the file that a type is one of Arrow's own: an extension
+    (a UUID) or a view. The values are the same.
+    """
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
     if pt.is_decimal(kind) and kind.precision <= 38:
         return _decimal(kind)
     if pt.is_timestamp(kind) and kind.unit in ("us", "ns"):
@@ -260,14 +266,18 @@ _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     "float": _packed(14, "<f"),
     "binary": lambda value: _sized(15, value),
     "large_binary": lambda value: _sized(15, value),
+    "binary_view": lambda value: _sized(15, value),
     "string": _text,
     "large_string": _text,
+    "string_view": _text,
     "time64[us]": _packed(17, "<q"),
 }
 
 
 def _as_numbers(typed: pa.Array) -> pa.Array:
-    """Return times as the numbers they are kept as."""
+    """Return times as the numbers they are kept as, and extensions as what they are made of."""
+    if isinstance(typed, pa.ExtensionArray):
+        return typed.storage
     if pt.is_timestamp(typed.type) or pt.is_time64(typed.type):
         return typed.view(pa.int64())
     return typed.view(pa.int32()) if pt.is_date32(typed.type) else typed

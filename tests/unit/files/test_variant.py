@@ -122,7 +122,10 @@ GROUP = pa.struct([("value", pa.binary()), ("typed_value", pa.int64())])
         (pa.string(), "x" * 63, "x" * 63),
         (pa.string(), "x" * 64, "x" * 64),
         (pa.large_string(), "y" * 300, "y" * 300),
+        (pa.string_view(), "z" * 70, "z" * 70),
+        (pa.binary_view(), b"\x00\xff", b"\x00\xff"),
         (pa.binary(16), uuid.UUID(int=7).bytes, uuid.UUID(int=7)),
+        (pa.uuid(), uuid.UUID(int=7).bytes, uuid.UUID(int=7)),
     ],
 )
 def test_a_typed_value(kind, given, expected):
