@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from lazydelta.expr import Predicate
     from lazydelta.schema import DataType
 
-__all__ = ["ColumnBounds", "Facts", "leaf_columns", "matching_row_groups", "may_match"]
+__all__ = [
+    "ColumnBounds",
+    "Facts",
+    "leaf_columns",
+    "leaves_below",
+    "matching_row_groups",
+    "may_match",
+]
 
 _INTEGERS = ("byte", "short", "integer", "long", "date")
 _FLOATS = ("float", "double")
@@ -43,6 +50,24 @@ def leaf_columns(metadata: pq.FileMetaData) -> pq.ParquetSchema:
     made a fifth of the peak of a long read.
     """
     return pq.ParquetSchema(metadata)
+
+
+def leaves_below(paths: Sequence[str], columns: Sequence[str]) -> list[int]:
+    """Return which leaves are among some columns, or inside of them.
+
+    Each path is looked up by its own beginnings: tables have thousands of columns, and to hold
+    every path against every column would take longer than to decode them.
+
+    >>> leaves_below(["a", "ab", "s.x", "s.y.z"], ["a", "s.y"])
+    [0, 3]
+    """
+    wanted = set(columns)
+    return [
+        at
+        for at, path in enumerate(paths)
+        if path in wanted
+        or any(path[:end] in wanted for end, sign in enumerate(path) if sign == ".")
+    ]
 
 
 def matching_row_groups(

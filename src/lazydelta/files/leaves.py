@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lazydelta.files.footer import leaf_columns
+from lazydelta.files.footer import leaf_columns, leaves_below
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -33,8 +33,7 @@ class Leaves:
 
     def of(self, columns: Sequence[str]) -> list[int]:
         """Return where the leaves of some columns are."""
-        wanted = tuple(f"{name}." for name in columns)
-        return [at for at, path in enumerate(self.paths) if f"{path}.".startswith(wanted)]
+        return leaves_below(self.paths, columns)
 
     def around(self, columns: Collection[str]) -> list[int]:
         """Return the leaves of the columns, and those beside them in the same struct or list."""
