@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lazydelta import errors
 from tests.rows.tables import Rows, field, inline
 
 LEGACY = (
@@ -229,6 +230,28 @@ def test_every_widening_at_every_place(tmp_path, old, new, value, widened, as_in
     bare = {"c": None, "s": None, "l": None, "m": [], "n": None, "p": p}
     assert made.rows() == [full, bare]
     assert made.rows("c is not null and s.x = c") == [full]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "features", "is_refused"),
+    [
+        ("byte", "decimal(4,1)", ["typeWidening-preview"], False),  # as Delta 3.2 widened it
+        ("long", "double", ["typeWidening"], True),
+        ("string", "long", ["typeWidening"], True),
+        ("string", "long", [], False),  # without the feature nobody asked what it means
+    ],
+)
+def test_a_change_of_type_that_is_no_widening_is_refused(tmp_path, old, new, features, is_refused):
+    # PROTOCOL.md: readers must fail when finding any unsupported type change.
+    changes = [{"fromType": "byte", "toType": "short"}, {"fromType": old, "toType": new}]
+    inner = field("x", new) | {"metadata": {"delta.typeChanges": changes}}
+    fields = [field("l", array_of({"type": "struct", "fields": [inner]})), field("id", "long")]
+    made = Rows(tmp_path / "t", fields, features=features).file("f", pa.table({"id": [1]}))
+    if is_refused:
+        with pytest.raises(errors.SchemaError, match=f"'x' went from {old} to {new}"):
+            made.rows()
+    else:
+        assert made.rows() == [{"l": None, "id": 1}]
 
 
 def test_statistics_in_the_old_type_skip_nothing_that_matches(tmp_path):

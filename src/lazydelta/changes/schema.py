@@ -9,30 +9,20 @@ from __future__ import annotations
 from lazydelta.schema import (
     ArrayType,
     DataType,
-    DecimalType,
     MapType,
-    PrimitiveType,
     StructField,
     StructType,
     physical_name,
+    reads_as,
 )
 
 __all__ = ["schema_break"]
-
-_WIDER = {
-    "byte": ("short", "integer", "long", "double"),
-    "short": ("integer", "long", "double"),
-    "integer": ("long", "double"),
-    "long": (),
-    "float": ("double",),
-    "date": ("timestamp_ntz",),
-}
-_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 
 
 def schema_break(older: tuple[StructType, str], newer: tuple[StructType, str]) -> str:
     """Return why rows of the older schema do not fit the newer one; empty if they do.
 
+    >>> from lazydelta.schema import PrimitiveType
     >>> long, text = (StructField("x", PrimitiveType(name)) for name in ("long", "string"))
     >>> schema_break((StructType((long,)), "none"), (StructType((text,)), "none"))
     "column 'x' was long and is string"
@@ -80,17 +70,4 @@ def _type_break(older: tuple[DataType, str], newer: tuple[DataType, str], at: st
         case MapType(), MapType():
             key = _type_break((old.key, old_mode), (new.key, new_mode), f"{at}.key")
             return key or _type_break((old.value, old_mode), (new.value, new_mode), f"{at}.value")
-    return "" if _reads_as(old, new) else f"column {at!r} was {old} and is {new}"
-
-
-def _reads_as(old: DataType, new: DataType) -> bool:
-    """Whether every value of a type without parts is one of another: the same, or a wider one."""
-    if old == new:
-        return True
-    if isinstance(new, DecimalType):
-        if isinstance(old, DecimalType):
-            whole, now = old.precision - old.scale, new.precision - new.scale
-            return new.scale >= old.scale and now >= whole
-        digits = _DIGITS.get(str(old)) if isinstance(old, PrimitiveType) else None
-        return digits is not None and new.precision - new.scale >= digits
-    return isinstance(old, PrimitiveType) and str(new) in _WIDER.get(old.name, ())
+    return "" if reads_as(old, new) else f"column {at!r} was {old} and is {new}"

@@ -42,7 +42,13 @@ from lazydelta.schema.values import (
     to_days,
     to_micros,
 )
-from lazydelta.schema.widening import TYPE_CHANGES, is_wider, with_type_change
+from lazydelta.schema.widening import (
+    TYPE_CHANGES,
+    check_type_changes,
+    is_wider,
+    reads_as,
+    with_type_change,
+)
 
 __all__ = [
     "INTEGER_RANGES",
@@ -58,6 +64,7 @@ __all__ = [
     "build_array",
     "build_scalar",
     "check_mapping",
+    "check_type_changes",
     "date_text",
     "file_only_column",
     "format_partition_value",
@@ -72,6 +79,7 @@ __all__ = [
     "parse_value",
     "physical_name",
     "physical_path",
+    "reads_as",
     "schema_to_json",
     "timestamp_text",
     "to_arrow_schema",

@@ -22,7 +22,7 @@ from lazydelta.schema.types import (
     StructType,
 )
 
-__all__ = ["parse_schema", "schema_to_json"]
+__all__ = ["parse_schema", "parse_type", "schema_to_json"]
 
 _MAX_DEPTH = 100
 _MAX_FIELDS = 100_000
@@ -51,6 +51,15 @@ def parse_schema(text: str, *, where: str) -> StructType:
     if not isinstance(parsed, StructType):
         raise SchemaError(f"a table's schema must be a struct, not {parsed}", where)
     return parsed
+
+
+def parse_type(raw: Any, *, where: str) -> DataType:
+    """Return a type as schemas name it: `long`, `decimal(10,2)`, or the object of one with parts.
+
+    Raises:
+        SchemaError: There is no such type.
+    """
+    return _Reader(where).type(raw, "", 0)
 
 
 def schema_to_json(schema: StructType) -> str:

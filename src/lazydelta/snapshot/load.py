@@ -45,6 +45,7 @@ from lazydelta.schema import (
     PrimitiveType,
     StructType,
     check_mapping,
+    check_type_changes,
     parse_schema,
 )
 from lazydelta.snapshot.state import Snapshot
@@ -56,6 +57,7 @@ from lazydelta.spec import (
     TableProtocol,
     allows_column_mapping,
     check_protocol,
+    supported_by_table,
     unreadable_features,
     why_unreadable,
 )
@@ -75,6 +77,7 @@ logger = logging.getLogger(__name__)
 _GAP_TRIES = 3
 _KINDS = ("protocol", "metaData")
 _VARIANT = PrimitiveType("variant")
+_WIDENING = {"typeWidening", "typeWidening-preview"}
 
 
 def load_snapshot(store: Store, config: Config, *, version: int | None = None) -> Snapshot:
@@ -127,12 +130,13 @@ def _schema(store: Store, protocol: TableProtocol, metadata: TableMetadata) -> S
         if isinstance(kind, ArrayType | MapType | StructType) or kind == _VARIANT:
             reason = f"partition column {name!r} is {kind}, which the log has no text for"
             raise SchemaError(reason, store.root)
-    if allows_column_mapping(protocol):
-        try:
-            mode = TableProperties.parse(metadata.configuration).column_mapping_mode
-            check_mapping(schema, mode)
-        except SchemaError as error:
-            raise SchemaError(error.reason, store.root) from None
+    try:
+        if allows_column_mapping(protocol):
+            check_mapping(schema, TableProperties.parse(metadata.configuration).column_mapping_mode)
+        if supported_by_table(protocol) & _WIDENING:
+            check_type_changes(schema)
+    except SchemaError as error:
+        raise SchemaError(error.reason, store.root) from None
     return schema
 
 
