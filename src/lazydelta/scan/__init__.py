@@ -7,7 +7,7 @@ from lazydelta.scan.bundle import Bundle, check_bundle, pin
 from lazydelta.scan.explain import Explanation
 from lazydelta.scan.feed import Feed, RowSource
 from lazydelta.scan.files import DeletionVector, ScanFile
-from lazydelta.scan.partitions import partition_columns
+from lazydelta.scan.partitions import partition_columns, partition_texts
 from lazydelta.scan.parts import (
     COMMIT_VERSION,
     CheckpointPart,
@@ -59,6 +59,7 @@ __all__ = [
     "live_adds",
     "nulls",
     "partition_columns",
+    "partition_texts",
     "pin",
     "projected",
     "read_ahead",

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from lazydelta._arrow import from_numpy, text
+from lazydelta._arrow import from_numpy
 from lazydelta.errors import DataFileNotFoundError
+from lazydelta.scan import partition_texts
 from lazydelta.schema import (
     ArrayType,
     DataType,
@@ -158,6 +158,7 @@ class NativeFiles:
         """Sort files by the partition values that are wanted.
 
         Raises:
+            LogCorruptError: The log has no partition values of a file.
             SchemaError: The log has a partition value that is not of the column's type.
         """
         paths = [_place(snapshot, path) for path in files.column("path").to_pylist()]
@@ -169,14 +170,7 @@ class NativeFiles:
         if not wanted or not paths:
             groups = [_Group(values={}, paths=paths)] if paths else []
             return cls(snapshot=snapshot, groups=tuple(groups), names=tuple(names))
-        texts = [
-            pc.map_lookup(
-                files.column("partitionValues"),
-                text(physical_name(field, snapshot.column_mapping_mode)),
-                "first",
-            )
-            for field in wanted
-        ]
+        texts = partition_texts(snapshot, files.column("partitionValues"), names).values()
         keys = [str(at) for at in range(len(wanted))]
         table = pa.table([*texts, from_numpy(np.arange(len(paths)))], [*keys, "at"])
         found = table.group_by(keys, use_threads=False).aggregate([("at", "list")])

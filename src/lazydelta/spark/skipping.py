@@ -199,7 +199,8 @@ class _Facts:
     def _unreadable(self, stat: Stat) -> Column:
         text = self._partition_text(stat)
         if text is not None:
-            return f.coalesce((text != "") & self._fetch(stat).isNull(), f.lit(False))
+            odd = f.coalesce((text != "") & self._fetch(stat).isNull(), f.lit(False))
+            return odd | f.col("partitionValues").isNull()
         if self._typed("partitionValues_parsed", self.physical[stat], stat.type) is not None:
             return f.col("partitionValues_parsed").isNull()
         return f.lit(True)
