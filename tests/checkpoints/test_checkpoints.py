@@ -417,6 +417,18 @@ def test_the_hint_of_a_v2_checkpoint_answers_for_it():
     assert {"protocol", "metaData", "txn"} <= {k for a in hint.v2_actions for k in a}
 
 
+def test_a_checkpoint_that_is_found_keeps_its_hint_or_gets_one_with_its_parts():
+    store, builder = built()
+    builder.commit("+a +b")
+    write_checkpoint(snapshot_of(store))
+    before = builder.read("_last_checkpoint")
+    assert not write_checkpoint(snapshot_of(store)).is_new
+    assert builder.read("_last_checkpoint") == before
+    builder.commit("+c").checkpoint("multipart", parts=3)
+    write_checkpoint(snapshot_of(store))
+    assert orjson.loads(builder.read("_last_checkpoint"))["parts"] == 3
+
+
 # --- other engines
 
 

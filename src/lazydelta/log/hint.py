@@ -55,8 +55,8 @@ def read_hint(store: Store) -> CheckpointHint | None:
         return None
 
 
-def write_hint(store: Store, body: dict[str, Any]) -> bool:
-    """Point `_last_checkpoint` at a checkpoint; return whether it does so now.
+def write_hint(store: Store, body: dict[str, Any], *, is_new: bool = True) -> bool:
+    """Point `_last_checkpoint` at a checkpoint; return whether it was written.
 
     It never goes back: a hint at a newer checkpoint that is there stays. (Two writers at the same
     moment may still undo each other, for stores only replace; a hint that is older than need be
@@ -65,8 +65,12 @@ def write_hint(store: Store, body: dict[str, Any]) -> bool:
     Args:
         store: Where the table is.
         body: What the hint says, without its checksum.
+        is_new: Whether the caller wrote the checkpoint. Who only found it knows less of it than a
+            hint that names its version already, which then stays.
     """
     known = read_hint(store)
+    if known is not None and known.version == body["version"] and not is_new:
+        return False
     if known is not None and known.version > body["version"]:
         newer = list_log(store, from_version=known.version, to_version=known.version)
         if complete_checkpoints(newer):

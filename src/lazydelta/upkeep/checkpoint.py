@@ -124,7 +124,8 @@ def conclude(
     snapshot: Snapshot, shape: CheckpointShape, written: WrittenCheckpoint, *, started: float
 ) -> CheckpointResult:
     """Point `_last_checkpoint` at a checkpoint that is in its place."""
-    write_hint(snapshot.store, _hint(snapshot.version, shape, written))
+    hint = _hint(snapshot.version, shape, written)
+    write_hint(snapshot.store, hint, is_new=written.is_new)
     failpoint("last-checkpoint-written")
     result = CheckpointResult(
         version=snapshot.version,
@@ -167,7 +168,8 @@ def _hint(version: int, shape: CheckpointShape, written: WrittenCheckpoint) -> d
         "numOfAddFiles": written.adds,
     }
     if not written.is_new:
-        return body  # how it is made is its writer's business
+        # How it is made is its writer's business, but readers take one without parts for one file.
+        return body if written.parts is None else body | {"parts": written.parts}
     body["sizeInBytes"] = written.bytes
     if written.v2 is not None:
         lists = {name: written.v2[name] for name in ("nonFileActions", "sidecarFiles")}

@@ -81,6 +81,8 @@ class WrittenCheckpoint:
     removes: int
     actions: int
     """How many actions there are in all."""
+    parts: int | None = None
+    """How many files a multi-part checkpoint has; None of any other."""
     v2: dict[str, Any] | None = None
     """What `_last_checkpoint` says of a V2 checkpoint."""
 
@@ -93,13 +95,15 @@ def found_checkpoint(replay: FullReplay) -> WrittenCheckpoint:
     adds = sum(batch.num_rows for batch in replay.adds())
     removes = sum(batch.num_rows for batch in replay.removes())
     others = 2 + len(replay.transactions) + len(replay.domains)
+    files = segment.checkpoint.files
     return WrittenCheckpoint(
-        path=segment.checkpoint.files[0].path,
+        path=files[0].path,
         is_new=False,
-        bytes=sum(file.size for file in segment.checkpoint.files),
+        bytes=sum(file.size for file in files),
         adds=adds,
         removes=removes,
         actions=adds + removes + others,
+        parts=len(files) if len(files) > 1 else None,
     )
 
 
