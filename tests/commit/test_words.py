@@ -103,6 +103,8 @@ def test_what_file_actions_leave_out_is_filled_in():
         pytest.param({"txnId": "x"}, "txnId", id="a-name-of-the-commit's-own"),
         pytest.param({"x": object()}, "JSON", id="no-json"),
         pytest.param({"x": "y" * (1 << 20)}, "bytes", id="too-long"),
+        pytest.param({"userName": 3}, "a text", id="a-name-that-is-a-number"),
+        pytest.param({"job": {"jobId": 1}}, "a dict of texts", id="a-job-of-numbers"),
     ],
 )
 def test_commit_metadata_that_cannot_be_written_is_refused(own, reason):

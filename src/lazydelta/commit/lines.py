@@ -40,6 +40,9 @@ _RESERVED = frozenset(
         "version",
     }
 )
+_TEXTS = ("userId", "userMetadata", "userName")
+_GROUPS = ("job", "notebook")
+"""Names that other engines give a type to: of anything else they cannot read the commit at all."""
 
 
 def encode(prepared: Prepared, *, table: str, read_version: int) -> bytes:
@@ -111,6 +114,10 @@ def check_user_metadata(own: Mapping[str, Any], table: str) -> None:
     if taken := _RESERVED & own.keys():
         reason = f"commit metadata cannot be named {min(taken)!r}, which the commit itself uses"
         raise InvalidCommitError(table, reason)
+    if unlike := [name for name, value in own.items() if not _has_type(name, value)]:
+        wanted = "a text" if unlike[0] in _TEXTS else "a dict of texts"
+        reason = f"commit metadata {unlike[0]!r} must be {wanted}, or other engines fail to read it"
+        raise InvalidCommitError(table, reason)
     try:
         size = len(orjson.dumps(own))
     except (TypeError, orjson.JSONEncodeError) as error:
@@ -119,6 +126,12 @@ def check_user_metadata(own: Mapping[str, Any], table: str) -> None:
     if size > _MOST_USER_BYTES:
         reason = f"commit metadata takes {size} bytes, more than {_MOST_USER_BYTES}"
         raise InvalidCommitError(table, reason)
+
+
+def _has_type(name: str, value: Any) -> bool:
+    if name in _GROUPS:
+        return isinstance(value, dict) and all(isinstance(part, str) for part in value.values())
+    return name not in _TEXTS or isinstance(value, str)
 
 
 def _files(kind: str, files: pa.Table) -> Iterator[dict[str, Any]]:
