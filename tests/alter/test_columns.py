@@ -394,11 +394,12 @@ def test_what_is_so_already_commits_nothing(tmp_path):
         (lambda alter: alter.set_comment("id", 5), SchemaError),
         (lambda alter: alter.set_default("id", 5), SchemaError),
         (lambda alter: alter.set_nullable("id", None), SchemaError),
+        (lambda alter: alter.set_comment("id", "\ud800"), SchemaError),
     ],
 )
 def test_what_no_engine_could_read_does_not_get_into_the_log(tmp_path, change, error):
     table = make(tmp_path)
-    with pytest.raises(error, match=r"text|true or false|not of type str"):
+    with pytest.raises(error, match=r"text|true or false|not of type str|JSON"):
         change(table.alter)
     assert table.version() == 0
     with pytest.raises(InvalidCommitError, match=r"metaData\.name"):

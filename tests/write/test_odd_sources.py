@@ -81,6 +81,12 @@ def test_what_does_not_become_columns_is_refused_with_a_type(tmp_path, make):
     assert not list(tmp_path.iterdir())
 
 
+def test_half_a_surrogate_pair_is_refused_in_a_text_that_can_be_printed(tmp_path):
+    with pytest.raises(ConfigError, match="surrogates not allowed") as refused:
+        ld.write(tmp_path, pd.DataFrame({"a": pd.Series(["\ud800"], dtype=object)}))
+    assert str(refused.value).isascii()
+
+
 def test_rows_that_are_dicts_are_refused_with_a_cure(tmp_path):
     with pytest.raises(ConfigError, match="from_pylist"):
         ld.write(tmp_path, [{"a": 1}, {"a": 2}])

@@ -103,7 +103,10 @@ def _refuse_objects(schema: Mapping[str, Any]) -> None:
 
 
 def _unfit(what: str, error: Exception) -> ConfigError:
-    reason = "; ".join(map(str, error.args))
+    # pandas adds the column as a second argument; those of a lone surrogate hold it as it is, and
+    # then the error itself could not be printed.
+    whole = isinstance(error, UnicodeError)
+    reason = str(error) if whole else "; ".join(map(str, error.args))
     return ConfigError("data", f"{what} cannot become Arrow columns: {reason}")
 
 

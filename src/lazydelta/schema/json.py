@@ -63,8 +63,15 @@ def parse_type(raw: Any, *, where: str) -> DataType:
 
 
 def schema_to_json(schema: StructType) -> str:
-    """Return the `schemaString` of a schema; unknown metadata is kept."""
-    return orjson.dumps(_to_raw(schema)).decode()
+    """Return the `schemaString` of a schema; unknown metadata is kept.
+
+    Raises:
+        SchemaError: A text or a value of its metadata that JSON does not have.
+    """
+    try:
+        return orjson.dumps(_to_raw(schema)).decode()
+    except TypeError as error:  # half a surrogate pair, say
+        raise SchemaError(f"it cannot be written as JSON: {error}") from None
 
 
 class _Reader:
