@@ -14,6 +14,7 @@ from lazydelta.errors import (
     InvalidCommitError,
     SchemaError,
     SchemaMismatchError,
+    UnsupportedFeatureError,
 )
 
 ROWS = pa.table({"p": ["a", "b"], "x": [1, 2]})
@@ -179,3 +180,47 @@ def test_steps_of_applications_are_numbers_in_the_log(tmp_path):
     lines = (tmp_path / "_delta_log" / f"{0:020}.json").read_text().splitlines()
     txn = next(action["txn"] for line in lines if (action := json.loads(line)).get("txn"))
     assert (txn["appId"], txn["version"]) == ("loader", 2**63 - 1)
+
+
+# --- what another engine wrote into the metadata
+
+
+def changed_by_hand(path, change):
+    """Change the metadata of version 0, as no call of ours would."""
+    log = path / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        if "metaData" in action:
+            change(action["metaData"])
+    log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    (path / "_delta_log" / f"{0:020}.crc").unlink()
+    return ld.Table.open(path)
+
+
+def test_a_table_of_other_files_than_parquet_is_not_written_to(tmp_path):
+    ld.Table.create(tmp_path, "x bigint")
+    table = changed_by_hand(tmp_path, lambda metadata: metadata["format"].update(provider="orc"))
+    with pytest.raises(UnsupportedFeatureError, match="files of format orc"):
+        table.write({"x": [1]})
+    assert files_of(tmp_path) == []
+
+
+def test_a_damaged_counter_of_columns_is_named(tmp_path):
+    ld.Table.create(tmp_path, "x bigint", properties={"delta.columnMapping.mode": "name"})
+    counter = {"delta.columnMapping.maxColumnId": "many"}
+    table = changed_by_hand(tmp_path, lambda metadata: metadata["configuration"].update(counter))
+    with pytest.raises(SchemaError, match="maxColumnId is 'many'"):
+        table.write({"x": [1], "y": [2]}, schema_mode="merge")
+    assert files_of(tmp_path) == []
+
+
+def test_options_of_the_format_are_handed_on(tmp_path):
+    ld.Table.create(tmp_path, "x bigint")
+    kept = {"provider": "parquet", "options": {"compression": "snappy"}}
+    table = changed_by_hand(tmp_path, lambda metadata: metadata.update(format=kept))
+    table.alter.set_description("for people")
+    table.checkpoint()
+    checksum = json.loads((tmp_path / "_delta_log" / f"{1:020}.crc").read_bytes())
+    assert checksum["metadata"]["format"] == kept
+    (tmp_path / "_delta_log" / f"{1:020}.json").unlink()
+    assert table.snapshot().metadata.format_options == kept["options"]

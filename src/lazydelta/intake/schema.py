@@ -131,8 +131,12 @@ def _with_schema(shape: TableShape, schema: StructType) -> TableShape:
     change_feed = is_on(configuration, CHANGE_FEED)
     check_names(schema, mapped=is_mapped, change_feed=change_feed, table=shape.table)
     if is_mapped:
-        last = int(configuration.get(MAX_COLUMN_ID, "0"))
-        schema, last = assign_column_ids(schema, last_id=last, keep_names=False)
+        known = configuration.get(MAX_COLUMN_ID, "0")
+        if not known.isdecimal():
+            raise SchemaError(
+                f"{MAX_COLUMN_ID} is {known!r}, so a new column has no id", shape.table
+            )
+        schema, last = assign_column_ids(schema, last_id=int(known), keep_names=False)
         configuration[MAX_COLUMN_ID] = str(last)
     needed = needed_features(schema, {}) - needed_features(shape.schema, {})
     metadata = replace(

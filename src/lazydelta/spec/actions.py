@@ -7,7 +7,7 @@ types and indifferent to unknown fields, as the protocol asks. No I/O.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -125,6 +125,12 @@ def _strings(action: str, obj: Mapping[str, Any], name: str) -> tuple[str, ...] 
     return tuple(values)
 
 
+def _options(value: Any) -> dict[str, str]:
+    """Return the texts of a map that no reader needs, and that is no reason to refuse a table."""
+    given = value if isinstance(value, dict) else {}
+    return {key: text for key, text in given.items() if isinstance(text, str)}
+
+
 def _without_nones(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -167,6 +173,8 @@ class TableMetadata:
     partition_columns: tuple[str, ...]
     configuration: Mapping[str, str]
     format_provider: str = "parquet"
+    format_options: Mapping[str, str] = field(default_factory=dict)
+    """Nobody asks for them any more, but who writes metadata on must not lose them."""
     name: str | None = None
     description: str | None = None
     created_time: int | None = None
@@ -184,6 +192,7 @@ class TableMetadata:
             partition_columns=_strings("metaData", obj, "partitionColumns") or (),
             configuration=configuration,
             format_provider=_field("metaData.format", file_format, "provider", str, "parquet"),
+            format_options=_options(file_format.get("options")),
             name=_field("metaData", obj, "name", str, None),
             description=_field("metaData", obj, "description", str, None),
             created_time=_field("metaData", obj, "createdTime", int, None),
@@ -195,7 +204,7 @@ class TableMetadata:
             id=self.id,
             name=self.name,
             description=self.description,
-            format={"provider": self.format_provider, "options": {}},
+            format={"provider": self.format_provider, "options": dict(self.format_options)},
             schemaString=self.schema_string,
             partitionColumns=list(self.partition_columns),
             configuration=dict(self.configuration),
