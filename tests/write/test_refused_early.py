@@ -214,6 +214,22 @@ def test_a_damaged_counter_of_columns_is_named(tmp_path):
     assert files_of(tmp_path) == []
 
 
+@pytest.mark.parametrize("mode", ["name", "Name"])
+def test_column_mapping_is_what_protocol_and_property_say_together(tmp_path, mode):
+    wanted = {"delta.columnMapping.mode": mode}
+    ld.Table.create(tmp_path / "plain", "x bigint")
+    plain = changed_by_hand(tmp_path / "plain", lambda m: m["configuration"].update(wanted))
+    plain.write({"x": [1], "y": [2]}, schema_mode="merge")
+    assert [dict(part.metadata) for part in plain.snapshot().schema] == [{}, {}]
+
+    ld.Table.create(
+        tmp_path / "mapped", "x bigint", properties={"delta.columnMapping.mode": "name"}
+    )
+    mapped = changed_by_hand(tmp_path / "mapped", lambda m: m["configuration"].update(wanted))
+    mapped.alter.add_columns("`y z` bigint")
+    assert mapped.snapshot().schema.fields[1].metadata["delta.columnMapping.id"] == 2
+
+
 def test_options_of_the_format_are_handed_on(tmp_path):
     ld.Table.create(tmp_path, "x bigint")
     kept = {"provider": "parquet", "options": {"compression": "snappy"}}

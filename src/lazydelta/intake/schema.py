@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lazydelta.errors import SchemaError, SchemaMismatchError, UnsupportedFeatureError
 from lazydelta.intake.column_names import check_names, check_partition_columns
 from lazydelta.intake.needs import all_fields, needed_features
-from lazydelta.intake.properties import CHANGE_FEED, MAPPING_MODE, MAX_COLUMN_ID, is_on
+from lazydelta.intake.properties import CHANGE_FEED, MAX_COLUMN_ID, is_on
 from lazydelta.schema import (
     TYPE_CHANGES,
     ArrayType,
@@ -25,7 +25,13 @@ from lazydelta.schema import (
     schema_to_json,
     without_column_ids,
 )
-from lazydelta.spec import WRITER_FEATURES, supported_by_table, with_features
+from lazydelta.spec import (
+    WRITER_FEATURES,
+    TableProperties,
+    allows_column_mapping,
+    supported_by_table,
+    with_features,
+)
 
 if TYPE_CHECKING:
     from lazydelta.spec import TableMetadata, TableProtocol
@@ -127,7 +133,9 @@ def _with_schema(shape: TableShape, schema: StructType) -> TableShape:
     if schema is shape.schema:
         return shape
     configuration = dict(shape.metadata.configuration)
-    is_mapped = configuration.get(MAPPING_MODE, "none") != "none"
+    # The property alone maps nothing: names that it gave now would hide all files later.
+    mode = TableProperties.parse(configuration).column_mapping_mode
+    is_mapped = mode != "none" and allows_column_mapping(shape.protocol)
     change_feed = is_on(configuration, CHANGE_FEED)
     check_names(schema, mapped=is_mapped, change_feed=change_feed, table=shape.table)
     if is_mapped:

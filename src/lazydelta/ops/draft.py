@@ -23,7 +23,7 @@ from lazydelta.intake import (
     row_tracking_columns,
 )
 from lazydelta.schema import StructType, assign_column_ids, schema_to_json, to_physical
-from lazydelta.spec import allows_column_mapping
+from lazydelta.spec import TableProperties, allows_column_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +52,7 @@ class Draft(TableShape):
             metadata=snapshot.metadata,
             schema=snapshot.schema,
         )
-        if draft.mapping_mode != draft.configuration.get(MAPPING_MODE, "none"):
+        if draft.mapping_mode != TableProperties.parse(draft.configuration).column_mapping_mode:
             reason = f"{MAPPING_MODE} is set, and the protocol does not allow column mapping"
             raise draft.refuse("alter anything", reason, "Have its owner remove the property")
         return draft
@@ -65,7 +65,7 @@ class Draft(TableShape):
     @property
     def mapping_mode(self) -> str:
         """The column mapping mode in force."""
-        mode = self.configuration.get(MAPPING_MODE, "none")
+        mode = TableProperties.parse(self.configuration).column_mapping_mode
         return mode if allows_column_mapping(self.protocol) else "none"
 
     def refuse(self, change: str, reason: str, cure: str = "") -> AlterationError:
@@ -103,7 +103,7 @@ class Draft(TableShape):
         configuration = {**self.configuration, **row_tracking_columns(self.configuration)}
         check_names(
             self.schema,
-            mapped=configuration.get(MAPPING_MODE, "none") != "none",
+            mapped=TableProperties.parse(configuration).column_mapping_mode != "none",
             change_feed=is_on(configuration, CHANGE_FEED),
             table=self.table,
         )
