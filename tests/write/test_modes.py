@@ -169,6 +169,19 @@ def test_a_step_that_a_rival_commits_first_is_not_written_again(tmp_path):
     assert rows(tmp_path) == [{"x": 0}, {"x": 1}]
 
 
+@pytest.mark.parametrize("mode", ["error", "overwrite", "ignore"])
+def test_a_step_that_made_the_table_may_be_repeated_in_any_mode(tmp_path, mode):
+    step = {"app_id": "job", "app_version": 1}
+
+    def parts():
+        yield {"x": [1]}
+        ld.write(tmp_path, {"x": [1]}, "error", **step)  # the same job, started twice
+
+    assert ld.write(tmp_path, parts(), mode, **step).already_applied
+    assert ld.write(tmp_path, {"x": [1]}, mode, **step).already_applied
+    assert ld.Table.open(tmp_path).to_arrow().to_pydict() == {"x": [1]}
+
+
 # --- other schemas
 
 
@@ -289,10 +302,10 @@ def test_a_small_append_asks_the_store_little(tmp_path):
 
 
 def test_the_history_tells_what_was_done(tmp_path):
-    ld.write(tmp_path, {"x": [1]}, commit_metadata={"job": "nightly"})
+    ld.write(tmp_path, {"x": [1]}, commit_metadata={"why": "nightly"})
     ld.write(tmp_path, {"x": [2]}, "overwrite", predicate="x = 2")
     newest, first = ld.Table.open(tmp_path).history()
-    assert first.raw["job"] == "nightly"
+    assert first.raw["why"] == "nightly"
     assert first.raw["operationParameters"] == {"mode": "ErrorIfExists", "partitionBy": "[]"}
     assert first.raw["isBlindAppend"] is True
     assert newest.raw["operationParameters"]["predicate"] == "x = 2"

@@ -115,12 +115,12 @@ def _nothing_to_do(
 ) -> WriteResult | None:
     if snapshot is None:
         return None
+    if _is_applied(snapshot, request):  # first: the table may be there because this step made it
+        return WriteResult(table=store.root, version=snapshot.version, already_applied=True)
     if request.mode == "error":
         raise TableExistsError(store.root)
     if request.mode == "ignore":
         return WriteResult(table=store.root, version=snapshot.version, skipped=True)
-    if _is_applied(snapshot, request):
-        return WriteResult(table=store.root, version=snapshot.version, already_applied=True)
     return None
 
 
@@ -361,9 +361,11 @@ class Writing:
             return self._try(transaction, base, observer)
         except TableExistsError:
             # Somebody made the table while these rows were written. An append to a table that is
-            # made alike means the same after it; anything else would be another operation.
+            # made alike means the same after it, and another run of this very step leaves nothing
+            # to do; anything else would be another operation.
             base = load_snapshot(self._store, self._config)
-            if self._request.mode != "append" or not self._is_alike(base):
+            may_follow = self._request.mode == "append" and self._is_alike(base)
+            if not may_follow and not _is_applied(base, self._request):
                 raise
         return self._try(replace(transaction, protocol=None, metadata=None), base, observer)
 
