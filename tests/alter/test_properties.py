@@ -15,6 +15,7 @@ from lazydelta.errors import (
     ConfigError,
     ConstraintViolationError,
     PredicateError,
+    SchemaError,
     UnsupportedFeatureError,
 )
 from tests.alter.support import same_rows
@@ -109,6 +110,7 @@ def test_an_append_only_table_keeps_its_rows(table):
         ({"delta.enableRowTracking": "true"}, AlterationError, "rows that are there have no ids"),
         ({"delta.enableIcebergCompatV2": "true"}, UnsupportedFeatureError, "icebergCompatV2"),
         ({"delta.dataSkippingStatsColumns": "id, nope"}, ColumnNotFoundError, "no column 'nope'"),
+        ({"delta.dataSkippingStatsColumns": "id,, n"}, SchemaError, "cannot be 'id,, n'"),
         ({"delta.checkpointInterval": "0"}, ConfigError, "a whole number from 1 on"),
         ({"delta.parquet.compression.codec": "zip"}, ConfigError, "snappy or zstd or gzip"),
         ({"delta.constraints.c": "id > 0"}, ConfigError, "add_constraint"),

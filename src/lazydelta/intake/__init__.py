@@ -15,7 +15,7 @@ from lazydelta.intake.identity import (
     with_marks,
     without_marks,
 )
-from lazydelta.intake.layout import DataLayout
+from lazydelta.intake.layout import DataLayout, statistics_columns
 from lazydelta.intake.needs import all_fields, first_protocol, needed_features, needed_protocol
 from lazydelta.intake.plan import Intake, SchemaMode, plan_intake
 from lazydelta.intake.properties import (
@@ -62,6 +62,7 @@ __all__ = [
     "plan_intake",
     "row_tracking_columns",
     "shown_path",
+    "statistics_columns",
     "table_rules",
     "with_marks",
     "without_marks",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lazydelta.config import WriteOptions
     from lazydelta.spec import TableMetadata, TableProtocol
 
-__all__ = ["DataLayout"]
+__all__ = ["DataLayout", "statistics_columns"]
 
 _INDEXED_COLUMNS = 32
 _TARGET_FILE_BYTES = 128 * 1024 * 1024
@@ -108,7 +108,7 @@ def _indexed(
     leaves = [path for path, _ in to_physical(data, mode).leaves()]
     chosen = configuration.get("delta.dataSkippingStatsColumns")
     if chosen is not None:
-        wanted = [_physical(data, path, mode) for path in _column_list(chosen)]
+        wanted = [_physical(data, path, mode) for path in statistics_columns(chosen)]
         return [leaf for leaf in leaves if any(leaf[: len(path)] == path for path in wanted)]
     key = "delta.dataSkippingNumIndexedCols"
     text = configuration.get(key, str(_INDEXED_COLUMNS))
@@ -124,8 +124,12 @@ def _physical(data: StructType, path: tuple[str, ...], mode: str) -> tuple[str, 
         return ("",)  # of a column that is gone, or a partition column: there is nothing to index
 
 
-def _column_list(text: str) -> list[tuple[str, ...]]:
-    """Read `a, b.c, `odd name`` as paths."""
+def statistics_columns(text: str) -> list[tuple[str, ...]]:
+    """Read `a, b.c, `odd name`` as paths.
+
+    Raises:
+        SchemaError: It is no list of columns.
+    """
     found, at = [], 0
     while at < len(text):
         match = _COLUMN.match(text, at)

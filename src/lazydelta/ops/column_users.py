@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lazydelta.intake import CONSTRAINT, all_fields
+from lazydelta.intake import CONSTRAINT, all_fields, statistics_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,8 +46,9 @@ def check_statistics_columns(schema: StructType, configuration: Mapping[str, str
 
     Raises:
         ColumnNotFoundError: With near matches.
+        SchemaError: It is no list of columns, and no write could follow it.
     """
-    for path in named_columns(configuration.get(_STATS_COLUMNS, "")):
+    for path in statistics_columns(configuration.get(_STATS_COLUMNS, "")):
         schema.find(path)
 
 
@@ -65,7 +66,8 @@ def users_of(draft: Draft, path: Sequence[str], *, with_statistics: bool = True)
             for key, what in _EXPRESSIONS.items()
             if _names(_expression(item.metadata.get(key)), wanted)
         ]
-    if with_statistics and _names(draft.configuration.get(_STATS_COLUMNS, ""), wanted):
+    indexed = draft.configuration.get(_STATS_COLUMNS, "") if with_statistics else ""
+    if any(_meets(path, wanted) for path in statistics_columns(indexed.lower())):
         found.append(f"the property {_STATS_COLUMNS}")
     return found
 
@@ -75,7 +77,9 @@ def _expression(value: object) -> str:
 
 
 def _names(text: str, wanted: tuple[str, ...]) -> bool:
-    return any(
-        named[: len(wanted)] == wanted or wanted[: len(named)] == named
-        for named in named_columns(text)
-    )
+    return any(_meets(named, wanted) for named in named_columns(text))
+
+
+def _meets(named: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    """Whether one path is, or leads to, the other."""
+    return named[: len(wanted)] == wanted or wanted[: len(named)] == named
