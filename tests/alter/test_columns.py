@@ -408,6 +408,18 @@ def test_what_no_engine_could_read_does_not_get_into_the_log(tmp_path, change, e
         Table.create(tmp_path / "new", [StructField("n", LONG, metadata={"CURRENT_DEFAULT": 5})])
 
 
+@pytest.mark.parametrize(
+    "kind", ["array<struct<a: int, b: void>>", "map<string, void>", "struct<>"]
+)
+def test_a_column_that_no_file_could_hold_is_not_declared(tmp_path, kind):
+    table = make(tmp_path)
+    with pytest.raises(SchemaError, match=r"give (it|one) a type"):
+        table.alter.add_columns(f"n {kind}")
+    with pytest.raises(SchemaError, match=r"give (it|one) a type"):
+        Table.create(tmp_path / "new", f"id long, n {kind}")
+    assert table.alter.add_columns("n void").changed  # files leave this one out
+
+
 def test_a_generated_column_has_no_default(tmp_path):
     made = "id long, twice long generated always as (id * 2)"
     table = make(tmp_path, made)

@@ -31,7 +31,7 @@ from lazydelta.intake.properties import (
     row_tracking_columns,
 )
 from lazydelta.intake.rules import GENERATION, Rule, table_rules
-from lazydelta.intake.schema import TableShape
+from lazydelta.intake.schema import TableShape, refuse_void_within
 
 __all__ = [
     "CHANGE_FEED",
@@ -60,6 +60,7 @@ __all__ = [
     "needed_protocol",
     "plan_fillers",
     "plan_intake",
+    "refuse_void_within",
     "row_tracking_columns",
     "shown_path",
     "statistics_columns",

@@ -34,9 +34,18 @@ from lazydelta.spec import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lazydelta.spec import TableMetadata, TableProtocol
 
-__all__ = ["TableShape", "merged_shape", "refuse_void", "replaced_shape", "widened_columns"]
+__all__ = [
+    "TableShape",
+    "merged_shape",
+    "refuse_void",
+    "refuse_void_within",
+    "replaced_shape",
+    "widened_columns",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +174,16 @@ def refuse_void(schema: StructType, table: str) -> None:
     """
     if _is_void(schema):
         raise SchemaError("no column has a type: every value is null; give one a type", table)
-    for part in schema:
+    refuse_void_within(schema, table)
+
+
+def refuse_void_within(columns: Iterable[StructField], table: str) -> None:
+    """Refuse columns with parts that files could neither hold nor leave out.
+
+    Raises:
+        SchemaError: Nothing in a struct has a type, or an element, a key or a value has none.
+    """
+    for part in columns:
         _refuse_void(part.type, part.name, table)
 
 
@@ -177,16 +195,20 @@ def _refuse_void(kind: DataType, path: str, table: str) -> None:
             for part in fields:
                 _refuse_void(part.type, f"{path}.{part.name}", table)
         case ArrayType(element):
-            _refuse_void_within(element, f"{path}.element", table)
+            _refuse_untyped(element, f"{path}.element", table)
         case MapType(key, value):
-            _refuse_void_within(key, f"{path}.key", table)
-            _refuse_void_within(value, f"{path}.value", table)
+            _refuse_untyped(key, f"{path}.key", table)
+            _refuse_untyped(value, f"{path}.value", table)
 
 
-def _refuse_void_within(kind: DataType, path: str, table: str) -> None:
+def _refuse_untyped(kind: DataType, path: str, table: str) -> None:
+    """Refuse void anywhere within a list or a map: files leave out parts of plain structs only."""
     if str(kind) in ("void", "null"):
         raise SchemaError(f"{path!r} has no type: every value is null; give it a type", table)
     _refuse_void(kind, path, table)
+    if isinstance(kind, StructType):
+        for part in kind:
+            _refuse_untyped(part.type, f"{path}.{part.name}", table)
 
 
 def _is_void(schema: StructType) -> bool:

@@ -19,6 +19,7 @@ from lazydelta.intake import (
     check_keys,
     is_identity,
     is_on,
+    refuse_void_within,
     shown_path,
 )
 from lazydelta.ops.column_changes import (
@@ -86,6 +87,7 @@ def add_columns(
         if _is_computed(item):
             reason = "the rows that are there would not have its value"
             raise draft.refuse(change, reason, "Add it plain; a default may be set afterwards")
+        refuse_void_within([item], draft.table)
         schema = add_field(schema, path, _bare(item))
         if behind is not None:
             schema = move_field(schema, path, after=behind or None)

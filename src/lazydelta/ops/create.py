@@ -24,6 +24,7 @@ from lazydelta.intake import (
     is_on,
     needed_features,
     needed_protocol,
+    refuse_void_within,
     row_tracking_columns,
     without_marks,
 )
@@ -84,6 +85,7 @@ def new_table(
     is_mapped = configuration.get(MAPPING_MODE, "none") != "none"
     change_feed = is_on(configuration, CHANGE_FEED)
     check_names(schema, mapped=is_mapped, change_feed=change_feed, table=table)
+    refuse_void_within(schema, table)
     partition_columns = check_partition_columns(schema, partition_by, table=table)
     configuration |= constraint_properties(constraints or {}, schema)
     check_statistics_columns(schema, configuration)
