@@ -64,6 +64,14 @@ def test_directories_are_hives(tmp_path):
     assert logged_path("c=a%2Fb") == "c=a%252Fb"
 
 
+def test_many_long_values_do_not_make_a_path_that_no_store_takes(tmp_path):
+    columns = {f"p{n}": ["v" * 240] for n in range(20)}
+    ld.write(tmp_path, {**columns, "x": [1]}, partition_by=list(columns))
+    (path,) = tmp_path.rglob("part-*.parquet")
+    assert len(str(path.relative_to(tmp_path))) < 100
+    assert ld.Table.open(tmp_path).to_arrow().to_pydict() == {**columns, "x": [1]}
+
+
 @pytest.mark.parametrize(
     ("kind", "values", "texts"),
     [

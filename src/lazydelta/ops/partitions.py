@@ -35,6 +35,8 @@ _ESCAPED = re.compile("[\x00-\x1f\"#%'*/:=?\\\\~\x7f-\x9f{[\\]^\u2028\u2029]")
 # Other engines compare paths as texts: what a URL need not encode must stay as it is.
 _PLAIN_IN_URLS = "/=!$&()+,;@"
 _LONGEST_NAME = 255
+_LONGEST_DIRECTORY = 512
+"""Keys of object stores have 1,024 bytes, and the table's own place and the file need some."""
 _PREFIX_CHARACTERS = string.ascii_letters + string.digits
 _FEW = 1 << 16
 _POOL = pa.system_memory_pool()
@@ -130,9 +132,11 @@ class PartitionRouter:
             f"{_escaped(name)}={_NULL if text is None else _escaped(text)}"
             for name, text in zip(self._columns, values, strict=True)
         ]
-        if any(len(part.encode()) > _LONGEST_NAME for part in parts):
-            return _random_prefix()  # directories are for people; the log has the values
-        return "/".join(parts)
+        directory = "/".join(parts)
+        names_fit = all(len(part.encode()) <= _LONGEST_NAME for part in parts)
+        if names_fit and len(directory.encode()) <= _LONGEST_DIRECTORY:
+            return directory
+        return _random_prefix()  # directories are for people; the log has the values
 
 
 def logged_path(plain: str) -> str:
