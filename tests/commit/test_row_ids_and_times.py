@@ -9,9 +9,8 @@ import pytest
 
 from lazydelta import Table
 from lazydelta.commit import Clock, Transaction
-from lazydelta.errors import (
-    InvalidCommitError,
-)
+from lazydelta.errors import AlterationError, InvalidCommitError
+from lazydelta.log import LogFileKind, list_log
 from lazydelta.spec import with_features
 from tests.commit.support import (
     CONFIG,
@@ -81,6 +80,15 @@ def test_rows_that_cannot_be_counted_are_refused():
         run(Transaction(operation="WRITE", adds=adds(add("n", stats=False))), store)
 
 
+def test_rows_get_no_ids_while_that_is_suspended():
+    store = make_table(protocol=TRACKING, metadata=with_properties(rowTrackingSuspended="true"))
+    run(append(), store)
+    assert not any("baseRowId" in a for v in (0, 1) for a in actions_of(store, v, "add"))
+    assert not actions_of(store, 1, "domainMetadata")
+    with pytest.raises(AlterationError, match="rowTrackingSuspended is true"):
+        Table(store, CONFIG).alter.set_properties({"delta.enableRowTracking": "true"})
+
+
 @pytest.mark.parametrize(
     ("removed", "kept"), [((), "true"), (("fa",), "false")], ids=["an-append", "a-rewrite"]
 )
@@ -106,6 +114,15 @@ def test_commits_carry_their_time_and_it_only_grows():
     run(append("w"), store, base, clock=Clock(now_ms=lambda: first + 1000))
     run(append("l"), store, base, clock=Clock(now_ms=lambda: first + 500))
     assert info_of(store, 3)["inCommitTimestamp"] == first + 1001
+
+
+def test_the_first_of_them_is_later_than_the_commit_before_even_at_a_checkpoint():
+    store = make_table()
+    Table(store, CONFIG).checkpoint()
+    before = next(file.modified_ms for file in list_log(store) if file.kind is LogFileKind.COMMIT)
+    mine = Transaction(operation="ALTER", protocol=TIMED, metadata=TIMED_METADATA)
+    run(mine, store, clock=Clock(now_ms=lambda: 5))
+    assert info_of(store, 1)["inCommitTimestamp"] == before + 1
 
 
 def test_a_table_that_gets_them_later_says_from_where_on():

@@ -182,7 +182,11 @@ class Base:
         """Return when the base was committed: as it says itself, or as the store says."""
         segment, known = snapshot.segment, snapshot.checksum
         if not carried:
-            return segment.commits[-1].modified_ms if segment.commits else None
+            # A version at a checkpoint is read without its commit, whose time counts all the same.
+            at = snapshot.version
+            files = segment.commits or list_log(self._store, from_version=at, to_version=at)
+            times = [f.modified_ms for f in files if f.kind is LogFileKind.COMMIT]
+            return times[-1] if times else None
         if known is not None and known.version == snapshot.version and known.in_commit_timestamp:
             return known.in_commit_timestamp
         file = segment.commits[-1] if segment.commits else commit_file(snapshot.version)

@@ -123,7 +123,7 @@ def _fill(files: pa.Table, name: str, value: pa.Scalar) -> pa.Table:
 def _with_row_ids(transaction: Transaction, after: Standing, version: int) -> Transaction:
     """Return the transaction with ids for the rows of files that have none yet."""
     adds = transaction.adds
-    if not after.supports("rowTracking") or not adds.num_rows:
+    if not after.gives_row_ids or not adds.num_rows:
         return transaction
     versions = pc.fill_null(adds.column("defaultRowCommitVersion"), _number(version))
     given = adds.column("baseRowId").combine_chunks()

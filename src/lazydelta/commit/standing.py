@@ -68,6 +68,12 @@ class Standing:
         return feature in supported_by_table(self.protocol)
 
     @property
+    def gives_row_ids(self) -> bool:
+        """Whether rows get ids: where they can, unless that was suspended to end it altogether."""
+        is_suspended = self.properties.row_tracking_suspended and not self.properties.row_tracking
+        return self.supports("rowTracking") and not is_suspended
+
+    @property
     def mapping_mode(self) -> str:
         """The column mapping in force."""
         allowed = allows_column_mapping(self.protocol)

@@ -14,6 +14,7 @@ from lazydelta.intake import (
     CONSTRAINT,
     KEPT_BY_ENGINES,
     MAPPING_MODE,
+    ROW_TRACKING,
     AskedProperties,
     all_fields,
     check_keys,
@@ -70,6 +71,7 @@ Path = tuple[str, ...]
 
 _DEFAULT = "CURRENT_DEFAULT"
 _GENERATION = "delta.generationExpression"
+_SUSPENDED = "delta.rowTrackingSuspended"
 _DATE = PrimitiveType("date")
 _NEEDS_MAPPING = "Turn on column mapping first (delta.columnMapping.mode = name)"
 
@@ -222,6 +224,10 @@ def set_properties(draft: Draft, properties: Mapping[str, Any]) -> Draft:
             reason = f"files were written in mode {draft.mapping_mode!r}"
             raise draft.refuse(change, reason, 'Of existing tables only "none" becomes "name"')
         draft = draft.with_column_mapping(mode)
+    if is_on(wanted, ROW_TRACKING) and is_on(draft.configuration, _SUSPENDED):
+        reason = f"{_SUSPENDED} is true: another engine is about to end it"
+        cure = "Have that engine finish or resume"
+        raise draft.refuse(f"set {ROW_TRACKING} = true", reason, cure)
     return draft.finished(asked)
 
 

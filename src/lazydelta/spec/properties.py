@@ -26,6 +26,7 @@ class TableProperties:
     in_commit_timestamps_since_version: int | None = None
     in_commit_timestamps_since_ms: int | None = None
     row_tracking: bool = False
+    row_tracking_suspended: bool = False
     write_serializable: bool = False
     """Whether writers may be ordered in another way than they committed; only this very value of
     `delta.isolationLevel` says so, and any other is the strict default."""
@@ -47,6 +48,7 @@ class TableProperties:
                 configuration, "delta.inCommitTimestampEnablementTimestamp"
             ),
             row_tracking=_flag(configuration, "delta.enableRowTracking"),
+            row_tracking_suspended=_flag(configuration, "delta.rowTrackingSuspended"),
             write_serializable=configuration.get("delta.isolationLevel") == "WriteSerializable",
         )
 
