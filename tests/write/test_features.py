@@ -11,6 +11,7 @@ import pytest
 import lazydelta as ld
 from benchmarks.rows import file_rows, generate_rows
 from benchmarks.spec import RowsSpec
+from lazydelta.errors import SchemaError
 
 ON = {
     "change-feed": {"delta.enableChangeDataFeed": "true"},
@@ -47,6 +48,18 @@ def test_tables_with_features_are_appended_to(tmp_path, properties):
         theirs = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(tmp_path))
         found = pa.table(theirs.execute("select x from t").read_all())
         assert sorted(found["x"].to_pylist()) == list(range(12))
+
+
+def test_no_column_gets_the_name_that_files_have_for_row_ids(tmp_path):
+    ld.write(tmp_path, {"x": [1]}, properties={"delta.enableRowTracking": "true"})
+    table = ld.Table.open(tmp_path)
+    key = "delta.rowTracking.materializedRowIdColumnName"
+    name = table.snapshot().metadata.configuration[key]
+    with pytest.raises(SchemaError, match="row tracking has a column"):
+        table.write({"x": [1], name: [7]}, schema_mode="merge")
+    with pytest.raises(SchemaError, match="row tracking has a column"):
+        table.alter.add_columns({f"`{name}`": "bigint"})
+    assert table.version() == 0
 
 
 def test_row_ids_are_given_out_once(tmp_path):

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from lazydelta.errors import ColumnNotFoundError, SchemaError
 from lazydelta.intake.identity import is_identity
 from lazydelta.intake.needs import all_fields
+from lazydelta.intake.properties import CHANGE_FEED, is_on, row_tracking_columns
 from lazydelta.schema import ArrayType, MapType, StructType
 from lazydelta.spec import CHANGE_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lazydelta.schema import DataType, StructField
 
@@ -35,13 +36,15 @@ def shown_path(path: Sequence[str]) -> str:
     return ".".join(p if p.isidentifier() else f"`{p.replace('`', '``')}`" for p in path)
 
 
-def check_names(schema: StructType, *, mapped: bool, change_feed: bool, table: str) -> None:
+def check_names(
+    schema: StructType, configuration: Mapping[str, str], *, mapped: bool, table: str
+) -> None:
     """Refuse names that collide or that files cannot have, and fields that no engine could read.
 
     Args:
         schema: The table's logical schema.
+        configuration: Its properties: the change feed and row ids have columns of their own.
         mapped: Whether column mapping is on, which allows every character.
-        change_feed: Whether the change feed is on, which has columns of its own.
         table: Named in errors.
 
     Raises:
@@ -58,9 +61,17 @@ def check_names(schema: StructType, *, mapped: bool, change_feed: bool, table: s
         if not item.name:
             raise SchemaError("a column has no name", table)
         _check_words(path, item, table)
-        if change_feed and len(path) == 1 and item.name.lower() in CHANGE_COLUMNS:
-            cure = "rename it, or leave delta.enableChangeDataFeed off"
-            raise SchemaError(f"the change feed has a column {item.name!r} itself: {cure}", table)
+    for item in schema:
+        _check_reserved(item.name, configuration, mapped, table)
+
+
+def _check_reserved(name: str, configuration: Mapping[str, str], mapped: bool, table: str) -> None:
+    """Refuse the names of columns that files, or readers, have beside those of the table."""
+    if is_on(configuration, CHANGE_FEED) and name.lower() in CHANGE_COLUMNS:
+        cure = "rename it, or leave delta.enableChangeDataFeed off"
+        raise SchemaError(f"the change feed has a column {name!r} itself: {cure}", table)
+    if not mapped and name in row_tracking_columns(configuration).values():
+        raise SchemaError(f"row tracking has a column {name!r} in files itself: rename it", table)
 
 
 def _check_words(path: Sequence[str], item: StructField, table: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lazydelta.errors import SchemaError, SchemaMismatchError, UnsupportedFeatureError
 from lazydelta.intake.column_names import check_names, check_partition_columns
 from lazydelta.intake.needs import all_fields, needed_features
-from lazydelta.intake.properties import CHANGE_FEED, MAX_COLUMN_ID, is_on
+from lazydelta.intake.properties import MAX_COLUMN_ID, is_on
 from lazydelta.schema import (
     TYPE_CHANGES,
     ArrayType,
@@ -145,8 +145,7 @@ def _with_schema(shape: TableShape, schema: StructType) -> TableShape:
     # The property alone maps nothing: names that it gave now would hide all files later.
     mode = TableProperties.parse(configuration).column_mapping_mode
     is_mapped = mode != "none" and allows_column_mapping(shape.protocol)
-    change_feed = is_on(configuration, CHANGE_FEED)
-    check_names(schema, mapped=is_mapped, change_feed=change_feed, table=shape.table)
+    check_names(schema, configuration, mapped=is_mapped, table=shape.table)
     if is_mapped:
         known = configuration.get(MAX_COLUMN_ID, "0")
         if not known.isdecimal():

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from lazydelta.commit import CommitResult, Transaction, commit
 from lazydelta.errors import AlterationError, ConfigError, TableExistsError, TableNotFoundError
 from lazydelta.intake import (
-    CHANGE_FEED,
     MAPPING_MODE,
     MAX_COLUMN_ID,
     AskedProperties,
     check_names,
     check_partition_columns,
     first_protocol,
-    is_on,
     needed_features,
     needed_protocol,
     refuse_void_within,
@@ -83,8 +81,7 @@ def new_table(
     configuration = dict(asked.configuration)
     schema = without_marks(without_column_ids(schema))
     is_mapped = configuration.get(MAPPING_MODE, "none") != "none"
-    change_feed = is_on(configuration, CHANGE_FEED)
-    check_names(schema, mapped=is_mapped, change_feed=change_feed, table=table)
+    check_names(schema, configuration, mapped=is_mapped, table=table)
     refuse_void_within(schema, table)
     partition_columns = check_partition_columns(schema, partition_by, table=table)
     configuration |= constraint_properties(constraints or {}, schema)

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import AlterationError
 from lazydelta.intake import (
-    CHANGE_FEED,
     MAPPING_MODE,
     MAX_COLUMN_ID,
     AskedProperties,
     TableShape,
     check_names,
-    is_on,
     needed_features,
     needed_protocol,
     row_tracking_columns,
@@ -103,8 +101,8 @@ class Draft(TableShape):
         configuration = {**self.configuration, **row_tracking_columns(self.configuration)}
         check_names(
             self.schema,
+            configuration,
             mapped=TableProperties.parse(configuration).column_mapping_mode != "none",
-            change_feed=is_on(configuration, CHANGE_FEED),
             table=self.table,
         )
         needed = needed_features(self.schema, configuration)

@@ -148,7 +148,9 @@ def _is_told_by_rows(snapshot: Snapshot) -> bool:
     """Whether the table records changes: files with copied rows would tell of them as changed."""
     if not is_on(snapshot.metadata.configuration, CHANGE_FEED):
         return False
-    check_names(snapshot.schema, mapped=True, change_feed=True, table=snapshot.store.root)
+    check_names(
+        snapshot.schema, snapshot.metadata.configuration, mapped=True, table=snapshot.store.root
+    )
     return True
 
 
