@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lazydelta as ld
-from lazydelta.errors import SchemaError
+from lazydelta.errors import ConfigError, SchemaError
 
 MOMENT = datetime(2026, 1, 31, 23, 59, 59, 999_999)  # noqa: DTZ001 - zones are added below
 STRUCT = pa.struct({"a": pa.int64(), "b": pa.struct({"c": pa.string()})})
@@ -98,6 +98,17 @@ def test_the_tables_codec_is_used(tmp_path):
     ld.write(tmp_path, {"x": [1]}, properties={"delta.parquet.compression.codec": "zstd"})
     ld.write(tmp_path, {"x": [2]}, "append")
     assert len(list(tmp_path.glob("*.zstd.parquet"))) == 2
+
+
+def test_the_tables_version_of_pages_is_used(tmp_path):
+    wanted = {"delta.parquet.format.version": "2.12.0"}
+    ld.write(tmp_path, {"x": [1, 2]}, properties=wanted)
+    (path,) = tmp_path.glob("*.parquet")
+    start = pq.read_metadata(path).row_group(0).column(0).data_page_offset
+    assert path.read_bytes()[start : start + 2] == b"\x15\x06"  # the header's type: DATA_PAGE_V2
+    assert ld.Table.open(tmp_path).to_arrow().to_pydict() == {"x": [1, 2]}
+    with pytest.raises(ConfigError, match=r'"1\.0\.0", or'):
+        ld.Table.open(tmp_path).alter.set_properties({"delta.parquet.format.version": "3"})
 
 
 def test_column_mapping_writes_physical_names_and_ids_at_every_depth(tmp_path):

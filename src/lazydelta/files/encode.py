@@ -6,7 +6,7 @@ Knows bytes and columns; where the file goes, and when it is full, is decided by
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +31,7 @@ class Encoding:
     codec: str
     level: int | None
     row_group_rows: int
+    page_version: Literal["1.0", "2.0"] = "1.0"
     dictionary: tuple[str, ...] | bool = True
     """The leaf columns whose values are worth a dictionary; all or none of them."""
 
@@ -72,6 +73,7 @@ class ParquetEncoder:
             schema,
             compression=encoding.codec,
             compression_level=encoding.level,
+            data_page_version=encoding.page_version,
             use_dictionary=_as_list(encoding.dictionary),
             write_statistics=_with_bounds(schema),
             # Half a kilobyte that lets readers, ours among them, find the pages of some rows.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -88,6 +88,7 @@ class DataLayout:
                 codec=codec,
                 level=_level(codec, options.compression_level),
                 row_group_rows=options.row_group_rows,
+                page_version=_page_version(configuration),
             ),
             options=options,
         )
@@ -159,6 +160,14 @@ def _codec(configuration: Mapping[str, str]) -> str:
             "delta.parquet.compression.codec", f"cannot be {text!r}; known: {', '.join(CODECS)}"
         )
     return text
+
+
+def _page_version(configuration: Mapping[str, str]) -> Literal["1.0", "2.0"]:
+    key = "delta.parquet.format.version"
+    text = configuration.get(key, "1.0.0")
+    if not re.fullmatch(r"1\.0\.0|2\.\d+\.\d+", text):
+        raise ConfigError(key, f"cannot be {text!r}; known: 1.0.0, 2.x.y")
+    return "1.0" if text.startswith("1") else "2.0"
 
 
 def _level(codec: str, level: int | None) -> int | None:

@@ -88,6 +88,11 @@ def _codec(text: str) -> str | None:
     return None if text.lower() in known else " or ".join(known)
 
 
+def _page_format(text: str) -> str | None:
+    is_known = re.fullmatch(r"1\.0\.0|2\.\d{1,9}\.\d{1,9}", text) is not None
+    return None if is_known else '"1.0.0", or "2.x.y" for data pages of version 2'
+
+
 def _any(text: str) -> str | None:
     return None if text.strip() else "some text"
 
@@ -123,6 +128,7 @@ _KNOWN: dict[str, Callable[[str], str | None]] = {
     _MIN_READER: _at_least(1),
     _MIN_WRITER: _at_least(1),
     "delta.parquet.compression.codec": _codec,
+    "delta.parquet.format.version": _page_format,
     "delta.randomizeFilePrefixes": _boolean,
     "delta.randomPrefixLength": _at_least(1),
     "delta.setTransactionRetentionDuration": _interval,
