@@ -98,6 +98,15 @@ def test_merging_widens_where_the_table_allows_it():
         planned("a int, l array<float>", given, schema_mode="merge", **on)
 
 
+def test_a_date_that_partitions_is_not_widened():
+    on = {"delta__enableTypeWidening": "true"}
+    given = pa.schema([("p", pa.timestamp("us")), ("d", pa.timestamp("us"))])
+    with pytest.raises(SchemaMismatchError, match=r"'p': wanted date") as refused:
+        planned("p date, d date", given, schema_mode="merge", protocol=WIDENING,
+                partition_columns=("p",), **on)  # fmt: skip
+    assert "'d'" not in str(refused.value)
+
+
 def test_a_column_that_a_rule_reads_is_not_widened():
     on = {"delta__enableTypeWidening": "true", "delta__constraints__known": "a > 0"}
     given = pa.schema([("a", pa.int64()), ("b", pa.int64())])

@@ -68,7 +68,8 @@ def merged_shape(shape: TableShape, given: StructType) -> TableShape:
     widen = is_on(shape.metadata.configuration, "delta.enableTypeWidening") and (
         "typeWidening" in supported_by_table(shape.protocol)
     )
-    return _with_schema(shape, merge_schemas(shape.schema, given, widen=widen))
+    merged = merge_schemas(shape.schema, given, widen=widen)
+    return _with_schema(shape, _with_partition_dates(merged, shape))
 
 
 def replaced_shape(shape: TableShape, given: StructType) -> TableShape:
@@ -103,6 +104,17 @@ def replaced_shape(shape: TableShape, given: StructType) -> TableShape:
         reason = "a new schema or partitioning would contradict the columns it is clustered by"
         raise UnsupportedFeatureError(shape.table, ("clustering",), "write", reason)
     return shape if is_same else _with_schema(shape, wanted)
+
+
+def _with_partition_dates(merged: StructType, shape: TableShape) -> StructType:
+    """Return the schema with dates that partition as they are.
+
+    The log has their values as texts without a time, and not every engine reads those as moments.
+    """
+    old = {part.name: part for part in shape.schema if str(part.type) == "date"}
+    dates = {name: old[name] for name in shape.metadata.partition_columns if name in old}
+    kept = StructType(tuple(dates.get(part.name, part) for part in merged))
+    return shape.schema if kept == shape.schema else kept
 
 
 def widened_columns(old: StructType, new: StructType) -> frozenset[str]:
