@@ -391,6 +391,13 @@ def test_the_hint_says_what_is_there(tmp_path):
     assert read_hint(MemoryStore()) is None
 
 
+def test_tombstones_have_neither_statistics_nor_tags(tmp_path):
+    _, builder = built(str(tmp_path))
+    builder.commit("+a -b")
+    tombstone = pq.read_schema(tmp_path / Table.open(tmp_path).checkpoint().path).field("remove")
+    assert not {"stats", "tags"} & {part.name for part in tombstone.type}
+
+
 def test_the_hint_never_goes_back():
     store, builder = built()
     builder.commit("+a").commit("+b").commit("+c")

@@ -151,8 +151,8 @@ class CheckpointShape:
 
     @cached_property
     def remove(self) -> pa.StructType:
-        """The type of `remove`: nobody skips tombstones, so they have no statistics."""
-        return pa.struct([item for item in REMOVE_ACTION if item.name != "stats"])
+        """The type of `remove`: the protocol leaves statistics and tags to the commits."""
+        return pa.struct([item for item in REMOVE_ACTION if item.name not in ("stats", "tags")])
 
     @cached_property
     def _bounded(self) -> dict[Path, pa.DataType]:
