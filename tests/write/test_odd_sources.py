@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lazydelta as ld
-from lazydelta.errors import ConfigError, SchemaError
+from lazydelta.errors import ConfigError, SchemaError, SchemaMismatchError
 
 TEXTS = ["x", None, "y", "x"]
 
@@ -90,6 +90,25 @@ def test_half_a_surrogate_pair_is_refused_in_a_text_that_can_be_printed(tmp_path
 def test_rows_that_are_dicts_are_refused_with_a_cure(tmp_path):
     with pytest.raises(ConfigError, match="from_pylist"):
         ld.write(tmp_path, [{"a": 1}, {"a": 2}])
+
+
+def test_parts_that_differ_in_nulls_alone_are_told_apart(tmp_path):
+    whole = pa.table({"a": [1]}, schema=pa.schema([pa.field("a", pa.int64(), nullable=False)]))
+    with pytest.raises(SchemaMismatchError, match="a: int64, not a: int64 not null"):
+        ld.write(tmp_path, iter([whole, pa.table({"a": [2]})]))
+
+
+@pytest.mark.parametrize(("lists", "fits"), [(49, True), (50, False)])
+def test_rows_are_nested_as_deep_as_they_can_be_read(tmp_path, lists, fits):
+    value = 7
+    for _ in range(lists):
+        value = [value]
+    if fits:
+        assert written(tmp_path, {"x": [value]}) == {"x": [value]}
+        return
+    with pytest.raises(SchemaError, match="nested too deep"):
+        ld.write(tmp_path, {"x": [value]})
+    assert not list(tmp_path.iterdir())
 
 
 def test_levels_of_an_index_that_have_names_are_columns(tmp_path):

@@ -27,6 +27,8 @@ from lazydelta.schema import (
 __all__ = ["FileShape"]
 
 _VOID = (PrimitiveType("void"), PrimitiveType("null"))
+_MOST_LEVELS = 99
+"""Arrow writes Parquet of any depth, and reads a hundred levels at most, the root one of them."""
 
 
 class FileShape:
@@ -37,7 +39,8 @@ class FileShape:
         mode: Its column mapping: `none`, `name` or `id`.
 
     Raises:
-        SchemaError: There is nothing to write, or a void type where no file can leave it out.
+        SchemaError: There is nothing to write, a void type where no file can leave it out, or a
+            type so deep that its file could not be read.
     """
 
     def __init__(self, schema: StructType, mode: str) -> None:
@@ -45,6 +48,9 @@ class FileShape:
         if not self.columns:
             raise SchemaError("rows need at least one column that is neither void nor a partition")
         logical = StructType(tuple(part for part in schema if part.type not in _VOID))
+        for part in logical:
+            if _levels(part.type) > _MOST_LEVELS:
+                raise SchemaError(f"column {part.name!r} is nested too deep to be read from a file")
         written = StructType(tuple(map(_without_void, logical)))
         self._has_void = written != logical
         self._logical = to_arrow_schema(written)
@@ -74,6 +80,19 @@ class _Renamed:
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
         del requested_schema
         return self._schema.__arrow_c_schema__(), self._batch.__arrow_c_array__()[1]
+
+
+def _levels(kind: DataType) -> int:
+    """Return how many levels a type has in a file, where a list or a map takes two."""
+    match kind:
+        case StructType(fields):
+            return 1 + max((_levels(part.type) for part in fields), default=0)
+        case ArrayType(element):
+            return 2 + _levels(element)
+        case MapType(key, value):
+            return 2 + max(_levels(key), _levels(value))
+        case _:
+            return 1
 
 
 def _without_void(part: StructField) -> StructField:

@@ -170,7 +170,9 @@ def _following(items: Iterator[Any], schema: pa.Schema) -> Iterator[pa.RecordBat
 
 
 def _shown(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in schema)
+    return ", ".join(
+        f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema
+    )
 
 
 _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Any]], ...] = (
