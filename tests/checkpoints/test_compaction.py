@@ -117,7 +117,7 @@ def test_a_missing_commit_is_named():
 def test_an_action_that_nobody_knows_is_not_thrown_away():
     store, builder = built()
     builder.commit("+a").commit("+b !somethingNew").commit("+c")
-    with pytest.raises(UnsupportedActionError):
+    with pytest.raises(UnsupportedActionError, match="Compact the versions before it"):
         compact_log(store, CONFIG, 0, 2)
 
 

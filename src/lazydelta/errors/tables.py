@@ -160,17 +160,18 @@ class UnsupportedFeatureError(DeltaError, NotImplementedError):
 
 @dataclass(eq=False)
 class UnsupportedActionError(DeltaError, NotImplementedError):
-    """The strict tripwire met an action it may not pass, and fallback is off."""
+    """An action that nobody here knows, where it may neither be passed over nor be lost."""
 
     table: str
     version: int
     action: str
+    reason: str = "the lazy scan may not pass in this mode"
+    cure: str = 'Set enable_fallback=True or tripwire="protocol".'
 
     def __str__(self) -> str:
         return (
             f"version {self.version} of {redact(self.table)} has the action {self.action!r}, which "
-            "the lazy scan may not pass in this mode. Set enable_fallback=True or "
-            'tripwire="protocol".'
+            f"{self.reason}. {self.cure}"
         )
 
 

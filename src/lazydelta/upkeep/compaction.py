@@ -180,7 +180,9 @@ def _decisive_lines(
 def _refuse_unknown(others: Sequence[Any], store: Store, commit: LogFile) -> None:
     for other in others:
         if other.kind not in _IDENTITY and other.kind not in _DROPPED:
-            raise UnsupportedActionError(store.root, commit.version, other.kind)
+            reason = "a compaction could lose, since lazydelta does not know what it replaces"
+            cure = "Compact the versions before it, or those after it."
+            raise UnsupportedActionError(store.root, commit.version, other.kind, reason, cure)
 
 
 def _interval(configuration: Any) -> int | None:
