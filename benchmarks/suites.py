@@ -69,6 +69,8 @@ _OURS_ONLY = {"lazydelta": ["first", "all"], "pyarrow": ["all"]}
 
 _ROW_WORKLOADS = {engine: list(workloads) for engine, workloads in ROW_OPERATIONS.items()}
 _ROW_FILES = 200
+_ROWS_PER_SMALL_FILE = 5000
+"""Of the large table: it has as many rows as fifty times its small files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,12 @@ class RowTables:
         return replace(self.plain, files=5 * _ROW_FILES, distinct=_ROW_FILES)
 
     @property
+    def small(self) -> RowsSpec:
+        """Many data files of few rows, as streams and frequent appends leave them."""
+        files = max(2, self.rows // _ROWS_PER_SMALL_FILE)
+        return RowsSpec(files=files, rows_per_file=min(100, self.plain.rows_per_file))
+
+    @property
     def log(self) -> TableSpec:
         """A large log; only the newest data files exist."""
         return replace(HEADLINE, files=self.log_files, real_files=True)
@@ -145,6 +153,7 @@ def row_cases(tables: RowTables) -> list[Case]:
         *_cases(tables.plain, _row_workloads("read", "stream", "filter")),
         *_cases(tables.deleted, with_vectors),
         *_cases(tables.many, {"lazydelta": ["stream"]}),
+        *_cases(tables.small, _row_workloads("read")),
         *_cases(tables.log, _row_workloads("limit", "count")),
     ]
 

@@ -43,6 +43,7 @@ def a_run(tables=TABLES):
         ("lazydelta", "read", "deleted", 2.6, 0),
         ("lazydelta", "stream", "plain", 2.0, 512e6),
         ("lazydelta", "stream", "many", 9.0, 614.4e6),
+        ("lazydelta", "read", "small", 1.0, 0),
         ("lazydelta", "filter", "plain", 0.1, 0),
         ("lazydelta", "limit", "log", 0.05, 0),
         ("lazydelta", "count", "log", 0.2, 0),
@@ -56,6 +57,8 @@ def a_run(tables=TABLES):
         ("deltalake", "limit", "log", 20.0, 0),
         ("deltalake", "count", "log", 4.0, 0),
         ("deltalake", "count: get_add_actions", "log", 1.0, 0),
+        ("deltalake", "read: QueryBuilder", "small", 1.5, 0),
+        ("polars", "read", "small", 1.0, 0),
         ("polars", "filter", "plain", 0.2, 0),
         ("polars", "limit", "log", 1.0, 0),
         ("pyarrow", "read", "plain", 1.6, 0),
@@ -73,7 +76,7 @@ def without(run, engine):
 
 def test_figures_on_the_edge_meet_every_limit():
     found = row_verdicts(a_run(), TABLES)
-    assert len(found) == 11
+    assert len(found) == 12
     assert [v.ratio for v in found] == [pytest.approx(v.most) for v in found]
     assert {v.word for v in found} == {"yes"}
 
@@ -100,6 +103,7 @@ def test_figures_on_the_edge_meet_every_limit():
                 "1/2 of Polars scan_delta",
             },
         ),
+        ("read", "small", {"1 x the quickest peer"}),
         ("limit", "log", {"1/20 of the quickest peer"}),
         ("count", "log", {"1/5 of deltalake"}),
         ("stream", "plain", {"512 MB, whole process"}),
@@ -151,6 +155,7 @@ def test_the_cases_exist_once_and_none_asks_an_engine_for_what_it_refuses():
 
 def test_the_tables_are_those_of_the_issue():
     assert (TABLES.plain.files, TABLES.plain.rows) == (200, 20_000_000)
+    assert (TABLES.small.files, TABLES.small.rows_per_file) == (4000, 100)
     assert (TABLES.many.files, TABLES.many.rows_per_file) == (1000, 100_000)
     assert TABLES.deleted.base == TABLES.many.base == TABLES.plain
     assert TABLES.log.files == HEADLINE.files
@@ -180,7 +185,7 @@ def test_the_report_has_a_section_on_rows(tmp_path):
     text = report(a_run())
     for part in ("## Rows", "img/r.svg", "20,000,000 rows, 10 % of them deleted", "newest 1,000"):
         assert part in text
-    assert text.count("| yes |") == 11
+    assert text.count("| yes |") == 12
     assert "## Against the limits" not in text
     draw_rows(a_run(), TABLES, tmp_path / "img" / "r.svg")
     picture = (tmp_path / "img" / "r.svg").read_text()
@@ -218,6 +223,7 @@ def test_the_command_reads_rows_only_and_writes_a_report_only_if_told(cache, cap
     assert [(r.case.workload, r.samples[0].count) for r in kept.results] == [
         ("read", 4000),
         ("stream", 4000),
+        ("read", 40),
     ]
     assert command.main(["--reuse", "--docs", str(cache)]) == 0
     assert (cache / "benchmarks.md").read_text() + "\n" == text

@@ -155,6 +155,15 @@ def test_what_is_wrong_with_one_of_them_is_said(tmp_path, what):
         made.open().scan().to_arrow()
 
 
+def test_batches_are_no_larger_than_asked_for(tmp_path):
+    with counted() as seen:
+        options = ReadOptions(batch_rows=70, ordered=True)
+        batches = list(many(tmp_path).open().scan().to_batches(options))
+    assert any(read > 1 for _, read in seen)
+    assert max(batch.num_rows for batch in batches) == 70
+    assert sum(batch.num_rows for batch in batches) == 2000
+
+
 def test_a_small_file_of_very_many_rows_is_read_by_itself(tmp_path):
     """A few bytes may stand for any number of rows; all of them at once would fill the memory."""
     made = Rows(tmp_path / "t", [field("n", "long")])

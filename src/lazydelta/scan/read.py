@@ -271,7 +271,8 @@ class Reading:
             if is_group:
                 batch, done = self._read_together(left)
                 if batch is not None:
-                    yield batch
+                    most = self._options.batch_rows
+                    yield from (batch[at : at + most] for at in range(0, batch.num_rows, most))
             if done < len(left):
                 yield from self._read_one(left[done], is_pattern=is_group)
             left = left[done + 1 :]
