@@ -70,7 +70,7 @@ _OURS_ONLY = {"lazydelta": ["first", "all"], "pyarrow": ["all"]}
 _ROW_WORKLOADS = {engine: list(workloads) for engine, workloads in ROW_OPERATIONS.items()}
 _ROW_FILES = 200
 _ROWS_PER_SMALL_FILE = 5000
-"""Of the large table: it has as many rows as fifty times its small files."""
+"""How many rows of the large table there are for each small file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
