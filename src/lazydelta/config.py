@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from enum import StrEnum
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+
+import pyarrow as pa
 
 from lazydelta.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    import pyarrow as pa
 
     from lazydelta.metrics import Observer
 
@@ -26,6 +28,7 @@ __all__ = [
     "Strategy",
     "Tripwire",
     "WriteOptions",
+    "check_options",
     "given_columns",
     "given_number",
 ]
@@ -63,23 +66,36 @@ def given_number(name: str, value: Any) -> int:
     raise ConfigError(name, f"must be a whole number, not {value!r}")
 
 
+def check_options(name: str, given: Any, kind: type) -> None:
+    """Refuse options of another kind: a dict, say, or those of writes where rows are read.
+
+    Raises:
+        ConfigError: They are of another kind; `name` is what the caller calls them.
+    """
+    if not isinstance(given, kind):
+        raise ConfigError(name, f"must be {kind.__name__}, not {type(given).__name__}")
+
+
 def given_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
     """Return the columns that a caller asked for, None for all of them.
 
     Raises:
-        ConfigError: One text, which would be taken letter by letter, or a name twice.
+        ConfigError: One text, which would be taken letter by letter; no names; or a name twice.
     """
     if columns is None:
         return None
     if isinstance(columns, str):
         raise ConfigError("columns", f"must be a list of names, as in [{columns!r}]")
-    names = tuple(columns)
+    names = tuple(columns) if isinstance(columns, Iterable) else (columns,)
+    if not all(isinstance(name, str) for name in names):
+        raise ConfigError("columns", f"must be a list of names, not {columns!r:.80}")
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ConfigError("columns", f"names {twice[0]!r} more than once")
     return names
 
 
+_NAMES_OF_COLUMNS = ("file_column_name", "row_id_column", "row_commit_version_column")
 _LEAST_READ = {"batch_rows": 1, "files_at_once": 1, "memory_limit": 0, "max_inflated_bytes": 1}
 
 
@@ -124,6 +140,12 @@ class ReadOptions:
             value = getattr(self, name)
             if value is not None and given_number(name, value) < least:
                 raise ConfigError(name, f"must be at least {least}, not {value}")
+        for name in _NAMES_OF_COLUMNS:
+            if not isinstance(getattr(self, name), str | None):
+                raise ConfigError(name, f"must be a name, not {getattr(self, name)!r}")
+        if not isinstance(self.schema, pa.Schema | None):
+            given = type(self.schema).__name__
+            raise ConfigError("schema", f"must be a pyarrow.Schema, not {given}")
         names = [] if self.schema is None else self.schema.names
         twice = {name for name in names if names.count(name) > 1}
         if twice:
@@ -168,6 +190,8 @@ class WriteOptions:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < least):
                 raise ConfigError(name, f"must be a whole number from {least} on, not {value!r}")
+        if self.compression_level is not None:
+            given_number("compression_level", self.compression_level)
         if self.codec is not None and self.codec not in CODECS:
             raise ConfigError("codec", f"must be one of {', '.join(CODECS)}, not {self.codec!r}")
 
@@ -237,12 +261,18 @@ class Config:
     def __post_init__(self) -> None:
         """Refuse values that could only fail later and less clearly."""
         for name, least in _LEAST.items():
-            if getattr(self, name) < least:
+            if given_number(name, getattr(self, name)) < least:
                 raise ConfigError(name, f"must be at least {least}, not {getattr(self, name)}")
-        if not 0 < self.remove_set_false_positive_rate < 1:
-            raise ConfigError("remove_set_false_positive_rate", "must lie between 0 and 1")
+        for name in _LEAST_SECONDS:
+            if not _given_float(name, getattr(self, name)) >= 0:  # NaN is not, either
+                raise ConfigError(name, f"must be at least 0, not {getattr(self, name)}")
+        rate = "remove_set_false_positive_rate"
+        if not 0 < _given_float(rate, getattr(self, rate)) < 1:
+            raise ConfigError(rate, "must lie between 0 and 1")
         if self.tripwire not in get_args(Tripwire):
-            raise ConfigError("tripwire", f"must be one of {get_args(Tripwire)}")
+            raise ConfigError("tripwire", f"must be one of {', '.join(get_args(Tripwire))}")
+        for field in fields(self):
+            _check_kind(field.name, str(field.type), getattr(self, field.name))
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> Self:
@@ -257,15 +287,41 @@ class Config:
             name = key.removeprefix(_ENV_PREFIX).lower()
             read = _READERS.get(str(types.get(name)))
             if read is None:
-                raise ConfigError(key, "no such setting")
+                near = get_close_matches(name, [n for n in types if str(types[n]) in _READERS], n=1)
+                hint = f" (did you mean {_ENV_PREFIX}{near[0].upper()}?)" if near else ""
+                raise ConfigError(key, f"no such setting{hint}")
             try:
                 given[name] = read(env[key])
             except (ValueError, KeyError):
-                raise ConfigError(key, f"cannot be {env[key]!r}") from None
+                wanted = _WANTED[str(types[name])]
+                raise ConfigError(key, f"must be {wanted}, not {env[key]!r}") from None
         return cls(**given)
 
 
-_LEAST: dict[str, float] = {
+def _given_float(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(name, f"must be a number, not {value!r}")
+    return value
+
+
+def _check_kind(name: str, kind: str, value: Any) -> None:
+    """Refuse what is of another kind than the setting, before a scan meets it far from here."""
+    if kind == "bool" and not isinstance(value, bool):
+        raise ConfigError(name, f"must be True or False, not {value!r}")
+    if kind == "ReadOptions":
+        check_options(name, value, ReadOptions)
+    if kind == "WriteOptions":
+        check_options(name, value, WriteOptions)
+    if kind.endswith("| None") and value is not None and not callable(value):
+        raise ConfigError(name, f"must be a function, not {value!r}")
+    # One text would be taken letter by letter, and refused later, for a letter of it.
+    if kind == "tuple[str, ...]" and (
+        isinstance(value, str) or not all(isinstance(text, str) for text in value)
+    ):
+        raise ConfigError(name, f"must be a list of texts, not {value!r}")
+
+
+_LEAST: dict[str, int] = {
     "batch_rows": 1,
     "commit_read_parallelism": 1,
     "checkpoint_row_groups_per_batch": 1,
@@ -275,13 +331,15 @@ _LEAST: dict[str, float] = {
     "reverse_window_commits": 1,
     "forward_tail_commits": 0,
     "retry_attempts": 1,
-    "retry_base_seconds": 0,
-    "retry_cap_seconds": 0,
     "commit_attempts": 1,
-    "commit_seconds": 0,
     "max_line_bytes": 1024,
     "max_json_depth": 8,
 }
+
+_LEAST_SECONDS = ("retry_base_seconds", "retry_cap_seconds", "commit_seconds")
+
+_WANTED = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+"""What a text of the environment may be, where not every text will do."""
 
 _READERS: dict[str, Callable[[str], Any]] = {
     "int": int,

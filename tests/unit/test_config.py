@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 
-from lazydelta import Config
+from lazydelta import Config, ReadOptions, WriteOptions
 from lazydelta.errors import ConfigError
 
 
@@ -58,12 +58,43 @@ def test_what_is_not_a_setting_is_an_error_that_names_it(name, value):
         {"remove_set_false_positive_rate": 1},
         {"max_json_depth": 1},
         {"tripwire": ""},
+        {"batch_rows": "5"},
+        {"batch_rows": True},
+        {"commit_seconds": float("nan")},
+        {"retry_cap_seconds": "2"},
+        {"enable_fallback": "no"},
+        {"observer": "print"},
+        {"read": {"batch_rows": 5}},
+        {"write": None},
+        {"allowed_roots": "/lake"},
+        {"allowed_roots": [None]},
     ],
 )
 def test_values_that_could_only_fail_later_are_refused(wrong):
     with pytest.raises(ConfigError) as raised:
         Config(**wrong)
     assert raised.value.setting in wrong
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        (ReadOptions, {"schema": {"id": "int"}}),
+        (ReadOptions, {"file_column_name": 5}),
+        (WriteOptions, {"compression_level": "most"}),
+    ],
+)
+def test_options_of_another_kind_are_refused(kind, wrong):
+    with pytest.raises(ConfigError) as raised:
+        kind(**wrong)
+    assert raised.value.setting in wrong
+
+
+def test_the_environment_is_told_what_a_setting_takes_and_which_is_near():
+    with pytest.raises(ConfigError, match="did you mean LAZYDELTA_BATCH_ROWS"):
+        Config.from_env({"LAZYDELTA_BATCH_ROWZ": "7"})
+    with pytest.raises(ConfigError, match="must be a whole number, not 'many'"):
+        Config.from_env({"LAZYDELTA_BATCH_ROWS": "many"})
 
 
 def test_a_config_is_changed_by_replacing_it():
