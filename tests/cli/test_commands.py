@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import logging
@@ -321,3 +322,17 @@ def test_every_command_has_help_and_the_common_options(words):
     assert result.exit_code == 0
     for option in ("--storage-option", "--json", "--quiet", "--verbose"):
         assert option in result.stdout
+
+
+def test_a_full_disk_behind_standard_output_is_told_as_such(tmp_path, monkeypatch):
+    TableBuilder(tmp_path, schema={"id": "long"}).commit("+a")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("lazydelta.cli.output.Output.text", full)
+    done = run("info", tmp_path)
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "error: cannot write the output: No space left on device\n",
+    )

@@ -8,6 +8,7 @@ what a table is.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import traceback
@@ -22,6 +23,7 @@ from lazydelta.errors import DeltaError
 __all__ = ["main"]
 
 _INTERRUPTED = 130
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _COMMANDS = {
     "info": ("about", "Show what a table is: version, protocol, schema, properties."),
@@ -49,6 +51,8 @@ class _Main(LaterGroup):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; whatever goes wrong ends as one line and an exit code."""
         try:
+            if sys.stdout is None:  # closed by whoever started us (`>&-`)
+                _fail(ctx, "standard output is closed: send it to a file, or to /dev/null")
             result = super().invoke(ctx)
             sys.stdout.flush()
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -61,6 +65,11 @@ class _Main(LaterGroup):
             ctx.exit(_INTERRUPTED)
         except DeltaError as error:
             _fail(ctx, str(error))
+        except OSError as error:
+            is_full = error.errno in _FULL
+            if is_full:
+                _drop_output()
+            _fail(ctx, _os_text(error), is_expected=is_full)
         except Exception as error:  # noqa: BLE001 - a door: the user gets a line, not a traceback
             _fail(ctx, f"{type(error).__name__}: {error}", is_expected=False)
         return result
@@ -94,6 +103,13 @@ def _fail(ctx: click.Context, text: str, *, is_expected: bool = True) -> NoRetur
     if not is_expected and not state.verbose:
         click.echo("This was not expected; run with --verbose for the traceback.", err=True)
     ctx.exit(1)
+
+
+def _os_text(error: OSError) -> str:
+    """Return what the system said; where it names no file, it was standard output."""
+    if error.errno in _FULL and error.filename is None:
+        return f"cannot write the output: {error.strerror}"
+    return f"{type(error).__name__}: {error}"
 
 
 def _drop_output() -> None:
