@@ -7,7 +7,14 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from lazydelta.changes import AskedRange, ChangeFeed, find_changes
-from lazydelta.config import Config, ReadOptions, Strategy, WriteOptions, given_number
+from lazydelta.config import (
+    Config,
+    ReadOptions,
+    Strategy,
+    WriteOptions,
+    check_options,
+    given_number,
+)
 from lazydelta.errors import ConfigError
 from lazydelta.ops import (
     Alter,
@@ -109,6 +116,7 @@ class Table(Outputs):
             config: Settings of the engine; by default those of the `LAZYDELTA_*` environment.
         """
         config = Config.from_env() if config is None else config
+        check_options("config", config, Config)
         store = open_store(url, storage_options)
         if not is_local(store):
             store = RetryingStore(store, config)
@@ -220,8 +228,7 @@ class Table(Outputs):
         """
         if version is not None and timestamp is not None:
             raise ConfigError("timestamp", "give a version or a timestamp, not both")
-        if version is not None:
-            version = given_number("version", version)
+        version = _count("version", version)
         if timestamp is not None:
             version = version_at(self._store, self._config, timestamp)
         state = load_snapshot(self._store, self._config, version=version)
@@ -347,11 +354,13 @@ class Table(Outputs):
         return write_rows(self._store, self._config, data, request)
 
     def history(self, limit: int | None = None) -> list[CommitInfo]:
-        """Return the retained commits, newest first."""
+        """Return the retained commits, newest first, all of them or so many."""
+        limit = _count("limit", limit)
         return read_history(self._store, self._config, limit=limit)
 
     def check(self, version: int | None = None) -> TableCheck:
         """Judge the table: can it be read, and does its newest `.crc` agree with its log?"""
+        version = _count("version", version)
         return check_table(self._store, self._config, version=version)
 
     def checkpoint(self, version: int | None = None) -> CheckpointResult:
@@ -365,6 +374,7 @@ class Table(Outputs):
             UnsupportedFeatureError: The table needs what lazydelta cannot write.
             LogCorruptError: The log contradicts its own `.crc`, or a checkpoint that is there.
         """
+        version = _count("version", version)
         return write_checkpoint(load_snapshot(self._store, self._config, version=version))
 
     def compact_log(self, start: int, end: int) -> CompactionResult:
@@ -374,7 +384,8 @@ class Table(Outputs):
             ConfigError: The range has less than two versions.
             LogGapError: A commit of the range is not there.
         """
-        return compact_log(self._store, self._config, start, end)
+        first, last = given_number("start", start), given_number("end", end)
+        return compact_log(self._store, self._config, first, last)
 
     def files(self, partition_filters: PartitionFilters = None) -> list[str]:
         """Return the paths of the newest version's files, as the log has them, decoded.
@@ -419,6 +430,13 @@ def write(
             raise ConfigError("storage_options", "belong to the table that is given already")
         return url_or_table.write(data, mode, **how)
     return Table.open(url_or_table, storage_options, config).write(data, mode, **how)
+
+
+def _count(name: str, value: int | None) -> int | None:
+    """Return a version or a limit as the caller gave it, if it is one."""
+    if value is not None and given_number(name, value) < 0:
+        raise ConfigError(name, f"must be at least 0, not {value}")
+    return None if value is None else given_number(name, value)
 
 
 def _column(scan: Scan, name: str) -> list[Any]:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lazydelta import Config, LazyDeltaScanner, LazyScanConfig, Table
-from lazydelta.errors import DeltaError
+from lazydelta import Config, LazyDeltaScanner, LazyScanConfig, Table, WriteOptions
+from lazydelta.errors import ConfigError, DeltaError
 from lazydelta.store import MeteredStore
 from lazydelta.testing import TableBuilder
 from tests.support import memory_store, scanner
@@ -68,3 +68,30 @@ def test_the_scanner_pins_its_version_at_the_first_call(where):
     assert len(list(lazy.scan_files())) == 3
     assert lazy.explain()["version"] == 1
     assert len(list(LazyDeltaScanner(where).scan_files())) == 4
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda table, _: table.scan(options={"batch_rows": 5}),
+        lambda table, _: table.to_arrow(WriteOptions()),
+        lambda table, _: table.scan(columns=5),
+        lambda table, _: table.scan(columns=[["id"]]),
+        lambda table, _: table.snapshot(-1),
+        lambda table, _: table.history(-1),
+        lambda table, _: table.history("3"),
+        lambda table, _: table.check("1"),
+        lambda table, _: table.checkpoint("1"),
+        lambda table, _: table.compact_log("0", 1),
+        lambda table, _: table.scan().page("2"),
+        lambda table, _: table.alter.add_columns("x int", after="id", first=True),
+        lambda _, path: Table.open(path, config={"batch_rows": 5}),
+        lambda _, path: Table.open(path, storage_options="key"),
+        lambda *_: Table.open(None),
+        lambda *_: Table.open(b"/lake"),
+        lambda *_: Table.open("a\0b"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused_by_name(where, ask):
+    with pytest.raises(ConfigError):
+        ask(Table.open(where), where)

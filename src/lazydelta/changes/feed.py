@@ -16,7 +16,7 @@ import pyarrow as pa
 from lazydelta.changes.plan import ChangeCounts, ChangePlan
 from lazydelta.changes.range import AskedRange, ChangeRange, find_range
 from lazydelta.changes.rows import FIELDS, ChangeReader
-from lazydelta.config import given_columns
+from lazydelta.config import ReadOptions, check_options, given_columns
 from lazydelta.errors import ConfigError
 from lazydelta.expr import Predicate, as_predicate
 from lazydelta.scan import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
     from types import TracebackType
 
-    from lazydelta.config import Config, ReadOptions
+    from lazydelta.config import Config
     from lazydelta.scan import Where
     from lazydelta.snapshot import Snapshot
     from lazydelta.store import Store
@@ -131,6 +131,7 @@ class ChangeFeed(Feed):
         if options is None:  # what Config says of rows need not fit changes
             nothing: dict[str, Any] = dict.fromkeys(_NOT_HERE)
             options = replace(found.end.config.read, **nothing)
+        check_options("options", options, ReadOptions)
         self.options = options
         self._counts = ChangeCounts()
         self._under_way: Stream[pa.RecordBatch] | None = None

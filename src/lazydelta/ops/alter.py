@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lazydelta.commit import Reads, Transaction, commit
-from lazydelta.errors import ColumnNotFoundError
+from lazydelta.errors import ColumnNotFoundError, ConfigError
 from lazydelta.expr import And, Column, IsNull, Not
 from lazydelta.intake import ROW_TRACKING, is_on, shown_path
 from lazydelta.ops import alterations
@@ -72,6 +72,8 @@ class Alter:
             AlterationError: A column that is NOT NULL, or has a default or an expression.
             SchemaError: A name that is taken or not allowed.
         """
+        if first and after is not None:
+            raise ConfigError("after", "columns go in front, or behind another one: not both")
         base = self._newest()
         fields = named_fields(columns, where=self._store.root)
         draft = alterations.add_columns(Draft.of(base), fields, place="" if first else after)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
 
 import pyarrow as pa
 
+from lazydelta.config import ReadOptions, check_options
 from lazydelta.outputs import Outputs, metered
 from lazydelta.scan.present import Presentation
 from lazydelta.scan.stream import Stream
@@ -23,7 +24,6 @@ from lazydelta.schema import StructType
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from lazydelta.config import ReadOptions
     from lazydelta.expr import Predicate
     from lazydelta.scan.explain import Explanation
     from lazydelta.snapshot import Snapshot
@@ -128,7 +128,7 @@ class Feed(Outputs):
             ChangeFeedDisabledError: Of changes: a version did not record them.
             ChangeFeedSchemaError: Of changes: the last version's schema cannot show all rows.
         """
-        options = self.options if options is None else options
+        options = self._resolved(options)
         if not encoded:
             options = replace(options, schema_force_view_types=False, wrap_partition_values=False)
         source = self._source(options)
@@ -136,7 +136,7 @@ class Feed(Outputs):
 
     def to_reader(self, options: ReadOptions | None = None) -> pa.RecordBatchReader:
         """Return the rows as a reader that any Arrow consumer can stream from."""
-        options = self.options if options is None else options
+        options = self._resolved(options)
         source = self._source(options)
         how = self._presented(source, options)
         return pa.RecordBatchReader.from_batches(how.schema, self._shown(source, how))
@@ -145,7 +145,7 @@ class Feed(Outputs):
         self, options: ReadOptions | None = None, *, views: bool = True
     ) -> Presentation:
         """Return how rows are shown; see `scan.present`."""
-        options = self.options if options is None else options
+        options = self._resolved(options)
         return self._presented(self._source(options), options, views=views)
 
     def filterable(self, options: ReadOptions | None = None) -> StructType:
@@ -155,6 +155,12 @@ class Feed(Outputs):
         """
         names = self.presentation(options).unchanged()
         return StructType(tuple(field for field in self._readable if field.name in names))
+
+    def _resolved(self, options: ReadOptions | None) -> ReadOptions:
+        if options is None:
+            return self.options
+        check_options("options", options, ReadOptions)
+        return options
 
     def _presented(self, source: RowSource, options: ReadOptions, **how: bool) -> Presentation:
         version = self._shown_version

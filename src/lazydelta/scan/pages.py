@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import orjson
 import pyarrow as pa
 
+from lazydelta.config import given_number
 from lazydelta.errors import ConfigError, PageTokenError
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Pages:
 
     def read(self, scan: PagedScan, size: int, token: str | None) -> FilePage:
         """Return the page behind a token; None is the first one."""
-        if size < 1:
+        if given_number("size", size) < 1:
             raise ConfigError("size", f"must be at least 1, not {size}")
         start = 0 if token is None else _position(scan, token)
         if self._stream is None or start != self._at:

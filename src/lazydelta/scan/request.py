@@ -70,7 +70,8 @@ class Scan(Feed):
         self.snapshot = snapshot
         self.columns = _checked_columns(snapshot, given_columns(columns))
         self.limit = limit
-        self.options = snapshot.config.read if options is None else options
+        self.options = snapshot.config.read
+        self.options = self._resolved(options)
         self._pruner = Pruner.build(
             as_predicate(where),
             schema=snapshot.schema,

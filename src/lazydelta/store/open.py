@@ -41,7 +41,16 @@ def open_store(
     >>> open_store("/data/trips/").root
     '/data/trips'
     """
+    if not isinstance(url_or_path, str | os.PathLike):
+        kind = type(url_or_path).__name__
+        raise ConfigError("url", f"must be a path or an address, not of the type {kind}")
     text = os.fspath(url_or_path)
+    if "\0" in text:
+        raise ConfigError("url", f"{redact(text)!r} has a null character, which no address has")
+    if not isinstance(storage_options, Mapping | None) or not all(
+        isinstance(key, str) for key in storage_options or ()
+    ):
+        raise ConfigError("storage_options", "must be a dict with texts as keys")
     if not text:
         raise ConfigError("url", "is empty; '.' is the current directory")
     found = _SCHEME.match(text)
