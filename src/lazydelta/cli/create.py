@@ -56,7 +56,8 @@ def create(
 ) -> None:
     """Create a table without rows at URL.
 
-    Columns may have NOT NULL, COMMENT 'text', DEFAULT expression and GENERATED ALWAYS AS (expr).
+    Columns may have NOT NULL, COMMENT 'text', DEFAULT expression, GENERATED ALWAYS AS (expr) and
+    GENERATED ALWAYS (or BY DEFAULT) AS IDENTITY.
     """
     if (ddl is None) == (file is None):
         raise click.UsageError("give the columns with --schema or with --schema-from")
