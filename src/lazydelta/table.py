@@ -228,7 +228,7 @@ class Table(Outputs):
         """
         if version is not None and timestamp is not None:
             raise ConfigError("timestamp", "give a version or a timestamp, not both")
-        version = _count("version", version)
+        version = _number("version", version)
         if timestamp is not None:
             version = version_at(self._store, self._config, timestamp)
         state = load_snapshot(self._store, self._config, version=version)
@@ -355,12 +355,14 @@ class Table(Outputs):
 
     def history(self, limit: int | None = None) -> list[CommitInfo]:
         """Return the retained commits, newest first, all of them or so many."""
-        limit = _count("limit", limit)
+        limit = _number("limit", limit)
+        if limit is not None and limit < 0:
+            raise ConfigError("limit", f"must be at least 0, not {limit}")
         return read_history(self._store, self._config, limit=limit)
 
     def check(self, version: int | None = None) -> TableCheck:
         """Judge the table: can it be read, and does its newest `.crc` agree with its log?"""
-        version = _count("version", version)
+        version = _number("version", version)
         return check_table(self._store, self._config, version=version)
 
     def checkpoint(self, version: int | None = None) -> CheckpointResult:
@@ -374,7 +376,7 @@ class Table(Outputs):
             UnsupportedFeatureError: The table needs what lazydelta cannot write.
             LogCorruptError: The log contradicts its own `.crc`, or a checkpoint that is there.
         """
-        version = _count("version", version)
+        version = _number("version", version)
         return write_checkpoint(load_snapshot(self._store, self._config, version=version))
 
     def compact_log(self, start: int, end: int) -> CompactionResult:
@@ -432,10 +434,8 @@ def write(
     return Table.open(url_or_table, storage_options, config).write(data, mode, **how)
 
 
-def _count(name: str, value: int | None) -> int | None:
-    """Return a version or a limit as the caller gave it, if it is one."""
-    if value is not None and given_number(name, value) < 0:
-        raise ConfigError(name, f"must be at least 0, not {value}")
+def _number(name: str, value: int | None) -> int | None:
+    """Return a number as the caller gave it; one below zero is a version that does not exist."""
     return None if value is None else given_number(name, value)
 
 

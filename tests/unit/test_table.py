@@ -77,7 +77,6 @@ def test_the_scanner_pins_its_version_at_the_first_call(where):
         lambda table, _: table.to_arrow(WriteOptions()),
         lambda table, _: table.scan(columns=5),
         lambda table, _: table.scan(columns=[["id"]]),
-        lambda table, _: table.snapshot(-1),
         lambda table, _: table.history(-1),
         lambda table, _: table.history("3"),
         lambda table, _: table.check("1"),
