@@ -9,16 +9,17 @@ UV := $(VENV)/bin/uv
 # an index behind a company's proxy works too.
 export UV_PYTHON_DOWNLOADS := never
 export UV_SYSTEM_CERTS := 1
+# Tests, demo and benchmarks start hundreds of Python processes: without compiled modules on disk
+# each of them takes twice as long to start.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(UV) pip install --quiet --python $(PY)
 
 # Spark needs a Java; a machine without one gets it as a package (docs/adr/0017).
 HAS_JAVA := $(PY) -c "from lazydelta.spark.java import java_home; java_home()"
 
-# One process more than there are cores, at most four: those that start Spark and emulators wait
-# half of the time. The tests of a file stay together, for what they share takes time to start. In
-# the order that tests/conftest.py gives: the slow files first.
-PROCESSES := $(shell n=$$(getconf _NPROCESSORS_ONLN 2> /dev/null || echo 1); [ $$n -lt 3 ] || n=3; echo $$((n + 1)))
-SIDE_BY_SIDE := --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
+# One process for each core. The tests of a file stay together, for what they share takes time to
+# start (Spark, emulators). In the order that tests/conftest.py gives: the slow files first.
+SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # More arguments for pytest, for instance: make test ARGS="tests/unit/log -x"
 ARGS ?=

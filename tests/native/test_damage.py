@@ -145,11 +145,11 @@ def check_footers(tmp_path, count, seed):
 
 
 def test_damaged_pages(tmp_path):
-    check_pages(tmp_path, 40, 11)
+    check_pages(tmp_path, 24, 11)
 
 
 def test_damaged_footers(tmp_path):
-    check_footers(tmp_path, 32, 12)
+    check_footers(tmp_path, 24, 12)
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import contextmanager
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -136,6 +137,15 @@ def test_files_without_rows(tmp_path):
     found, seen = same_rows(made.open())
     assert found.num_rows == 30
     assert seen
+
+
+def test_a_folder_of_them_is_gone(tmp_path):
+    made = Rows(tmp_path / "t", FIELDS)
+    for at in range(40):
+        made.file(f"{at // 20}/{at:03}.parquet", rows_of(at))
+    shutil.rmtree(made.path / "1")
+    with pytest.raises(DataFileNotFoundError, match=r"1/0[23]\d\.parquet"):
+        made.open().scan().to_arrow(ORDERED)
 
 
 @pytest.mark.parametrize("what", ["missing", "cut off", "no Parquet", "a pipe"])

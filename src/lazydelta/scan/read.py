@@ -280,10 +280,10 @@ class Reading:
     def _read_together(self, tasks: Sequence[_FileTask]) -> tuple[pa.RecordBatch | None, int]:
         """Return rows of the first of some files, and how many; the next says what is with it."""
         places = [self._snapshot.resolver.to_open(task.path) for task in tasks]
-        paths = [local_path(self._places.store(place), place.path) for place in places]
         try:
+            paths = [local_path(self._places.store(place), place.path) for place in places]
             return self._together.read(paths, tasks[0])
-        except (MisfitError, pa.ArrowException):
+        except (MisfitError, ObjectNotFoundError, pa.ArrowException):
             return None, 0
 
     # --- one file ---------------------------------------------------------------------------
