@@ -42,6 +42,14 @@ def spark():
     session.stop()
 
 
+@pytest.fixture(autouse=True)
+def _active_session(request):
+    """Spark looks for formats in the session that its thread used last: an earlier test's own."""
+    if "spark" in request.fixturenames:
+        session = request.getfixturevalue("spark")
+        session._jvm.SparkSession.setActiveSession(session._jsparkSession)
+
+
 @pytest.fixture(scope="session")
 def connect_url(spark, tmp_path_factory):
     """The address of a server of Spark Connect; `spark` is asked for to skip without a Java."""
