@@ -12,11 +12,10 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::ParquetMetaData;
 use parquet::schema::types::TypePtr;
 
-use crate::shared::Shared;
-use crate::{guarded, headers, texts, with_views};
+use crate::{guarded, headers, opened, texts, with_views};
 
 /// What Arrow's writers note of its types: other readers go by it.
 const NOTE: &str = "ARROW:schema";
@@ -38,8 +37,7 @@ pub struct Pattern {
 impl Pattern {
     /// As one of the files has it.
     pub fn of(path: &Path, leaves: Vec<usize>) -> Result<Self, ParquetError> {
-        let file = Shared::open(path)?;
-        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
+        let (file, metadata) = opened(path)?;
         let (columns, note) = (columns_of(&metadata), note_of(&metadata));
         let footer = with_views(Arc::new(metadata))?;
         let mask = ProjectionMask::leaves(footer.parquet_schema(), leaves.iter().copied());
@@ -86,8 +84,7 @@ impl Pattern {
         if !path.metadata()?.is_file() {
             return Err(ParquetError::General("it is no file".into())); // a pipe has no end
         }
-        let file = Shared::open(path)?;
-        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
+        let (file, metadata) = opened(path)?;
         if columns_of(&metadata) != self.columns || note_of(&metadata) != self.note {
             return Err(ParquetError::General("it is unlike the others".into()));
         }

@@ -54,10 +54,11 @@ const SNAPPY_RATIO: i64 = 21;
 const USUAL_HEADER: u64 = 128;
 const LARGEST_HEADER: u64 = 16 << 20;
 
-/// Check every page of a column of a row group. `largest` is how large a page may become where its
-/// codec sets no bound.
-pub fn check(file: &Shared, chunk: &ColumnChunkMetaData, largest: i64) -> Result<()> {
+/// Check every page of a column of a row group, and return how many values they have. `largest` is
+/// how large a page may become where its codec sets no bound.
+pub fn check(file: &Shared, chunk: &ColumnChunkMetaData, largest: i64) -> Result<i64> {
     let (start, size) = chunk.byte_range();
+    let mut values = 0i64;
     let (mut at, end) = (start, start.saturating_add(size));
     while at < end {
         let (fields, size) = fields_at(file, at, end)?;
@@ -68,8 +69,11 @@ pub fn check(file: &Shared, chunk: &ColumnChunkMetaData, largest: i64) -> Result
             return Err(wrong("reaches beyond its column"));
         }
         at += header.compressed as u64;
+        if header.kind != DICTIONARY_PAGE {
+            values = values.saturating_add(header.values);
+        }
     }
-    Ok(())
+    Ok(values)
 }
 
 /// The numbers of a page header that decide how much memory is taken.

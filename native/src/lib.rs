@@ -11,7 +11,9 @@ mod choice;
 mod compact;
 mod crew;
 mod headers;
+mod nested;
 mod recycle;
+mod runs;
 mod shared;
 mod texts;
 
@@ -19,9 +21,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -29,6 +31,7 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -36,6 +39,7 @@ use pyo3::types::PyCapsule;
 use alike::Pattern;
 use choice::{Choice, Rows};
 use crew::shared_out;
+use nested::NestedFile;
 use recycle::Recycling;
 use shared::Shared;
 
@@ -43,11 +47,14 @@ use shared::Shared;
 static MEMORY: Recycling = Recycling::new();
 
 /// Which arguments `read` takes: a package of another number is not for this lazydelta.
-const INTERFACE: u32 = 3;
+const INTERFACE: u32 = 4;
 /// Values of a batch from which on another thread brings more than it costs.
 const MANY_VALUES: usize = 1 << 16;
 /// The same for the first batch, which reads dictionaries and passes over rows: bytes of columns.
 const MANY_BYTES: i64 = 1 << 20;
+
+/// Most values of lists and maps for a row, on average: a few bytes can stand for any number of them.
+const MOST_IN_A_LIST: i64 = 64;
 
 /// What is to be read of a file.
 struct Wanted {
@@ -80,26 +87,13 @@ struct Columns {
 impl Columns {
     fn open(path: &Path, wanted: Wanted) -> Result<Self, ParquetError> {
         let (leaves, row_groups) = (&wanted.leaves, &wanted.row_groups);
-        let file = Shared::open(path)?;
-        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
+        let (file, metadata) = opened(path)?;
+        check_columns(&file, &metadata, leaves, row_groups, i64::MAX)?; // who asks has summed pages up
         let footer = with_views(Arc::new(metadata))?;
-        let columns = footer.parquet_schema().num_columns();
-        let groups = footer.metadata().num_row_groups();
-        if leaves.iter().any(|leaf| *leaf >= columns) || row_groups.iter().any(|at| *at >= groups) {
-            return Err(ParquetError::General(
-                "it has changed since it was opened".into(),
-            ));
-        }
         let rows: i64 = row_groups
             .iter()
             .map(|at| footer.metadata().row_group(*at).num_rows())
             .sum();
-        for group in row_groups {
-            for leaf in leaves {
-                let chunk = footer.metadata().row_group(*group).column(*leaf);
-                headers::check(&file, chunk, i64::MAX)?; // whoever asks has summed them up
-            }
-        }
         let rows = usize::try_from(rows).unwrap_or(0);
         let (start, end) = wanted.span.unwrap_or((0, rows));
         if start > end || end > rows {
@@ -180,6 +174,41 @@ impl RecordBatchReader for Columns {
     }
 }
 
+/// A file and its footer.
+fn opened(path: &Path) -> Result<(Shared, ParquetMetaData), ParquetError> {
+    let file = Shared::open(path)?;
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
+    Ok((file, metadata))
+}
+
+/// Look at the pages of columns before they are decoded. `largest` is how large a page may become
+/// where its codec sets no bound.
+fn check_columns(
+    file: &Shared,
+    metadata: &ParquetMetaData,
+    leaves: &[usize],
+    row_groups: &[usize],
+    largest: i64,
+) -> Result<(), ParquetError> {
+    let columns = metadata.file_metadata().schema_descr().num_columns();
+    let groups = metadata.num_row_groups();
+    if leaves.iter().any(|leaf| *leaf >= columns) || row_groups.iter().any(|at| *at >= groups) {
+        return Err(ParquetError::General(
+            "it has changed since it was opened".into(),
+        ));
+    }
+    for group in row_groups.iter().map(|at| metadata.row_group(*at)) {
+        for chunk in leaves.iter().map(|leaf| group.column(*leaf)) {
+            let values = headers::check(file, chunk, largest)?;
+            let is_list = chunk.column_descr().max_rep_level() > 0;
+            if is_list && values / MOST_IN_A_LIST > group.num_rows() {
+                return Err(ParquetError::General("its lists are long".into()));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// How large a column is in some row groups, by what the footer says.
 fn size_of(footer: &ArrowReaderMetadata, row_groups: &[usize], leaf: usize) -> i64 {
     let groups = row_groups.iter().map(|at| footer.metadata().row_group(*at));
@@ -192,16 +221,11 @@ fn as_parquet() -> ArrowReaderOptions {
     ArrowReaderOptions::new().with_skip_arrow_metadata(true)
 }
 
-/// A footer, read so that texts and bytes of the top level are views.
+/// A footer, read so that texts and bytes are views.
 fn with_views(metadata: Arc<ParquetMetaData>) -> Result<ArrowReaderMetadata, ParquetError> {
     let footer = ArrowReaderMetadata::try_new(metadata.clone(), as_parquet())?;
-    let viewed = |field: &Arc<Field>| match field.data_type() {
-        DataType::Utf8 => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View)),
-        DataType::Binary => Arc::new(field.as_ref().clone().with_data_type(DataType::BinaryView)),
-        _ => field.clone(),
-    };
-    let fields: Vec<_> = footer.schema().fields().iter().map(viewed).collect();
-    let options = as_parquet().with_schema(Arc::new(Schema::new(fields)));
+    let fields = footer.schema().fields().iter().map(texts::viewed_field);
+    let options = as_parquet().with_schema(Arc::new(Schema::new(fields.collect::<Vec<_>>())));
     ArrowReaderMetadata::try_new(metadata, options)
 }
 
@@ -293,12 +317,45 @@ fn read(
         kept: kept.map(<[u8]>::to_vec),
         text_bytes,
     };
-    py.detach(|| {
-        catch_unwind(|| Columns::open(&path, wanted))
-            .unwrap_or_else(|_| Err(ParquetError::General("its footer makes no sense".into())))
-    })
-    .map(Batches::new)
-    .map_err(in_python)
+    py.detach(|| footer_guarded(|| Columns::open(&path, wanted)))
+        .map(Batches::new)
+        .map_err(in_python)
+}
+
+/// A local file whose columns are decoded nested as they are in it. Texts and bytes come one after the
+/// other.
+///
+/// Raises `OSError` if it cannot be opened, and `ValueError` if it is no Parquet file or damaged.
+#[pyclass(frozen, name = "NestedFile")]
+struct PyNestedFile(NestedFile);
+
+#[pymethods]
+impl PyNestedFile {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        py.detach(|| footer_guarded(|| NestedFile::open(&path)))
+            .map(Self)
+            .map_err(in_python)
+    }
+
+    /// Decode some leaf columns of some row groups, so many rows at a time.
+    fn read(
+        &self,
+        py: Python<'_>,
+        leaves: Vec<usize>,
+        row_groups: Vec<usize>,
+        batch_rows: usize,
+    ) -> PyResult<Batches> {
+        py.detach(|| footer_guarded(|| self.0.read(&leaves, row_groups, batch_rows)))
+            .map(Batches::new)
+            .map_err(in_python)
+    }
+}
+
+/// A panic over a footer is an error of the file.
+fn footer_guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(ParquetError::General("its footer makes no sense".into())))
 }
 
 fn in_python(error: ParquetError) -> PyErr {
@@ -340,6 +397,84 @@ impl Alike {
     }
 }
 
+/// Rows that were sorted and written to a file, to be taken from it once.
+#[pyclass(frozen)]
+struct SortedRun(Mutex<runs::Run>);
+
+#[pymethods]
+impl SortedRun {
+    /// Write rows to a file. `rows` speaks Arrow's C stream interface; `order` has places in them, as
+    /// 32-bit integers. So many rows are a block: what is held when they are taken.
+    ///
+    /// Raises `OSError` if it cannot be written.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        rows: &Bound<'_, PyAny>,
+        order: PyBuffer<i32>,
+        block_rows: usize,
+    ) -> PyResult<Self> {
+        let (parts, order) = (batches_of(rows)?, order.to_vec(py)?);
+        py.detach(|| {
+            guarded(|| {
+                let parts = parts.collect::<Result<Vec<_>, _>>()?;
+                runs::Run::write(&path, &parts, &order, block_rows)
+            })
+        })
+        .map(|run| Self(Mutex::new(run)))
+        .map_err(of_runs)
+    }
+}
+
+/// Take the next rows of runs. `counts` has how many of each; `order` has their places if those of
+/// each run came one after the other.
+///
+/// Raises `OSError` if a file cannot be read.
+#[pyfunction]
+fn take_sorted(
+    py: Python<'_>,
+    runs: Vec<PyRef<'_, SortedRun>>,
+    counts: Vec<usize>,
+    order: PyBuffer<i32>,
+) -> PyResult<Batches> {
+    let order = order.to_vec(py)?;
+    let runs: Vec<_> = runs.iter().map(|run| &run.0).collect();
+    py.detach(|| {
+        guarded(|| {
+            let held = runs.iter().map(|run| run.try_lock());
+            let mut held = held.collect::<Result<Vec<_>, _>>().map_err(|_| in_use())?;
+            let mut runs: Vec<_> = held.iter_mut().map(|run| &mut **run).collect();
+            runs::next_rows(&mut runs, &counts, &order)
+        })
+    })
+    .map(|rows| {
+        let schema = rows.schema();
+        Batches::new(RecordBatchIterator::new([Ok(rows)], schema))
+    })
+    .map_err(of_runs)
+}
+
+fn batches_of(rows: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
+    let capsule = rows.call_method0("__arrow_c_stream__")?;
+    let stream = capsule
+        .cast::<PyCapsule>()?
+        .pointer_checked(Some(c"arrow_array_stream"))?;
+    // SAFETY: the name says what it is; it is moved out, and the capsule left with nothing.
+    unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr().cast()) }.map_err(of_runs)
+}
+
+fn in_use() -> ArrowError {
+    ArrowError::InvalidArgumentError("a run is asked twice at a time".into())
+}
+
+fn of_runs(error: ArrowError) -> PyErr {
+    match error {
+        ArrowError::IoError(_, inner) => inner.into(),
+        other => PyValueError::new_err(other.to_string()),
+    }
+}
+
 #[pymodule]
 fn lazydelta_decoder(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // Panics become errors; nothing is written to the host's standard error. Only ours: every
@@ -348,5 +483,8 @@ fn lazydelta_decoder(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add_class::<Batches>()?;
     module.add_class::<Alike>()?;
+    module.add_class::<PyNestedFile>()?;
+    module.add_class::<SortedRun>()?;
+    module.add_function(wrap_pyfunction!(take_sorted, module)?)?;
     module.add_function(wrap_pyfunction!(read, module)?)
 }

@@ -9,7 +9,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{
     BinaryType, BinaryViewType, ByteArrayType, ByteViewType, StringViewType, Utf8Type,
 };
-use arrow_array::{Array, ArrayRef, GenericByteArray, GenericByteViewArray};
+use arrow_array::{
+    Array, ArrayRef, GenericByteArray, GenericByteViewArray, ListArray, MapArray, StructArray,
+};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef};
 
@@ -18,17 +20,37 @@ const WITHIN: usize = 12;
 /// Texts up to this length are copied by as much, which is quicker than to the byte.
 const SHORT: usize = 32;
 
-/// The same field without views.
+/// The same field without views, down to what is nested in it.
 pub fn plain_field(field: &FieldRef) -> FieldRef {
-    let kind = match field.data_type() {
+    with_texts(field, &|kind| match kind {
         DataType::Utf8View => DataType::Utf8,
         DataType::BinaryView => DataType::Binary,
-        _ => return field.clone(),
+        _ => kind.clone(),
+    })
+}
+
+/// The same field, texts and bytes as views.
+pub fn viewed_field(field: &FieldRef) -> FieldRef {
+    with_texts(field, &|kind| match kind {
+        DataType::Utf8 => DataType::Utf8View,
+        DataType::Binary => DataType::BinaryView,
+        _ => kind.clone(),
+    })
+}
+
+fn with_texts(field: &FieldRef, of_leaf: &impl Fn(&DataType) -> DataType) -> FieldRef {
+    let below = |field| with_texts(field, of_leaf);
+    let kind = match field.data_type() {
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(below).collect()),
+        DataType::List(element) => DataType::List(below(element)),
+        DataType::Map(entries, is_sorted) => DataType::Map(below(entries), *is_sorted),
+        leaf => of_leaf(leaf),
     };
     Arc::new(Field::clone(field).with_data_type(kind))
 }
 
-/// Return a column without views. It is an error if its texts would take more than `most` bytes.
+/// Return a column without views. It is an error if the texts of a leaf would take more than `most`
+/// bytes.
 pub fn plain(array: ArrayRef, most: usize) -> Result<ArrayRef, ArrowError> {
     Ok(match array.data_type() {
         DataType::Utf8View => Arc::new(copied::<StringViewType, Utf8Type>(
@@ -39,8 +61,32 @@ pub fn plain(array: ArrayRef, most: usize) -> Result<ArrayRef, ArrowError> {
             array.as_binary_view(),
             most,
         )?),
+        DataType::Struct(_) => Arc::new(plain_struct(array.as_struct(), most)?),
+        DataType::List(element) => {
+            let element = plain_field(element);
+            let (_, offsets, values, nulls) = array.as_list::<i32>().clone().into_parts();
+            Arc::new(ListArray::try_new(
+                element,
+                offsets,
+                plain(values, most)?,
+                nulls,
+            )?)
+        }
+        DataType::Map(entries, _) => {
+            let entries = plain_field(entries);
+            let (_, offsets, rows, nulls, is_sorted) = array.as_map().clone().into_parts();
+            let rows = plain_struct(&rows, most)?;
+            Arc::new(MapArray::try_new(entries, offsets, rows, nulls, is_sorted)?)
+        }
         _ => array,
     })
+}
+
+fn plain_struct(array: &StructArray, most: usize) -> Result<StructArray, ArrowError> {
+    let (fields, columns, nulls) = array.clone().into_parts();
+    let columns = columns.into_iter().map(|column| plain(column, most));
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    StructArray::try_new(fields.iter().map(plain_field).collect(), columns, nulls)
 }
 
 fn copied<V: ByteViewType, P: ByteArrayType<Offset = i32>>(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from datetime import UTC, datetime
+
 import deltalake
 import orjson
 import pyarrow.parquet as pq
@@ -463,3 +466,24 @@ def test_memory_and_options_do_not_change_the_result(tmp_path):
     rich(builder)
     table = Table.open(tmp_path, config=Config(remove_set_memory_limit=0, batch_rows=1))
     assert table.checkpoint().adds == 3
+
+
+@pytest.mark.parametrize("has_text", [True, False])
+def test_moments_that_spark_wrote_as_int96_reach_the_next_checkpoint(has_text):
+    """In nanoseconds, as Arrow would read them, the year 9999 does not exist."""
+    as_json = {"delta.checkpoint.writeStatsAsJson": str(has_text).lower()}
+    store, builder = built(schema={"at": "timestamp"}, configuration=as_json)
+    late = {"at": "9999-12-31T00:00:00.000Z"}
+    builder.commit(add("late", stats={"numRecords": 1, "minValues": late, "maxValues": late}))
+    first = write_checkpoint(snapshot_of(store), now_ms=NOW)
+    place = f"_delta_log/{first.version:020}.checkpoint.parquet"
+    rows = pq.read_table(io.BytesIO(store.read(place)))
+    sink = io.BytesIO()
+    pq.write_table(rows, sink, use_deprecated_int96_timestamps=True, store_schema=False)
+    store.write(place, sink.getvalue(), overwrite=True)
+    builder.commit(add("more"))
+    second = write_checkpoint(snapshot_of(store), now_ms=NOW)
+    place = f"_delta_log/{second.version:020}.checkpoint.parquet"
+    adds = pq.read_table(io.BytesIO(store.read(place)))["add"].to_pylist()
+    (stats,) = (row["stats_parsed"] for row in adds if row and row["path"] == "late")
+    assert stats["maxValues"]["at"] == datetime(9999, 12, 31, tzinfo=UTC)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lazydelta.files.chosen import chosen_rows
 from lazydelta.files.collect import StatisticsPlan
-from lazydelta.files.compiled import AlikeFiles, has_decoder
+from lazydelta.files.compiled import AlikeFiles, NestedFile, SortedRun, has_decoder
 from lazydelta.files.encode import Encoding, ParquetEncoder, dictionary_columns
 from lazydelta.files.footer import ColumnBounds, leaf_columns, matching_row_groups
 from lazydelta.files.joined import JoinedFile, write_gently
@@ -39,9 +39,11 @@ __all__ = [
     "FileShape",
     "JoinedFile",
     "JsonLimits",
+    "NestedFile",
     "ParquetEncoder",
     "Piece",
     "Rows",
+    "SortedRun",
     "StatisticsPlan",
     "VectorGroup",
     "are_objects",

@@ -16,14 +16,24 @@ import pyarrow.types as pt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["COMPILED_CODECS", "AlikeFiles", "compiled_alike", "compiled_batches", "has_decoder"]
+    import numpy as np
+
+__all__ = [
+    "COMPILED_CODECS",
+    "AlikeFiles",
+    "NestedFile",
+    "SortedRun",
+    "compiled_alike",
+    "compiled_batches",
+    "has_decoder",
+]
 
 _log = logging.getLogger(__name__)
 
 COMPILED_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "ZSTD"})
 """What the decoder was built with: what Delta writers use."""
 _VIEWS = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
-_INTERFACE = 3
+_INTERFACE = 4
 """Of the decoder that is asked here; one of another number has other arguments."""
 
 
@@ -85,6 +95,47 @@ def compiled_batches(
     return reader if _as_pyarrow(reader.schema, fields, views=text_bytes is None) else None
 
 
+class NestedFile:
+    """A file on this machine, whose columns are decoded nested as they are in it.
+
+    Args:
+        decoder: The decoder's own.
+        schema: All columns, as pyarrow sees them.
+    """
+
+    def __init__(self, decoder: Any, schema: pa.Schema) -> None:
+        self._decoder = decoder
+        self._whole = pa.struct(list(schema))
+
+    @classmethod
+    def open(cls, path: str, schema: pa.Schema) -> NestedFile | None:
+        """Return the file; None if pyarrow has to decode it."""
+        decoder = _decoder()
+        if decoder is None:
+            return None
+        try:
+            return cls(decoder.NestedFile(path), schema)
+        except (OSError, ValueError):  # it is stricter than need be: pyarrow has opened this file
+            return None
+
+    def batches(
+        self, leaves: Sequence[int], row_groups: Sequence[int], rows: int
+    ) -> pa.RecordBatchReader | None:
+        """Return leaf columns, so many rows at a time; None if pyarrow has to decode them.
+
+        Args:
+            leaves: Their places.
+            row_groups: Which rows.
+            rows: So many of them at a time.
+        """
+        try:
+            batches = self._decoder.read(list(leaves), list(row_groups), rows)
+            reader = pa.RecordBatchReader.from_stream(batches)
+        except ValueError:
+            return None
+        return reader if _is_part(pa.struct(list(reader.schema)), self._whole) else None
+
+
 class AlikeFiles:
     """Small files with the same columns, decoded in one go.
 
@@ -109,6 +160,50 @@ class AlikeFiles:
         except (pa.ArrowException, ValueError):  # together they are too large, say
             return None, 0
         return batch, count
+
+
+class SortedRun:
+    """Rows in a temporary file, in an order; only where there is a decoder.
+
+    Args:
+        run: The decoder's own.
+    """
+
+    def __init__(self, run: Any) -> None:
+        self._run = run
+
+    @classmethod
+    def written(
+        cls, path: str, parts: Sequence[pa.RecordBatch], order: np.ndarray, *, block_rows: int
+    ) -> SortedRun:
+        """Write rows to a file.
+
+        Args:
+            path: Of the file.
+            parts: Where the rows are; all with the same columns.
+            order: Which rows, by their places if the parts were one after the other; 32-bit.
+            block_rows: How many of them are held at a time when they are taken.
+        """
+        rows = pa.RecordBatchReader.from_batches(parts[0].schema, parts)
+        decoder: Any = _decoder()
+        return cls(decoder.SortedRun(path, rows, order.astype("i4", copy=False), block_rows))
+
+    @staticmethod
+    def taken(
+        runs: Sequence[SortedRun], counts: Sequence[int], order: np.ndarray
+    ) -> pa.RecordBatch:
+        """Return the next rows of runs; where a run lacks a column of others, it is null.
+
+        Args:
+            runs: Each of them once.
+            counts: How many rows of each.
+            order: Their places if those of the first run came first, and so on; 32-bit.
+        """
+        decoder: Any = _decoder()
+        theirs = [run._run for run in runs]  # noqa: SLF001 - of this very class
+        rows = decoder.take_sorted(theirs, list(counts), order.astype("i4", copy=False))
+        (batch,) = pa.RecordBatchReader.from_stream(rows)
+        return batch
 
 
 def compiled_alike(
@@ -137,6 +232,14 @@ def compiled_alike(
 
 def _is_flat(fields: Sequence[pa.Field], leaves: Sequence[int]) -> bool:
     return len(fields) == len(leaves) and not any(pt.is_nested(field.type) for field in fields)
+
+
+def _is_part(found: pa.DataType, whole: pa.DataType) -> bool:
+    """Whether everything of a type is the same in another one, which may have more fields."""
+    if not (pt.is_struct(found) and pt.is_struct(whole)):
+        return bool(found == whole)
+    pairs = [(field.type, whole.get_field_index(field.name)) for field in found]
+    return all(at >= 0 and _is_part(kind, whole.field(at).type) for kind, at in pairs)
 
 
 def _as_pyarrow(schema: pa.Schema, fields: Sequence[pa.Field], *, views: bool) -> bool:

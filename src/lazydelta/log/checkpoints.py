@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -29,10 +30,10 @@ from lazydelta.errors import (
     PathNotAllowedError,
     StoreError,
 )
-from lazydelta.files import leaf_columns
+from lazydelta.files import NestedFile, leaf_columns
 from lazydelta.log.paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile
 from lazydelta.spec import MalformedActionError, PathResolver, Sidecar
-from lazydelta.store import is_local
+from lazydelta.store import is_local, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -52,6 +53,7 @@ _THRIFT_LIMIT = 512 << 20
 _MANIFEST_ROWS = 8192
 _PATH = "add.path"
 _WORTH_A_THREAD = 4 << 20
+_WORTH_COMPILED = 2 << 20
 _DECODED_AHEAD = 4
 _LEAVES_AHEAD = 4
 
@@ -179,6 +181,7 @@ class LeafReader:
                 buffer_size=_REMOTE_BUFFER if self._is_remote else _LOCAL_BUFFER,
                 thrift_string_size_limit=_THRIFT_LIMIT,
                 thrift_container_size_limit=_THRIFT_LIMIT,
+                coerce_int96_timestamp_unit="us",  # nanoseconds end in the year 2262
                 page_checksum_verification=True,  # of pages that have one: else damage goes unseen
             )
             self.metadata: pq.FileMetaData = self._file.metadata
@@ -204,10 +207,35 @@ class LeafReader:
         self, columns: Sequence[str], row_groups: Sequence[int], *, rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Yield the chosen leaf columns of the chosen row groups, as the file nests them."""
+        given = 0
+        compiled = self._compiled(columns, row_groups, rows)
+        try:
+            for batch in compiled or ():
+                yield batch
+                given += 1
+        except pa.ArrowException:
+            compiled = None  # pyarrow goes on: it may read it, or says what is wrong
+        if compiled is not None:
+            return
         with self._guarded():
-            yield from self._file.iter_batches(
+            batches = self._file.iter_batches(
                 rows, row_groups=list(row_groups), columns=columns, use_threads=self._is_remote
             )
+            yield from islice(batches, given, None)
+
+    def _compiled(
+        self, columns: Sequence[str], row_groups: Sequence[int], rows: int
+    ) -> pa.RecordBatchReader | None:
+        """Return the same from the compiled decoder; None if it cannot do it or hardly gains."""
+        if self.column_bytes(columns, row_groups) < _WORTH_COMPILED or self._nested is None:
+            return None
+        leaves = [self.columns[name] for name in columns]
+        return self._nested.batches(leaves, row_groups, rows)
+
+    @cached_property
+    def _nested(self) -> NestedFile | None:
+        path = local_path(self._context.store, self.leaf.path)
+        return None if path is None else NestedFile.open(path, self._file.schema_arrow)
 
     def has_adds(self) -> bool:
         """Whether it has file actions at all: a V2 manifest, or one part of many, may have none."""

@@ -48,7 +48,7 @@ ALL_FIELDS = (
 
 _NUM_RECORDS = pa.field("numRecords", pa.int64())
 """Not a field of the log but the one statistic that everybody wants, wherever it is written."""
-_MANY = 1 << 16
+_FEW, _MANY = 1 << 12, 1 << 16
 _TYPED_NUM_RECORDS = "add.stats_parsed.numRecords"
 
 
@@ -108,8 +108,9 @@ def projected(add: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def nulls(count: int, kind: pa.DataType) -> pa.Array:
-    """Return nulls; the same memory serves every batch."""
-    return _many_nulls(kind).slice(0, count) if count <= _MANY else pa.nulls(count, kind)
+    """Return nulls; the same memory serves every large batch."""
+    is_large = _FEW < count <= _MANY
+    return _many_nulls(kind).slice(0, count) if is_large else pa.nulls(count, kind)
 
 
 @lru_cache

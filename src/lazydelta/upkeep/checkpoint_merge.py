@@ -11,39 +11,41 @@ import bisect
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-from lazydelta._arrow import from_numpy
-from lazydelta.scan import nulls
+from lazydelta.upkeep.checkpoint_columns import joined, sliced
 from lazydelta.upkeep.checkpoint_keys import Ties, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lazydelta.upkeep.checkpoint_columns import Columns
     from lazydelta.upkeep.checkpoint_keys import PlainRow
     from lazydelta.upkeep.checkpoint_runs import Run
     from lazydelta.upkeep.checkpoint_shape import CheckpointShape
 
-__all__ = ["MergedRuns", "joined", "sliced"]
-
-Columns = dict[str, pa.Array]
+__all__ = ["MergedRuns"]
 
 
 class MergedRuns:
     """The rows of all runs in one order.
 
     Args:
-        runs: Not read yet; their numbers are taken away from them.
+        spilled: The runs, not read yet, and the numbers of their rows, which are taken away.
         ranks: The place of each partition code in the order.
         shape: Knows the columns of the rows, and which of these count.
     """
 
-    def __init__(self, runs: Sequence[Run], ranks: np.ndarray, shape: CheckpointShape) -> None:
-        self._runs = runs
+    def __init__(
+        self,
+        spilled: Sequence[tuple[list[np.ndarray], Run]],
+        ranks: np.ndarray,
+        shape: CheckpointShape,
+    ) -> None:
+        self._runs = [run for _, run in spilled]
         self._shape = shape
-        self._sizes = [len(run.keys[0]) for run in runs]
+        self._sizes = [len(keys[0]) for keys, _ in spilled]
         # One by one, so that no more than one of the three is there twice.
-        codes, first, second = (np.concatenate([run.keys.pop(0) for run in runs]) for _ in range(3))
+        codes, first, second = (np.concatenate([k.pop(0) for k, _ in spilled]) for _ in range(3))
         self._plan = Ties.by_numbers(ranks[codes], first, second)
 
     def batches(self, rows: int) -> Iterator[Columns]:
@@ -60,13 +62,8 @@ class MergedRuns:
             else:
                 places = chosen - (following - np.cumsum(counts) + counts)[runs]
                 ties = Ties(places, self._plan.same[start : end - 1])
-                yield self._window(counts.tolist(), ties)
+                yield type(self._runs[0]).taken(self._runs, counts.tolist(), ties, self._shape)
             following += counts
-
-    def _window(self, counts: Sequence[int], ties: Ties) -> Columns:
-        """Return the next rows of each run, sorted."""
-        pairs = zip(self._runs, counts, strict=True)
-        return self._joined([part for run, count in pairs for part in run.next(count)], ties)
 
     def _by_blocks(self, counts: Sequence[int]) -> Iterator[Columns]:
         """Yield the next rows of each run, more than are held at once, which no number parts.
@@ -92,13 +89,10 @@ class MergedRuns:
                 parts += [sliced(head, 0, cut)] if cut else []
                 heads[at] = sliced(head, cut, size - cut) if cut < size else None
             rows = sum(len(part["path"]) for part in parts)
-            yield self._joined(parts, Ties(np.arange(rows), np.ones(rows - 1, np.bool_)))
-
-    def _joined(self, parts: Sequence[Columns], ties: Ties) -> Columns:
-        found = joined(parts, ties, self._shape)
-        for run in self._runs:
-            run.release()
-        return found
+            ties = Ties(np.arange(rows), np.ones(rows - 1, np.bool_))
+            yield joined(parts, ties, self._shape)
+            for run in self._runs:
+                run.release()
 
     def _not_after(self, head: Columns, last: PlainRow) -> int:
         return bisect.bisect_right(range(len(head["path"])), last, key=self._row_key(head))
@@ -106,33 +100,6 @@ class MergedRuns:
     def _row_key(self, adds: Columns) -> Callable[[int], PlainRow]:
         columns = self._shape.sort_values(adds)
         return lambda at: tuple(plain(column.slice(at, 1))[0] for column in columns)
-
-
-def joined(parts: Sequence[Columns], ties: Ties, shape: CheckpointShape) -> Columns:
-    """Return rows of all parts in order; those that agree in numbers by their values."""
-    if ties.same.any():
-        # Of nothing else than what is compared, so that one part of it is not copied twice.
-        at = [shape.sort_values(part) for part in parts]
-        ties = ties.by_values([pa.concat_arrays(column) for column in zip(*at, strict=True)])
-    start, rows = int(ties.order[0]), len(ties.order)
-    lies_so = bool((np.diff(ties.order) == 1).all())
-    order = from_numpy(ties.order.astype(np.int32))
-    found: Columns = {}
-    for item in shape.add:
-        if any(item.name in part for part in parts):
-            column = _whole(parts, item)
-            found[item.name] = column.slice(start, rows) if lies_so else column.take(order)
-    return found
-
-
-def sliced(adds: Columns, start: int, rows: int) -> Columns:
-    """Return so many rows from one on, which are not copied."""
-    return {name: column.slice(start, rows) for name, column in adds.items()}
-
-
-def _whole(parts: Sequence[Columns], item: pa.Field) -> pa.Array:
-    found = [p[item.name] if item.name in p else nulls(len(p["path"]), item.type) for p in parts]
-    return found[0] if len(found) == 1 else pa.concat_arrays(found)
 
 
 def _windows(same: np.ndarray, rows: int) -> Iterator[tuple[int, int]]:

@@ -16,26 +16,27 @@ from itertools import chain
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import pyarrow as pa
 
 from lazydelta._arrow import from_numpy
+from lazydelta._memory import release_memory
 from lazydelta._parallel import ordered_map
+from lazydelta.upkeep.checkpoint_columns import joined, sliced
 from lazydelta.upkeep.checkpoint_keys import Partitions, Ties, sort_numbers
-from lazydelta.upkeep.checkpoint_merge import MergedRuns, joined, sliced
-from lazydelta.upkeep.checkpoint_runs import Run
+from lazydelta.upkeep.checkpoint_merge import MergedRuns
+from lazydelta.upkeep.checkpoint_runs import run_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lazydelta.upkeep.checkpoint_bounds import LowerBound
+    from lazydelta.upkeep.checkpoint_columns import Columns
+    from lazydelta.upkeep.checkpoint_runs import Run
     from lazydelta.upkeep.checkpoint_shape import CheckpointShape
 
-    Arrival = tuple["Columns", np.ndarray | None, LowerBound | None]
-    Sorted = tuple[str, "Columns", list[np.ndarray]]
+    Arrival = tuple[Columns, np.ndarray | None, LowerBound | None]
+    Sorted = tuple[str, list[Columns], Ties, list[np.ndarray]]
 
 __all__ = ["SortedAdds", "regrouped"]
-
-Columns = dict[str, pa.Array]
 
 _RUN_ROWS = 28_672
 """Less than a batch of a large checkpoint has, so that each becomes a run without being copied."""
@@ -125,13 +126,7 @@ class SortedAdds:
 
     def _sorted(self, pieces: Sequence[_Piece], ties: Ties) -> Columns:
         """Return the rows of pieces, sorted."""
-        parts = [piece.narrowed() for piece in pieces]
-        starts = np.cumsum([0, *(len(adds["path"]) for adds, _ in parts)])
-        places = np.concatenate(
-            [rows + at for (_, rows), at in zip(parts, starts[:-1], strict=True)]
-        )
-        order = Ties(places[ties.order], ties.same)
-        return joined([adds for adds, _ in parts], order, self._shape)
+        return joined(*_parts(pieces, ties), self._shape)
 
     # --- in runs
 
@@ -139,12 +134,12 @@ class SortedAdds:
         """Spill what waits and all that follows, then yield it."""
         self._directory = tempfile.TemporaryDirectory(prefix="lazydelta-checkpoint-")
         sorted_runs = self._sorted_runs(arriving, self._directory.name)
-        runs = list(ordered_map(_spilled, sorted_runs, width=_WRITERS))
-        pa.default_memory_pool().release_unused()  # the threads it was held for have ended
-        yield from MergedRuns(runs, self._partitions.ranks(), self._shape).batches(rows)
+        spilled = list(ordered_map(self._spilled, sorted_runs, width=_WRITERS))
+        release_memory()  # the threads it was held for have ended
+        yield from MergedRuns(spilled, self._partitions.ranks(), self._shape).batches(rows)
 
     def _sorted_runs(self, arriving: Iterator[Arrival], directory: str) -> Iterator[Sorted]:
-        """Yield sorted runs of what waits and of all that follows, and where to write each."""
+        """Yield what waits and all that follows in runs, their order, and where to write each."""
         following = (self._piece(adds, live) for adds, live, _ in arriving)
         pieces = chain(_drained(self._pool), following)
         for number, waiting in enumerate(_filled(pieces, _RUN_ROWS)):
@@ -153,9 +148,14 @@ class SortedAdds:
                 np.concatenate([getattr(piece, name) for piece in waiting])[ties.order]
                 for name in ("codes", "first", "second")
             ]
-            columns = self._sorted(waiting, ties)
-            waiting.clear()  # what was copied need not wait until it is written
-            yield f"{directory}/{number}", columns, keys
+            parts, order = _parts(waiting, ties)
+            waiting.clear()  # what is written by now need not wait for what follows
+            yield f"{directory}/{number}", parts, order, keys
+            del parts
+
+    def _spilled(self, run: Sorted) -> tuple[list[np.ndarray], Run]:
+        path, parts, order, keys = run
+        return keys, run_kind().spilled(path, parts, order, self._shape, block_rows=_BLOCK_ROWS)
 
 
 @dataclass(slots=True)
@@ -198,9 +198,12 @@ def _filled(pieces: Iterable[_Piece], rows: int) -> Iterator[list[_Piece]]:
         yield waiting
 
 
-def _spilled(run: Sorted) -> Run:
-    path, columns, keys = run
-    return Run.spilled(path, columns, keys, block_rows=_BLOCK_ROWS)
+def _parts(pieces: Iterable[_Piece], ties: Ties) -> tuple[list[Columns], Ties]:
+    """Return the columns of pieces, and the order of their rows."""
+    parts = [piece.narrowed() for piece in pieces]
+    starts = np.cumsum([0, *(len(adds["path"]) for adds, _ in parts)])
+    places = [rows + at for (_, rows), at in zip(parts, starts[:-1], strict=True)]
+    return [adds for adds, _ in parts], Ties(np.concatenate(places)[ties.order], ties.same)
 
 
 def regrouped(batches: Iterable[Columns], rows: int) -> Iterator[list[Columns]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -221,8 +222,11 @@ class CheckpointShape:
         self, texts: pa.Array | None, typed: pa.Array | None, rows: int
     ) -> pa.StructArray:
         """Return `stats_parsed`: as it was where that has every leaf, else from the text."""
+        found = None
         if typed is not None and (texts is None or _has_all(typed.type, self.stats)):
-            found = conformed(typed, self.stats)
+            with suppress(pa.ArrowInvalid):  # moments finer than any column of a table has
+                found = conformed(typed, self.stats)
+        if found is not None:
             if texts is None or not found.null_count:
                 return found
             missing = pc.and_(found.is_null(), texts.is_valid())

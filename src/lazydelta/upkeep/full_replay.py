@@ -56,8 +56,9 @@ __all__ = ["STATS_PARSED", "FullReplay", "full_replay", "removes_of"]
 
 STATS_PARSED = "stats_parsed"
 _OTHERS = ("protocol", "metaData", "txn", "domainMetadata")
-_DECODED_AHEAD = 1
-_BATCH_ROWS = 32_768
+_DECODED_AHEAD = 4
+"""Batches that may wait, as they do while commits are read."""
+_BATCH_ROWS = 8_192
 _COUNTED = ["size", "deletionVector"]
 _TYPES = {item.name: item.type for item in ADD}
 _KEY = object()
