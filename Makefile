@@ -75,6 +75,7 @@ bench: $(VENV)/.bench ## Measure against the peers; prints tables (ARGS=--quick 
 	$(PY) -m benchmarks.writes $(ARGS)
 
 bench-writes: $(VENV)/.bench ## The part of it about writing: appends, races, checkpoints
+	@$(MAKE) native || echo "the compiled decoder could not be built: checkpoints are measured without it"
 	$(PY) -m benchmarks.writes $(ARGS)
 
 bench-spark: $(VENV)/.bench ## Measure on Spark against delta-spark (ARGS=--quick for a short run)
