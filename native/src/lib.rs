@@ -2,9 +2,11 @@
 //! copied out of the pages that they are in, or one after the other in memory of their own. Rows
 //! that are not wanted are left out of a column as soon as it is decoded.
 //!
-//! Knows Parquet and nothing of tables. Every column has a reader of its own, and the readers are
-//! shared out among threads that live as long as one batch: nothing stays behind that a fork of
-//! the Python process could break.
+//! Every column has a reader of its own, and the readers are shared out among threads that live as
+//! long as one batch: nothing stays behind that a fork of the Python process could break. Nested
+//! columns have one reader together (`nested`).
+//!
+//! Beside that, rows that are sorted in more memory than there is (`runs`). Knows nothing of tables.
 
 mod alike;
 mod choice;
@@ -46,13 +48,12 @@ use shared::Shared;
 #[global_allocator]
 static MEMORY: Recycling = Recycling::new();
 
-/// Which arguments `read` takes: a package of another number is not for this lazydelta.
+/// Of what Python calls here: a package of another number is not for this lazydelta.
 const INTERFACE: u32 = 4;
 /// Values of a batch from which on another thread brings more than it costs.
 const MANY_VALUES: usize = 1 << 16;
 /// The same for the first batch, which reads dictionaries and passes over rows: bytes of columns.
 const MANY_BYTES: i64 = 1 << 20;
-
 /// Most values of lists and maps for a row, on average: a few bytes can stand for any number of them.
 const MOST_IN_A_LIST: i64 = 64;
 

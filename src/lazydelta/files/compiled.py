@@ -131,7 +131,7 @@ class NestedFile:
         try:
             batches = self._decoder.read(list(leaves), list(row_groups), rows)
             reader = pa.RecordBatchReader.from_stream(batches)
-        except ValueError:
+        except (OSError, ValueError):
             return None
         return reader if _is_part(pa.struct(list(reader.schema)), self._whole) else None
 

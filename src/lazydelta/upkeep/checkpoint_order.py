@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["SortedAdds", "regrouped"]
 
 _RUN_ROWS = 28_672
-"""Less than a batch of a large checkpoint has, so that each becomes a run without being copied."""
+"""Four batches of a large checkpoint, of which some rows may be gone, are one run."""
 _POOL_ROWS = 98_304
-"""Three batches of a large checkpoint; who waits longer does not come in order."""
+"""Twelve batches of a large checkpoint; who waits longer does not come in order."""
 _BLOCK_ROWS = 1024
 """Of each run that overlaps others a block is looked at: 0.6 MB."""
 _WRITERS = 2
@@ -149,9 +149,9 @@ class SortedAdds:
                 for name in ("codes", "first", "second")
             ]
             parts, order = _parts(waiting, ties)
-            waiting.clear()  # what is written by now need not wait for what follows
+            waiting.clear()
             yield f"{directory}/{number}", parts, order, keys
-            del parts
+            del parts  # it may be written by now, and the next run is still to come
 
     def _spilled(self, run: Sorted) -> tuple[list[np.ndarray], Run]:
         path, parts, order, keys = run
