@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from lazydelta.snapshot import Snapshot
     from lazydelta.store import Store
+    from lazydelta.upkeep.checkpoint_columns import Columns
     from lazydelta.upkeep.checkpoint_encoding import ActionGroup
     from lazydelta.upkeep.checkpoint_shape import CheckpointShape
-    from lazydelta.upkeep.checkpoint_source import Columns
     from lazydelta.upkeep.full_replay import FullReplay
 
 __all__ = [

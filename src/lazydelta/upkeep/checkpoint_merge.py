@@ -90,9 +90,10 @@ class MergedRuns:
                 heads[at] = sliced(head, cut, size - cut) if cut < size else None
             rows = sum(len(part["path"]) for part in parts)
             ties = Ties(np.arange(rows), np.ones(rows - 1, np.bool_))
-            yield joined(parts, ties, self._shape)
+            found = joined(parts, ties, self._shape)
             for run in self._runs:
                 run.release()
+            yield found
 
     def _not_after(self, head: Columns, last: PlainRow) -> int:
         return bisect.bisect_right(range(len(head["path"])), last, key=self._row_key(head))

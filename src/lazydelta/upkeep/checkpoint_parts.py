@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from lazydelta.log import Leaf
     from lazydelta.snapshot import Snapshot
     from lazydelta.upkeep.checkpoint import CheckpointResult
+    from lazydelta.upkeep.checkpoint_columns import Columns
     from lazydelta.upkeep.checkpoint_files import WrittenFile
     from lazydelta.upkeep.checkpoint_layouts import WrittenCheckpoint
-    from lazydelta.upkeep.checkpoint_source import Columns
 
 __all__ = ["CheckpointParts", "PartFile", "TombstonePart"]
 

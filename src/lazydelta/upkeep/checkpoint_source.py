@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from lazydelta.snapshot import Snapshot
     from lazydelta.upkeep.checkpoint_bounds import LowerBound
+    from lazydelta.upkeep.checkpoint_columns import Columns
     from lazydelta.upkeep.full_replay import FullReplay
 
 __all__ = [
     "ROW_GROUP_ROWS",
     "CheckpointSource",
-    "Columns",
     "check_against_checksum",
     "tombstone_columns",
 ]
@@ -40,8 +40,6 @@ ROW_GROUP_ROWS = 32_768
 """Small enough that a partition of a large table is in a few, large enough that footers stay small.
 """
 _AHEAD = 1
-
-Columns = dict[str, pa.Array]
 
 
 class CheckpointSource:
