@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 
+import pyarrow.parquet as pq
 import pytest
 
 from lazydelta import Config, Table
@@ -71,10 +73,15 @@ def test_a_newer_reader_version_is_refused():
         {"minReaderVersion": 1},
         {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": "deletionVectors"},
         {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [1]},
+        features("deletionVectors", reader=1),
+        features("columnMapping", reader=2, writer=5),
+        {"minReaderVersion": 1, "minWriterVersion": 2, "writerFeatures": ["appendOnly"]},
+        features("timestampNtz") | {"writerFeatures": ["appendOnly"]},
+        {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["columnMapping"]},
         {},
     ],
 )
-def test_a_protocol_that_contradicts_itself_is_refused(protocol):
+def test_PROT_01_a_protocol_that_contradicts_itself_is_refused(protocol):
     store = memory_store()
     table = TableBuilder(store)
     table.protocol = protocol
@@ -87,6 +94,7 @@ def test_a_protocol_that_contradicts_itself_is_refused(protocol):
     [
         {"minReaderVersion": 1, "minWriterVersion": 1},
         {"minReaderVersion": 1, "minWriterVersion": 2},
+        features(reader=1, writer=2),
         {"minReaderVersion": 2, "minWriterVersion": 5},
         {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["notYetInvented"]},
         {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["rowTracking"]},
@@ -112,6 +120,20 @@ def test_a_table_without_protocol_or_metadata_is_refused(kind, checkpoint):
         table.checkpoint(version=0).delete(f"{0:020d}.json")
     error = refused(store, LogCorruptError, reason=kind)
     assert error.version == 1
+
+
+@pytest.mark.parametrize("kind", ["protocol", "metaData"])
+def test_a_checkpoint_without_protocol_or_metadata_is_not_read_round(kind):
+    """It can be read and is wrong: Spark and both kernels refuse it, whatever commits there are."""
+    store = memory_store()
+    table = TableBuilder(store).commit("+a").commit("+b").checkpoint(version=1)
+    name = f"{1:020d}.checkpoint.parquet"
+    sink = io.BytesIO()
+    pq.write_table(pq.read_table(io.BytesIO(table.read(name))).drop_columns([kind]), sink)
+    table.write(name, sink.getvalue())
+    refused(store, LogCorruptError, file=name, version=1, reason=f"no {kind} action")
+    table.commit(f"!{kind} +c")
+    read_rightly(store, ["a", "b", "c"])
 
 
 @pytest.mark.parametrize("kind", ["protocol", "metaData"])

@@ -210,7 +210,10 @@ def _way_round(
 ) -> LogSegment:
     """Return another segment for the same version that does without the damaged checkpoint."""
     checkpoint = segment.checkpoint
-    if checkpoint is None or not checkpoint.may_include(error.file):
+    # Parquet is whole or cannot be read, so one that lacks an action was written like that, and
+    # every engine refuses it; lines of JSON may just have been cut short.
+    is_wrong = isinstance(error, IncompleteLogError) and error.file.endswith(".parquet")
+    if checkpoint is None or is_wrong or not checkpoint.may_include(error.file):
         raise error
     excluded.add(checkpoint.name)
     try:

@@ -31,6 +31,7 @@ READER_FEATURES = frozenset(
     {
         "columnMapping",
         "deletionVectors",
+        "timestampNanos",
         "timestampNtz",
         "typeWidening",
         "typeWidening-preview",
@@ -130,6 +131,15 @@ def check_protocol(protocol: TableProtocol) -> None:
         raise MalformedActionError("protocol has minReaderVersion 3 but no readerFeatures")
     if reader == _NEWEST_READER_VERSION and writer < _NEWEST_WRITER_VERSION:
         raise MalformedActionError("protocol has minReaderVersion 3 but minWriterVersion below 7")
+    readers, writers = set(protocol.reader_features or ()), set(protocol.writer_features or ())
+    if readers and reader < _NEWEST_READER_VERSION:
+        raise MalformedActionError(f"protocol has readerFeatures but minReaderVersion {reader}")
+    if writers and writer < _NEWEST_WRITER_VERSION:
+        raise MalformedActionError(f"protocol has writerFeatures but minWriterVersion {writer}")
+    # Of a feature that nobody here knows another error tells more.
+    if alone := sorted(readers & READER_FEATURES - writers):
+        names = ", ".join(alone)
+        raise MalformedActionError(f"protocol has {names} in readerFeatures, not in writerFeatures")
 
 
 def unreadable_features(protocol: TableProtocol) -> tuple[str, ...]:
