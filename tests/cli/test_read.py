@@ -1,4 +1,4 @@
-"""`head`, `count`, `schema`, `changes` and `sql`: what they print, and how they refuse."""
+"""`head`, `count`, `partitions`, `schema`, `changes` and `sql`: what they print, and how they refuse."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from tests.changes.support import FeedTable
 from tests.cli.support import run, start
 from tests.cli.test_terminal import on_a_terminal
+from tests.rows.tables import Rows, field
 
 
 @pytest.fixture
@@ -124,6 +125,25 @@ def test_count(table):
     assert good("count", table) == "1\n"
     assert good("count", table, "--version", 1, "--where", "id >= 5") == "5\n"
     assert json.loads(good("count", table, "--json", "--version", 1)) == {"version": 1, "rows": 10}
+
+
+def test_partitions(tmp_path):
+    fields = [field("day", "date"), field("id", "long")]
+    table = Rows(tmp_path / "table", fields, partition_columns=["day"])
+    for at, day in enumerate(["2026-01-02", None, "2026-01-01", "2026-01-02"]):
+        table.file(f"f{at}", pa.table({"id": [at]}), partition={"day": day})
+    table.commit()
+    assert good("partitions", table.path) == "2026-01-01\n2026-01-02\n\n"
+    assert objects(good("partitions", table.path, "--json", "--where", "id > 2")) == [
+        {"day": "2026-01-02"}
+    ]
+
+
+def test_partitions_of_a_table_that_has_none_are_refused_with_a_cure(tmp_path):
+    table = Rows(tmp_path / "table", [field("id", "long")]).commit()
+    done = run("partitions", table.path)
+    assert done.exit_code == 2
+    assert "not partitioned" in done.stderr
 
 
 def test_schema_as_a_tree(tmp_path):

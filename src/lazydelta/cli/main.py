@@ -30,6 +30,7 @@ _COMMANDS = {
     "files": ("files", "List the files of a table, as they are found."),
     "head": ("read", "Show some rows of a table."),
     "count": ("read", "Count the rows of a table, from its log where that is exact."),
+    "partitions": ("read", "List the partitions of a table that have rows."),
     "schema": ("schema", "Show the columns of a table."),
     "changes": ("read", "Show what changed in a table, version by version."),
     "sql": ("sql", "Run a query over tables."),

@@ -1,4 +1,4 @@
-"""`lazydelta head`, `count` and `changes`: rows of a table, how many, and what became of them."""
+"""`lazydelta head`, `count`, `partitions` and `changes`: rows, how many, where, and what became."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-__all__ = ["changes", "count", "head"]
+__all__ = ["changes", "count", "head", "partitions"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -105,6 +105,33 @@ def count(
         output.document({"version": snapshot.version, "rows": rows})
     else:
         output.text(str(rows))
+
+
+@click.command()
+@click.argument("url")
+@where_option
+@version_options
+@row_options
+@common_options
+@pass_state
+def partitions(
+    state: State,
+    /,
+    url: str,
+    *,
+    where: str | None,
+    version: int | None,
+    timestamp: datetime | None,
+    as_csv: bool,
+    parquet: Path | None,
+) -> None:
+    """List the partitions of the table at URL that have rows, from its log alone where it tells."""
+    snapshot = pick_snapshot(state, url, version, timestamp)
+    if not snapshot.partition_columns:
+        raise click.UsageError("the table is not partitioned: `lazydelta info` shows what it is")
+    names = [(name, "ascending") for name in snapshot.partition_columns]
+    found = snapshot.scan(where=where).partition_values().sort_by(names)
+    show_rows(state, found.to_reader(), as_csv=as_csv, parquet=parquet)
 
 
 def range_options(function: F) -> F:

@@ -1,4 +1,4 @@
-"""Questions that the log answers without rows: how many, least and greatest, which partitions.
+"""Questions that the log answers without rows: how many, least and greatest.
 
 Each answer is exact. Where the log cannot tell for a file (no statistics, wide bounds, a cut text,
 a condition that only some rows meet), that file is read, and only of it the columns that matter.
@@ -16,21 +16,19 @@ import pyarrow.compute as pc
 from lazydelta._arrow import bits, certain, from_numpy, integers, selection
 from lazydelta.errors import ColumnNotFoundError, ConfigError, SchemaError
 from lazydelta.scan.known import KnownFiles
-from lazydelta.scan.partitions import partition_texts, typed_partitions
 from lazydelta.scan.read import ReadableScan, Reading, ReadOptions
 from lazydelta.scan.stream import Stream
-from lazydelta.schema import StructType, to_arrow_schema, to_arrow_type
+from lazydelta.schema import to_arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lazydelta.schema import DataType
 
-__all__ = ["MinMax", "count", "min_max", "partition_values"]
+__all__ = ["MinMax", "count", "min_max"]
 
 _FIRST_WAVE, _LAST_WAVE = 2, 1024  # files read at once, on each side
 _PENDING_FILES = 65_536
-_DISTINCT_AT_ONCE = 65_536
 
 
 class MinMax(NamedTuple):
@@ -92,47 +90,6 @@ def min_max(scan: ReadableScan, column: str) -> MinMax:
             bounds.high.filter(open_question),
         )
     return search.answer()
-
-
-def partition_values(scan: ReadableScan) -> pa.Table:
-    """Return the distinct partition values of the files of a scan, one row for each.
-
-    Columns are the table's partition columns, typed; an unpartitioned table with any file has
-    one row without columns. A file counts even if all of its rows are deleted; of the
-    predicate, only what partition values decide is applied.
-    """
-    known = KnownFiles(scan)
-    names = scan.snapshot.partition_columns
-    if not names:
-        found = any(adds.num_rows for adds in known.planned(counts=False, stats=False))
-        row = pa.Array.from_buffers(pa.struct([]), int(found), [None])
-        return pa.Table.from_batches([pa.RecordBatch.from_struct_array(row)])
-    shape = pa.schema([(name, pa.string()) for name in names])
-    distinct = [shape.empty_table()]
-    for adds in known.planned(counts=False, stats=False):
-        given = partition_texts(scan.snapshot, adds.column("partitionValues"), names)
-        table = pa.Table.from_arrays([given[name] for name in names], schema=shape)
-        distinct.append(_distinct([table]))
-        if sum(map(len, distinct)) > max(_DISTINCT_AT_ONCE, 2 * len(distinct[0])):
-            distinct = [_distinct(distinct)]
-    whole = _distinct(distinct)
-    texts = {name: _whole(whole.column(name)) for name in names}
-    typed = typed_partitions(scan.snapshot, texts)
-    by_name = {item.name: item for item in scan.snapshot.schema}
-    schema = to_arrow_schema(StructType(tuple(by_name[name] for name in names)))
-    # Two texts may be one value: "1" and "01".
-    return _distinct([pa.Table.from_arrays([typed[name] for name in names], schema=schema)])
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    chunks = column.chunks
-    return pa.concat_arrays(chunks) if chunks else pa.nulls(0, column.type)
-
-
-def _distinct(tables: list[pa.Table]) -> pa.Table:
-    whole = pa.concat_tables(tables)
-    found = whole.group_by(whole.schema.names, use_threads=False).aggregate([])
-    return found.select(whole.schema.names).cast(whole.schema)
 
 
 def _rows_of(

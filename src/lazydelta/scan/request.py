@@ -20,6 +20,7 @@ from lazydelta.expr import Predicate, as_predicate
 from lazydelta.replay import Pruner
 from lazydelta.scan.adds import ALL_FIELDS, PLAN_FIELDS, adds_schema
 from lazydelta.scan.answers import MinMax, count, min_max
+from lazydelta.scan.distinct import partition_values
 from lazydelta.scan.explain import Explanation, explain
 from lazydelta.scan.feed import Feed, RowSource
 from lazydelta.scan.files import FileBatches, FileColumns, ScanFile
@@ -209,6 +210,14 @@ class Scan(Feed):
     def min_max(self, column: str) -> MinMax:
         """Return the least and greatest value of a column, from the log where it tells exactly."""
         return min_max(self, column)
+
+    def partition_values(self) -> pa.Table:
+        """Return the partitions with matching rows, one row for each, typed.
+
+        From the log alone where it tells that a partition has one; of the others files are read
+        until a row is found. A table without partition columns has one row without columns.
+        """
+        return partition_values(self)
 
     def explain(self, *, count_files: bool = True) -> Explanation:
         """Return what was chosen and, once the scan has run, what it read and pruned.

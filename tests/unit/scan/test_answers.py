@@ -15,7 +15,7 @@ import pytest
 from lazydelta import Config, Table
 from lazydelta.errors import ColumnNotFoundError, ConfigError, SchemaError
 from lazydelta.metrics import StoreCalled
-from lazydelta.scan.answers import count, min_max, partition_values
+from lazydelta.scan.answers import count, min_max
 from tests.rows.tables import Rows, field, inline
 
 deltalake = pytest.importorskip(
@@ -286,39 +286,3 @@ def test_what_has_no_least_value(watched):
         min_max(watched.table.scan(), "nested")
     with pytest.raises(ConfigError, match="limit"):
         min_max(watched.table.scan(limit=3), "id")
-
-
-# --- partitions ---------------------------------------------------------------------------------
-
-
-def test_partition_values(watched):
-    found = partition_values(watched.table.scan())
-    assert found.schema == pa.schema([("part", pa.int32())])
-    assert sorted(found["part"].to_pylist()) == [0, 1]
-    assert partition_values(watched.table.scan("part > 0"))["part"].to_pylist() == [1]
-    assert watched.opened() == 0
-
-
-def test_partition_values_of_several_columns(tmp_path):
-    path = str(tmp_path / "table")
-    rows = pa.table(
-        {
-            "day": pa.array([date(2026, 1, 1), None, date(2026, 1, 1)], pa.date32()),
-            "B c": ["x", "y", "x"],
-            "v": [1, 2, 3],
-        }
-    )
-    deltalake.write_deltalake(path, rows, partition_by=["B c", "day"])
-    deltalake.write_deltalake(path, rows, mode="append", partition_by=["B c", "day"])
-    found = partition_values(Table.open(path).scan())
-    assert found.schema.names == ["B c", "day"]
-    assert sorted(map(str, found.to_pylist())) == [
-        str({"B c": "x", "day": date(2026, 1, 1)}),
-        str({"B c": "y", "day": None}),
-    ]
-
-
-def test_partition_values_of_a_table_without_any(tmp_path):
-    path = str(tmp_path / "table")
-    deltalake.write_deltalake(path, pa.table({"x": [1]}))
-    assert partition_values(Table.open(path).scan()).shape == (1, 0)
