@@ -265,3 +265,77 @@ def test_statistics_in_the_old_type_skip_nothing_that_matches(tmp_path):
     found = made.open().scan("c > 8.5")
     assert sorted(found.to_arrow()["c"].to_pylist()) == [Decimal("9.00"), Decimal("10.00")]
     assert made.open().scan("c = 9").count() == 1
+
+
+# --- times in nanoseconds
+
+NANOS = pa.timestamp("ns", "UTC")
+TEXTS = {1: "1970-01-01T00:00:00.000000123Z", 2: "1969-12-31T23:59:59.999999877Z"}
+
+
+@pytest.fixture
+def nanos(tmp_path):
+    """A table whose statistics are cut to milliseconds, as writers have them."""
+    fields = [
+        field("id", "long"),
+        field("ts", "timestamp_nanos"),
+        field("wall", "timestamp_nanos_ntz"),
+        field("l", array_of("timestamp_nanos")),
+        field("p", "timestamp_nanos"),
+    ]
+    features = ("timestampNanos", "timestampNtz")
+    made = Rows(tmp_path / "t", fields, partition_columns=["p"], features=features)
+    rows = {
+        "id": [1, 2, 3],
+        "ts": pa.array([123, -123, None], NANOS),
+        "wall": pa.array([123, -123, None], pa.timestamp("ns")),
+        "l": pa.array([[5], None, [None]], pa.list_(NANOS)),
+    }
+    low, high = "1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00.000Z"
+    stats = {"numRecords": 3, "minValues": {"ts": low}, "maxValues": {"ts": high}}
+    action = {"stats": json.dumps({**stats, "nullCount": {"ts": 1}})}
+    partition = {"p": "1970-01-01T00:00:00.123456789Z"}
+    made.file("a.parquet", pa.table(rows), partition=partition, action=action)
+    coarse = {"id": [4], "ts": pa.array([7], pa.timestamp("us", "UTC"))}
+    return made.file("b.parquet", pa.table(coarse), partition={"p": None})
+
+
+def test_nanoseconds_are_read_to_the_last(nanos):
+    found = nanos.open().scan().to_arrow().sort_by("id")
+    assert found["ts"].cast(pa.int64()).to_pylist() == [123, -123, None, 7000]
+    assert found["wall"].cast(pa.int64()).to_pylist() == [123, -123, None, None]
+    assert found["l"].combine_chunks().flatten().cast(pa.int64()).to_pylist() == [5, None]
+    assert found["p"].cast(pa.int64()).to_pylist() == [123_456_789] * 3 + [None]
+    assert found.schema.field("ts").type == NANOS
+    assert found.schema.field("wall").type == pa.timestamp("ns")
+
+
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        (f"ts = '{TEXTS[1]}'", [1]),
+        (f"ts >= '{TEXTS[1]}'", [1, 4]),
+        (f"wall <= '{TEXTS[2]}'", [2]),
+        ("ts < timestamp '1970-01-01 00:00:00Z'", [2]),
+        ("ts < timestamp '9999-01-01 00:00:00Z'", [1, 2, 4]),
+        (f"ts in ('{TEXTS[2]}', '1970-01-01T00:00:00.000007Z')", [2, 4]),
+        ("p = '1970-01-01T00:00:00.123456789Z'", [1, 2, 3]),
+        ("p = '1970-01-01T00:00:00.123456Z'", []),
+        ("ts is null or p is null", [3, 4]),
+    ],
+)
+def test_nanoseconds_are_compared_to_the_last(nanos, where, ids):
+    scan = nanos.open().scan(where)
+    assert sorted(scan.to_arrow()["id"].to_pylist()) == ids
+    again = nanos.open().scan(str(scan.predicate))
+    assert again.count() == len(ids)
+
+
+def test_bounds_in_nanoseconds_are_those_of_the_rows(nanos):
+    low, high = nanos.open().scan().min_max("ts")
+    assert (low.value, high.value) == (-123, 7000)
+
+
+def test_a_table_with_nanoseconds_is_not_written(nanos):
+    with pytest.raises(errors.UnsupportedFeatureError, match="timestampNanos"):
+        nanos.open().write(pa.table({"id": [5]}))

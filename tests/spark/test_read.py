@@ -343,3 +343,12 @@ def test_the_explanation_also_tells_who_found_the_files(spark, two_files):
     assert told["replay"]["by"] == "this process"
     assert "path                   native" in str(told)
     assert json.dumps(told)
+
+
+def test_a_type_that_spark_does_not_have_is_refused(spark, tmp_path):
+    fields = [field("id", "long"), field("ts", "timestamp_nanos")]
+    made = Rows(tmp_path / "t", fields, features=("timestampNanos", "timestampNtz"))
+    made.file("f.parquet", pa.table({"id": [1], "ts": pa.array([1], pa.timestamp("ns", "UTC"))}))
+    made.commit()
+    with pytest.raises(errors.SchemaError, match="timestamp_nanos"):
+        read(spark, made.path)

@@ -37,6 +37,7 @@ _FLIPPED = {"=": "=", "<=>": "<=>", "!=": "!=", "<": ">", "<=": ">=", ">": "<", 
 _DOUBLE = PrimitiveType("double")
 _DAY_MICROS = 86_400_000_000
 _TIMES = ("timestamp", "timestamp_ntz")
+_NANO_TIMES = ("timestamp_nanos", "timestamp_nanos_ntz")
 _INT64 = INTEGER_RANGES["long"]
 
 
@@ -56,6 +57,8 @@ def compare_constant(op: str, value: Value, constant: Literal) -> Predicate:
         return _compare_step(op, value, _day(constant))
     if name in _TIMES:
         return _compare_step(op, value, Fraction(_micros(constant, kind)))
+    if name in _NANO_TIMES:
+        return _compare_step(op, value, Fraction(_nanos(constant, kind)))
     return Compare(op, value, Literal(_same_kind(constant, kind), kind))
 
 
@@ -287,6 +290,11 @@ def _micros(constant: Literal, kind: DataType) -> int:
     if name != "string":
         raise _mismatch(constant, kind)
     return int(_read(constant, kind))
+
+
+def _nanos(constant: Literal, kind: DataType) -> int:
+    is_text = str(constant.type) == "string"
+    return int(_read(constant, kind)) if is_text else 1000 * _micros(constant, kind)
 
 
 def _same_kind(constant: Literal, kind: DataType) -> Any:

@@ -51,10 +51,8 @@ def literal_text(value: Any, kind: DataType) -> str:  # noqa: PLR0911 - one line
             return _float_text(value, str(kind))
         case "date":
             return f"DATE '{date_text(value)}'"
-        case "timestamp":
-            return f"TIMESTAMP '{timestamp_text(value, separator=' ')}Z'"
-        case "timestamp_ntz":
-            return f"TIMESTAMP_NTZ '{timestamp_text(value, separator=' ')}'"
+        case "timestamp" | "timestamp_ntz" | "timestamp_nanos" | "timestamp_nanos_ntz" as name:
+            return _time_text(value, name)
         case "binary":
             return f"X'{value.hex().upper()}'"
         case _ if isinstance(value, str):
@@ -66,6 +64,14 @@ def literal_text(value: Any, kind: DataType) -> str:  # noqa: PLR0911 - one line
 def _quote_name(name: str) -> str:
     plain = _PLAIN.fullmatch(name) and name.lower() not in RESERVED
     return name if plain else f"`{name.replace('`', '``')}`"
+
+
+def _time_text(value: int, name: str) -> str:
+    zone = "" if name.endswith("ntz") else "Z"
+    if "nanos" not in name:
+        return f"{name.upper()} '{timestamp_text(value, separator=' ')}{zone}'"
+    micros, rest = divmod(value, 1000)  # there is no constant of such a type, but text compares
+    return quote_text(f"{timestamp_text(micros, separator=' ')}{rest:03d}{zone}")
 
 
 def _float_text(value: float, kind: str) -> str:

@@ -37,7 +37,6 @@ Convert = Callable[[pa.Array], pa.Array]
 
 _ID = b"PARQUET:field_id"
 _MAPPING_ID = "delta.columnMapping.id"
-_MICROS = "us"
 _POOL = pa.system_memory_pool()
 
 
@@ -345,13 +344,13 @@ def _is_bytes(source: pa.DataType) -> bool:
 
 
 def _timestamp(source: pa.TimestampType, target: pa.TimestampType) -> Convert:
-    """Bring a time to microseconds; one without zone is UTC, one in another zone the same time."""
-    if source.unit == _MICROS:
+    """Bring a time to the unit; one without zone is UTC, one in another zone the same time."""
+    if source.unit == target.unit:
         return lambda array: array.view(target)
     if source.unit == "ns":
         return lambda array: _floored(array, target)
-    micros = pa.timestamp(_MICROS, source.tz)
-    return lambda array: array.cast(micros).view(target)
+    same_unit = pa.timestamp(target.unit, source.tz)
+    return lambda array: array.cast(same_unit).view(target)
 
 
 def _floored(array: pa.Array, target: pa.TimestampType) -> pa.Array:

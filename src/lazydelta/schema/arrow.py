@@ -34,6 +34,8 @@ _PRIMITIVES = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "timestamp_nanos": pa.timestamp("ns", "UTC"),
+    "timestamp_nanos_ntz": pa.timestamp("ns"),
     "void": pa.null(),
     "null": pa.null(),
     "variant": pa.struct(

@@ -60,6 +60,8 @@ _WIDTHS = {
     "date32[day]": np.int32,
     "timestamp[us, tz=UTC]": np.int64,
     "timestamp[us]": np.int64,
+    "timestamp[ns, tz=UTC]": np.int64,
+    "timestamp[ns]": np.int64,
 }
 
 

@@ -1,7 +1,8 @@
 """Single values as text: what partition values, literals and odd statistics look like.
 
 Values are held in the form that never loses anything: dates are days and timestamps microseconds
-since 1970 (so years beyond 9999 work), decimals are `Decimal`, binary is `bytes`.
+since 1970 (so years beyond 9999 work; nanoseconds where the type counts them), decimals are
+`Decimal`, binary is `bytes`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = [
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock arithmetic, zones are handled apart
 _DAY_MICROS = 86_400_000_000
-_MICRO_LIMIT = 2**63
+_TICK_LIMIT = 2**63
 
 _DATE = re.compile(r"([+-]?\d{4,7})-(\d{1,2})-(\d{1,2})")
 _TIMESTAMP = re.compile(
@@ -164,6 +165,16 @@ def _days(text: str) -> int:
 
 def _micros(text: str) -> int:
     """Read a time, zoned or not; one without a zone is taken as UTC."""
+    return _ticks(text, 6)
+
+
+def _nanos(text: str) -> int:
+    """Read a time to the nanosecond."""
+    return _ticks(text, 9)
+
+
+def _ticks(text: str, digits: int) -> int:
+    """Read a time in units of so many digits of a second; what is finer is cut off."""
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a time like 2026-01-31 23:59:59.999999")
@@ -172,16 +183,16 @@ def _micros(text: str) -> int:
     if hour > 23 or minute > 59 or second > 59:
         raise ValueError(f"{text!r} has no such time of day")
     seconds = days * 86_400 + hour * 3600 + minute * 60 + second - _offset_seconds(match[8])
-    micros = seconds * 1_000_000 + int((match[7] or "0").ljust(6, "0")[:6])
-    if not -_MICRO_LIMIT <= micros < _MICRO_LIMIT:
+    ticks = seconds * 10**digits + int((match[7] or "0").ljust(digits, "0")[:digits])
+    if not -_TICK_LIMIT <= ticks < _TICK_LIMIT:
         raise ValueError(f"{text!r} is out of range")
-    return micros
+    return ticks
 
 
-def _wall_micros(text: str) -> int:
-    """Read a time without a zone; a zone that is there is dropped, never applied."""
+def _wall(text: str) -> str:
+    """Return a time without its zone, which is dropped and never applied."""
     match = _TIMESTAMP.fullmatch(text)
-    return _micros(text[: match.start(8)].rstrip() if match and match[8] else text)
+    return text[: match.start(8)].rstrip() if match and match[8] else text
 
 
 def _offset_seconds(zone: str | None) -> int:
@@ -220,5 +231,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "binary": str.encode,
     "date": _days,
     "timestamp": _micros,
-    "timestamp_ntz": _wall_micros,
+    "timestamp_ntz": lambda text: _micros(_wall(text)),
+    "timestamp_nanos": _nanos,
+    "timestamp_nanos_ntz": lambda text: _nanos(_wall(text)),
 }

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import types as kinds
+from pyspark.errors import PySparkValueError
 from pyspark.sql import types as t
 
-from lazydelta.errors import InternalError
+from lazydelta.errors import SchemaError
 
 if TYPE_CHECKING:
     from lazydelta.snapshot import Snapshot
@@ -40,6 +41,9 @@ def spark_type(kind: pa.DataType) -> t.DataType:
 
     >>> spark_type(pa.map_(pa.string(), pa.string())).simpleString()
     'map<string,string>'
+
+    Raises:
+        SchemaError: There is none: of times in nanoseconds, say.
     """
     if kind in _SIMPLE:
         return _SIMPLE[kind]
@@ -51,7 +55,7 @@ def spark_type(kind: pa.DataType) -> t.DataType:
         return t.MapType(spark_type(kind.key_type), spark_type(kind.item_type))
     if kinds.is_list(kind):
         return t.ArrayType(spark_type(kind.value_type))
-    raise InternalError(f"no Spark type for {kind}")
+    raise SchemaError(f"Spark has no type for values of {kind}")
 
 
 def spark_schema(schema: pa.Schema) -> t.StructType:
@@ -60,5 +64,12 @@ def spark_schema(schema: pa.Schema) -> t.StructType:
 
 
 def table_schema(snapshot: Snapshot) -> t.StructType:
-    """Return the table's schema: Delta writes it the way Spark does."""
-    return t.StructType.fromJson(json.loads(snapshot.metadata.schema_string))
+    """Return the table's schema: Delta writes it the way Spark does.
+
+    Raises:
+        SchemaError: A type that Spark does not have: nanoseconds, say.
+    """
+    try:
+        return t.StructType.fromJson(json.loads(snapshot.metadata.schema_string))
+    except PySparkValueError as error:
+        raise SchemaError(str(error), snapshot.store.root) from None

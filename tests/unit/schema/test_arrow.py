@@ -32,6 +32,8 @@ from lazydelta.schema import (
         ("date", pa.date32()),
         ("timestamp", pa.timestamp("us", "UTC")),
         ("timestamp_ntz", pa.timestamp("us")),
+        ("timestamp_nanos", pa.timestamp("ns", "UTC")),
+        ("timestamp_nanos_ntz", pa.timestamp("ns")),
         ("void", pa.null()),
         ("char(3)", pa.string()),
         ("varchar(3)", pa.string()),
