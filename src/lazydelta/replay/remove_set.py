@@ -30,6 +30,8 @@ __all__ = ["RemoveSet"]
 _MOST_SPILLED_RUNS = 8
 _MERGE_BUCKET_BITS = 6
 _MERGE_BUCKETS = 1 << _MERGE_BUCKET_BITS
+_FEW_KEYS = 1 << 12
+"""Up to here the filter is small: a large one is a page fault for nearly every key."""
 _TEXT = pa.large_string()
 
 
@@ -51,7 +53,8 @@ class RemoveSet:
 
     Args:
         memory_limit: Bytes that hashes and texts may hold in RAM; 0 keeps all of them on disk.
-        capacity: How many keys the Bloom filter is laid out for; it grows when there are more.
+        capacity: How many keys the Bloom filter is laid out for, unless there are few; it grows
+            when there are more.
         false_positive_rate: Of the Bloom filter at that many keys.
     """
 
@@ -59,7 +62,8 @@ class RemoveSet:
         self._memory_limit = memory_limit
         self._seed = new_seed()
         self._runs: list[_Run] = []
-        self._bloom = _Bloom(capacity, false_positive_rate)
+        self._capacity = capacity
+        self._bloom = _Bloom(min(capacity, _FEW_KEYS), false_positive_rate)
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._files = 0
         self._length = 0
@@ -86,7 +90,8 @@ class RemoveSet:
         run = _Run(hashes[order], pa.chunked_array([keys.cast(_TEXT).take(from_numpy(order))]))
         self._length += len(keys)
         if not self._bloom.has_room(self._length):
-            self._bloom = self._bloom.larger(self._length)
+            enough = self._capacity if self._length <= self._capacity else 4 * self._length
+            self._bloom = self._bloom.larger(enough)
             for known in self._runs:
                 self._bloom.add(known.hashes)
         self._bloom.add(run.hashes)
@@ -214,7 +219,7 @@ class _Bloom:
         return keys <= self._capacity
 
     def larger(self, keys: int) -> _Bloom:
-        return _Bloom(4 * keys, self._rate)
+        return _Bloom(keys, self._rate)
 
     def add(self, hashes: np.ndarray) -> None:
         np.bitwise_or.at(self._words, hashes >> self._shift, _bits(hashes))

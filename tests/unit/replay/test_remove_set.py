@@ -46,6 +46,18 @@ def test_F1_a_bloom_filter_of_eight_bytes_still_gives_exact_results():
     assert not keys.contains(pa.array([f"out{n}" for n in range(5000)])).any()
 
 
+def test_a_filter_for_a_million_keys_is_small_as_long_as_there_are_few():
+    keys = made(capacity=1_000_000)
+    known = [f"in{n}" for n in range(5000)]
+    keys.add(pa.array(known[:100]))
+    assert keys.memory_bytes < 20_000
+    keys.add(pa.array(known[100:]))
+    assert keys.memory_bytes > 1_000_000
+    assert keys.contains(pa.array(known)).all()
+    assert not keys.contains(pa.array([f"out{n}" for n in range(5000)])).any()
+    keys.close()
+
+
 def test_keys_that_share_a_hash_are_told_apart(monkeypatch):
     monkeypatch.setattr(module, "hash_keys", lambda keys, _: np.full(len(keys), 7, np.uint64))
     for limit in (0, 1 << 30):
