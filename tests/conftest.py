@@ -21,6 +21,10 @@ settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
 )
 
+# The JVMs of Spark live for seconds or minutes here: what the optimizing compiler would do for them
+# takes longer than it saves, and takes the cores from the tests. Whoever sets it knows better.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # Settings and credentials of whoever runs the tests must not reach them: a test that needs one
 # sets it. Instance-metadata look-ups are off, since a test never leaves this machine.
 _FOREIGN_PREFIXES = ("LAZYDELTA_", "AWS_", "AZURE_", "GOOGLE_", "GCS_", "OBJECT_STORE_")
@@ -32,11 +36,23 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: "spark" not in item.path.parts)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _clean_environment_of_processes():
+    """What starts once for all tests, as Java and the workers of Spark do, gets none either."""
+    with pytest.MonkeyPatch.context() as patch:
+        _clean(patch)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch):
+    _clean(monkeypatch)
+
+
+def _clean(patch):
     for name in [name for name in os.environ if name.startswith(_FOREIGN_PREFIXES)]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patch.delenv(name)
+    patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
 
 
 @pytest.fixture(autouse=True)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+
+from hypothesis import settings
 
 from lazydelta import Config, LazyDeltaScanner, LazyScanConfig, Table
 from lazydelta.scan.reference import reference_adds
 from lazydelta.store import MemoryStore
+
+
+def examples(usual: int, *, long: int) -> settings:
+    """Return the settings of a random test: how many examples it takes, and in `make test-long`."""
+    return settings(max_examples=long if os.environ.get("HYPOTHESIS_PROFILE") == "long" else usual)
 
 
 def memory_store(*, local: bool = True):

@@ -32,6 +32,7 @@ from lazydelta.upkeep.checkpoint_keys import Partitions, Ties, sort_numbers
 from lazydelta.upkeep.checkpoint_runs import CompiledRun, MappedRun
 from lazydelta.upkeep.checkpoint_shape import CheckpointSettings, CheckpointShape
 from tests.checkpoints.checkpoint_cases import NOW, V2, built, expected_state, snapshot_of, state_of
+from tests.support import examples
 
 KINDS = [
     pytest.param(MappedRun, id="mapped"),
@@ -233,7 +234,7 @@ def drawn_table(drawn, configuration=None):
 @pytest.mark.parametrize("way", list(WAYS))
 @pytest.mark.parametrize("properties", [{}, NO_STRUCT], ids=["typed", "as-text"])
 @given(drawn=tables(), commits=st.integers(1, 3), group_rows=st.integers(1, 7))
-@settings(max_examples=12)
+@examples(6, long=12)
 def test_a_checkpoint_lies_in_that_order(kind, way, properties, drawn, commits, group_rows):
     parts, kinds, files = drawn
     store, builder = drawn_table(drawn, properties)

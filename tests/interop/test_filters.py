@@ -10,13 +10,14 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lazydelta.expr import bind, evaluate
 from lazydelta.interop.arrow_filter import read_filter
 from lazydelta.interop.polars_filter import read_polars_filter
 from lazydelta.schema import DecimalType, PrimitiveType, StructField, StructType
+from tests.support import examples
 
 TYPES = {
     "i": ("integer", pa.int32(), st.integers(-4, 4)),
@@ -47,7 +48,7 @@ ARROW = pa.schema([(name, kind) for name, (_, kind, _) in TYPES.items()])
 OPERATORS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
 
 LIKELY = [*sorted(TYPES), *"ffffii"]  # NaN and NULL are where engines differ
-MANY = settings(max_examples=300)
+MANY = examples(120, long=300)
 
 rows = st.lists(
     st.fixed_dictionaries({name: st.none() | value for name, (_, _, value) in TYPES.items()}),

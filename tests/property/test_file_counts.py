@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lazydelta import Config, Table
 from lazydelta.testing import TableBuilder, add
 from lazydelta.testing.strategies import histories
 from tests.rows.tables import Rows, field
-from tests.support import listed, memory_store
+from tests.support import examples, listed, memory_store
 
 WHERE = st.sampled_from(
     [None, "id < 3", "id = 7", "id between 2 and 5", "id > 100", "id is null", "p = 1", "p is null",
@@ -78,7 +78,7 @@ def check_sum(scan, live):
     return True
 
 
-@settings(max_examples=150)
+@examples(75, long=150)
 @given(
     history=histories(others=False),
     where=WHERE,

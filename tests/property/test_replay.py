@@ -10,7 +10,7 @@ from lazydelta import Config
 from lazydelta.log import commits as commit_files
 from lazydelta.testing import TableBuilder
 from lazydelta.testing.strategies import histories
-from tests.support import READERS, memory_store
+from tests.support import READERS, examples, memory_store
 
 CONFIGS = st.builds(
     Config,
@@ -66,13 +66,13 @@ def check_limits(history, config, limit):
         assert set(found) <= history.live, name
 
 
-@settings(max_examples=120)
+@examples(60, long=120)
 @given(history=histories(), config=CONFIGS)
 def test_all_replays_agree(history, config):
     check_agreement(history, config)
 
 
-@settings(max_examples=50)
+@examples(30, long=50)
 @given(history=histories(), config=CONFIGS, limit=st.integers(0, 8))
 def test_a_limit_gives_a_subset_of_the_right_size(history, config, limit):
     check_limits(history, config, limit)
@@ -88,7 +88,7 @@ def _tiny_blocks(monkeypatch):
 
 @pytest.mark.usefixtures("_tiny_blocks")
 def test_commits_that_are_read_in_blocks_mean_the_same():
-    @settings(max_examples=80)
+    @examples(40, long=80)
     @given(history=histories(), config=CONFIGS)
     def check(history, config):
         check_agreement(history, config)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lazydelta import Table
 from lazydelta.scan.read import ReadOptions
 from tests.rows.generated import generated
+from tests.support import examples
 
 
 def counted(rows):
@@ -37,7 +38,7 @@ def expected_of(table, schema):
     return pa.Table.from_pylist(table.rows(), schema=schema).to_pylist()
 
 
-@settings(max_examples=150)
+@examples(75, long=150)
 @given(generated(), st.integers(1, 4), st.data())
 def test_rows_are_what_was_written_then_as_it_is_called_now(table, batch_rows, data):
     with tempfile.TemporaryDirectory() as directory:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.spark.connect_client import Client
 from tests.spark.connect_server import ConnectServer
+from tests.spark.workers import PRELOADED
 
 HERE = Path(__file__).parent
 # PySpark 4.1 leaves the socket of a `collect` to the garbage collector.
@@ -35,7 +36,7 @@ def spark():
     from lazydelta.spark import local_session
 
     try:
-        session = local_session(cores=2)
+        session = local_session(cores=2, conf=PRELOADED)
     except JavaNotFoundError as error:
         pytest.skip(str(error))
     yield session

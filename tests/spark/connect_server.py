@@ -62,10 +62,12 @@ def _free_port() -> int:
 
 def _serve(port: str) -> None:
     from lazydelta.spark import local_session
+    from tests.spark.workers import PRELOADED
 
     spark = local_session(
         cores=2,
-        conf={
+        conf=PRELOADED
+        | {
             "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": port,

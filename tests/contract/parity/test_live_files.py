@@ -176,7 +176,8 @@ def test_forward_gives_the_checkpoint_first():
     "trip", ["!txn", "!metaData", "!protocol", "!domainMetadata", "!cdc", "!odd", "+t#v1 -t"]
 )
 @pytest.mark.parametrize("read", [READERS["strict-reverse"], READERS["strict-forward"]])
-@pytest.mark.parametrize("at", range(1, 6))
+# The third has adds alone, one of a file that was live: so has the last. With removes: 2 and 4.
+@pytest.mark.parametrize("at", [1, 2, pytest.param(3, marks=pytest.mark.long), 4, 5])
 def test_F14_a_trip_in_mid_stream_gives_each_file_once(trip, read, at):
     commits = ["+t", "+a +b", "+c -a", "+d +b", "-c +e", "+f +a"]
     commits[at] += f" {trip}"
