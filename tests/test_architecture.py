@@ -330,6 +330,8 @@ ALLOWED_THIRD_PARTY = {"pyarrow", "numpy", "orjson", "arro3", "cloudpickle"}
 NEVER_ON_IMPORT = {
     *("click", "rich", "pandas", "obstore", "polars", "deltalake", "duckdb", "datafusion"),
     *("pyarrow.dataset", "lazydelta.interop"),
+    # What writes a table: a reader does not wait for it.
+    *("lazydelta.commit", "lazydelta.intake", "lazydelta.ops.write", "lazydelta.upkeep.checkpoint"),
 }
 
 _LIST_MODULES = """
@@ -371,6 +373,17 @@ def test_import_loads_only_the_allowed_third_party_packages(loaded_by_import):
 
 def test_import_does_not_load_what_belongs_to_one_door(loaded_by_import):
     assert not NEVER_ON_IMPORT & loaded_by_import["loaded"].keys()
+
+
+@pytest.mark.parametrize("door", [lazydelta.ops, lazydelta.upkeep], ids=lambda door: door.__name__)
+def test_a_door_that_loads_on_demand_has_all_that_it_offers(door):
+    assert sorted(door.__all__) == sorted(door._PLACES)
+    for name in door.__all__:
+        assert getattr(door, name) is getattr(
+            sys.modules[f"{door.__name__}.{door._PLACES[name]}"], name
+        )
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = door.nonsense
 
 
 def test_every_public_name_exists_once():

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from lazydelta import ops, upkeep
 from lazydelta.changes import AskedRange, ChangeFeed, find_changes
 from lazydelta.config import (
     Config,
@@ -16,17 +17,6 @@ from lazydelta.config import (
     given_number,
 )
 from lazydelta.errors import ConfigError
-from lazydelta.ops import (
-    Alter,
-    Columns,
-    CreateMode,
-    WriteMode,
-    WriteRequest,
-    WriteResult,
-    as_schema,
-    create_table,
-    write_rows,
-)
 from lazydelta.outputs import Outputs
 from lazydelta.scan import (
     Bundle,
@@ -41,7 +31,6 @@ from lazydelta.scan import (
 from lazydelta.snapshot import Snapshot, load_snapshot, read_history, version_at
 from lazydelta.spec import Retention
 from lazydelta.store import MeteredStore, RetryingStore, Store, is_local, open_store
-from lazydelta.upkeep import CheckpointResult, CompactionResult, compact_log, write_checkpoint
 
 if TYPE_CHECKING:
     import os
@@ -49,7 +38,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lazydelta.ops import Alter, Columns, CreateMode, WriteMode, WriteResult
     from lazydelta.spec import CommitInfo, RetentionCheck
+    from lazydelta.upkeep import CheckpointResult, CompactionResult
 
 __all__ = ["Table", "TableSnapshot", "write"]
 
@@ -161,10 +152,10 @@ class Table(Outputs):
             ConfigError: A property that does not exist or does not take this value.
         """
         table = cls.open(url, storage_options, config)
-        create_table(
+        ops.create_table(
             table._store,  # noqa: SLF001 - a table of our own making
             table._config,  # noqa: SLF001 - likewise
-            as_schema(schema, where=table.url),
+            ops.as_schema(schema, where=table.url),
             mode=mode,
             partition_by=partition_by,
             properties=properties,
@@ -214,7 +205,7 @@ class Table(Outputs):
     @property
     def alter(self) -> Alter:
         """The verbs that change columns, properties, constraints and protocol; a commit each."""
-        return Alter(self._store, self._config)
+        return ops.Alter(self._store, self._config)
 
     def snapshot(
         self, version: int | None = None, timestamp: datetime | str | None = None
@@ -338,7 +329,7 @@ class Table(Outputs):
             UnsupportedFeatureError: The table needs what lazydelta cannot write.
         """
         columns = (partition_by,) if isinstance(partition_by, str) else partition_by
-        request = WriteRequest(
+        request = ops.WriteRequest(
             mode=mode,
             partition_by=None if columns is None else tuple(columns),
             schema_mode=schema_mode,
@@ -351,7 +342,7 @@ class Table(Outputs):
             commit_metadata=commit_metadata or {},
             options=options,
         )
-        return write_rows(self._store, self._config, data, request)
+        return ops.write_rows(self._store, self._config, data, request)
 
     def history(self, limit: int | None = None) -> list[CommitInfo]:
         """Return the retained commits, newest first, all of them or so many."""
@@ -377,7 +368,7 @@ class Table(Outputs):
             LogCorruptError: The log contradicts its own `.crc`, or a checkpoint that is there.
         """
         version = _number("version", version)
-        return write_checkpoint(load_snapshot(self._store, self._config, version=version))
+        return upkeep.write_checkpoint(load_snapshot(self._store, self._config, version=version))
 
     def compact_log(self, start: int, end: int) -> CompactionResult:
         """Write the commits of two or more versions, reconciled, into one file beside them.
@@ -387,7 +378,7 @@ class Table(Outputs):
             LogGapError: A commit of the range is not there.
         """
         first, last = given_number("start", start), given_number("end", end)
-        return compact_log(self._store, self._config, first, last)
+        return upkeep.compact_log(self._store, self._config, first, last)
 
     def files(self, partition_filters: PartitionFilters = None) -> list[str]:
         """Return the paths of the newest version's files, as the log has them, decoded.
