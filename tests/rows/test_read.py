@@ -290,8 +290,9 @@ def test_a_limit_opens_no_more_files_than_it_needs(tmp_path):
     with scan.to_batches(ReadOptions(files_at_once=1)) as batches:
         found = next(batches).num_rows
         time.sleep(0.2)  # nobody asks for more, and nothing that is not needed is opened
-        assert len(store.opened) == 3  # two rows of each are left
+        assert len(store.opened) <= 3
         assert found + sum(batch.num_rows for batch in batches) == 5
+    assert len(store.opened) == 3  # two rows of each are left
 
 
 def test_closing_stops_everything(table):
