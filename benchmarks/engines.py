@@ -137,6 +137,9 @@ def _raw(path: str, clock: Clock) -> int:
     return rows
 
 
+_SETTLE_SECONDS = 0.1
+"""After imports: threads that they start (numpy's for algebra) keep a core busy for some 20 ms."""
+
 _IMPORTS = {
     "lazydelta": ["lazydelta"],
     "deltalake": ["deltalake"],
@@ -211,6 +214,7 @@ def run(engine: str, workload: str, path: str, *, accounting: bool = False) -> S
     for module in [*_IMPORTS[engine], *_VARIANT_IMPORTS.get(variant, [])]:
         importlib.import_module(module)
     sample.import_seconds = time.perf_counter() - before
+    time.sleep(_SETTLE_SECONDS)
     sample.base_rss = memory_of_process("VmRSS")
     read_before = _io()
     clock = Clock(accounting=accounting)
