@@ -101,6 +101,15 @@ def test_plain_output_for_a_pipe(tmp_path, sources):
 # --- files that are not what they seem
 
 
+def test_json_with_escaped_characters_of_high_planes(tmp_path):
+    rows = [{"n": at, "\U00020bb7": chr(0x20000 + at)} for at in range(50_000)]
+    lines = [json.dumps(row) for row in rows]
+    assert rb"\ud842\udfb7" in lines[0].encode()
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))  # more than is read at once
+    written(tmp_path / "t", tmp_path / "rows.jsonl")
+    assert ld.Table.open(tmp_path / "t").to_arrow().sort_by("n").to_pylist() == rows
+
+
 def test_columns_that_come_late_are_not_lost(tmp_path):
     lines = ['{"id": 1}'] * 20_000 + ['{"id": 2, "late": 3}']
     (tmp_path / "rows.jsonl").write_text("\n".join(lines))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import io
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import orjson
 import pyarrow as pa
 
 from lazydelta.errors import ConfigError
+from lazydelta.files import plain_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RowFiles"]
 
+_BLOCK_BYTES = 1 << 20
 _KINDS = {
     ".parquet": "parquet",
     ".csv": "csv",
@@ -107,7 +110,7 @@ def _json(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
             raise pa.ArrowInvalid("it has no rows")
         opened.seek(0)
         try:
-            guessed = pa.schema(arro3.io.infer_json_schema(opened))
+            guessed = pa.schema(arro3.io.infer_json_schema(_plain_text(opened)))
             order = list(orjson.loads(first))
         except Exception as error:  # noqa: BLE001 - its errors have no type of their own
             raise pa.ArrowInvalid(str(error)) from None
@@ -117,8 +120,40 @@ def _json(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
     kinds = {field.name: field.type for field in guessed}
     kinds |= {field.name: _completed(field.type, kinds.get(field.name)) for field in known}
     schema = pa.schema([pa.field(name, kinds[name]) for name in names])
-    reader = pa.RecordBatchReader.from_stream(arro3.io.read_json(str(file), schema))
-    return reader.schema, reader
+    return schema, _json_rows(file, schema)
+
+
+def _json_rows(file: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    import arro3.io
+
+    with file.open("rb") as opened:
+        rows = arro3.io.read_json(_plain_text(opened), schema)
+        yield from pa.RecordBatchReader.from_stream(rows)
+
+
+def _plain_text(file: IO[bytes]) -> IO[bytes]:
+    return cast("IO[bytes]", _PlainText(file))
+
+
+class _PlainText(io.RawIOBase):
+    """A file of JSON lines as arro3 reads it rightly (`plain_pairs`), some lines at a time."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._text = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        """Fill a buffer; 0 at the end."""
+        if not self._text:
+            lines = self._file.read(_BLOCK_BYTES) + self._file.readline()
+            self._text = memoryview(plain_pairs(lines))
+        count = min(len(into), len(self._text))
+        into[:count] = self._text[:count]
+        self._text = self._text[count:]
+        return count
 
 
 def _completed(known: pa.DataType | None, found: pa.DataType | None) -> pa.DataType:

@@ -5,7 +5,8 @@ If `day` is generated as `CAST(ts AS DATE)`, a row with `ts < v` lies in a parti
 needs no statistics. It never drops on NULL: a generated value may be missing.
 
 Writers compute `CAST(ts AS DATE)` in the time zone of their session, which the table does not
-tell. For zoned timestamps the constant is therefore taken a day earlier and a day later.
+tell, and so whatever else passes through a zoned timestamp on its way, such as `date_trunc` of a
+date. There the constant is therefore taken a day earlier and a day later.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ if TYPE_CHECKING:
 __all__ = ["Derivation", "derivations"]
 
 _EXPRESSION = "delta.generationExpression"
-_DAY_MICROS = 86_400_000_000
+_DAYS = {"date": 1, "timestamp": 86_400_000_000, "timestamp_ntz": 86_400_000_000}
+"""What a day is in values of the types that know days."""
+_ZONED_CALLS = ("date_trunc", "date_format")
+"""Spark makes a zoned timestamp of whatever time they are given."""
 _TRUE = Constant(True)
 _FIELDS = ("year", "month", "day", "hour")
 _MOST_OPTIONS = 32
@@ -74,7 +78,8 @@ class Derivation:
     def _compare(self, op: str, constant: Literal) -> Predicate:
         if op in ("=", "<=>") and not self._is_zoned:
             return self._equal(constant)
-        if not self.ordered or op == "!=":
+        knows_days = str(self.source.type) in _DAYS
+        if not self.ordered or op == "!=" or (self._is_zoned and not knows_days):
             return _TRUE
         arms = []
         if op in ("<", "<=", "=", "<=>"):
@@ -85,7 +90,12 @@ class Derivation:
 
     @property
     def _is_zoned(self) -> bool:
-        return str(self.source.type) == "timestamp"
+        nodes = [node for expression in self.expressions for node in expression.walk()]
+        return any(
+            str(getattr(node, "type", None)) == "timestamp"
+            or (isinstance(node, Call) and node.name in _ZONED_CALLS)
+            for node in nodes
+        )
 
     def _equal(self, constant: Literal) -> Predicate:
         values = self._values(constant, 0)
@@ -105,12 +115,18 @@ class Derivation:
         return result
 
     def _values(self, constant: Literal, days: int) -> list[Literal]:
-        """Compute the expressions for a constant, moved by a day if its zone is not known."""
-        moved: Any = constant.value
-        if self._is_zoned:
-            moved = moved + days * _DAY_MICROS
-        at = Literal(moved, type_of(self.source))
-        return [_computed(expression, self.source, at) for expression in self.expressions]
+        """Compute the expressions for a constant, moved by days if an unknown zone matters.
+
+        What is a zoned timestamp in the end is moved once more: the first instant of a month, say,
+        is another one in every zone.
+        """
+        if not self._is_zoned:
+            days = 0
+        at = _moved(Literal(constant.value, type_of(self.source)), days)
+        computed = [_computed(expression, self.source, at) for expression in self.expressions]
+        return [
+            _moved(value, days) if str(value.type) == "timestamp" else value for value in computed
+        ]
 
 
 def derivations(schema: StructType, partition_columns: Sequence[str]) -> tuple[Derivation, ...]:
@@ -174,6 +190,13 @@ def _computed(expression: Value, source: Column, at: Literal) -> Literal:
 
     value = replaced(expression)
     return value if isinstance(value, Literal) else constant_of(value)
+
+
+def _moved(value: Literal, days: int) -> Literal:
+    if value.value is None or not days:
+        return value
+    moved: Any = value.value
+    return Literal(moved + days * _DAYS[str(value.type)], value.type)
 
 
 def _test(op: str, column: Column, value: Literal) -> Predicate:

@@ -17,6 +17,7 @@ from lazydelta.files.json_lines import (
     are_objects,
     decode_lines,
     parse_object,
+    plain_pairs,
     split_lines,
     tidy_lines,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "num_records",
     "parse_object",
     "parse_stats",
+    "plain_pairs",
     "split_lines",
     "tidy_lines",
     "unshredded",

@@ -33,6 +33,7 @@ __all__ = [
     "are_objects",
     "decode_lines",
     "parse_object",
+    "plain_pairs",
     "split_lines",
     "tidy_lines",
 ]
@@ -125,14 +126,22 @@ def parse_object(line: bytes) -> dict[str, Any]:
     return value
 
 
+def plain_pairs(raw: bytes) -> bytes:
+    """Return JSON text without escapes that make one character together, for arro3 to read.
+
+    It gets such characters of some planes wrong (arrow-rs: U+20000 comes out as U+10000), and a
+    path that is another path is another file: so it is given plain ones.
+    """
+    if b"\\ud" in raw or b"\\uD" in raw:
+        return _SURROGATES.sub(_joined, raw)
+    return raw
+
+
 def _decoded(data: bytes | pa.Buffer, schema: pa.Schema) -> pa.Table:
     raw = bytes(data)
     if b"\\u" not in raw:  # one search instead of three: few logs have any
         return _read_all(raw, schema)
-    if b"\\ud" in raw or b"\\uD" in raw:
-        # The decoder gets escaped characters of some planes wrong (arrow-rs: U+20000 comes out as
-        # U+10000), and a path that is another path is another file: so it is given plain ones.
-        raw = _SURROGATES.sub(_joined, raw)
+    raw = plain_pairs(raw)
     if _NUL in raw:
         # The decoder aborts the process when an error of its own has a NUL in its text, as a
         # hostile log can make it. What decodes with another character decodes with this one too.

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta.files.json_lines import plain_pairs
 from lazydelta.schema import (
     DataType,
     PrimitiveType,
@@ -219,7 +220,7 @@ def _by_reader(stats: pa.Array, leaves: Leaves) -> dict[tuple[str, ...], pa.Arra
 
     schema = pa.schema([pa.field("row", _tree(leaves))])
     try:
-        data = _joined(stats)
+        data = plain_pairs(_joined(stats))
         if any(nul in data for nul in _NULS):
             # The reader aborts the process when an error of its own has a NUL in its text.
             return _one_by_one(stats, leaves)

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from lazydelta.replay.facts import CUT_MICROS, is_rounded, json_path, map_values
+from lazydelta.replay.facts import (
+    ANY_CHARACTER,
+    CUT_MICROS,
+    is_rounded,
+    is_text_only,
+    json_path,
+    map_values,
+    trusted,
+)
 from lazydelta.replay.keys import file_keys
 from lazydelta.replay.prune import Pruner
 from lazydelta.replay.reconcile import Reconciler
@@ -13,6 +21,7 @@ from lazydelta.replay.tripwire import Trip, find_trip
 from lazydelta.replay.zones import read_zones
 
 __all__ = [
+    "ANY_CHARACTER",
     "CUT_MICROS",
     "BatchSpool",
     "Pruner",
@@ -23,7 +32,9 @@ __all__ = [
     "file_keys",
     "find_trip",
     "is_rounded",
+    "is_text_only",
     "json_path",
     "map_values",
     "read_zones",
+    "trusted",
 ]

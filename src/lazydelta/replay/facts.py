@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from lazydelta.schema import DataType, StructType
 
 __all__ = [
+    "ANY_CHARACTER",
     "CUT_MICROS",
     "FileFacts",
     "is_rounded",
+    "is_text_only",
     "json_path",
     "leaf_name",
     "map_values",
@@ -44,9 +46,13 @@ __all__ = [
 CUT_MICROS = 999
 """Statistics hold timestamps cut to milliseconds: a file's latest may be this much later."""
 
+ANY_CHARACTER = "\ufffd"
+"""Old writers put it where they cut a greatest text off; there are greater characters."""
+
 _GROUPS = {"min": "minValues", "max": "maxValues", "null_count": "nullCount"}
 _LONG, _BOOLEAN = PrimitiveType("long"), PrimitiveType("boolean")
 _TIMES = ("timestamp", "timestamp_ntz")
+_DOUBTFUL_WHEN_TYPED = ("timestamp", "timestamp_nanos", "float", "double")
 _COUNTS = ("null_count", "num_records")
 _EXACT_DIGITS = 15
 _ROUNDING = 2.0**-51
@@ -75,6 +81,15 @@ def leaf_name(stat: Stat, path: tuple[str, ...]) -> str:
 def is_rounded(kind: DataType) -> bool:
     """Whether statistics of the type may be rounded: some writers keep decimals as doubles."""
     return isinstance(kind, DecimalType) and kind.precision > _EXACT_DIGITS
+
+
+def is_text_only(stat: Stat) -> bool:
+    """Whether only the text of a partition value counts, whatever a typed column says.
+
+    A time without a zone was local to its writer, who knew the instant when he typed it; rows are
+    shown by the text. A double that was a float is another number than its text.
+    """
+    return stat.kind == "partition" and str(stat.type) in _DOUBTFUL_WHEN_TYPED
 
 
 class FileFacts:
@@ -127,7 +142,8 @@ class FileFacts:
         if raw is not None:
             texts = map_values(raw, name)
             read = parse_partition_values(texts, stat.type, on_error="null")
-            read = read if typed is None else pc.coalesce(typed, read)
+            if typed is not None and not is_text_only(stat):
+                read = pc.coalesce(typed, read)
             unreadable = unreadable_partition_values(texts, read)
             return self._note(read, pc.or_(unreadable, raw.is_null()))
         if typed is not None:
@@ -174,7 +190,11 @@ def trusted(stat: Stat, values: pa.Array) -> pa.Array:
         return pc.if_else(negative, _null(values.type), values) if negative.true_count else values
     if name in ("float", "double"):
         nan = pc.is_nan(values)
-        return pc.if_else(nan, _null(values.type), values) if nan.true_count else values
+        known = pc.if_else(nan, _null(values.type), values) if nan.true_count else values
+        return known if name == "float" else _outer_of_floats(known, down=stat.kind == "min")
+    if stat.kind == "max" and pa.types.is_string(values.type):
+        cut = pc.ends_with(values, ANY_CHARACTER)
+        return pc.if_else(cut, _null(values.type), values) if cut.true_count else values
     if name in _TIMES and stat.kind == "max":
         latest = build_scalar(2**63 - 1 - CUT_MICROS, _LONG)
         micros = pc.min_element_wise(values.view(pa.int64()), latest, skip_nulls=False)
@@ -182,6 +202,17 @@ def trusted(stat: Stat, values: pa.Array) -> pa.Array:
     if isinstance(stat.type, DecimalType) and is_rounded(stat.type):
         return _widened(values, stat.type, down=stat.kind == "min")
     return values
+
+
+def _outer_of_floats(values: pa.Array, *, down: bool) -> pa.Array:
+    """Move doubles out to the nearest float, where that is farther out.
+
+    A column may have been one of floats when its statistics were written: as 0.7, say, for what
+    is 0.69999998 as a double.
+    """
+    floats = values.cast(pa.float32(), safe=False).cast(pa.float64())
+    outer = pc.min_element_wise if down else pc.max_element_wise
+    return outer(values, floats, skip_nulls=False)
 
 
 def _widened(values: pa.Array, kind: DecimalType, *, down: bool) -> pa.Array:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta.expr import Constant, Stat, bind, derivations, evaluate, to_skipping
-from lazydelta.replay.facts import FileFacts, leaf_name, physical_paths
+from lazydelta.replay.facts import FileFacts, is_text_only, leaf_name, physical_paths
 from lazydelta.replay.row_groups import keep_row_groups, row_group_rule
 from lazydelta.replay.zones import keep_zones
 
@@ -112,7 +112,7 @@ class Pruner:
         wanted: set[str] = set()
         for stat, path in self.physical.items():
             name = leaf_name(stat, path)
-            if name in available:
+            if name in available and not is_text_only(stat):
                 wanted.add(name)
             elif stat.kind == "partition":
                 wanted.update(n for n in known if n.startswith("add.partitionValues."))

@@ -16,7 +16,13 @@ import pyarrow.compute as pc
 
 from lazydelta.expr import Column, Stat, evaluate, guarded, to_skipping
 from lazydelta.files import ColumnBounds, leaf_columns
-from lazydelta.replay.facts import CUT_MICROS, is_rounded, leaf_name
+from lazydelta.replay.facts import (
+    ANY_CHARACTER,
+    CUT_MICROS,
+    is_rounded,
+    is_text_only,
+    leaf_name,
+)
 from lazydelta.schema import build_array
 
 if TYPE_CHECKING:
@@ -72,7 +78,9 @@ class _Footer:
         times = Counter(names)
         self.places = {name: at for at, name in enumerate(names) if times[name] == 1}
         self.leaves = {
-            (stat.kind, *stat.path): leaf_name(stat, physical[stat]) for stat in physical
+            (stat.kind, *stat.path): leaf_name(stat, physical[stat])
+            for stat in physical
+            if not is_text_only(stat)
         }
         rows = [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)]
         others = self._null_counts("add.path")
@@ -84,7 +92,7 @@ class _Footer:
         """Return a fact for every row group; null is unknown."""
         if stat.kind == "num_records":
             return build_array(self.adds, stat.type)
-        name = self.leaves[stat.path]
+        name = self.leaves.get(stat.path, "")
         if stat.kind == "null_count":
             pairs = zip(self._null_counts(name), self.others, strict=True)
             known = [None if None in pair else pair[0] - pair[1] for pair in pairs]
@@ -118,4 +126,6 @@ def _moved(value: Any, kind: str, data_type: DataType) -> Any:
         return value
     if str(data_type) in _TIMES and kind == "max":
         return min(value + CUT_MICROS, _LAST_MICROS)
+    if kind == "max" and isinstance(value, str) and value.endswith(ANY_CHARACTER):
+        return None
     return None if is_rounded(data_type) else value

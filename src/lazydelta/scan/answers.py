@@ -29,6 +29,7 @@ __all__ = ["MinMax", "count", "min_max"]
 
 _FIRST_WAVE, _LAST_WAVE = 2, 1024  # files read at once, on each side
 _PENDING_FILES = 65_536
+_ONLY_NULLS = ("void", "null")
 
 
 class MinMax(NamedTuple):
@@ -78,6 +79,9 @@ def min_max(scan: ReadableScan, column: str) -> MinMax:
     if scan.limit is not None:
         raise ConfigError("limit", "least and greatest are of all rows; ask a scan without limit")
     kind = _ordered_type(scan, column)
+    if str(kind) in _ONLY_NULLS:
+        nothing = pa.nulls(1)[0]
+        return MinMax(nothing, nothing)
     known = KnownFiles(scan)
     search = _Search(known, column, to_arrow_type(kind))
     for adds in known.planned():
@@ -108,7 +112,8 @@ def _ordered_type(scan: ReadableScan, column: str) -> DataType:
     if column not in by_name:
         raise ColumnNotFoundError("", where, column, tuple(by_name))
     kind = by_name[column].type
-    if not hasattr(kind, "name") and not hasattr(kind, "precision"):
+    is_simple = hasattr(kind, "name") or hasattr(kind, "precision")
+    if not is_simple or str(kind) == "variant":
         raise SchemaError(f"values of column {column!r} ({kind}) have no order", where)
     return kind
 

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from lazydelta._arrow import bits, certain, from_numpy, selection
 from lazydelta._parallel import prefetch
 from lazydelta.errors import PredicateError
-from lazydelta.expr import Column, Predicate, col, evaluate, split_conjuncts
+from lazydelta.expr import Column, Predicate, Stat, col, evaluate, split_conjuncts
 from lazydelta.files import parse_stats
-from lazydelta.replay import Pruner
+from lazydelta.replay import Pruner, trusted
 from lazydelta.scan.partitions import partition_columns
 from lazydelta.scan.run import ScanRun
 from lazydelta.scan.stream import Stream
@@ -41,7 +41,6 @@ _LONG, _BOOLEAN = PrimitiveType("long"), PrimitiveType("boolean")
 _EXACT_TYPES = ("byte", "short", "integer", "long", "date")
 _BOUNDED_TYPES = (*_EXACT_TYPES, "string", "timestamp", "timestamp_ntz")
 _EXACT_DIGITS = 15  # decimals that survive a writer who keeps statistics as doubles
-_CUT_MICROS = 999  # statistics hold times cut to milliseconds
 
 
 class Bounds(NamedTuple):
@@ -208,9 +207,11 @@ class KnownFiles:
         unknown = pa.nulls(adds.num_rows, to_arrow_type(kind))
         low = found.get(("minValues", *path), unknown)
         high = found.get(("maxValues", *path), unknown)
-        if str(kind).startswith("timestamp"):
-            micros = pc.add(high.view(pa.int64()), from_numpy(np.array([_CUT_MICROS]))[0])
-            high = micros.view(high.type)
+        if _is_bounded(kind):
+            low, high = (
+                trusted(Stat(side, (column,), kind), values)
+                for side, values in (("min", low), ("max", high))
+            )
         tight = ~certain(pc.invert(found["tightBounds",]))
         sane = certain(pc.less_equal(low, high))
         if not sane.all():  # a least value above the greatest tells nothing

@@ -16,7 +16,14 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from lazydelta.expr import And, Predicate, Stat, as_predicate
-from lazydelta.replay import CUT_MICROS, Pruner, is_rounded, json_path
+from lazydelta.replay import (
+    ANY_CHARACTER,
+    CUT_MICROS,
+    Pruner,
+    is_rounded,
+    is_text_only,
+    json_path,
+)
 from lazydelta.schema import DecimalType
 from lazydelta.spark.predicate import to_column
 from lazydelta.spark.pushdown import pushable_condition
@@ -187,6 +194,8 @@ class _Facts:
     def _partition(self, stat: Stat) -> Column:
         typed = self._typed("partitionValues_parsed", self.physical[stat], stat.type)
         text = self._partition_text(stat)
+        if text is not None and is_text_only(stat):
+            typed = None
         read = None if text is None else parse_text(f.when(text != "", text), stat.type)
         return _first_known(typed, read, stat.type)
 
@@ -227,13 +236,18 @@ def _inside(column: Column, path: Sequence[str]) -> Column:
     return reduce(lambda outer, name: outer.getField(name), path, column)
 
 
-def _trusted(stat: Stat, value: Column) -> Column:
+def _trusted(stat: Stat, value: Column) -> Column:  # noqa: PLR0911 - one return per type
     """Make bounds of statistics; what cannot be true becomes unknown (see `replay.facts`)."""
     name = str(stat.type)
     if stat.kind in _COUNTS:
         return f.when(value >= 0, value)
-    if name in ("float", "double"):
+    if name == "float":
         return f.when(~f.isnan(value), value)
+    if name == "double":  # it may have been a float when it was written
+        outer = f.least if stat.kind == "min" else f.greatest
+        return f.when(~f.isnan(value), outer(value, value.cast(t.FloatType()).cast(t.DoubleType())))
+    if stat.kind == "max" and isinstance(value_type(stat.type), t.StringType):
+        return f.when(~value.endswith(ANY_CHARACTER), value)
     if name in _TIMES and stat.kind == "max":
         latest = f.lit(_LAST_MICROS - CUT_MICROS)
         count = micros(value, stat.type)

@@ -125,6 +125,27 @@ def _strings(action: str, obj: Mapping[str, Any], name: str) -> tuple[str, ...] 
     return tuple(values)
 
 
+def _whole(action: str, obj: Mapping[str, Any], name: str) -> int | None:
+    """Return a number that some writers give a fraction of nothing: 1500000000000.0."""
+    value = obj.get(name)
+    if isinstance(value, float) and value.is_integer():
+        obj = {name: int(value)}
+    number: int | None = _field(action, obj, name, int, None)
+    return number
+
+
+def _settings(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return texts by name; numbers and truths are their texts, as Spark and delta-rs take them."""
+    texts = {
+        name: value if isinstance(value, str) else orjson.dumps(value).decode()
+        for name, value in given.items()
+        if isinstance(value, str | int | float)
+    }
+    if len(texts) < len(given):
+        raise MalformedActionError("metaData.configuration holds something else than strings")
+    return texts
+
+
 def _options(value: Any) -> dict[str, str]:
     """Return the texts of a map that no reader needs, and that is no reason to refuse a table."""
     given = value if isinstance(value, dict) else {}
@@ -182,20 +203,17 @@ class TableMetadata:
     @classmethod
     def from_json(cls, obj: Mapping[str, Any]) -> TableMetadata:
         """Parse the object under the `metaData` key."""
-        configuration = _field("metaData", obj, "configuration", dict, {})
-        if not all(isinstance(value, str) for value in configuration.values()):
-            raise MalformedActionError("metaData.configuration holds something else than strings")
         file_format = _field("metaData", obj, "format", dict, {})
         return cls(
             id=_field("metaData", obj, "id", str, ""),
             schema_string=_field("metaData", obj, "schemaString", str),
             partition_columns=_strings("metaData", obj, "partitionColumns") or (),
-            configuration=configuration,
+            configuration=_settings(_field("metaData", obj, "configuration", dict, {})),
             format_provider=_field("metaData.format", file_format, "provider", str, "parquet"),
             format_options=_options(file_format.get("options")),
             name=_field("metaData", obj, "name", str, None),
             description=_field("metaData", obj, "description", str, None),
-            created_time=_field("metaData", obj, "createdTime", int, None),
+            created_time=_whole("metaData", obj, "createdTime"),
         )
 
     def to_json(self) -> dict[str, Any]:
