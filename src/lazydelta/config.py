@@ -316,7 +316,9 @@ def _check_kind(name: str, kind: str, value: Any) -> None:
         raise ConfigError(name, f"must be a function, not {value!r}")
     # One text would be taken letter by letter, and refused later, for a letter of it.
     if kind == "tuple[str, ...]" and (
-        isinstance(value, str) or not all(isinstance(text, str) for text in value)
+        isinstance(value, str)
+        or not isinstance(value, Iterable)
+        or not all(isinstance(text, str) for text in value)
     ):
         raise ConfigError(name, f"must be a list of texts, not {value!r}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from lazydelta import ops, upkeep
@@ -34,7 +35,7 @@ from lazydelta.store import MeteredStore, RetryingStore, Store, is_local, open_s
 
 if TYPE_CHECKING:
     import os
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     import pyarrow as pa
 
@@ -78,6 +79,8 @@ class TableSnapshot(Snapshot, Outputs):
 
     def check_retention(self, window: timedelta) -> RetentionCheck:
         """Judge whether versions as old as `window` stay readable in this table."""
+        if not isinstance(window, timedelta):
+            raise ConfigError("window", f"must be a timedelta, not {window!r}")
         return Retention.parse(self.metadata.configuration).check(window)
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import pathlib
 import signal
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 
+import lazydelta
 from tests.cli.support import big, build, command, environment, start
 
 TIMEOUT = 60
@@ -160,3 +165,42 @@ def test_listing_files_in_a_pipe_loads_neither_rich_nor_pandas_nor_a_cloud_clien
     loaded = modules_after(["files", str(tmp_path)])
     assert "pyarrow" in loaded
     assert not {"rich", "pandas", "obstore"} & loaded
+
+
+@pytest.mark.skipif(
+    not pathlib.Path("/dev/full").exists(), reason="needs /dev/full, a thing of Linux"
+)
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_that_cannot_be_written_is_said_in_a_line(option):
+    with pathlib.Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command(option), env=environment(), stdout=full, stderr=subprocess.PIPE,
+            timeout=TIMEOUT, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines() == [
+        "error: cannot write the output: No space left on device"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"), [([1, None, 3, None], pa.int64()), ([None, "a", None, 'q"\r\n\r\n'], None)]
+)
+def test_nulls_of_a_single_column_are_rows_of_csv(tmp_path, values, kind):
+    lazydelta.write(tmp_path / "t", pa.table({"x": pa.array(values, kind)}))
+    done = subprocess.run(
+        command("head", tmp_path / "t", "--csv"),
+        env=environment(), capture_output=True, timeout=TIMEOUT, check=True,
+    )  # fmt: skip
+    read = list(csv.reader(io.StringIO(done.stdout.decode(), newline="")))
+    assert read == [["x"], *([""] if value is None else [str(value)] for value in values)]
+    (tmp_path / "rows.csv").write_bytes(done.stdout)
+    assert finished("write", tmp_path / "again", tmp_path / "rows.csv").returncode == 0
+    assert lazydelta.Table.open(tmp_path / "again").to_arrow()["x"].to_pylist() == values
+
+
+def test_two_tables_of_one_name_are_refused(tmp_path):
+    build(tmp_path)
+    done = finished("sql", "select 1", "--table", f"t={tmp_path}", "--table", f"t={tmp_path}")
+    assert done.returncode == 2
+    assert "two tables t" in done.stderr

@@ -10,8 +10,10 @@ import subprocess
 import sys
 import time
 
+import pyarrow as pa
 import pytest
 
+import lazydelta
 from lazydelta.cli import progress as progress_module
 from lazydelta.cli.output import Output, human_bytes
 from lazydelta.cli.progress import Progress
@@ -177,3 +179,24 @@ def test_nobody_watches_no_progress(monkeypatch, impatient, stream, enabled):
     with Progress(lambda: (1, "x"), enabled=enabled):
         time.sleep(0.05)
     assert sys.stderr.getvalue() == ""
+
+
+def test_rows_of_many_columns_are_shown_upright_and_none_is_left_out(tmp_path):
+    names = [f"column_{at:02}" for at in range(20)]
+    rows = pa.table({name: [f"value {name}", None] for name in names})
+    lazydelta.write(tmp_path / "wide", rows)
+    lines = on_a_terminal("head", tmp_path / "wide").splitlines()
+    assert [line for line in lines if line.startswith("row ")] == ["row 1", "row 2"]
+    for name in names:
+        assert f"  {name}  value {name}" in lines
+        assert f"  {name}  null" in lines
+    narrow = on_a_terminal("head", tmp_path / "wide", "--columns", "column_00,column_01")
+    assert "value column_01" in narrow
+    assert "row 1" not in narrow
+
+
+def test_long_texts_beside_others_are_cut(tmp_path):
+    lazydelta.write(tmp_path / "long", pa.table({"id": [1], "text": ["x" * 500]}))
+    shown = on_a_terminal("head", tmp_path / "long")
+    assert "x" * 39 + "…" in shown
+    assert "x" * 40 not in shown

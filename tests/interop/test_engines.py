@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lazydelta import Table
+from lazydelta import Config, Table, write
 from lazydelta.errors import (
     ConfigError,
     DataFileNotFoundError,
@@ -234,3 +234,39 @@ def test_datafusion_is_told_which_way_is_in_use(watched):
     found = context.sql("select max(id) m from \"Trips\" where part = 'p1'").collect()
     assert found[0].column(0).to_pylist() == [1599]
     assert watched.opened() == 2
+
+
+def test_arguments_of_another_kind_are_refused(tmp_path):
+    datafusion = pytest.importorskip("datafusion", reason="pip install 'lazydelta[datafusion]'")
+    pytest.importorskip("duckdb", reason="pip install 'lazydelta[duckdb]' runs this")
+    table = write_and_open(tmp_path)
+    context = datafusion.SessionContext()
+    for refused in (
+        lambda: table.to_duckdb(5),
+        lambda: table.scan(columns=[]).to_duckdb(),
+        lambda: table.register(5, "x"),
+        lambda: table.register(context, 5),
+        lambda: table.register(context, ""),
+        lambda: QueryBuilder().register(5, table),
+        lambda: QueryBuilder().register("x", table).explain([]),
+        lambda: table.to_arrow(ReadOptions(file_column_name="")),
+        lambda: table.to_arrow(ReadOptions(file_column_name="ID")),
+        lambda: table.snapshot().check_retention("14 days"),
+        lambda: Config(allowed_roots=5),
+        lambda: Table.open_bundle("{}"),
+        lambda: Table.open_bundle("[]"),
+    ):
+        with pytest.raises(ConfigError):
+            refused()
+
+
+def test_conditions_that_datafusion_folds_to_a_constant(tmp_path):
+    pytest.importorskip("datafusion", reason="pip install 'lazydelta[datafusion]' runs this")
+    builder = QueryBuilder("datafusion").register("t", write_and_open(tmp_path))
+    for where in ("not (id = null) and name like 'x%'", "id not in (1, null)", "id = null"):
+        assert builder.execute(f"select * from t where {where}").read_all().num_rows == 0
+
+
+def write_and_open(path):
+    write(path / "t", pa.table({"id": [1, 2], "name": ["x", None]}))
+    return Table.open(path / "t")

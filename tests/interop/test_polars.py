@@ -6,9 +6,10 @@ import sys
 import threading
 import time
 
+import pyarrow as pa
 import pytest
 
-from lazydelta import Table
+from lazydelta import Table, write
 from lazydelta.errors import MissingExtraError
 from lazydelta.interop import scan_polars, to_polars
 from lazydelta.scan import ReadOptions
@@ -160,3 +161,21 @@ def test_polars_is_not_there(watched, monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(MissingExtraError, match=r"lazydelta\[polars\]"):
         scan_polars(watched.table)
+
+
+def test_floats_are_compared_as_floats(tmp_path):
+    """Polars writes a constant of a column of floats as the shortest text of the float."""
+    values = [0.1, 0.7]
+    for value in values:
+        rows = pa.table({"f": pa.array([value], pa.float32())})
+        rows = rows.append_column("s", pa.StructArray.from_arrays([rows["f"].chunk(0)], ["g"]))
+        write(tmp_path / "t", rows, mode="append")
+    frame = Table.open(tmp_path / "t").scan_polars()
+    whole = frame.collect()
+    for column in (pl.col("f"), pl.col("s").struct.field("g")):
+        for condition in (
+            column == 0.1, column <= 0.1, column >= 0.7, column != 0.1, ~(column != 0.1),
+            column.is_in([0.1]), column.is_between(0.1, 0.7), column < 0.7,
+        ):  # fmt: skip
+            found = frame.filter(condition).collect().sort("f")
+            assert found.equals(whole.filter(condition).sort("f")), condition

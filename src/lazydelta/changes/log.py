@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lazydelta._arrow import selection
+from lazydelta._arrow import bits, certain, selection
 from lazydelta._parallel import ordered_map
 from lazydelta.errors import LogCorruptError, ObjectNotFoundError
 from lazydelta.files import (
@@ -165,7 +166,7 @@ class _Reader:
             actions = rows.column(kind)
             if actions.null_count == len(actions):
                 continue
-            for at in np.flatnonzero(actions.is_valid().to_numpy(zero_copy_only=False)).tolist():
+            for at in np.flatnonzero(bits(actions.is_valid())).tolist():
                 try:
                     known.append(parse_object(lines[at].as_py())[kind])
                 except BadLineError as error:
@@ -191,15 +192,11 @@ class _Reader:
 
 def _changing(kind: str, actions: pa.StructArray) -> pa.RecordBatch:
     """Return the actions that changed data; one that does not say is taken to have."""
-    present = actions.is_valid().to_numpy(zero_copy_only=False)
-    missing = present & actions.field("path").is_null().to_numpy(zero_copy_only=False)
+    present = bits(actions.is_valid())
+    missing = present & bits(actions.field("path").is_null())
     if missing.any():
         raise BadLineError(int(np.flatnonzero(missing)[0]), f"{kind} has no path")
-    if kind == "cdc":
-        keep = present
-    else:
-        flags = actions.field("dataChange").fill_null(True)
-        keep = present & flags.to_numpy(zero_copy_only=False)
+    keep = present if kind == "cdc" else present & ~certain(pc.invert(actions.field("dataChange")))
     return pa.RecordBatch.from_struct_array(actions.filter(selection(keep)))
 
 

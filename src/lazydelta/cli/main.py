@@ -49,6 +49,22 @@ _COMMANDS = {
 class _Main(LaterGroup):
     """The command itself, where errors end."""
 
+    def main(self, *args: Any, **more: Any) -> Any:
+        """Run it, help and version too: those are written before there is a command."""
+        try:
+            try:
+                return super().main(*args, **more)
+            finally:
+                if sys.stdout is not None and not sys.stdout.closed:
+                    sys.stdout.flush()
+        except BrokenPipeError:
+            _drop_output()
+            sys.exit(0)
+        except OSError as error:
+            _drop_output()
+            click.echo(f"error: {_os_text(error)}", err=True)
+            sys.exit(1)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; whatever goes wrong ends as one line and an exit code."""
         try:

@@ -83,11 +83,15 @@ def _csv(file: Path, known: pa.Schema, delimiter: str = ",") -> tuple[pa.Schema,
     from pyarrow import csv
 
     types = {field.name: field.type for field in known if not pa.types.is_nested(field.type)}
+    with file.open("rb") as opened:
+        is_one_column = delimiter.encode() not in opened.readline()
     reader = csv.open_csv(
         file,
         parse_options=csv.ParseOptions(delimiter=delimiter),
         convert_options=csv.ConvertOptions(
-            column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False
+            column_types=types,
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=is_one_column,  # else nothing could stand for null
         ),
     )
     for field in reader.schema:

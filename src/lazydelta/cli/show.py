@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +37,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _TAB, _CLOSE = map(text, "\t}")
 _TERMINAL_ROWS = 1000
+_MOST_CELL = 40
+"""Characters of a value beside others; where there is no room for all columns, rows are upright."""
+_BLANK = re.compile(rb"(\r\n)(?=\r\n)")
 
 
 def row_options(function: F) -> F:
@@ -111,12 +116,16 @@ class _Lines:
 
 
 class _Table:
-    """Aligned columns under a heading; many rows come as several such tables."""
+    """Aligned columns under a heading; many rows come as several such tables.
+
+    Where columns are too many for the terminal, each row comes by itself, a line for each column.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self._names = [visible(name) for name in schema.names]
         self._waiting: list[tuple[Any, ...]] = []
         self._is_empty = True
+        self._shown = 0
 
     def show(self, batch: pa.RecordBatch) -> None:
         self._waiting += _cells(batch)
@@ -132,7 +141,29 @@ class _Table:
 
     def _print(self, rows: list[tuple[Any, ...]]) -> None:
         self._is_empty = False
-        Output(json=False).table(self._names, rows)
+        if self._fits(rows):
+            Output(json=False).table(self._names, [tuple(map(_cut, row)) for row in rows])
+        else:
+            self._print_upright(rows)
+
+    def _fits(self, rows: list[tuple[Any, ...]]) -> bool:
+        """Whether all columns have room side by side; else a terminal would leave some out."""
+        columns = zip(self._names, *rows, strict=True)
+        widths = (min(max(map(len, column)), _MOST_CELL) for column in columns)
+        return sum(width + 3 for width in widths) <= shutil.get_terminal_size().columns
+
+    def _print_upright(self, rows: list[tuple[Any, ...]]) -> None:
+        """Print a line for each value, so that no column is left out."""
+        width = max(map(len, self._names))
+        for row in rows:
+            self._shown += 1
+            click.echo(click.style(f"row {self._shown:,}", bold=True))
+            for name, value in zip(self._names, row, strict=True):
+                click.echo(f"  {name:<{width}}  {visible(str(value))}")
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= _MOST_CELL else value[: _MOST_CELL - 1] + "…"
 
 
 def _cells(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
@@ -162,7 +193,22 @@ def _csv(batch: pa.RecordBatch) -> bytes:
     options = pa_csv.WriteOptions(include_header=False, eol="\r\n")
     flat = pa.RecordBatch.from_arrays(arrays, [str(at) for at in range(len(arrays))])
     pa_csv.write_csv(flat, sink, options)
+    if len(arrays) == 1 and arrays[0].null_count:
+        return _without_blanks(sink.getvalue())
     return sink.getvalue()
+
+
+def _without_blanks(lines: bytes) -> bytes:
+    """Return lines of one field, nulls as `""`: most readers pass over a line with nothing on it.
+
+    A blank line within a text stays: only there is the number of quotes before it odd.
+    """
+    pieces = lines.split(b'"')
+    outside = [_BLANK.sub(b'\\1""', piece) for piece in pieces[::2]]
+    if lines.startswith(b"\r\n"):
+        outside[0] = b'""' + outside[0]
+    pieces[::2] = outside
+    return b'"'.join(pieces)
 
 
 def _csv_field(array: pa.Array) -> pa.Array:

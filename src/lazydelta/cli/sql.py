@@ -65,6 +65,9 @@ def sql(
     The query sees the tables that --table names, and nothing else.
     """
     builder = QueryBuilder(engine)
+    names = [name for name, _, _ in tables]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise click.UsageError(f"--table names two tables {', '.join(twice)}")
     for name, version, url in tables:
         builder.register(name, open_table(state, url).snapshot(version))
     show_rows(state, builder.execute(query), as_csv=as_csv, parquet=parquet)

@@ -5,7 +5,7 @@ All of them, and SQL text, end in the nodes of `expr.nodes`; `as_predicate` is t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -83,8 +83,10 @@ class Operand:
         """Compare with SQL's `<=>`: NULL equals NULL, and the result is never unknown."""
         return self._compare("<=>", other)
 
-    def isin(self, options: Sequence[object]) -> Predicate:
+    def isin(self, options: Iterable[object]) -> Predicate:
         """Whether the value is one of `options`."""
+        if isinstance(options, str | bytes | Mapping) or not isinstance(options, Iterable):
+            raise PredicateError(f"{self.node} in {options!r}", "its value must be a list")
         return _in(self.node, options)
 
     def is_null(self) -> Predicate:
@@ -105,6 +107,8 @@ class Operand:
 
     def startswith(self, prefix: str) -> Predicate:
         """Whether the text starts with `prefix`, taken literally."""
+        if not isinstance(prefix, str):
+            raise PredicateError(repr(prefix), "a prefix is a text")
         plain = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         return Like(self.node, f"{plain}%")
 
@@ -126,7 +130,10 @@ def col(name: str | Sequence[str]) -> Operand:
     >>> print((col("trip.fare") > 50) & col("`the.day`").is_not_null())
     trip.fare > 50 AND NOT (`the.day` IS NULL)
     """
-    return Operand(Column(parse_path(name) if isinstance(name, str) else tuple(name)))
+    path = parse_path(name) if isinstance(name, str) else name
+    if not isinstance(path, Sequence) or not all(isinstance(part, str) for part in path):
+        raise PredicateError(repr(name), "a column is named by a text, or by a list of them")
+    return Operand(Column(tuple(path)))
 
 
 def lit(value: object) -> Operand:
@@ -239,7 +246,7 @@ def _is_null(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value)
 
 
-def _in(column: Value, options: Sequence[object]) -> Predicate:
+def _in(column: Value, options: Iterable[object]) -> Predicate:
     return In(column, tuple(_literal(option) for option in options))
 
 
@@ -286,6 +293,8 @@ def _typed(given: object) -> tuple[Any, DataType]:  # noqa: C901, PLR0911, PLR09
             digits, exponent = given.as_tuple().digits, int(given.as_tuple().exponent)
             scale = max(-exponent, 0)
             return given, DecimalType(max(len(digits) + max(exponent, 0), scale), scale)
+        case datetime() if given != given:  # noqa: PLR0124 - pandas.NaT is one, and NULL
+            return None, PrimitiveType("void")
         case datetime():
             return to_micros(given), PrimitiveType("timestamp" if given.tzinfo else "timestamp_ntz")
         case date():

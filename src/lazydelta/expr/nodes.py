@@ -68,9 +68,13 @@ class Predicate(Node):
     __slots__ = ()
 
     def __and__(self, other: Predicate) -> Predicate:
+        if not isinstance(other, Predicate):
+            return NotImplemented
         return And((*_arms(self, And), *_arms(other, And)))
 
     def __or__(self, other: Predicate) -> Predicate:
+        if not isinstance(other, Predicate):
+            return NotImplemented
         return Or((*_arms(self, Or), *_arms(other, Or)))
 
     def __invert__(self) -> Predicate:

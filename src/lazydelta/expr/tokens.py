@@ -71,7 +71,10 @@ def tokenize(text: str, *, limit: int) -> list[Token]:
         if kind != "space":
             tokens.append(_token(kind, match[0], at))
         if len(tokens) > limit:
-            raise PredicateError(text[:200] + "...", f"it has more than {limit} parts")
+            raise PredicateError(
+                text[:200] + "...",
+                f"it has more than {limit} parts; give many values as col(...).isin([...])",
+            )
         at = match.end()
     tokens.append(Token("end", "", len(text)))
     return tokens

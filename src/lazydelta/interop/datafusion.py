@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.errors import MissingExtraError
+from lazydelta.errors import ConfigError, MissingExtraError
 from lazydelta.interop.dataset import LazyDataset
-from lazydelta.interop.source import as_feed
+from lazydelta.interop.source import as_feed, check_name
 
 if TYPE_CHECKING:
     from lazydelta.interop.source import Source
@@ -35,11 +35,15 @@ def register(context: Any, name: str, source: Source, options: ReadOptions | Non
 
     Raises:
         MissingExtraError: DataFusion is not installed.
+        ConfigError: The context or the name is none.
     """
     try:
-        import datafusion  # noqa: F401 - only to say what is missing
+        import datafusion
     except ModuleNotFoundError:
         raise MissingExtraError("datafusion", "datafusion") from None
+    if not isinstance(context, datafusion.SessionContext):
+        raise ConfigError("context", f"must be a SessionContext, not {context!r:.80}")
+    check_name(name)
     quoted = '"' + name.replace('"', '""') + '"'
     context.register_dataset(quoted, LazyDataset(as_feed(source), options, for_datafusion=True))
     return _PATH

@@ -334,7 +334,11 @@ class _TaggedBatch:
         self.fragment = fragment
 
 
-def _both(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:
+def _both(
+    first: pc.Expression | None, second: pc.Expression | pa.Scalar | None
+) -> pc.Expression | None:
+    if isinstance(second, pa.Scalar):  # DataFusion folds some conditions to a bare constant
+        second = pc.scalar(second)
     if first is None or second is None:
         return second if first is None else first
     return first & second

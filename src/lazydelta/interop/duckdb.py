@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.errors import MissingExtraError
+from lazydelta.errors import ConfigError, MissingExtraError
 from lazydelta.interop.dataset import to_pyarrow_dataset
 
 if TYPE_CHECKING:
@@ -27,10 +27,15 @@ def relation(connection: Any, source: Source, options: ReadOptions | None = None
 
     Raises:
         MissingExtraError: DuckDB is not installed.
+        ConfigError: The connection is none, or no column is asked for.
     """
     try:
         import duckdb
     except ModuleNotFoundError:
         raise MissingExtraError("duckdb", "duckdb") from None
+    if not isinstance(connection, duckdb.DuckDBPyConnection | None):
+        raise ConfigError("connection", f"must be one of DuckDB, not {connection!r:.80}")
     dataset = to_pyarrow_dataset(source, options)
+    if not dataset.schema.names:
+        raise ConfigError("columns", "DuckDB has no rows without columns: ask for one")
     return (duckdb if connection is None else connection).from_arrow(dataset)

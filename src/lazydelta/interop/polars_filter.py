@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -27,7 +28,7 @@ __all__ = ["read_polars_filter"]
 
 _COMPARE = {"Eq": "=", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 _AND, _OR = ("And", "LogicalAnd"), ("Or", "LogicalOr")
-_PLAIN = ("Int8", "Int16", "Int32", "Int64", "Float32", "Float64", "String", "Boolean")
+_PLAIN = ("Int8", "Int16", "Int32", "Int64", "Float64", "String", "Boolean")
 _BETWEEN = {"Both": (">=", "<="), "Left": (">=", "<"), "Right": (">", "<="), "None": (">", "<")}
 _PER_SECOND = {"Milliseconds": 1_000, "Microseconds": 1_000_000, "Nanoseconds": 1_000_000_000}
 _UNKNOWN = object()
@@ -177,6 +178,7 @@ def _decimal(value: tuple[int, int, int]) -> Decimal:
 
 _VALUES: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_PLAIN, lambda value: value),
+    "Float32": lambda value: float(np.float32(value)),  # written as the shortest text of a float
     "Binary": bytes,
     "Date": lambda days: date(1970, 1, 1) + timedelta(days=days),
     "Datetime": _datetime,

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lazydelta.errors import ConfigError, MissingExtraError, QueryError
 from lazydelta.interop.dataset import LazyDataset
-from lazydelta.interop.source import Feed, Source, as_feed
+from lazydelta.interop.source import Feed, Source, as_feed, check_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -69,8 +69,7 @@ class QueryBuilder:
         Raises:
             ConfigError: The name is empty, or differs from another only in upper and lower case.
         """
-        if not name:
-            raise ConfigError("name", "a table needs a name")
+        check_name(name)
         twins = [have for have in self._tables if have.lower() == name.lower() and have != name]
         if twins:
             raise ConfigError("name", f"{name!r} and {twins[0]!r} are one name in SQL")
@@ -107,6 +106,7 @@ class QueryBuilder:
         Raises:
             ConfigError: No query has been run since the table was registered.
         """
+        check_name(name)
         if name not in self._latest:
             raise ConfigError("name", f"no query has read {name!r} yet")
         return self._latest[name].explain()

@@ -13,9 +13,19 @@ from lazydelta.scan import Feed, Scan
 from lazydelta.snapshot import Snapshot
 from lazydelta.table import Table
 
-__all__ = ["Feed", "Source", "as_feed"]
+__all__ = ["Feed", "Source", "as_feed", "check_name"]
 
 Source = Table | Snapshot | Scan | ChangeFeed
+
+
+def check_name(name: Any) -> None:
+    """Refuse what no table in SQL can be called.
+
+    Raises:
+        ConfigError: It is no text, or empty.
+    """
+    if not isinstance(name, str) or not name:
+        raise ConfigError("name", f"a table needs a name, not {name!r:.80}")
 
 
 def as_feed(source: Any) -> Feed:

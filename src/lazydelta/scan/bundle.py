@@ -8,7 +8,7 @@ depend on the order in which files are found, so every strategy and process comp
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
 
@@ -65,9 +65,14 @@ class Bundle:
         """Read a bundle back, or raise `ConfigError`."""
         try:
             read = orjson.loads(text)
-            bundle = cls(**read)
         except (orjson.JSONDecodeError, TypeError) as error:
             raise ConfigError("bundle", f"it is no bundle: {error}") from None
+        known = {field.name: field.default is MISSING for field in fields(cls)}
+        missing = [name for name, is_needed in known.items() if is_needed and name not in read]
+        if not isinstance(read, dict) or missing or read.keys() - known:
+            odd = f"without {', '.join(missing)}" if missing else "of another shape"
+            raise ConfigError("bundle", f"it is no bundle: JSON {odd}")
+        bundle = cls(**read)
         for field, kind in get_type_hints(cls).items():
             value = getattr(bundle, field)
             if type(value) is not (get_origin(kind) or kind):

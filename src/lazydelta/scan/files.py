@@ -15,8 +15,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta._arrow import text
 from lazydelta.scan.adds import nulls
-from lazydelta.schema import DataType, parse_partition_values
+from lazydelta.schema import DataType, PrimitiveType, build_array, parse_partition_values
 from lazydelta.spec import DELETION_VECTOR, PathResolver
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ _NAMES = {
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECONDS = pa.timestamp("ms", "UTC")
+_STRING = PrimitiveType("string")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,7 @@ class FileBatches:
     def _logical(self, values: pa.MapArray) -> pa.MapArray:
         if self._renamed is None:
             return values
-        physical, logical = (pa.array(names, pa.string()) for names in self._renamed)
+        physical, logical = (build_array(names, _STRING) for names in self._renamed)
         keys = values.keys
         named = logical.take(pc.index_in(keys, physical))
         return pa.MapArray.from_arrays(
@@ -174,9 +176,9 @@ class ScanFile:
     @property
     def stats(self) -> dict[str, Any] | None:
         """The statistics as the log has them, by physical column name."""
-        text = self._batch.column("stats")[self._row]
+        stated = self._batch.column("stats")[self._row]
         try:
-            return None if text is None else orjson.loads(text)
+            return None if stated is None else orjson.loads(stated)
         except orjson.JSONDecodeError:
             return None
 
@@ -254,7 +256,7 @@ class FileColumns:
         values = self._batch.column("partition_values")
         columns = {}
         for name, kind in self._shared.partition_types.items():
-            texts = pc.map_lookup(values, name, "first")
+            texts = pc.map_lookup(values, text(name), "first")
             columns[name] = parse_partition_values(texts, kind).to_pylist()
         names = list(columns)
         if not names:

@@ -15,7 +15,17 @@ import pyarrow.compute as pc
 from lazydelta._arrow import bits, certain, from_numpy, selection
 from lazydelta._parallel import prefetch
 from lazydelta.errors import PredicateError
-from lazydelta.expr import Column, Predicate, Stat, col, evaluate, split_conjuncts
+from lazydelta.expr import (
+    Column,
+    Constant,
+    In,
+    Literal,
+    Predicate,
+    Stat,
+    col,
+    evaluate,
+    split_conjuncts,
+)
 from lazydelta.files import parse_stats
 from lazydelta.replay import Pruner, trusted
 from lazydelta.scan.partitions import partition_columns
@@ -149,11 +159,13 @@ class KnownFiles:
         """Return what finds files with rows that do not satisfy the predicate.
 
         Such rows make it false, or unknown, and unknown it is only where a column is NULL:
-        that holds if all its values are columns and constants.
+        that holds if all its values are columns and constants that are not NULL.
         """
         nodes = [node for node in residual.walk() if not isinstance(node, Predicate)]
         columns = {node.path for node in nodes if isinstance(node, Column)}
         if any(node.parts() for node in nodes) or any(len(path) != 1 for path in columns):
+            return None
+        if any(map(_is_unknown, residual.walk())):
             return None
         misses = ~residual
         for path in sorted(columns):
@@ -218,6 +230,16 @@ class KnownFiles:
             keep = selection(sane)
             low, high = (pc.if_else(keep, side, unknown[:1][0]) for side in (low, high))
         return low, high, tight, found["nullCount", *path]
+
+
+def _is_unknown(node: object) -> bool:
+    """Whether a part of a predicate is NULL in itself, or among the options that it gives."""
+    match node:
+        case Literal(None, _) | Constant(None):
+            return True
+        case In(_, options):
+            return any(option.value is None for option in options)
+    return False
 
 
 def _counts_without_vectors(live: pa.Array, has_no_vector: np.ndarray) -> pa.Array:

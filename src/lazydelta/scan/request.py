@@ -36,6 +36,8 @@ from lazydelta.snapshot import BYTES_PER_ADD, Snapshot
 
 __all__ = ["Scan", "Where"]
 
+_MOST = 2**63 - 1
+
 Where = Predicate | str | Sequence[Any] | dict[str, Any] | None
 
 
@@ -68,6 +70,7 @@ class Scan(Feed):
         limit = None if limit is None else given_number("limit", limit)
         if limit is not None and limit < 0:
             raise ConfigError("limit", f"cannot be {limit}")
+        limit = None if limit is None else min(limit, _MOST)  # Arrow counts no further
         self.snapshot = snapshot
         self.columns = _checked_columns(snapshot, given_columns(columns))
         self.limit = limit

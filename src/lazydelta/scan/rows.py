@@ -147,7 +147,9 @@ class RowShape:
     def _show(self, setting: str, name: str | None, kind: pa.DataType) -> None:
         if name is None:
             return
-        if name in self.schema.names:
+        if not isinstance(name, str) or not name:
+            raise ConfigError(setting, f"a column needs a name, not {name!r}")
+        if name.lower() in {known.lower() for known in self.schema.names}:
             raise ConfigError(setting, f"the table has a column {name!r} already")
         self.schema = self.schema.append(pa.field(name, kind))
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from lazydelta._arrow import selection
+from lazydelta._arrow import bits, selection
 from lazydelta.scan.variant import variant_converter
 from lazydelta.schema import (
     ArrayType,
@@ -256,7 +256,7 @@ def _validity(array: pa.Array) -> pa.Buffer | None:
     """Return the validity bits of an array as a buffer that begins with its first value."""
     if not array.null_count:
         return None
-    return selection(array.is_valid().to_numpy(zero_copy_only=False)).buffers()[1]
+    return selection(bits(array.is_valid())).buffers()[1]
 
 
 def _rebuilt_struct(

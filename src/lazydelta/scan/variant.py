@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.types as pt
 
-from lazydelta._arrow import selection
+from lazydelta._arrow import bits, selection
 from lazydelta.files import check_shredding, unshredded
 from lazydelta.schema import PrimitiveType, build_array, to_arrow_type
 
@@ -42,5 +42,5 @@ def _rebuilt(array: pa.StructArray, value: pa.Array) -> pa.StructArray:
     children = [c if pt.is_binary(c.type) else c.cast(pa.binary()) for c in children]
     valid = None
     if array.null_count:
-        valid = selection(array.is_valid().to_numpy(zero_copy_only=False)).buffers()[1]
+        valid = selection(bits(array.is_valid())).buffers()[1]
     return pa.Array.from_buffers(_TARGET, len(array), [valid], array.null_count, children=children)

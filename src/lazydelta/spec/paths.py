@@ -17,8 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import bits
+from lazydelta._arrow import bits, certain, selection
 from lazydelta.errors import ConfigError, PathNotAllowedError
+from lazydelta.schema import PrimitiveType, build_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ __all__ = ["Location", "PathResolver"]
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
 
+_STRING = PrimitiveType("string")
 _PERCENT, _SLASH, _COLON, _DOT = b"%/:."
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:/"
 _ABSOLUTE = re.compile(rf"{_SCHEME}|^/")
@@ -297,8 +299,9 @@ def _each(paths: pa.StringArray, pattern: str, change: Callable[[str], str]) -> 
     rows = pc.match_substring_regex(paths, pattern=pattern)
     if not rows.true_count:
         return paths
-    changed = pa.array([change(text) for text in paths.filter(rows).to_pylist()], paths.type)
-    return pc.replace_with_mask(paths, pc.fill_null(rows, False), changed)
+    texts = [change(text) for text in paths.filter(rows).to_pylist()]
+    changed = build_array(texts, _STRING).cast(paths.type)
+    return pc.replace_with_mask(paths, selection(certain(rows)), changed)
 
 
 def _percent_decoded(paths: pa.StringArray) -> pa.StringArray:

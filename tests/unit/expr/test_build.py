@@ -128,3 +128,42 @@ def test_a_bare_column_is_a_condition_and_a_constant_is_not():
     assert str(as_predicate(col("flag"))) == "flag = TRUE"
     assert repr(col("a.b")) == "col('a.b')"
     assert str(lit(None).node) == "NULL"
+
+
+# --- what is no value, no name and no predicate
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: col(5),
+        lambda: col(["a", 5]),
+        lambda: col("a").isin("abc"),
+        lambda: col("a").isin(b"abc"),
+        lambda: col("a").isin(5),
+        lambda: col("a").startswith(5),
+        lambda: col("a").startswith(None),
+    ],
+)
+def test_arguments_of_another_kind_are_refused(make):
+    with pytest.raises(PredicateError):
+        make()
+
+
+@pytest.mark.parametrize("other", [5, "k", None, col("b")])
+def test_predicates_are_joined_with_predicates_only(other):
+    with pytest.raises(TypeError, match="unsupported operand"):
+        (col("a") > 1) & other
+    with pytest.raises(TypeError, match="unsupported operand"):
+        (col("a") > 1) | other
+
+
+def test_no_time_of_pandas_is_null():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    assert str(col("a") == pandas.NaT) == "a = NULL"
+
+
+def test_too_many_parts_of_a_text_are_refused_with_a_way_out():
+    many = ", ".join(map(str, range(20_000)))
+    with pytest.raises(PredicateError, match="isin"):
+        as_predicate(f"a in ({many})")

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lazydelta import Config, Table
+from lazydelta import Config, Table, col
 from lazydelta.errors import ColumnNotFoundError, ConfigError, SchemaError
 from lazydelta.metrics import StoreCalled
 from lazydelta.scan.answers import count, min_max
@@ -286,3 +286,45 @@ def test_what_has_no_least_value(watched):
         min_max(watched.table.scan(), "nested")
     with pytest.raises(ConfigError, match="limit"):
         min_max(watched.table.scan(limit=3), "id")
+
+
+# --- NULL among the constants of a predicate: no row is certain to match
+
+
+@pytest.fixture
+def two(tmp_path):
+    made = Rows(tmp_path / "t", [field("i", "long"), field("p", "string")], partition_columns=["p"])
+    for name, numbers in (("a", [1, 5]), ("b", [7])):
+        bounds = {"minValues": {"i": numbers[0]}, "maxValues": {"i": numbers[-1]}}
+        stats = {"numRecords": len(numbers), **bounds, "nullCount": {"i": 0}}
+        action = {"stats": json.dumps(stats)}
+        rows = pa.table({"i": numbers})
+        made.file(f"{name}.parquet", rows, partition={"p": name}, action=action)
+    return made.open()
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("i in (1, null)", [1]),
+        ("i in (3, null)", []),
+        ("i = 1 or null", [1]),
+        ("i = 1 or i > null", [1]),
+        ("p = 'a' and (i = 1 or null)", [1]),
+        ("not (i in (1, null))", []),
+        (col("i").isin([1, None]), [1]),
+        ({"i": [1, None]}, [1]),
+    ],
+)
+def test_null_among_constants(two, where, expected):
+    scan = two.scan(where)
+    assert scan.to_arrow()["i"].to_pylist() == expected
+    assert scan.count() == len(expected)
+    bounds = [bound.as_py() for bound in scan.min_max("i")]
+    assert bounds == ([min(expected), max(expected)] if expected else [None, None])
+    assert scan.partition_values()["p"].to_pylist() == ["a"] * bool(expected)
+
+
+def test_a_limit_beyond_what_arrow_counts(two):
+    assert two.scan(limit=2**80).to_arrow().num_rows == 3
+    assert len(list(two.scan(limit=2**63).files())) == 2
