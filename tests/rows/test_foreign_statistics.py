@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from itertools import chain
 
 import numpy as np
@@ -27,7 +28,7 @@ def check(table, where, expected):
     assert scan.to_arrow().num_rows == expected, where
     assert scan.count() == expected, where
     if expected:
-        assert len(list(scan.files())) == 1, where
+        assert len(list(scan.files())) >= 1, where
 
 
 # --- texts
@@ -64,7 +65,47 @@ def test_a_greatest_text_that_was_cut_with_a_character_that_is_not_the_greatest(
     check(made.open(), col("s") == value, 1)
 
 
+def test_bounds_in_another_order_than_ours_are_no_bounds(tmp_path):
+    """A writer that compares texts as UTF-16 does: its least value is our greatest."""
+    low, high = "\U00010000", "\uffff"
+    made = Rows(tmp_path / "t", [field("s", "string")])
+    made.file("a.parquet", pa.table({"s": [low, high]}), action=stats_of("s", low, high, 2))
+    for table in (made.open(), made.open()):
+        check(table, col("s") == low, 1)
+        check(table, col("s") == high, 1)
+        check(table, col("s") > "a", 2)
+        table.checkpoint()
+
+
 # --- numbers
+
+
+@pytest.mark.parametrize("text", ["{}.0", "{}e0", '"{}"', "1.000000000000000001e18"])
+@pytest.mark.parametrize("odd", ["", ',"more":[1]'])
+def test_whole_numbers_that_no_double_holds_however_they_are_written(tmp_path, text, odd):
+    value = 10**18 + 1
+    written = text.format(value)
+    bounds = f'"minValues":{{"a":{written}}},"maxValues":{{"a":{written}}}'
+    stats = f'{{"numRecords":1,{bounds},"nullCount":{{"a":0}}{odd}}}'
+    made = Rows(tmp_path / "t", [field("a", "long")])
+    made.file("a.parquet", pa.table({"a": [value]}), action={"stats": stats})
+    table = made.open()
+    check(table, f"a = {value}", 1)
+    check(table, f"a = {10**18}", 0)
+    assert table.scan().min_max("a").max.as_py() == value
+
+
+def test_bounds_of_decimals_end_where_their_type_does(tmp_path):
+    top = 10**18 - 1
+    made = Rows(tmp_path / "t", [field("a", "decimal(18,0)"), field("b", "decimal(5,2)")])
+    for name, value in (("a", top), ("b", -top)):
+        rows = {"a": pa.array([Decimal(value)], pa.decimal128(18, 0))}
+        rows["b"] = pa.array([Decimal(1)], pa.decimal128(5, 2))
+        made.file(f"{name}.parquet", pa.table(rows), action=stats_of("a", value, value))
+    table = made.open()
+    for where in ("a > b", "b < a", "cast(a as decimal(20,2)) > 5", "a + 1 > b"):
+        check(table, where, 1)
+    assert table.scan("a != b").count() == 2
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])

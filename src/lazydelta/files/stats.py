@@ -38,6 +38,7 @@ _MAX_SHAPES = 4
 _READ_ROWS = 65_536
 _LONG = PrimitiveType("long")
 _NULS = (b"\0", b"\\u0000")
+_ROUNDED = re.compile(rb"[0-9]{16}[0-9]*[.eE]|\.[0-9]{15}[0-9]*[eE]")
 _NUM_RECORDS = r'^\{"numRecords":(?P<n>[0-9]{1,18})[,}]'
 _TOKEN = re.compile(
     r"""(?P<string>"(?:[^"\\]|\\.)*") | (?P<number>-?[0-9][-+.0-9eE]*) | (?P<word>true|false|null)
@@ -221,8 +222,9 @@ def _by_reader(stats: pa.Array, leaves: Leaves) -> dict[tuple[str, ...], pa.Arra
     schema = pa.schema([pa.field("row", _tree(leaves))])
     try:
         data = plain_pairs(_joined(stats))
-        if any(nul in data for nul in _NULS):
-            # The reader aborts the process when an error of its own has a NUL in its text.
+        if any(nul in data for nul in _NULS) or _ROUNDED.search(data):
+            # The reader aborts the process when an error of its own has a NUL in its text; and it
+            # takes whole numbers that are written with a point or a power for doubles.
             return _one_by_one(stats, leaves)
         read = arro3.io.read_json(io.BytesIO(data), schema, batch_size=_READ_ROWS).read_all()
         rows = pa.RecordBatchReader.from_stream(read).read_all()

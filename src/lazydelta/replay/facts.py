@@ -220,9 +220,17 @@ def _widened(values: pa.Array, kind: DecimalType, *, down: bool) -> pa.Array:
     wide = pa.decimal256(_WIDE_DIGITS, kind.scale)
     size = pc.abs(values.cast(pa.float64()))
     error = pc.multiply(size, build_scalar(_ROUNDING, PrimitiveType("double")))
-    step = pa.Array.from_buffers(wide, 1, [None, pa.py_buffer((1).to_bytes(32, "little"))])[0]
-    apart = pc.add(error.cast(wide, safe=False), step)
-    return (pc.subtract if down else pc.add)(values.cast(wide), apart)
+    apart = pc.add(error.cast(wide, safe=False), _wide(1, wide))
+    moved = (pc.subtract if down else pc.add)(values.cast(wide), apart)
+    end = _wide(10**kind.precision - 1, moved.type)  # no value lies beyond what the type can hold
+    if down:
+        return pc.max_element_wise(moved, pc.negate(end), skip_nulls=False)
+    return pc.min_element_wise(moved, end, skip_nulls=False)
+
+
+def _wide(unscaled: int, kind: pa.Decimal256Type) -> pa.Scalar:
+    raw = unscaled.to_bytes(32, "little")
+    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(raw)])[0]
 
 
 def _child(parent: Any, path: tuple[str, ...], target: pa.DataType) -> pa.Array | None:

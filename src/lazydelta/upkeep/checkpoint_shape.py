@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import selection
+from lazydelta._arrow import certain, selection
 from lazydelta.errors import SchemaError
 from lazydelta.files import parse_stats, split_lines
 from lazydelta.intake import DataLayout
@@ -241,7 +241,22 @@ class CheckpointShape:
             wanted |= {(group, *path): self._leaves[path] for path in self._bounded}
         wanted |= {("nullCount", *path): _LONG for path in self._leaves}
         found = parse_stats(texts, wanted)
+        for path in self._bounded:
+            low, high = ("minValues", *path), ("maxValues", *path)
+            found[low], found[high] = _in_order(found[low], found[high])
         return _assembled((), self.stats, found, texts.is_null())
+
+
+def _in_order(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return bounds, null where the least is above the greatest, which no footer would show."""
+    senseless = pc.greater(low, high)
+    if not senseless.true_count:
+        return low, high
+    keep = selection(~certain(senseless))
+    return (
+        pc.if_else(keep, low, nulls(1, low.type)[0]),
+        pc.if_else(keep, high, nulls(1, high.type)[0]),
+    )
 
 
 class _KnownTexts:
