@@ -156,7 +156,7 @@ def test_two_of_a_kind_in_one_commit_are_refused(kind):
         {"partitionColumns": "id"},
         {"partitionColumns": [None]},
         {"partitionColumns": ["no such column"]},
-        {"configuration": {"a": 1}},
+        {"configuration": {"a": [1]}},
         {"configuration": []},
         {"configuration": {"delta.columnMapping.mode": "sideways"}},
         {"configuration": {"delta.inCommitTimestampEnablementVersion": "soon"}},
