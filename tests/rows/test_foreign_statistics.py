@@ -95,6 +95,43 @@ def test_whole_numbers_that_no_double_holds_however_they_are_written(tmp_path, t
     assert table.scan().min_max("a").max.as_py() == value
 
 
+ODD_TEXTS = ["x", 'x"']
+"""Statistics with an escape are read in another way than those without."""
+
+
+@pytest.mark.parametrize("odd", ODD_TEXTS)
+@pytest.mark.parametrize(
+    ("kind", "arrow", "value", "written"),
+    [
+        ("decimal(5,2)", pa.decimal128(5, 2), Decimal("0.58"), "0.5799999999999999"),
+        ("decimal(5,2)", pa.decimal128(5, 2), Decimal("0.58"), "0.58"),
+        ("decimal(38,10)", pa.decimal128(38, 10), Decimal("1234567890123.0123456789"), "1234567890123.0123456789"),
+        ("long", pa.int64(), 12345678901234567, "12345678.901234567e9"),
+        ("long", pa.int64(), -(2**63), str(-(2**63))),
+        ("integer", pa.int32(), 7, "7.0"),
+        ("timestamp_ntz", pa.timestamp("us"), datetime(2020, 1, 1), '"2020-01-01T00:00:00.000+05:30"'),  # noqa: DTZ001
+        ("date", pa.date32(), date(2020, 1, 1), '"2020-01-01"'),
+        ("double", pa.float64(), 0.1, "0.1"),
+        ("float", pa.float32(), 0.5, "5e-1"),
+    ],
+)  # fmt: skip
+def test_numbers_and_times_are_not_cut_or_moved(tmp_path, odd, kind, arrow, value, written):
+    fields = [field("a", kind), field("s", "string")]
+    features = ("timestampNtz",) if kind == "timestamp_ntz" else ()
+    made = Rows(tmp_path / "t", fields, features=features)
+    text = json.dumps(odd)
+    stats = (
+        f'{{"numRecords":1,"minValues":{{"s":{text},"a":{written}}},'
+        f'"maxValues":{{"s":{text},"a":{written}}},"nullCount":{{"s":0,"a":0}}}}'
+    )
+    rows = pa.table({"a": pa.array([value], arrow), "s": [odd]})
+    made.file("a.parquet", rows, action={"stats": stats})
+    table = made.open()
+    check(table, col("a") == value, 1)
+    check(table, col("a") < value, 0)
+    assert table.scan().min_max("a").max.as_py() == value
+
+
 def test_bounds_of_decimals_end_where_their_type_does(tmp_path):
     top = 10**18 - 1
     made = Rows(tmp_path / "t", [field("a", "decimal(18,0)"), field("b", "decimal(5,2)")])
@@ -191,6 +228,18 @@ def test_a_partition_of_floats_that_has_become_one_of_doubles(tmp_path):
     check(table, "p = 0.1", 1)
     check(table, "p <= 0.1", 1)
     check(table, "p < 0.1", 0)
+
+
+@pytest.mark.parametrize("strategy", ["reverse", "forward"])
+def test_an_empty_text_is_null_where_it_was_typed_too(tmp_path, strategy):
+    made = with_typed_partition(tmp_path / "t", "p", "string", "", pa.scalar(""))
+    table = made.open()
+    assert table.scan().to_arrow()["p"].to_pylist() == [None]
+    for where in ("p is null", "p <=> null", "not (p is not null)"):
+        assert table.scan(where, strategy=strategy).to_arrow().num_rows == 1
+        check(table, where, 1)
+    check(table, "p is not null", 0)
+    check(table, "p = ''", 0)
 
 
 # --- partition columns that are generated in a zone that nobody knows

@@ -36,9 +36,9 @@ Leaves = Mapping[tuple[str, ...], DataType]
 
 _MAX_SHAPES = 4
 _READ_ROWS = 65_536
+_MOST_DIGITS, _MORE_DIGITS = 76, 20
 _LONG = PrimitiveType("long")
 _NULS = (b"\0", b"\\u0000")
-_ROUNDED = re.compile(rb"[0-9]{16}[0-9]*[.eE]|\.[0-9]{15}[0-9]*[eE]")
 _NUM_RECORDS = r'^\{"numRecords":(?P<n>[0-9]{1,18})[,}]'
 _TOKEN = re.compile(
     r"""(?P<string>"(?:[^"\\]|\\.)*") | (?P<number>-?[0-9][-+.0-9eE]*) | (?P<word>true|false|null)
@@ -222,9 +222,8 @@ def _by_reader(stats: pa.Array, leaves: Leaves) -> dict[tuple[str, ...], pa.Arra
     schema = pa.schema([pa.field("row", _tree(leaves))])
     try:
         data = plain_pairs(_joined(stats))
-        if any(nul in data for nul in _NULS) or _ROUNDED.search(data):
-            # The reader aborts the process when an error of its own has a NUL in its text; and it
-            # takes whole numbers that are written with a point or a power for doubles.
+        if any(nul in data for nul in _NULS):
+            # The reader aborts the process when an error of its own has a NUL in its text.
             return _one_by_one(stats, leaves)
         read = arro3.io.read_json(io.BytesIO(data), schema, batch_size=_READ_ROWS).read_all()
         rows = pa.RecordBatchReader.from_stream(read).read_all()
@@ -233,7 +232,36 @@ def _by_reader(stats: pa.Array, leaves: Leaves) -> dict[tuple[str, ...], pa.Arra
     if rows.num_rows != len(stats):
         return _one_by_one(stats, leaves)
     column = pa.concat_arrays(rows.column("row").chunks)
-    return {path: pc.struct_field(column, list(path)) for path in leaves}
+    try:
+        return {
+            path: _exactly(pc.struct_field(column, list(path)), kind)
+            for path, kind in leaves.items()
+        }
+    except pa.ArrowInvalid:  # a number with digits that its type does not have
+        return _one_by_one(stats, leaves)
+
+
+def _exactly(found: pa.Array, kind: DataType) -> pa.Array:
+    """Return values as they were read in their own type, or raise `ArrowInvalid`."""
+    if pa.types.is_string(found.type):
+        return _typed(found, kind)
+    return found.cast(to_arrow_type(kind))
+
+
+def _read_as(kind: DataType) -> pa.DataType:
+    """Return the type to read a value in.
+
+    The reader cuts decimals, rounds whole numbers that are written with a point, and moves times
+    by a zone that their type does not have: so it is asked for more digits, or for the text.
+    """
+    target = to_arrow_type(kind)
+    if pa.types.is_integer(target):
+        return pa.decimal256(_MOST_DIGITS, _MORE_DIGITS)
+    if pa.types.is_decimal(target):
+        return pa.decimal256(_MOST_DIGITS, target.scale + _MORE_DIGITS)
+    if pa.types.is_floating(target) or pa.types.is_boolean(target):
+        return target
+    return pa.string()
 
 
 def _joined(stats: pa.Array) -> bytes:
@@ -253,7 +281,7 @@ def _tree(leaves: Leaves) -> pa.StructType:
         below.setdefault(path[0], {})[path[1:]] = kind
     return pa.struct(
         [
-            pa.field(name, to_arrow_type(rest[()]) if () in rest else _tree(rest))
+            pa.field(name, _read_as(rest[()]) if () in rest else _tree(rest))
             for name, rest in below.items()
         ]
     )

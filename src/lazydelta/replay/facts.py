@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import integers
+from lazydelta._arrow import certain, integers, selection, text
 from lazydelta.expr import Stat
 from lazydelta.files import parse_stats
 from lazydelta.schema import (
@@ -138,6 +138,8 @@ class FileFacts:
         (name,) = self.physical[stat]
         parsed = self.columns.get("partitionValues_parsed")
         typed = _child(parsed, (name,), to_arrow_type(stat.type))
+        if typed is not None and pa.types.is_string(typed.type):
+            typed = pc.replace_with_mask(typed, _are_empty(typed), pa.nulls(1, typed.type)[0])
         raw = self.columns.get("partitionValues")
         if raw is not None:
             texts = map_values(raw, name)
@@ -283,6 +285,11 @@ def _at_even_distance(maps: pa.MapArray, key: pa.Scalar, start: int, each: int) 
 def _key(name: str, kind: pa.DataType) -> pa.Scalar:
     key = build_scalar(name, PrimitiveType("string"))
     return key if kind == pa.string() else key.cast(kind)
+
+
+def _are_empty(texts: pa.Array) -> pa.BooleanArray:
+    """Return which texts are empty, which is how the log writes NULL."""
+    return selection(certain(pc.equal(texts, text(""))))
 
 
 def _null(kind: pa.DataType) -> pa.Scalar:

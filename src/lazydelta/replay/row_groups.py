@@ -96,12 +96,22 @@ class _Footer:
         if stat.kind == "null_count":
             pairs = zip(self._null_counts(name), self.others, strict=True)
             known = [None if None in pair else pair[0] - pair[1] for pair in pairs]
+            if stat.path[0] == "partition":
+                known = self._without_empty(name, known)
             return build_array(known, stat.type)
         return build_array(self._bounds(name, stat), stat.type)
 
     def _null_counts(self, name: str) -> list[Any]:
         """Return how many rows are null; those of other actions are among them."""
         return [s.null_count if s and s.has_null_count else None for s in self._chunks(name)]
+
+    def _without_empty(self, name: str, known: list[Any]) -> list[Any]:
+        """Return counts of nulls; unknown where a text may be empty, which is NULL as well."""
+        least = [s.min if s and s.has_min_max else "" for s in self._chunks(name)]
+        return [
+            count if low not in ("", b"") or count == adds else None
+            for low, count, adds in zip(least, known, self.adds, strict=True)
+        ]
 
     def _bounds(self, name: str, stat: Stat) -> list[Any]:
         if str(stat.type) in ("float", "double"):

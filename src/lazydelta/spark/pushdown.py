@@ -97,6 +97,8 @@ class _Plain:
                 if moved < _LEAST_MICROS:
                     return _TRUE
                 return self._if_plain(Compare(op, stat, Literal(moved, kind)), stat)
+            case IsNull(Stat("partition", _, kind) as stat) if _is_text(kind):
+                return self._if_plain(Or((node, Compare("=", stat, Literal("", kind)))), stat)
             case Compare(_, Stat() as stat, Literal()) | IsNull(Stat() as stat):
                 return self._if_plain(node, stat)
         return _TRUE
@@ -110,10 +112,15 @@ class _Plain:
         return not moved and str(stat.type) not in ("float", "double") and self._has(stat)
 
     def _is_exact(self, node: Predicate) -> bool:
-        """Whether a condition on partition values is made of plain comparisons alone."""
+        """Whether a condition on partition values is made of plain comparisons alone.
+
+        Whether a text is NULL is none: an empty one is NULL as well.
+        """
         known = (And, Or, Not, Compare, In, IsNull, Like, Constant, Literal, Stat)
         return all(
-            isinstance(part, known) and (not isinstance(part, Stat) or self._is_plain(part))
+            isinstance(part, known)
+            and (not isinstance(part, Stat) or self._is_plain(part))
+            and not (isinstance(part, IsNull) and _is_text(getattr(part.operand, "type", None)))
             for part in node.walk()
         )
 
@@ -125,3 +132,7 @@ class _Plain:
         if stat.kind == "partition":
             return typed_field(self.schema, ("partitionValues_parsed", *path), stat.type)
         return typed_field(self.schema, ("stats_parsed", *json_path(stat, path)), stat.type)
+
+
+def _is_text(kind: Any) -> bool:
+    return str(kind).partition("(")[0] in ("string", "char", "varchar")

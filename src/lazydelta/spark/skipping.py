@@ -196,6 +196,8 @@ class _Facts:
         text = self._partition_text(stat)
         if text is not None and is_text_only(stat):
             typed = None
+        if typed is not None and isinstance(value_type(stat.type), t.StringType):
+            typed = f.when(typed != "", typed)
         read = None if text is None else parse_text(f.when(text != "", text), stat.type)
         return _first_known(typed, read, stat.type)
 

@@ -37,7 +37,7 @@ from lazydelta.spec import ADD, REMOVE_ACTION, supported_by_table
 from lazydelta.upkeep.full_replay import STATS_PARSED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lazydelta.snapshot import Snapshot
 
@@ -225,13 +225,30 @@ class CheckpointShape:
         found = None
         if typed is not None and (texts is None or _has_all(typed.type, self.stats)):
             with suppress(pa.ArrowInvalid):  # moments finer than any column of a table has
-                found = conformed(typed, self.stats)
+                found = self._sane(conformed(typed, self.stats))
         if found is not None:
             if texts is None or not found.null_count:
                 return found
             missing = pc.and_(found.is_null(), texts.is_valid())
             return pc.if_else(missing, self._parsed(texts), found) if missing.true_count else found
         return nulls(rows, self.stats) if texts is None else self._parsed(texts)
+
+    def _sane(self, typed: pa.StructArray) -> pa.StructArray:
+        """Return typed statistics without bounds that contradict each other."""
+        for path in self._bounded:
+            low, high = (pc.struct_field(typed, [g, *path]) for g in ("minValues", "maxValues"))
+            if pc.greater(low, high).true_count:
+                leaves = dict(_leaves_of(typed, ()))
+                return self._assembled_in_order(leaves, typed.is_null())
+        return typed
+
+    def _assembled_in_order(
+        self, found: dict[Path, pa.Array], is_null: pa.BooleanArray
+    ) -> pa.StructArray:
+        for path in self._bounded:
+            low, high = ("minValues", *path), ("maxValues", *path)
+            found[low], found[high] = _in_order(found[low], found[high])
+        return _assembled((), self.stats, found, is_null)
 
     def _parsed(self, texts: pa.Array) -> pa.StructArray:
         wanted: dict[Path, DataType] = {("numRecords",): _LONG}
@@ -240,11 +257,16 @@ class CheckpointShape:
         for group in ("minValues", "maxValues"):
             wanted |= {(group, *path): self._leaves[path] for path in self._bounded}
         wanted |= {("nullCount", *path): _LONG for path in self._leaves}
-        found = parse_stats(texts, wanted)
-        for path in self._bounded:
-            low, high = ("minValues", *path), ("maxValues", *path)
-            found[low], found[high] = _in_order(found[low], found[high])
-        return _assembled((), self.stats, found, texts.is_null())
+        return self._assembled_in_order(parse_stats(texts, wanted), texts.is_null())
+
+
+def _leaves_of(parent: pa.StructArray, path: Path) -> Iterator[tuple[Path, pa.Array]]:
+    """Yield every leaf of a struct by its path."""
+    for field, child in zip(parent.type, parent.flatten(), strict=True):
+        if pa.types.is_struct(field.type):
+            yield from _leaves_of(child, (*path, field.name))
+        else:
+            yield (*path, field.name), child
 
 
 def _in_order(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
