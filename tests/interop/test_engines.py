@@ -255,6 +255,7 @@ def test_arguments_of_another_kind_are_refused(tmp_path):
         lambda: Config(allowed_roots=5),
         lambda: Table.open_bundle("{}"),
         lambda: Table.open_bundle("[]"),
+        lambda: Table.open_bundle("5"),
     ):
         with pytest.raises(ConfigError):
             refused()

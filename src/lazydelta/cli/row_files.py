@@ -83,21 +83,27 @@ def _csv(file: Path, known: pa.Schema, delimiter: str = ",") -> tuple[pa.Schema,
     from pyarrow import csv
 
     types = {field.name: field.type for field in known if not pa.types.is_nested(field.type)}
-    with file.open("rb") as opened:
-        is_one_column = delimiter.encode() not in opened.readline()
     reader = csv.open_csv(
         file,
         parse_options=csv.ParseOptions(delimiter=delimiter),
         convert_options=csv.ConvertOptions(
             column_types=types,
             strings_can_be_null=True,
-            quoted_strings_can_be_null=is_one_column,  # else nothing could stand for null
+            quoted_strings_can_be_null=_is_one_column(file, delimiter),
         ),
     )
     for field in reader.schema:
         if pa.types.is_binary(field.type) and field.name not in types:
             raise pa.ArrowInvalid(f"column {field.name!r} has text that is not UTF-8")
     return reader.schema, reader
+
+
+def _is_one_column(file: Path, delimiter: str) -> bool:
+    """Whether a line has one field: then a null must be quoted, for a blank line is none."""
+    if not file.is_file():
+        return False  # a pipe can be read once
+    with file.open("rb") as opened:
+        return delimiter.encode() not in opened.readline()
 
 
 def _tsv(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:

@@ -12,7 +12,7 @@ date. There the constant is therefore taken a day earlier and a day later.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lazydelta.errors import PredicateError, SchemaError
 from lazydelta.expr.binding import bind_value, constant_of, join_and, join_or
@@ -195,8 +195,9 @@ def _computed(expression: Value, source: Column, at: Literal) -> Literal:
 def _moved(value: Literal, days: int) -> Literal:
     if value.value is None or not days:
         return value
-    moved: Any = value.value
-    return Literal(moved + days * _DAYS[str(value.type)], value.type)
+    kind, moved = str(value.type), cast("int", value.value)
+    most = 2**31 - 1 if kind == "date" else 2**63 - 1
+    return Literal(min(max(moved + days * _DAYS[kind], -most), most), value.type)
 
 
 def _test(op: str, column: Column, value: Literal) -> Predicate:

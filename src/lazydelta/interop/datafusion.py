@@ -38,10 +38,10 @@ def register(context: Any, name: str, source: Source, options: ReadOptions | Non
         ConfigError: The context or the name is none.
     """
     try:
-        import datafusion
+        import datafusion  # noqa: F401 - only to say what is missing
     except ModuleNotFoundError:
         raise MissingExtraError("datafusion", "datafusion") from None
-    if not isinstance(context, datafusion.SessionContext):
+    if not hasattr(context, "register_dataset"):
         raise ConfigError("context", f"must be a SessionContext, not {context!r:.80}")
     check_name(name)
     quoted = '"' + name.replace('"', '""') + '"'

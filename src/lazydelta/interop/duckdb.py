@@ -33,7 +33,7 @@ def relation(connection: Any, source: Source, options: ReadOptions | None = None
         import duckdb
     except ModuleNotFoundError:
         raise MissingExtraError("duckdb", "duckdb") from None
-    if not isinstance(connection, duckdb.DuckDBPyConnection | None):
+    if connection is not None and not hasattr(connection, "from_arrow"):
         raise ConfigError("connection", f"must be one of DuckDB, not {connection!r:.80}")
     dataset = to_pyarrow_dataset(source, options)
     if not dataset.schema.names:

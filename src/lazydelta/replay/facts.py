@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import certain, integers, selection, text
+from lazydelta._arrow import integers, text
 from lazydelta.expr import Stat
 from lazydelta.files import parse_stats
 from lazydelta.schema import (
@@ -139,7 +139,7 @@ class FileFacts:
         parsed = self.columns.get("partitionValues_parsed")
         typed = _child(parsed, (name,), to_arrow_type(stat.type))
         if typed is not None and pa.types.is_string(typed.type):
-            typed = pc.replace_with_mask(typed, _are_empty(typed), pa.nulls(1, typed.type)[0])
+            typed = _without_empty(typed)
         raw = self.columns.get("partitionValues")
         if raw is not None:
             texts = map_values(raw, name)
@@ -287,9 +287,10 @@ def _key(name: str, kind: pa.DataType) -> pa.Scalar:
     return key if kind == pa.string() else key.cast(kind)
 
 
-def _are_empty(texts: pa.Array) -> pa.BooleanArray:
-    """Return which texts are empty, which is how the log writes NULL."""
-    return selection(certain(pc.equal(texts, text(""))))
+def _without_empty(texts: pa.Array) -> pa.Array:
+    """Return texts, null where they are empty: that is how the log writes NULL."""
+    empty = pc.equal(texts, text(""))
+    return pc.if_else(empty, _null(texts.type), texts) if empty.true_count else texts
 
 
 def _null(kind: pa.DataType) -> pa.Scalar:

@@ -107,7 +107,10 @@ class _Footer:
 
     def _without_empty(self, name: str, known: list[Any]) -> list[Any]:
         """Return counts of nulls; unknown where a text may be empty, which is NULL as well."""
-        least = [s.min if s and s.has_min_max else "" for s in self._chunks(name)]
+        place = self.places.get(name)
+        if place is None or self.columns.column(place).physical_type != "BYTE_ARRAY":
+            return known
+        least = [s.min_raw if s and s.has_min_max else "" for s in self._chunks(name)]
         return [
             count if low not in ("", b"") or count == adds else None
             for low, count, adds in zip(least, known, self.adds, strict=True)

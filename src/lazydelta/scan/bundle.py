@@ -68,11 +68,12 @@ class Bundle:
         except (orjson.JSONDecodeError, TypeError) as error:
             raise ConfigError("bundle", f"it is no bundle: {error}") from None
         known = {field.name: field.default is MISSING for field in fields(cls)}
-        missing = [name for name, is_needed in known.items() if is_needed and name not in read]
-        if not isinstance(read, dict) or missing or read.keys() - known:
-            odd = f"without {', '.join(missing)}" if missing else "of another shape"
+        given = read if isinstance(read, dict) else {}
+        missing = [name for name, is_needed in known.items() if is_needed and name not in given]
+        if missing or given.keys() - known:
+            odd = f"without {', '.join(missing)}" if missing else "with more than it should have"
             raise ConfigError("bundle", f"it is no bundle: JSON {odd}")
-        bundle = cls(**read)
+        bundle = cls(**given)
         for field, kind in get_type_hints(cls).items():
             value = getattr(bundle, field)
             if type(value) is not (get_origin(kind) or kind):
