@@ -234,8 +234,11 @@ class CheckpointShape:
         return nulls(rows, self.stats) if texts is None else self._parsed(texts)
 
     def _sane(self, typed: pa.StructArray) -> pa.StructArray:
-        """Return typed statistics without bounds that contradict each other."""
-        for path in self._bounded:
+        """Return typed statistics without bounds that contradict each other.
+
+        Only texts are looked at, which writers put in two orders; it takes a hundredth of the time.
+        """
+        for path in (path for path, kind in self._bounded.items() if pa.types.is_string(kind)):
             low, high = (pc.struct_field(typed, [g, *path]) for g in ("minValues", "maxValues"))
             if pc.greater(low, high).true_count:
                 leaves = dict(_leaves_of(typed, ()))
