@@ -144,6 +144,7 @@ _IMPORTS = {
     "lazydelta": ["lazydelta"],
     "deltalake": ["deltalake"],
     "polars": ["polars", "deltalake"],
+    "lazydelta_decoder": ["pyarrow", "lazydelta_decoder"],
     "pyarrow": ["pyarrow", "pyarrow.parquet"],
 }
 _VARIANT_IMPORTS = {
@@ -177,6 +178,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         "partition": _polars_partition_plan,
         "nothing": _polars_rows,
     },
+    "lazydelta_decoder": {},
     "pyarrow": {"all": _raw},
 }
 """Engine, workload, what a user of the engine would write for it. After `:` stands a variant."""

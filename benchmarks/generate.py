@@ -156,12 +156,15 @@ def expected_facts(spec: TableSpec) -> dict[str, int]:
         total += int(files.size.sum())
         on_day += int((files.day == FILTER_DAY).sum())
         rows += int(files.records.sum())
+    last = FileColumns(spec, np.array([spec.indices - 1], np.int64))
     return {
         "version": spec.last_version,
         "live_files": len(numbers),
         "live_bytes": total,
         "live_rows": rows,
         "files_on_filter_day": on_day,
+        "last_file_id": int(last.bounds("lo")["id"][0]),
+        "last_file_rows": int(last.records[0]),
     }
 
 

@@ -140,6 +140,11 @@ _ROW_LIMITS = [
         what="1 % of the rows, by the clustered column", must="1/2 of Polars scan_delta",
         most=1 / 2, ours="filter", theirs="filter", engine="polars",
     ),
+    _Limit(  # the same on a table of the size that this is made for
+        what="one file's rows, by the clustered column, 1 M files in the log",
+        must="1/2 of the quickest peer", most=1 / 2, ours="file", theirs="file", engine=_ANY_PEER,
+        on="log", their_on="log",
+    ),
     _Limit(
         what="limit 10, 1 M files in the log", must="1/20 of the quickest peer", most=1 / 20,
         ours="limit", theirs="limit", engine=_ANY_PEER, on="log", their_on="log",

@@ -39,6 +39,7 @@ _WORKLOADS = {
     "read": "All rows, as one Arrow table",
     "stream": "All rows, batch by batch, none of them kept",
     "filter": "1 % of the rows: `id` between two values",
+    "file": "The rows of the newest file: `id` from its first one on",
     "limit": "Any ten rows",
     "count": "The number of rows",
 }
@@ -70,7 +71,8 @@ stream the 200 files are in the table five times, under different names. *Small 
 - Raw pyarrow reads the columns of a plan without filter (path, partition values, size,
   modification time, deletion vector) from the checkpoint and does nothing with them: no commits,
   no replay. For rows it reads the data files, without the log and whatever that deletes. It is
-  the floor, not a competitor.
+  the floor, not a competitor. lazydelta_decoder is that for the filter: parquet-rs, which
+  deltalake decodes with as well, is told which rows of which files, and has nothing to look for.
 - A ratio compares the best time of lazydelta with the best of the peer's fastest way; memory is
   compared worst of ours with best of theirs. The ratio of the medians stands beside it: where the
   two differ much, the machine was busy and the run should be repeated.

