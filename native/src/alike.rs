@@ -12,22 +12,33 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
-use parquet::file::metadata::ParquetMetaData;
+use parquet::file::metadata::{KeyValue, ParquetMetaData};
 use parquet::schema::types::TypePtr;
 
 use crate::{guarded, headers, opened, texts, with_views};
 
-/// What Arrow's writers note of its types: other readers go by it.
-const NOTE: &str = "ARROW:schema";
+/// What footers say of how to read the values: Arrow's writers of its types, Spark of the calendar.
+const NOTES: [&str; 4] = [
+    "ARROW:schema",
+    "org.apache.spark.legacyDateTime",
+    "org.apache.spark.legacyINT96",
+    "org.apache.spark.timeZone",
+];
+/// It matters only where it is old: tables are written by many versions.
+const VERSION: &str = "org.apache.spark.version";
+/// The first that says in notes what is in the old calendar, of all types.
+const FIRST_TO_NOTE: (u32, u32) = (3, 1);
 /// Most values of a file. A few bytes can stand for any number of them.
 const MOST_VALUES: i64 = 1 << 20;
 /// Largest page, decompressed, where the codec sets no bound.
 const LARGEST_PAGE: i64 = 1 << 22;
 
+type Note = (String, Option<String>);
+
 /// What files have in common.
 pub struct Pattern {
     columns: TypePtr,
-    note: Option<String>,
+    notes: Vec<Note>,
     leaves: Vec<usize>,
     /// Texts and bytes as views.
     options: ArrowReaderOptions,
@@ -38,7 +49,7 @@ impl Pattern {
     /// As one of the files has it.
     pub fn of(path: &Path, leaves: Vec<usize>) -> Result<Self, ParquetError> {
         let (file, metadata) = opened(path)?;
-        let (columns, note) = (columns_of(&metadata), note_of(&metadata));
+        let (columns, notes) = (columns_of(&metadata), notes_of(&metadata));
         let footer = with_views(Arc::new(metadata))?;
         let mask = ProjectionMask::leaves(footer.parquet_schema(), leaves.iter().copied());
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer.clone());
@@ -46,7 +57,7 @@ impl Pattern {
         let options = crate::as_parquet().with_schema(footer.schema().clone());
         Ok(Self {
             columns,
-            note,
+            notes,
             leaves,
             options,
             viewed,
@@ -85,7 +96,7 @@ impl Pattern {
             return Err(ParquetError::General("it is no file".into())); // a pipe has no end
         }
         let (file, metadata) = opened(path)?;
-        if columns_of(&metadata) != self.columns || note_of(&metadata) != self.note {
+        if columns_of(&metadata) != self.columns || notes_of(&metadata) != self.notes {
             return Err(ParquetError::General("it is unlike the others".into()));
         }
         let rows: i64 = metadata
@@ -126,7 +137,23 @@ fn columns_of(metadata: &ParquetMetaData) -> TypePtr {
     metadata.file_metadata().schema_descr().root_schema_ptr()
 }
 
-fn note_of(metadata: &ParquetMetaData) -> Option<String> {
-    let pairs = metadata.file_metadata().key_value_metadata()?;
-    pairs.iter().find(|pair| pair.key == NOTE)?.value.clone()
+fn notes_of(metadata: &ParquetMetaData) -> Vec<Note> {
+    let pairs = metadata.file_metadata().key_value_metadata();
+    let mut found: Vec<Note> = pairs
+        .into_iter()
+        .flatten()
+        .filter(|pair| NOTES.contains(&pair.key.as_str()) || is_old(pair))
+        .map(|pair| (pair.key.clone(), pair.value.clone()))
+        .collect();
+    found.sort();
+    found
+}
+
+fn is_old(pair: &KeyValue) -> bool {
+    let version = pair.value.as_deref().filter(|_| pair.key == VERSION);
+    let mut parts = version.unwrap_or_default().split('.').map(str::parse);
+    match (parts.next(), parts.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < FIRST_TO_NOTE,
+        _ => false,
+    }
 }

@@ -49,7 +49,7 @@ use shared::Shared;
 static MEMORY: Recycling = Recycling::new();
 
 /// Of what Python calls here: a package of another number is not for this lazydelta.
-const INTERFACE: u32 = 4;
+const INTERFACE: u32 = 5;
 /// Values of a batch from which on another thread brings more than it costs.
 const MANY_VALUES: usize = 1 << 16;
 /// The same for the first batch, which reads dictionaries and passes over rows: bytes of columns.

@@ -9,7 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["bits", "certain", "empty_table", "from_numpy", "integers", "selection", "text"]
+__all__ = [
+    "bits",
+    "certain",
+    "empty_table",
+    "from_numpy",
+    "integers",
+    "selection",
+    "text",
+    "validity",
+]
 
 _TYPES = {"i8": pa.int64(), "i4": pa.int32(), "u8": pa.uint64()}
 
@@ -73,6 +82,15 @@ def integers(values: pa.Array) -> np.ndarray:
     kind = np.dtype(values.type.to_pandas_dtype())
     data = np.frombuffer(values.buffers()[1] or b"", kind)
     return data[values.offset : values.offset + len(values)]
+
+
+def validity(values: pa.Array) -> pa.Buffer | None:
+    """Return the validity bits of an array as a buffer that begins with its first value.
+
+    >>> list(validity(pa.nulls(3, pa.int8()).slice(2)).to_pybytes())
+    [0]
+    """
+    return selection(bits(values.is_valid())).buffers()[1] if values.null_count else None
 
 
 def text(value: str) -> pa.StringScalar:

@@ -209,16 +209,3 @@ def test_a_part_of_what_has_none(table):
 def test_options_are_whole_numbers():
     with pytest.raises(errors.ConfigError, match="batch_rows: must be a whole number"):
         ReadOptions(batch_rows=1.5)
-
-
-@pytest.mark.parametrize("key", ["org.apache.spark.legacyDateTime", "org.apache.spark.legacyINT96"])
-def test_files_in_the_old_calendar_are_warned_of_once(tmp_path, caplog, key):
-    made = Rows(tmp_path / "t", [field("d", "date")])
-    rows = pa.table({"d": [date(1500, 3, 1)]})
-    made.file("new.parquet", rows)
-    made.open().to_arrow()
-    assert "calendar" not in caplog.text
-    for name in ("a.parquet", "b.parquet"):
-        made.file(name, rows.replace_schema_metadata({key: ""}))
-    assert made.open().to_arrow().num_rows == 3
-    assert caplog.text.count("legacy calendar") == 1

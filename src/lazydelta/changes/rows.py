@@ -219,7 +219,7 @@ class ChangeReader:
     def _changes(
         self, file: DataFile, task: FileTask, kind: str, vectors: Sequence[DeletedRows | None]
     ) -> Iterator[pa.RecordBatch]:
-        fit = self._shape.fit(file.schema)
+        fit = self._shape.fit(file.schema, file.calendar)
         columns, leaves, constants = fit.columns, dict(fit.leaves), dict(task.constants)
         if kind == CHANGE_FILE:
             if TYPE not in file.schema.names:

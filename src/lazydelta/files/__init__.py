@@ -5,6 +5,7 @@ Knows no log, no versions, no tables.
 
 from __future__ import annotations
 
+from lazydelta.files.calendar import OldCalendar
 from lazydelta.files.chosen import chosen_rows
 from lazydelta.files.collect import StatisticsPlan
 from lazydelta.files.compiled import AlikeFiles, NestedFile, SortedRun, has_decoder
@@ -28,6 +29,7 @@ from lazydelta.files.shape import FileShape
 from lazydelta.files.stats import num_records, parse_stats
 from lazydelta.files.variant import BadVariantError, check_shredding, unshredded
 from lazydelta.files.vectors import DeletedRows, VectorGroup
+from lazydelta.files.zones import UnknownZoneError
 
 __all__ = [
     "AlikeFiles",
@@ -41,11 +43,13 @@ __all__ = [
     "JoinedFile",
     "JsonLimits",
     "NestedFile",
+    "OldCalendar",
     "ParquetEncoder",
     "Piece",
     "Rows",
     "SortedRun",
     "StatisticsPlan",
+    "UnknownZoneError",
     "VectorGroup",
     "are_objects",
     "check_shredding",

@@ -1,34 +1,153 @@
-"""Files with old dates in the calendar of their time, as Spark can write them: only told of.
+"""Days and times of files in Spark's legacy calendar, brought to the one that tables are in.
 
-Spark notes it in the footer and moves such values when it reads. They are not moved here.
+Before 1582-10-15 that calendar is the Julian one: a day is a number of days off, and keeps its
+name. Times are the reading of a clock besides, by rules of their own (`files.zones`). Spark notes
+in the footer what of a file is in it. Knows footers and arrays; nothing of tables.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lazydelta._arrow import validity
+from lazydelta.files.zones import FIRST_CERTAIN_TIME, old_zone
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = ["warn_of_old_calendar"]
+    from lazydelta.schema import DataType
+
+__all__ = ["OldCalendar", "first_certain", "old_calendar"]
 
 _log = logging.getLogger(__name__)
 
-_NOTES = {b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"}
+_SPARK = b"org.apache.spark."
+_DATETIMES, _INT96 = _SPARK + b"legacyDateTime", _SPARK + b"legacyINT96"
+_VERSION, _ZONE = _SPARK + b"version", _SPARK + b"timeZone"
+
+_FIRST_CERTAIN_DAY = -141_427
+"""1582-10-15, as days since 1970."""
+_FIRST_MARCH = -719_470
+"""The first of March of the year 0 in the Julian calendar: its leap days end years from there."""
+_DAY = 86_400_000_000
 
 
-def warn_of_old_calendar(metadata: pq.FileMetaData, table: str) -> None:
-    """Warn, once for a table, if a file says that it is in the old calendar."""
-    if _NOTES & (metadata.metadata or {}).keys():
-        _warn_once(table)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldCalendar:
+    """What of a file is in the old calendar."""
+
+    table: str
+    """Whose file it is."""
+    datetimes: bool
+    """Whether dates are, and times that are whole numbers."""
+    int96: bool
+    """Whether times of 96 bits are."""
+    zone: str | None
+    """Where its writer was; None if the footer does not tell."""
+
+    def days(self, dates: pa.Array) -> pa.Array:
+        """Return dates by the names that they have in the file."""
+        if not _has_below(dates, _FIRST_CERTAIN_DAY):
+            return dates
+        days = _numbers(dates, np.int32).astype(np.int64)
+        return _like(dates, (days - _lag(days)).astype(np.int32))
+
+    def times(self, times: pa.Array) -> pa.Array:
+        """Return times, in microseconds, by what a clock showed in the file.
+
+        Raises:
+            UnknownZoneError: It is not known how clocks went there.
+        """
+        if not _has_below(times, FIRST_CERTAIN_TIME):
+            return times
+        if self.zone is None:
+            _tell_once(self.table)
+        zone = old_zone("UTC" if self.zone is None else self.zone)
+        micros = _numbers(times, np.int64).copy()
+        old = micros < FIRST_CERTAIN_TIME
+        readings = micros[old] + zone.standard
+        readings -= _lag(readings // _DAY) * _DAY
+        micros[old] = zone.instants(readings)
+        return _like(times, micros)
+
+
+def old_calendar(metadata: pq.FileMetaData, table: str) -> OldCalendar | None:
+    """Return what of a file is in the old calendar; None if nothing is.
+
+    Args:
+        metadata: The footer.
+        table: Whose file it is, to tell of it.
+    """
+    notes = metadata.metadata or {}
+    before_3_0, before_3_1 = _age(notes.get(_VERSION, b""))
+    datetimes, int96 = before_3_0 or _DATETIMES in notes, before_3_1 or _INT96 in notes
+    if not (datetimes or int96):
+        return None
+    zone = notes.get(_ZONE)
+    said = None if zone is None else zone.decode(errors="replace")
+    return OldCalendar(table=table, datetimes=datetimes, int96=int96, zone=said)
+
+
+def first_certain(metadata: pq.FileMetaData, kind: DataType) -> int | None:
+    """Return from which value on bounds of a footer are those of the rows; None if all are."""
+    first = {"date": _FIRST_CERTAIN_DAY, "timestamp": FIRST_CERTAIN_TIME}.get(str(kind))
+    if first is None:
+        return None
+    calendar = old_calendar(metadata, "")
+    return first if calendar is not None and calendar.datetimes else None
 
 
 @lru_cache(maxsize=256)
-def _warn_once(table: str) -> None:
+def _age(version: bytes) -> tuple[bool, bool]:
+    """Return whether a version of Spark is before 3.0, and before 3.1; no version is neither."""
+    parts = version.split(b".")[:2]
+    if len(parts) < 2 or not all(part.isdigit() for part in parts):
+        return False, False
+    found = int(parts[0]), int(parts[1])
+    return found < (3, 0), found < (3, 1)
+
+
+@lru_cache(maxsize=256)
+def _tell_once(table: str) -> None:
     _log.warning(
-        "%s has files in Spark's legacy calendar: dates before 1582-10-15 and timestamps before "
-        "1900 are read as stored, days or minutes off; have Spark rewrite them to mend that",
+        "%s has times before 1900 in Spark's legacy calendar, in files that do not say in which "
+        "zone they were written; they are taken to be of UTC",
         table,
+    )
+
+
+def _lag(days: np.ndarray) -> np.ndarray:
+    """Return by how many days more a day that has some name is in the old calendar.
+
+    That changes on the first of March of each century that is no leap year in ours. The leap day
+    before it, which has no name in ours, becomes the first of March as well.
+    """
+    years = (4 * (days - _FIRST_MARCH) + 3) // 1461
+    found: np.ndarray = np.where(
+        days < _FIRST_CERTAIN_DAY, years // 100 - years // 400 - 2, np.int64(0)
+    )
+    return found
+
+
+def _has_below(values: pa.Array, first: int) -> bool:
+    least = pc.min(values)
+    return least.is_valid and least.value < first
+
+
+def _numbers(values: pa.Array, kind: type[np.generic]) -> np.ndarray:
+    raw = np.frombuffer(values.buffers()[1], kind)
+    return raw[values.offset : values.offset + len(values)]
+
+
+def _like(values: pa.Array, numbers: np.ndarray) -> pa.Array:
+    """Return an array of other values, null where the old one is."""
+    return pa.Array.from_buffers(
+        values.type, len(values), [validity(values), pa.py_buffer(numbers)], values.null_count
     )

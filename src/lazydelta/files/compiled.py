@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 COMPILED_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "ZSTD"})
 """What the decoder was built with: what Delta writers use."""
 _VIEWS = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
-_INTERFACE = 4
+_INTERFACE = 5
 """Of the decoder that is asked here; one of another number has other arguments."""
 
 

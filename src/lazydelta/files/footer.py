@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lazydelta.expr import evaluate
+from lazydelta.files.calendar import first_certain
 from lazydelta.schema import DecimalType, build_array
 
 if TYPE_CHECKING:
@@ -149,7 +150,8 @@ class Facts(ABC):
         if not any(known):
             return build_array(unknown, stat.type)
         column = self.columns.column(place)
-        bounds = ColumnBounds(column, stat.type, upper=stat.kind == "max")
+        first = first_certain(self.metadata, stat.type)
+        bounds = ColumnBounds(column, stat.type, upper=stat.kind == "max", first=first)
         return build_array([bounds.of(values) for values in known], stat.type)
 
 
@@ -162,11 +164,21 @@ class _RowGroups(Facts):
 
 
 class ColumnBounds:
-    """Turns the raw bounds of one Parquet column into values of a Delta type, or None."""
+    """Turns the raw bounds of one Parquet column into values of a Delta type, or None.
 
-    def __init__(self, column: Any, kind: DataType, *, upper: bool) -> None:
+    Args:
+        column: Of the footer.
+        kind: The Delta type.
+        upper: Whether the greatest value is asked for, or the least.
+        first: Where values begin that readers get as they are; None if all are.
+    """
+
+    def __init__(
+        self, column: Any, kind: DataType, *, upper: bool, first: int | None = None
+    ) -> None:
         self.kind = kind
         self.upper = upper
+        self.first = first
         self.physical = column.physical_type
         self.logical = column.logical_type.type
         self.details = orjson.loads(column.logical_type.to_json())
@@ -175,6 +187,10 @@ class ColumnBounds:
         """Return the bound of a column chunk; None if it has none that we can use."""
         if chunk is None or not chunk.has_min_max:
             return None
+        if self.first is not None:
+            least = self._value(chunk.min_raw)
+            if least is None or least < self.first:
+                return None
         return self._value(chunk.max_raw if self.upper else chunk.min_raw)
 
     def _value(self, raw: Any) -> Any:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lazydelta.errors import DataFileError, StoreError
-from lazydelta.files.calendar import warn_of_old_calendar
+from lazydelta.files.calendar import old_calendar
 from lazydelta.files.compiled import (
     COMPILED_CODECS,
     compiled_alike,
@@ -106,7 +106,7 @@ class DataFile:
                 self._source.close()
                 raise
         self.num_rows: int = self.metadata.num_rows
-        warn_of_old_calendar(self.metadata, self._table)
+        self.calendar = old_calendar(self.metadata, self._table)
         self._known_starts: list[int] | None = None
         self._paging = None if self._is_remote else Paging(self.metadata, self._source)
 

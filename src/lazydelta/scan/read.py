@@ -324,7 +324,7 @@ class Reading:
     def _rows(
         self, file: DataFile, task: _FileTask, deleted: DeletedRows | None
     ) -> Iterator[pa.RecordBatch]:
-        fit = self.shape.fit(file.schema)
+        fit = self.shape.fit(file.schema, file.calendar)
         groups = matching_row_groups(file.metadata, self._rule, fit.leaves, task.constants)
         batch_rows = self._options.batch_rows
         if self._scan.limit is not None:

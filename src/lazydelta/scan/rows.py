@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lazydelta.expr import Predicate
-    from lazydelta.files import Rows
+    from lazydelta.files import OldCalendar, Rows
     from lazydelta.snapshot import Snapshot
 
     Positions: TypeAlias = pa.Int32Array | slice
@@ -91,7 +91,7 @@ class RowShape:
         self.tracked: tuple[_Tracked, ...] = ()
         self.schema: pa.Schema = to_arrow_schema(StructType(self.fields))
         self.data_types = tuple(to_arrow_schema(StructType(self.data_fields)).types)
-        self._fits: dict[bytes, FileFit] = {}
+        self._fits: dict[tuple[bytes, OldCalendar | None], FileFit] = {}
         self._lock = threading.Lock()
 
     @classmethod
@@ -128,16 +128,20 @@ class RowShape:
         """Whether row ids or their versions are shown."""
         return bool(self.tracked)
 
-    def fit(self, schema: pa.Schema) -> FileFit:
-        """Return how files of a schema become rows; looked at once for each schema.
+    def fit(self, schema: pa.Schema, calendar: OldCalendar | None) -> FileFit:
+        """Return how files of a schema become rows; looked at once for each.
+
+        Args:
+            schema: Theirs.
+            calendar: What of them is in the old one; None if nothing is.
 
         Raises:
             MisfitError: They cannot.
         """
-        key = schema.remove_metadata().serialize().to_pybytes()
+        key = schema.remove_metadata().serialize().to_pybytes(), calendar
         found = self._fits.get(key)
         if found is None:
-            fit = fit_file(schema, self.data_fields, self.mode)
+            fit = fit_file(schema, self.data_fields, self.mode, calendar)
             stored = [tracked.stored for tracked in self.tracked if tracked.stored is not None]
             found = FileFit(self, fit, fit_file(schema, stored, "none"))
             with self._lock:

@@ -131,7 +131,7 @@ class Together:
         """
         if not self._is_possible:
             return
-        fit = self._shape.fit(file.schema)
+        fit = self._shape.fit(file.schema, file.calendar)
         shown = views and fit.takes_views
         alike = file.alike(fit.columns, views=shown)
         self._pattern = None if alike is None else _Pattern(alike, fit, shown)

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from lazydelta._arrow import bits, selection
+from lazydelta._arrow import validity
+from lazydelta.files import OldCalendar, UnknownZoneError
 from lazydelta.scan.variant import variant_converter
 from lazydelta.schema import (
     ArrayType,
@@ -66,20 +67,26 @@ class Fit:
     """Where the values of a logical path are, for what is not inside a list or map."""
 
 
-def fit_file(schema: pa.Schema, fields: Sequence[StructField], mode: str) -> Fit:
+def fit_file(
+    schema: pa.Schema,
+    fields: Sequence[StructField],
+    mode: str,
+    calendar: OldCalendar | None = None,
+) -> Fit:
     """Match the table's fields with a file's columns.
 
     Args:
         schema: The file's schema; extra columns are ignored.
         fields: The table's logical fields that are wanted, partition columns left out.
         mode: The table's column mapping: `none`, `name` or `id`.
+        calendar: What of the file is in the old one; None if nothing is.
 
     Raises:
         MisfitError: A column cannot be read as the table's type, or ids are needed and missing.
     """
     if mode == "id" and len(schema) and not any(_field_id(column) for column in schema):
         raise MisfitError("the table maps columns by id, but the file has no field ids")
-    matcher = _Matcher(mode)
+    matcher = _Matcher(mode, calendar)
     level = _Level(schema, mode)
     sources: list[Source | None] = []
     for item in fields:
@@ -121,10 +128,11 @@ class _Level:
 
 
 class _Matcher:
-    """One match: the mode, and what was found on the way."""
+    """One match: the mode, the file's calendar, and what was found on the way."""
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, calendar: OldCalendar | None) -> None:
         self.mode = mode
+        self.calendar = calendar
         self.leaves: dict[tuple[str, ...], str] = {}
 
     def wanted(
@@ -169,7 +177,8 @@ class _Matcher:
                 return variant_converter(source)
             case StructType() | ArrayType() | MapType() | PrimitiveType("variant"):
                 raise MisfitError(f"column {where!r} is {source} in the file, {kind} in the table")
-        return _primitive(source, kind, where)
+        convert = _primitive(source, kind, where)
+        return convert if self.calendar is None else _moved(source, kind, convert, self.calendar)
 
     def struct(self, source: pa.StructType, kind: StructType, where: str) -> Convert | None:
         target = to_arrow_type(kind)
@@ -252,13 +261,6 @@ def _entries_type(source: pa.DataType) -> pa.StructType:
 # --- arrays, rebuilt around converted parts ---------------------------------------------------
 
 
-def _validity(array: pa.Array) -> pa.Buffer | None:
-    """Return the validity bits of an array as a buffer that begins with its first value."""
-    if not array.null_count:
-        return None
-    return selection(bits(array.is_valid())).buffers()[1]
-
-
 def _rebuilt_struct(
     array: pa.StructArray,
     target: pa.StructType,
@@ -273,7 +275,7 @@ def _rebuilt_struct(
         else:
             children.append(_applied(convert, array.field(places[name])))
     return pa.Array.from_buffers(
-        target, len(array), [_validity(array)], array.null_count, children=children
+        target, len(array), [validity(array)], array.null_count, children=children
     )
 
 
@@ -293,7 +295,7 @@ def _rebuilt_list(array: pa.Array, target: pa.DataType, convert: Convert) -> pa.
     values = array.values.slice(first, last - first)
     rebased = pa.py_buffer(np.ascontiguousarray(offsets - first, dtype=np.int32))
     return pa.Array.from_buffers(
-        target, count, [_validity(array), rebased], array.null_count, children=[convert(values)]
+        target, count, [validity(array), rebased], array.null_count, children=[convert(values)]
     )
 
 
@@ -313,6 +315,26 @@ def _primitive(source: pa.DataType, kind: DataType, where: str) -> Convert | Non
     if pt.is_fixed_size_binary(source) and pt.is_string(target):
         return lambda array: array.cast(pa.binary()).cast(target)
     return lambda array: array.cast(target)
+
+
+def _moved(
+    source: pa.DataType, kind: DataType, convert: Convert | None, calendar: OldCalendar
+) -> Convert | None:
+    """Return the same for a file in the old calendar; times without a zone are in none."""
+    if pt.is_date32(source) and calendar.datetimes:
+        return _then(calendar.days, convert)
+    is_time = pt.is_timestamp(source) and kind == PrimitiveType("timestamp")
+    # Without a zone are those of 96 bits, of which nothing else is known here.
+    if not is_time or not (calendar.int96 if source.tz is None else calendar.datetimes):
+        return convert
+
+    def times(array: pa.Array) -> pa.Array:
+        try:
+            return calendar.times(_applied(convert, array))
+        except UnknownZoneError as error:
+            raise MisfitError(str(error)) from None
+
+    return times
 
 
 def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
@@ -357,4 +379,4 @@ def _floored(array: pa.Array, target: pa.TimestampType) -> pa.Array:
     """Cut nanoseconds; a cast would round times before 1970 up."""
     nanos = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array)]
     micros = pa.py_buffer(np.floor_divide(nanos, 1000))
-    return pa.Array.from_buffers(target, len(array), [_validity(array), micros], array.null_count)
+    return pa.Array.from_buffers(target, len(array), [validity(array), micros], array.null_count)
