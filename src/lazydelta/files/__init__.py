@@ -5,7 +5,7 @@ Knows no log, no versions, no tables.
 
 from __future__ import annotations
 
-from lazydelta.files.calendar import OldCalendar
+from lazydelta.files.calendar import OldCalendar, first_certain, old_calendar
 from lazydelta.files.chosen import chosen_rows
 from lazydelta.files.collect import StatisticsPlan
 from lazydelta.files.compiled import AlikeFiles, NestedFile, SortedRun, has_decoder
@@ -56,10 +56,12 @@ __all__ = [
     "chosen_rows",
     "decode_lines",
     "dictionary_columns",
+    "first_certain",
     "has_decoder",
     "leaf_columns",
     "matching_row_groups",
     "num_records",
+    "old_calendar",
     "parse_object",
     "parse_stats",
     "plain_pairs",

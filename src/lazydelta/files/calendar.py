@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from lazydelta._arrow import validity
 from lazydelta.files.zones import FIRST_CERTAIN_TIME, old_zone
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import pyarrow.parquet as pq
 
     from lazydelta.schema import DataType
@@ -37,6 +40,7 @@ _FIRST_CERTAIN_DAY = -141_427
 _FIRST_MARCH = -719_470
 """The first of March of the year 0 in the Julian calendar: its leap days end years from there."""
 _DAY = 86_400_000_000
+_ZONED = (pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +80,33 @@ class OldCalendar:
         readings -= _lag(readings // _DAY) * _DAY
         micros[old] = zone.instants(readings)
         return _like(times, micros)
+
+    def moved(self, values: pa.Array, path: str, int96: Collection[str]) -> pa.Array:
+        """Return a column with its dates and times moved, those of structs as well; not of lists.
+
+        Args:
+            values: As they are in the file.
+            path: Of the column.
+            int96: Paths of the leaves that have 96 bits.
+
+        Raises:
+            UnknownZoneError: It is not known how clocks went there.
+        """
+        kind = values.type
+        if pt.is_struct(kind):
+            parts = [
+                self.moved(values.field(at), f"{path}.{kind.field(at).name}", int96)
+                for at in range(kind.num_fields)
+            ]
+            return pa.Array.from_buffers(
+                kind, len(values), [validity(values)], values.null_count, children=parts
+            )
+        if pt.is_date32(kind):
+            return self.days(values) if self.datetimes else values
+        is_told = self.int96 if path in int96 else self.datetimes and kind in _ZONED
+        if not (pt.is_timestamp(kind) and is_told):
+            return values
+        return self.times(values.cast(pa.timestamp("us", kind.tz))).cast(kind)
 
 
 def old_calendar(metadata: pq.FileMetaData, table: str) -> OldCalendar | None:

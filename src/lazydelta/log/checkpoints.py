@@ -30,7 +30,7 @@ from lazydelta.errors import (
     PathNotAllowedError,
     StoreError,
 )
-from lazydelta.files import NestedFile, leaf_columns
+from lazydelta.files import NestedFile, UnknownZoneError, leaf_columns, old_calendar
 from lazydelta.log.paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile
 from lazydelta.spec import MalformedActionError, PathResolver, Sidecar
 from lazydelta.store import is_local, local_path
@@ -187,6 +187,7 @@ class LeafReader:
             self.metadata: pq.FileMetaData = self._file.metadata
             leaves = leaf_columns(self.metadata)
             self.columns: dict[str, int] = {leaves.column(i).path: i for i in range(len(leaves))}
+        self._calendar = old_calendar(self.metadata, context.store.root)
         if leaf.is_manifest:
             context.footers[leaf.path] = self.metadata
 
@@ -211,7 +212,7 @@ class LeafReader:
         compiled = self._compiled(columns, row_groups, rows)
         try:
             for batch in compiled or ():
-                yield batch
+                yield self._in_our_calendar(batch)
                 given += 1
         except pa.ArrowException:
             compiled = None  # pyarrow goes on: it may read it, or says what is wrong
@@ -221,7 +222,26 @@ class LeafReader:
             batches = self._file.iter_batches(
                 rows, row_groups=list(row_groups), columns=columns, use_threads=self._is_remote
             )
-            yield from islice(batches, given, None)
+            yield from map(self._in_our_calendar, islice(batches, given, None))
+
+    def _in_our_calendar(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return typed values as rows have them: a checkpoint is in the calendar of its writer."""
+        calendar = self._calendar
+        if calendar is None:
+            return batch
+        try:
+            parts = zip(batch.columns, batch.schema.names, strict=True)
+            moved = [calendar.moved(values, name, self._int96) for values, name in parts]
+        except UnknownZoneError as error:
+            raise self._context.corrupt(self.leaf.path, error, self._version) from None
+        return pa.RecordBatch.from_arrays(moved, schema=batch.schema)
+
+    @cached_property
+    def _int96(self) -> frozenset[str]:
+        leaves = leaf_columns(self.metadata)
+        return frozenset(
+            name for name, at in self.columns.items() if leaves.column(at).physical_type == "INT96"
+        )
 
     def _compiled(
         self, columns: Sequence[str], row_groups: Sequence[int], rows: int

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta.expr import Column, Stat, evaluate, guarded, to_skipping
-from lazydelta.files import ColumnBounds, leaf_columns
+from lazydelta.files import ColumnBounds, first_certain, leaf_columns
 from lazydelta.replay.facts import (
     ANY_CHARACTER,
     CUT_MICROS,
@@ -122,7 +122,8 @@ class _Footer:
         if name not in self.places:
             return [None] * self.metadata.num_row_groups
         column = self.columns.column(self.places[name])
-        bounds = ColumnBounds(column, stat.type, upper=stat.kind == "max")
+        first = first_certain(self.metadata, stat.type)
+        bounds = ColumnBounds(column, stat.type, upper=stat.kind == "max", first=first)
         return [_moved(bounds.of(chunk), stat.path[0], stat.type) for chunk in self._chunks(name)]
 
     def _chunks(self, name: str) -> list[Any]:
