@@ -12,6 +12,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from lazydelta import ReadOptions
@@ -220,3 +221,38 @@ def test_groups_grow_and_end_where_files_differ():
     for other in (large, unknown, deleted, facts(10, p=2)):
         files = [facts(10)] * 7 + [other] + [facts(10)] * 3
         assert sizes_of_groups(files) == [1, 2, 4, 1, 3]
+
+
+def test_files_of_another_calendar_are_unlike_the_others(tmp_path):
+    """The same days in numbers, of which some are ten days off; a new version alone is no matter."""
+    made = Rows(tmp_path / "t", [field("d", "date"), field("n", "long")])
+    days = pa.array([-141_500, None, 0], pa.int32()).cast(pa.date32())
+    for at in range(120):
+        rows = pa.table({"d": days, "n": [at] * 3})
+        made.file(f"{at:03}.parquet", rows)
+        noted(tmp_path / "t" / f"{at:03}.parquet", rows, notes_of(at))
+    for action in made.actions[2:]:
+        action["add"]["size"] = (tmp_path / "t" / action["add"]["path"]).stat().st_size
+    made.commit()
+    found, seen = same_rows(made.open())
+    first = found["d"].combine_chunks().take(pa.array(range(0, 360, 3))).cast(pa.int32())
+    assert first.to_pylist() == [-141_510 if at % 60 >= 50 else -141_500 for at in range(120)]
+    assert sum(read for _, read in seen) > 80
+    filtered, _ = same_rows(made.open(), where="d = date '1582-07-24'")
+    assert filtered.num_rows == 20
+
+
+def notes_of(at):
+    spark = "org.apache.spark."
+    if at % 60 < 50:
+        return {spark + "version": f"3.{5 + at % 2}.0"}
+    if at % 60 < 55:
+        return {spark + "version": "3.5.0", spark + "legacyDateTime": ""}
+    return {spark + "version": "2.4.8"}
+
+
+def noted(path, rows, notes):
+    """Write a file with notes that are no part of Arrow's own, as Spark does."""
+    with pq.ParquetWriter(path, rows.schema, store_schema=False) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata(notes)
