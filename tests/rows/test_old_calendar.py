@@ -120,6 +120,36 @@ def test_inside_of_structs_lists_and_maps(tmp_path):
     assert made.rows(f"s.d = date '{DAY}'", ["l"]) == [{"l": [expected]}] * 2
 
 
+def shredded(day, time):
+    """Return a variant of a list of two objects with a day and a time, as columns."""
+
+    def typed(values):
+        return pa.StructArray.from_arrays(
+            [pa.nulls(len(values), pa.binary()), values], names=["value", "typed_value"]
+        )
+
+    parts = pa.StructArray.from_arrays([typed(day), typed(time)], names=["d", "t"])
+    items = pa.ListArray.from_arrays([0, 2], typed(pa.concat_arrays([parts, parts])))
+    metadata = pa.array([b"\x01\x02\x00\x01\x02dt"], pa.binary())
+    return pa.StructArray.from_arrays(
+        [metadata, pa.nulls(1, pa.binary()), items], names=["metadata", "value", "typed_value"]
+    )
+
+
+def test_inside_of_shredded_variants(tmp_path):
+    """As Spark 4.2 writes them, and reads them."""
+    found = []
+    for name, notes, day, time in [
+        ("new", VERSION, pa.array([DAY]), pa.array([NOON], ZONED)),
+        ("old", NOTES, days(DAY), noon(ZONED)),
+    ]:
+        made = Rows(tmp_path / name, [field("v", "variant")], features=["variantType"])
+        made.file("a.parquet", old({"v": shredded(day, time)}, notes))
+        found.append(made.rows())
+    assert found[0] == found[1]
+    assert len(found[0][0]["v"]["value"]) > 20
+
+
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_with_mapped_columns_and_widened_dates(tmp_path, mode):
     fields = [

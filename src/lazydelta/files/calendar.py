@@ -82,7 +82,7 @@ class OldCalendar:
         return _like(times, micros)
 
     def moved(self, values: pa.Array, path: str, int96: Collection[str]) -> pa.Array:
-        """Return a column with its dates and times moved, those of structs as well; not of lists.
+        """Return a column with its dates and times moved, those of its parts as well; not of maps.
 
         Args:
             values: As they are in the file.
@@ -100,6 +100,11 @@ class OldCalendar:
             ]
             return pa.Array.from_buffers(
                 kind, len(values), [validity(values)], values.null_count, children=parts
+            )
+        if pt.is_list(kind):
+            items = self.moved(values.values, f"{path}.list.{kind.value_field.name}", int96)
+            return pa.Array.from_buffers(
+                kind, len(values), values.buffers()[:2], offset=values.offset, children=[items]
             )
         if pt.is_date32(kind):
             return self.days(values) if self.datetimes else values

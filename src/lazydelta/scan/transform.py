@@ -174,11 +174,18 @@ class _Matcher:
             case MapType() if pt.is_map(source) or _is_entries(source):
                 return self.map(source, kind, where)
             case PrimitiveType("variant") if pt.is_struct(source):
-                return variant_converter(source)
+                return self.variant(source)
             case StructType() | ArrayType() | MapType() | PrimitiveType("variant"):
                 raise MisfitError(f"column {where!r} is {source} in the file, {kind} in the table")
         convert = _primitive(source, kind, where)
         return convert if self.calendar is None else _moved(source, kind, convert, self.calendar)
+
+    def variant(self, source: pa.StructType) -> Convert | None:
+        convert, calendar = variant_converter(source), self.calendar
+        if calendar is None:
+            return convert
+        # What is shredded is a column like others; no times of 96 bits are among them.
+        return _then(_with_known_zone(lambda array: calendar.moved(array, "", ())), convert)
 
     def struct(self, source: pa.StructType, kind: StructType, where: str) -> Convert | None:
         target = to_arrow_type(kind)
@@ -327,14 +334,17 @@ def _moved(
     # Without a zone are those of 96 bits, of which nothing else is known here.
     if not is_time or not (calendar.int96 if source.tz is None else calendar.datetimes):
         return convert
+    return _with_known_zone(lambda array: calendar.times(_applied(convert, array)))
 
-    def times(array: pa.Array) -> pa.Array:
+
+def _with_known_zone(move: Convert) -> Convert:
+    def moved(array: pa.Array) -> pa.Array:
         try:
-            return calendar.times(_applied(convert, array))
+            return move(array)
         except UnknownZoneError as error:
             raise MisfitError(str(error)) from None
 
-    return times
+    return moved
 
 
 def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
