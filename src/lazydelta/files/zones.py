@@ -111,8 +111,9 @@ _CORRECTED = {
     "Europe/Uzhgorod": (7200, 5352, -2500939752, 3600),
     "Europe/Zaporozhye": (7200, 8440, -2840149240, 8400),
 }
-"""Zones whose past was corrected later, or that were given up, as they were in 2022: the standard
-time and the first offset; the time, in UTC, of a change and the offset from then on. In seconds."""
+"""Zones whose past was corrected later, or that were given up, as release 2022b has them: the
+standard time and the first offset; the time, in UTC, of a change and the offset from then on. In
+seconds."""
 
 
 class UnknownZoneError(ValueError):
