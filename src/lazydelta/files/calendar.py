@@ -8,6 +8,7 @@ in the footer what of a file is in it. Knows footers and arrays; nothing of tabl
 from __future__ import annotations
 
 import logging
+import operator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -84,6 +85,8 @@ class OldCalendar:
     def moved(self, values: pa.Array, path: str, int96: Collection[str]) -> pa.Array:
         """Return a column with its dates and times moved, those of its parts as well; not of maps.
 
+        The same array if none is: few tables have days that old, and it is asked of every batch.
+
         Args:
             values: As they are in the file.
             path: Of the column.
@@ -94,24 +97,33 @@ class OldCalendar:
         """
         kind = values.type
         if pt.is_struct(kind):
-            parts = [
-                self.moved(values.field(at), f"{path}.{kind.field(at).name}", int96)
-                for at in range(kind.num_fields)
-            ]
-            return pa.Array.from_buffers(
-                kind, len(values), [validity(values)], values.null_count, children=parts
-            )
+            names = [f"{path}.{kind.field(at).name}" for at in range(kind.num_fields)]
+            parts = [values.field(at) for at in range(kind.num_fields)]
+        elif pt.is_list(kind):
+            names, parts = [f"{path}.list.{kind.value_field.name}"], [values.values]
+        else:
+            return self._moved_leaf(values, is_int96=path in int96)
+        found = [self.moved(part, name, int96) for part, name in zip(parts, names, strict=True)]
+        if all(map(operator.is_, found, parts)):
+            return values
         if pt.is_list(kind):
-            items = self.moved(values.values, f"{path}.list.{kind.value_field.name}", int96)
             return pa.Array.from_buffers(
-                kind, len(values), values.buffers()[:2], offset=values.offset, children=[items]
+                kind, len(values), values.buffers()[:2], offset=values.offset, children=found
             )
+        return pa.Array.from_buffers(
+            kind, len(values), [validity(values)], values.null_count, children=found
+        )
+
+    def _moved_leaf(self, values: pa.Array, *, is_int96: bool) -> pa.Array:
+        kind = values.type
         if pt.is_date32(kind):
             return self.days(values) if self.datetimes else values
-        is_told = self.int96 if path in int96 else self.datetimes and kind in _ZONED
+        is_told = self.int96 if is_int96 else self.datetimes and kind in _ZONED
         if not (pt.is_timestamp(kind) and is_told):
             return values
-        return self.times(values.cast(pa.timestamp("us", kind.tz))).cast(kind)
+        micros = values.cast(pa.timestamp("us", kind.tz))
+        found = self.times(micros)
+        return values if found is micros else found.cast(kind)
 
 
 def old_calendar(metadata: pq.FileMetaData, table: str) -> OldCalendar | None:

@@ -124,6 +124,14 @@ def test_parts_of_structs_are_moved_by_what_they_are():
     assert [numbers(half.field(at))[0] for at in (1, 3)] == [old, moved]
 
 
+def test_columns_without_old_values_are_the_same_arrays():
+    fields = [dates([0]), times([0]), pa.array([0], pa.timestamp("ms", "UTC")), pa.array([[0]])]
+    rows = pa.StructArray.from_arrays(fields, names=["day", "us", "ms", "list"])
+    assert calendar().moved(rows, "s", set()) is rows
+    many = pa.ListArray.from_arrays([0, 1], rows)
+    assert calendar().moved(many, "s", set()) is many
+
+
 @pytest.mark.parametrize(
     ("notes", "expected"),
     [
