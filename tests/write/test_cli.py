@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, date, datetime
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,6 +40,35 @@ def test_files_of_every_kind(tmp_path, sources, name):
     rows = ld.Table.open(tmp_path / "t").to_arrow().to_pylist()
     assert [row["id"] for row in rows] == [1, 2]
     assert [row["v"] for row in rows] == [1.5, None]
+
+
+def test_times_of_96_bits_after_2262(tmp_path):
+    late = datetime(9999, 12, 31, 23, 59, 59, 999999, UTC).replace(tzinfo=None)
+    rows = pa.table({"t": pa.array([late], pa.timestamp("us"))})
+    pq.write_table(rows, tmp_path / "rows.parquet", use_deprecated_int96_timestamps=True)
+    written(tmp_path / "t", tmp_path / "rows.parquet")
+    assert ld.Table.open(tmp_path / "t").to_arrow().to_pylist() == [{"t": late}]
+
+
+NOTES = {"org.apache.spark.version": "3.5.0", "org.apache.spark.legacyDateTime": ""}
+
+
+def test_days_of_spark_s_legacy_calendar_keep_their_names(tmp_path):
+    stored = pa.table({"d": pa.array([-141428, 0, None], pa.int32()).cast(pa.date32())})
+    pq.write_table(stored.replace_schema_metadata(NOTES), tmp_path / "rows.parquet")
+    written(tmp_path / "t", tmp_path / "rows.parquet")
+    found = ld.Table.open(tmp_path / "t").to_arrow()["d"].to_pylist()
+    assert found == [date(1582, 10, 4), date(1970, 1, 1), None]
+
+
+def test_times_of_a_zone_that_nobody_knows_are_refused(tmp_path):
+    stored = pa.table({"t": pa.array([-(10**16)], pa.timestamp("us", "UTC"))})
+    notes = NOTES | {"org.apache.spark.timeZone": "No/Where"}
+    pq.write_table(stored.replace_schema_metadata(notes), tmp_path / "rows.parquet")
+    result = run("write", tmp_path / "t", tmp_path / "rows.parquet")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: {tmp_path / 'rows.parquet'}: cannot be read as parq")
+    assert "'No/Where'" in result.stderr
 
 
 def test_texts_take_the_types_of_the_table(tmp_path, sources):

@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 
 from lazydelta.errors import ConfigError
-from lazydelta.files import plain_pairs
+from lazydelta.files import UnknownZoneError, int96_leaves, old_calendar, plain_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ class RowFiles:
             for batch in batches:
                 self.count += batch.num_rows
                 yield batch
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnknownZoneError) as error:
             raise ConfigError(str(file), f"cannot be read as {kind}: {error}") from None
 
 
@@ -75,8 +75,12 @@ def _parquet(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
     import pyarrow.parquet as pq
 
     del known
-    opened = pq.ParquetFile(file)
-    return opened.schema_arrow, opened.iter_batches()
+    opened = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")  # nanoseconds end in 2262
+    batches, calendar = opened.iter_batches(), old_calendar(opened.metadata, str(file))
+    if calendar is None:
+        return opened.schema_arrow, batches
+    int96 = int96_leaves(opened.metadata)
+    return opened.schema_arrow, (calendar.moved_batch(batch, int96) for batch in batches)
 
 
 def _csv(file: Path, known: pa.Schema, delimiter: str = ",") -> tuple[pa.Schema, Any]:

@@ -10,7 +10,12 @@ from lazydelta.files.chosen import chosen_rows
 from lazydelta.files.collect import StatisticsPlan
 from lazydelta.files.compiled import AlikeFiles, NestedFile, SortedRun, has_decoder
 from lazydelta.files.encode import Encoding, ParquetEncoder, dictionary_columns
-from lazydelta.files.footer import ColumnBounds, leaf_columns, matching_row_groups
+from lazydelta.files.footer import (
+    ColumnBounds,
+    int96_leaves,
+    leaf_columns,
+    matching_row_groups,
+)
 from lazydelta.files.joined import JoinedFile, write_gently
 from lazydelta.files.json_lines import (
     BadLineError,
@@ -58,6 +63,7 @@ __all__ = [
     "dictionary_columns",
     "first_certain",
     "has_decoder",
+    "int96_leaves",
     "leaf_columns",
     "matching_row_groups",
     "num_records",

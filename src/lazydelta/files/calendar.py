@@ -82,6 +82,12 @@ class OldCalendar:
         micros[old] = zone.instants(readings)
         return _like(times, micros)
 
+    def moved_batch(self, batch: pa.RecordBatch, int96: Collection[str]) -> pa.RecordBatch:
+        """Return all columns of a file as `moved` does."""
+        columns = zip(batch.columns, batch.schema.names, strict=True)
+        moved = [self.moved(values, name, int96) for values, name in columns]
+        return pa.RecordBatch.from_arrays(moved, schema=batch.schema)
+
     def moved(self, values: pa.Array, path: str, int96: Collection[str]) -> pa.Array:
         """Return a column with its dates and times moved, those of its parts as well; not of maps.
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ColumnBounds",
     "Facts",
+    "int96_leaves",
     "leaf_columns",
     "leaves_below",
     "matching_row_groups",
@@ -51,6 +52,13 @@ def leaf_columns(metadata: pq.FileMetaData) -> pq.ParquetSchema:
     made a fifth of the peak of a long read.
     """
     return pq.ParquetSchema(metadata)
+
+
+def int96_leaves(metadata: pq.FileMetaData) -> frozenset[str]:
+    """Return the paths of the leaves whose values are times of 96 bits."""
+    columns = leaf_columns(metadata)
+    leaves = [columns.column(at) for at in range(len(columns))]
+    return frozenset(leaf.path for leaf in leaves if leaf.physical_type == "INT96")
 
 
 def leaves_below(paths: Sequence[str], columns: Sequence[str]) -> list[int]:

@@ -30,7 +30,13 @@ from lazydelta.errors import (
     PathNotAllowedError,
     StoreError,
 )
-from lazydelta.files import NestedFile, UnknownZoneError, leaf_columns, old_calendar
+from lazydelta.files import (
+    NestedFile,
+    UnknownZoneError,
+    int96_leaves,
+    leaf_columns,
+    old_calendar,
+)
 from lazydelta.log.paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile
 from lazydelta.spec import MalformedActionError, PathResolver, Sidecar
 from lazydelta.store import is_local, local_path
@@ -230,18 +236,13 @@ class LeafReader:
         if calendar is None:
             return batch
         try:
-            parts = zip(batch.columns, batch.schema.names, strict=True)
-            moved = [calendar.moved(values, name, self._int96) for values, name in parts]
+            return calendar.moved_batch(batch, self._int96)
         except UnknownZoneError as error:
             raise self._context.corrupt(self.leaf.path, error, self._version) from None
-        return pa.RecordBatch.from_arrays(moved, schema=batch.schema)
 
     @cached_property
     def _int96(self) -> frozenset[str]:
-        leaves = leaf_columns(self.metadata)
-        return frozenset(
-            name for name, at in self.columns.items() if leaves.column(at).physical_type == "INT96"
-        )
+        return int96_leaves(self.metadata)
 
     def _compiled(
         self, columns: Sequence[str], row_groups: Sequence[int], rows: int
