@@ -58,7 +58,9 @@ def unshredded(group: pa.StructArray) -> list[bytes]:
     """Return the `value` of every variant of a column; of null ones it does not matter."""
     dictionaries: dict[bytes | None, Names] = {None: {}}
     names = []
-    for metadata in group.field("metadata").to_pylist():
+    # What a null variant has below it is no metadata, even where the file calls that required.
+    metadata_of_rows = group.flatten()[group.type.get_field_index("metadata")].to_pylist()
+    for metadata in metadata_of_rows:
         if metadata not in dictionaries:
             dictionaries[metadata] = _parsed_names(metadata)
         names.append(dictionaries[metadata])

@@ -186,6 +186,21 @@ def test_a_long_list_and_a_large_object():
     assert found == [entry["typed_value"] for entry in long]
 
 
+def test_what_is_below_a_null_variant_does_not_matter():
+    """Readers put nothing, but no null, where a file says `required`: so Spark writes metadata."""
+    parts = [pa.array([metadata(), b""]), pa.array([None, None], pa.binary()), pa.array([7, None])]
+    array = pa.StructArray.from_arrays(
+        parts,
+        fields=[
+            pa.field("metadata", pa.binary(), nullable=False),
+            pa.field("value", pa.binary()),
+            pa.field("typed_value", pa.int64()),
+        ],
+        mask=pa.array([False, True]),
+    )
+    assert read(array) == [(6, 7), None]
+
+
 def test_a_slice_is_read_as_itself():
     array = column(pa.struct([("a", GROUP)]), [(None, {"a": {"typed_value": n}}) for n in range(5)])
     assert read(array.slice(2, 2)) == [{"a": (6, 2)}, {"a": (6, 3)}]
