@@ -32,6 +32,7 @@ from lazydelta.files.pieces import Piece
 from lazydelta.files.rows import Rows
 from lazydelta.files.shape import FileShape
 from lazydelta.files.stats import num_records, parse_stats
+from lazydelta.files.texts import with_texts
 from lazydelta.files.variant import BadVariantError, check_shredding, unshredded
 from lazydelta.files.vectors import DeletedRows, VectorGroup
 from lazydelta.files.zones import UnknownZoneError
@@ -74,5 +75,6 @@ __all__ = [
     "split_lines",
     "tidy_lines",
     "unshredded",
+    "with_texts",
     "write_gently",
 ]

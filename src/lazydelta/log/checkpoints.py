@@ -36,6 +36,7 @@ from lazydelta.files import (
     int96_leaves,
     leaf_columns,
     old_calendar,
+    with_texts,
 )
 from lazydelta.log.paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile
 from lazydelta.spec import MalformedActionError, PathResolver, Sidecar
@@ -71,6 +72,9 @@ _REQUIRED = {
     "domainMetadata": "domain",
     "sidecar": "path",
 }
+
+_VALUES = frozenset(("stats_parsed", "partitionValues_parsed"))
+"""Fields of `add` with values of the table's columns, which may be bytes."""
 
 Actions = dict[str, list[dict[str, Any]]]
 Footers = dict[str, pq.FileMetaData]
@@ -213,12 +217,21 @@ class LeafReader:
     def batches(
         self, columns: Sequence[str], row_groups: Sequence[int], *, rows: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the chosen leaf columns of the chosen row groups, as the file nests them."""
+        """Yield the chosen leaf columns of the chosen row groups, as the file nests them.
+
+        Whoever wrote it and when, texts are strings, and typed values in the calendar of rows.
+        """
+        for batch in self._decoded(columns, row_groups, rows):
+            yield self._with_texts(self._in_our_calendar(batch))
+
+    def _decoded(
+        self, columns: Sequence[str], row_groups: Sequence[int], rows: int
+    ) -> Iterator[pa.RecordBatch]:
         given = 0
         compiled = self._compiled(columns, row_groups, rows)
         try:
             for batch in compiled or ():
-                yield self._in_our_calendar(batch)
+                yield batch
                 given += 1
         except pa.ArrowException:
             compiled = None  # pyarrow goes on: it may read it, or says what is wrong
@@ -228,10 +241,17 @@ class LeafReader:
             batches = self._file.iter_batches(
                 rows, row_groups=list(row_groups), columns=columns, use_threads=self._is_remote
             )
-            yield from map(self._in_our_calendar, islice(batches, given, None))
+            yield from islice(batches, given, None)
+
+    def _with_texts(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        kinds = [with_texts(kind, _VALUES) for kind in batch.schema.types]
+        if kinds == batch.schema.types:
+            return batch
+        with self._guarded():
+            columns = [column.cast(kind) for column, kind in zip(batch.columns, kinds, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
     def _in_our_calendar(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return typed values as rows have them: a checkpoint is in the calendar of its writer."""
         calendar = self._calendar
         if calendar is None:
             return batch

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lazydelta import Config, Table
 from lazydelta.log import checkpoints
-from lazydelta.testing import TableBuilder
+from lazydelta.testing import TableBuilder, add
 from tests.support import listed, memory_store
 
 KINDS = ["classic", "multipart", "v2-json", "v2-parquet", "v2-classic"]
@@ -81,6 +84,41 @@ def test_reader_features_that_are_absent_stay_absent():
     snapshot = Table(store, Config()).snapshot()
     assert snapshot.protocol.reader_features is None
     assert listed(snapshot.scan()) == ["a"]
+
+
+def with_other_texts(kind, other):
+    """Return a type with something else for every string."""
+    if pa.types.is_struct(kind):
+        return pa.struct([part.with_type(with_other_texts(part.type, other)) for part in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(*(with_other_texts(part, other) for part in (kind.key_type, kind.item_type)))
+    if pa.types.is_list(kind):
+        return pa.list_(with_other_texts(kind.value_type, other))
+    return other if pa.types.is_string(kind) else kind
+
+
+@pytest.mark.parametrize(
+    "other", [pa.string_view(), pa.dictionary(pa.int32(), pa.string()), pa.binary()], ids=str
+)
+@pytest.mark.parametrize("is_typed", [False, True])
+def test_texts_are_texts_whatever_the_writer_called_them(other, is_typed):
+    """Arrow's writers keep their types in the file; others never said what bytes are text."""
+    store = memory_store()
+    table = TableBuilder(store, schema={"id": "long", "x": "string"})
+    for at, name in enumerate("abc"):
+        bounds = {"id": at, "x": name}
+        stats = {"numRecords": 1, "minValues": bounds, "maxValues": bounds}
+        table.commit(add(name, stats=stats))
+    table.checkpoint(stats_json=not is_typed, stats_parsed=is_typed).clean_up(3)
+    (name,) = (name for name in table.names() if "checkpoint" in name)
+    rows = pq.read_table(pa.BufferReader(table.read(name)))
+    kinds = [pa.field(f.name, with_other_texts(f.type, other)) for f in rows.schema]
+    data = io.BytesIO()
+    pq.write_table(rows.cast(pa.schema(kinds)), data, store_schema=other != pa.binary())
+    table.write(name, data.getvalue())
+    for strategy in ("reverse", "forward"):
+        scan = Table(store, Config()).scan("id >= 1 and id < 2 and x < 'c'", strategy=strategy)
+        assert listed(scan) == ["b"]
 
 
 @pytest.mark.parametrize("worth_a_thread", [0, 1 << 40])
