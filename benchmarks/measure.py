@@ -144,7 +144,9 @@ def _run_once(case: Case, path: Path, *extra: str) -> Sample:
     except subprocess.TimeoutExpired:
         return Sample(error=f"no result after {_TIMEOUT_SECONDS} s")
     lines = done.stdout.splitlines()
-    if done.returncode or not lines:
+    # A peer that has answered and then falls over at its end, as deltalake's datasets do, has
+    # answered; of ours that would be a fault.
+    if not lines or (done.returncode and case.engine == "lazydelta"):
         return Sample(error=f"exit {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
     return Sample(**json.loads(lines[-1]))
 

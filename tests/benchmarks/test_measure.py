@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import subprocess
+import sys
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 
@@ -130,6 +133,22 @@ def test_lazydelta_is_measured_and_its_requests_are_counted(cache):
         assert entry.account is not None
         assert entry.account.requests > 0
         assert 0 < entry.account.request_bytes <= entry.account.read_bytes
+
+
+@pytest.mark.parametrize(("engine", "error"), [("pyarrow", ""), ("lazydelta", "exit 134: ['bye']")])
+def test_a_peer_that_falls_over_after_its_answer_has_answered(cache, monkeypatch, engine, error):
+    line = json.dumps(asdict(Sample(count=1, total_seconds=1.0)))
+    words = [sys.executable, "-c", f"import sys; print({line!r}); sys.exit('bye')"]
+    run = subprocess.run
+
+    def fallen(_, **how):
+        done = run(words, **how)
+        done.returncode = 134
+        return done
+
+    monkeypatch.setattr(subprocess, "run", fallen)
+    (found,) = measure([Case(engine=engine, workload="all", spec=SMALL)], rounds=1)
+    assert [sample.error for sample in found.samples] == [error]
 
 
 def test_a_failing_engine_is_reported_once_and_not_run_again(cache):
