@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazydelta import Config, ReadOptions, Table
+from lazydelta.files import chosen_rows
 from lazydelta.metrics import StoreCalled
+from lazydelta.scan import read
 from lazydelta.store import MemoryStore
 from tests.changes.support import FeedTable
 from tests.interop.tables import canonical
@@ -238,6 +240,26 @@ def test_mapped_columns(tmp_path, mode):
         {"new name": "a1", "swapped": "b1", "missing": None},
         {"new name": "a2", "swapped": None, "missing": None},
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "views"), [("long", True), ("decimal(12,0)", True), (STRUCT, False)]
+)
+def test_texts_are_views_unless_something_has_to_be_made_of_them(
+    tmp_path, monkeypatch, kind, views
+):
+    made = Rows(tmp_path / "t", [field("name", "string"), field("x", kind)], features=FEATURES)
+    stored = pa.array([1], pa.int32()) if kind is not STRUCT else pa.array([{"t": "a"}])
+    made.file("a.parquet", pa.table({"name": ["a longer text than fits"], "x": stored}))
+    asked = []
+
+    def spy(*arguments, **how):
+        asked.append(how["views"])
+        return chosen_rows(*arguments, **how)
+
+    monkeypatch.setattr(read, "chosen_rows", spy)
+    three_ways(made.open().scan())
+    assert asked[0] is views
 
 
 @settings(max_examples=30)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from lazydelta._arrow import certain, from_numpy, text
 from lazydelta.errors import ConfigError, UnsupportedFeatureError
@@ -181,7 +182,12 @@ class FileFit:
         self._types = dict(zip(names, shape.data_types, strict=True))
         self._tracking = tracking.sources
         self.columns = _columns((*table.sources, *tracking.sources))
-        self.takes_views = not any(source and source.convert for source in table.sources)
+        converted = [
+            kind
+            for source, kind in zip(table.sources, shape.data_types, strict=True)
+            if source is not None and source.convert is not None
+        ]
+        self.takes_views = all(pt.is_primitive(kind) or pt.is_decimal(kind) for kind in converted)
         """Whether texts may be views in the file's rows: nothing has to be made of them."""
         self.filter_columns = _columns(
             [source for name, source in self._sources.items() if name in shape.filter_names]
