@@ -46,9 +46,9 @@ _WORKLOADS = {
 _METHOD = """\
 Each figure comes from a process of its own that does one operation once. Importing is not in the
 times; it has a column, and the clock starts a tenth of a second after it: threads that imports
-start keep a core busy for a moment. Rounds are interleaved; operations under half a second run
-three times as often, those over half a minute once. Files are in the page cache, as they are after
-the generator wrote them.
+start keep a core busy for a moment. Rounds are interleaved, and every other one goes backwards;
+operations under half a second run three times as often, those over half a minute once. Files are
+in the page cache, as they are after the generator wrote them.
 
 The logs whose *files* are listed are synthetic and have no data files, so only planning is
 measured. *Rows* are read from tables with all their data files (200 files, 8 columns: long,
