@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 __all__ = [
     "bits",
@@ -15,6 +16,7 @@ __all__ = [
     "empty_table",
     "from_numpy",
     "integers",
+    "numpy_kind",
     "selection",
     "text",
     "validity",
@@ -73,14 +75,25 @@ def certain(truth: pa.BooleanArray) -> np.ndarray:
     return bits(pc.and_kleene(truth, truth.is_valid()) if truth.null_count else truth)
 
 
+def numpy_kind(kind: pa.DataType) -> np.dtype:
+    """Return numpy's type for one of integers or floats.
+
+    Not `to_pandas_dtype`, for which some versions of pyarrow load pandas.
+
+    >>> numpy_kind(pa.uint16()), numpy_kind(pa.float32())
+    (dtype('uint16'), dtype('float32'))
+    """
+    letter = "f" if pt.is_floating(kind) else "u" if pt.is_unsigned_integer(kind) else "i"
+    return np.dtype(f"{letter}{kind.bit_width // 8}")
+
+
 def integers(values: pa.Array) -> np.ndarray:
     """Return an integer array without nulls as a numpy array that shares its memory.
 
     >>> integers(from_numpy(np.arange(4)).slice(2)).tolist()
     [2, 3]
     """
-    kind = np.dtype(values.type.to_pandas_dtype())
-    data = np.frombuffer(values.buffers()[1] or b"", kind)
+    data = np.frombuffer(values.buffers()[1] or b"", numpy_kind(values.type))
     return data[values.offset : values.offset + len(values)]
 
 

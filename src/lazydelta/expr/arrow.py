@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta._arrow import numpy_kind
 from lazydelta.errors import InternalError, PredicateError
 from lazydelta.expr.compute import call_function, cast_values
 from lazydelta.expr.functions import is_float, is_text, type_of
@@ -233,8 +234,7 @@ def _sortable(values: pa.Array) -> np.ndarray:
     elif pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        kind = np.dtype(values.type.to_pandas_dtype())
-        data = np.frombuffer(values.buffers()[1] or b"", kind)
+        data = np.frombuffer(values.buffers()[1] or b"", numpy_kind(values.type))
         return data[values.offset : values.offset + len(values)]
     result = np.empty(len(values), dtype=object)
     result[:] = values.to_pylist()
