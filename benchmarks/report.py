@@ -71,8 +71,9 @@ stream the 200 files are in the table five times, under different names. *Small 
 - Raw pyarrow reads the columns of a plan without filter (path, partition values, size,
   modification time, deletion vector) from the checkpoint and does nothing with them: no commits,
   no replay. For rows it reads the data files, without the log and whatever that deletes. It is
-  the floor, not a competitor. lazydelta_decoder is that for the filter: parquet-rs, which
-  deltalake decodes with as well, is told which rows of which files, and has nothing to look for.
+  the floor, not a competitor. lazydelta_decoder is that for views and for the filter: parquet-rs,
+  which deltalake decodes with as well, is told which rows of which files, and has nothing to look
+  for.
 - A ratio compares the best time of lazydelta with the best of the peer's fastest way; memory is
   compared worst of ours with best of theirs. The ratio of the medians stands beside it: where the
   two differ much, the machine was busy and the run should be repeated.

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from benchmarks.clock import Clock, Operation
 
+    Place = tuple[Path, tuple[int, int] | None]
+    """A file, and which of its rows; None is all."""
+
 __all__ = ["ROW_LIMIT", "ROW_OPERATIONS", "lazydelta_scan"]
 
 ROW_LIMIT = 10
@@ -211,30 +214,38 @@ def _raw_stream(path: str, clock: Clock) -> int:
 # --- the compiled decoder, parquet-rs as in deltalake: told which rows of which files ------------
 
 
-def _decoded(path: str, clock: Clock) -> int:
-    """Decode the rows that the filter finds, in two threads, given where they are."""
-    from concurrent.futures import ThreadPoolExecutor
+def _decoded(places: Callable[[str], list[Place]]) -> Operation:
+    """Decode rows in two threads, given where they are."""
 
-    import pyarrow as pa
-    from lazydelta_decoder import read
+    def operation(path: str, clock: Clock) -> int:
+        from concurrent.futures import ThreadPoolExecutor
 
-    def rows_of(part: tuple[Path, int, int]) -> Any:
-        name, start, end = part
-        rows = read(str(name), list(range(8)), [0], 1 << 20, span=(start, end))
-        return pa.RecordBatchReader.from_stream(rows).read_all()
+        import pyarrow as pa
+        from lazydelta_decoder import read
 
-    with ThreadPoolExecutor(2) as threads:
-        return _height(pa.concat_tables(threads.map(rows_of, _places_in_filter(path))), clock)
+        def rows_of(place: Place) -> Any:
+            name, span = place
+            rows = read(str(name), list(range(8)), [0], 1 << 20, span=span)
+            return pa.RecordBatchReader.from_stream(rows).read_all()
+
+        with ThreadPoolExecutor(2) as threads:
+            return _height(pa.concat_tables(threads.map(rows_of, places(path))), clock)
+
+    return operation
 
 
-def _places_in_filter(path: str) -> list[tuple[Path, int, int]]:
+def _all_places(path: str) -> list[Place]:
+    return [(name, None) for name in _data_files(path)]
+
+
+def _places_in_filter(path: str) -> list[Place]:
     """Return the files with rows of `FILTER_IDS`, and from where to where; none may be deleted."""
     names = _data_files(path)
     total = _facts(path)["live_rows"]
     each = total // len(names)
     first, last = (-(-end * total // ID_SPAN) for end in (FILTER_IDS[0], FILTER_IDS[1] + 1))
     return [
-        (names[at], max(first - at * each, 0), min(last - at * each, each))
+        (names[at], (max(first - at * each, 0), min(last - at * each, each)))
         for at in range(first // each, -(-last // each))
     ]
 
@@ -273,4 +284,7 @@ ROW_OPERATIONS: dict[str, dict[str, Operation]] = {
 }
 """Engine, workload, what a user of the engine would write for it. After `:` stands a variant."""
 if find_spec("lazydelta_decoder") is not None:
-    ROW_OPERATIONS["lazydelta_decoder"] = {"filter: decoding alone": _decoded}
+    ROW_OPERATIONS["lazydelta_decoder"] = {
+        "read: decoding alone": _decoded(_all_places),
+        "filter: decoding alone": _decoded(_places_in_filter),
+    }

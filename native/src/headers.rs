@@ -48,17 +48,29 @@ const DESCRIPTIONS: [Description; 3] = [
         encoding: 4,
     },
 ];
-/// No page of Snappy decompresses to more than this many times its size.
-const SNAPPY_RATIO: i64 = 21;
+/// No page of Snappy decompresses to more than this many times its size: three bytes make 64.
+const SNAPPY_RATIO: i64 = 22;
 /// Most headers have some fifty bytes; those with long statistics are read in a second go.
 const USUAL_HEADER: u64 = 128;
 const LARGEST_HEADER: u64 = 16 << 20;
 
-/// Check every page of a column of a row group, and return how many values they have. `largest` is
-/// how large a page may become where its codec sets no bound.
-pub fn check(file: &Shared, chunk: &ColumnChunkMetaData, largest: i64) -> Result<i64> {
+/// What the pages of a column come to.
+#[derive(Default)]
+pub struct Pages {
+    pub values: i64,
+    /// Bytes, decompressed.
+    pub size: i64,
+}
+
+/// Check every page of a column of a row group, and return what they come to. `largest` is how
+/// large a page may become where its codec sets no bound.
+pub fn check(file: &Shared, chunk: &ColumnChunkMetaData, largest: i64) -> Result<Pages> {
+    match chunk.compression() {
+        Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_) => (),
+        _ => return Err(wrong("is compressed in a way that is left to others")),
+    }
     let (start, size) = chunk.byte_range();
-    let mut values = 0i64;
+    let mut pages = Pages::default();
     let (mut at, end) = (start, start.saturating_add(size));
     while at < end {
         let (fields, size) = fields_at(file, at, end)?;
@@ -69,11 +81,12 @@ pub fn check(file: &Shared, chunk: &ColumnChunkMetaData, largest: i64) -> Result
             return Err(wrong("reaches beyond its column"));
         }
         at += header.compressed as u64;
+        pages.size = pages.size.saturating_add(header.decompressed);
         if header.kind != DICTIONARY_PAGE {
-            values = values.saturating_add(header.values);
+            pages.values = pages.values.saturating_add(header.values);
         }
     }
-    Ok(values)
+    Ok(pages)
 }
 
 /// The numbers of a page header that decide how much memory is taken.

@@ -10,6 +10,7 @@
 
 mod alike;
 mod choice;
+mod columns;
 mod compact;
 mod crew;
 mod headers;
@@ -23,14 +24,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
-use arrow_schema::{ArrowError, Schema, SchemaRef};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder,
-};
+use arrow_array::{RecordBatchIterator, RecordBatchReader};
+use arrow_schema::{ArrowError, Schema};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use pyo3::buffer::PyBuffer;
@@ -38,9 +36,8 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use alike::Pattern;
-use choice::{Choice, Rows};
-use crew::shared_out;
+use alike::{Like, Pattern};
+use columns::{Columns, Wanted};
 use nested::NestedFile;
 use recycle::Recycling;
 use shared::Shared;
@@ -49,131 +46,9 @@ use shared::Shared;
 static MEMORY: Recycling = Recycling::new();
 
 /// Of what Python calls here: a package of another number is not for this lazydelta.
-const INTERFACE: u32 = 5;
-/// Values of a batch from which on another thread brings more than it costs.
-const MANY_VALUES: usize = 1 << 16;
-/// The same for the first batch, which reads dictionaries and passes over rows: bytes of columns.
-const MANY_BYTES: i64 = 1 << 20;
+const INTERFACE: u32 = 6;
 /// Most values of lists and maps for a row, on average: a few bytes can stand for any number of them.
 const MOST_IN_A_LIST: i64 = 64;
-
-/// What is to be read of a file.
-struct Wanted {
-    /// Top-level columns, by their place in the Parquet schema.
-    leaves: Vec<usize>,
-    row_groups: Vec<usize>,
-    /// Most rows to decode at once.
-    batch_rows: usize,
-    /// Between which of the rows, from the first of the row groups on; None reads all.
-    span: Option<(usize, usize)>,
-    /// Which of the rows; None keeps all.
-    kept: Option<Vec<u8>>,
-    /// Most bytes that the texts of a column may take in a batch; None leaves them views.
-    text_bytes: Option<usize>,
-}
-
-/// Some columns of some row groups, a batch at a time.
-struct Columns {
-    schema: SchemaRef,
-    readers: Vec<ParquetRecordBatchReader>,
-    /// The readers' places, the largest column first.
-    order: Vec<usize>,
-    /// How large they are together, until the first batch.
-    unopened: Option<i64>,
-    batch_rows: usize,
-    rows: Rows,
-    text_bytes: Option<usize>,
-}
-
-impl Columns {
-    fn open(path: &Path, wanted: Wanted) -> Result<Self, ParquetError> {
-        let (leaves, row_groups) = (&wanted.leaves, &wanted.row_groups);
-        let (file, metadata) = opened(path)?;
-        check_columns(&file, &metadata, leaves, row_groups, i64::MAX)?; // who asks has summed pages up
-        let footer = with_views(Arc::new(metadata))?;
-        let rows: i64 = row_groups
-            .iter()
-            .map(|at| footer.metadata().row_group(*at).num_rows())
-            .sum();
-        let rows = usize::try_from(rows).unwrap_or(0);
-        let (start, end) = wanted.span.unwrap_or((0, rows));
-        if start > end || end > rows {
-            return Err(ParquetError::General(format!(
-                "rows {start} to {end} are not among its {rows}"
-            )));
-        }
-        let readers = leaves
-            .iter()
-            .map(|leaf| {
-                let mask = ProjectionMask::leaves(footer.parquet_schema(), [*leaf]);
-                let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(
-                    file.clone(),
-                    footer.clone(),
-                )
-                .with_projection(mask)
-                .with_row_groups(row_groups.to_vec())
-                .with_batch_size(wanted.batch_rows);
-                match wanted.span {
-                    None => reader.build(),
-                    Some(_) => reader.with_offset(start).with_limit(end - start).build(),
-                }
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        let fields: Vec<_> = readers
-            .iter()
-            .flat_map(|reader| reader.schema().fields().to_vec())
-            .map(|field| match wanted.text_bytes {
-                None => field,
-                Some(_) => texts::plain_field(&field),
-            })
-            .collect();
-        let sizes: Vec<_> = leaves
-            .iter()
-            .map(|leaf| size_of(&footer, row_groups, *leaf))
-            .collect();
-        let mut order: Vec<_> = (0..leaves.len()).collect();
-        order.sort_by_key(|at| std::cmp::Reverse(sizes[*at]));
-        Ok(Self {
-            schema: Arc::new(Schema::new(fields)),
-            readers,
-            order,
-            unopened: Some(sizes.into_iter().fold(0, i64::saturating_add)),
-            batch_rows: wanted.batch_rows,
-            rows: Rows::new(end - start, wanted.kept)?,
-            text_bytes: wanted.text_bytes,
-        })
-    }
-
-    /// Decode the next rows of every column, and keep the chosen ones; None at the end.
-    fn decode(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        let choice = self.rows.next(self.batch_rows);
-        let text_bytes = self.text_bytes;
-        let values = choice.as_ref().map_or(0, Choice::rows) * self.readers.len();
-        let opening = self.unopened.take().unwrap_or(0);
-        let is_much = values >= MANY_VALUES || opening >= MANY_BYTES;
-        let columns = shared_out(&mut self.readers, &self.order, is_much, |reader| {
-            guarded(|| decode_one(reader, choice.as_ref(), text_bytes))
-        })?;
-        match columns.into_iter().collect::<Option<Vec<_>>>() {
-            Some(columns) => RecordBatch::try_new(self.schema.clone(), columns).map(Some),
-            None => Ok(None),
-        }
-    }
-}
-
-impl Iterator for Columns {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.decode().transpose()
-    }
-}
-
-impl RecordBatchReader for Columns {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-}
 
 /// A file and its footer.
 fn opened(path: &Path) -> Result<(Shared, ParquetMetaData), ParquetError> {
@@ -200,7 +75,7 @@ fn check_columns(
     }
     for group in row_groups.iter().map(|at| metadata.row_group(*at)) {
         for chunk in leaves.iter().map(|leaf| group.column(*leaf)) {
-            let values = headers::check(file, chunk, largest)?;
+            let values = headers::check(file, chunk, largest)?.values;
             let is_list = chunk.column_descr().max_rep_level() > 0;
             if is_list && values / MOST_IN_A_LIST > group.num_rows() {
                 return Err(ParquetError::General("its lists are long".into()));
@@ -208,13 +83,6 @@ fn check_columns(
         }
     }
     Ok(())
-}
-
-/// How large a column is in some row groups, by what the footer says.
-fn size_of(footer: &ArrowReaderMetadata, row_groups: &[usize], leaf: usize) -> i64 {
-    let groups = row_groups.iter().map(|at| footer.metadata().row_group(*at));
-    let sizes = groups.map(|group| group.column(leaf).uncompressed_size());
-    sizes.fold(0, i64::saturating_add)
 }
 
 /// Types as Parquet has them, whatever the writer noted of Arrow's: other tools copy such notes.
@@ -228,28 +96,6 @@ fn with_views(metadata: Arc<ParquetMetaData>) -> Result<ArrowReaderMetadata, Par
     let fields = footer.schema().fields().iter().map(texts::viewed_field);
     let options = as_parquet().with_schema(Arc::new(Schema::new(fields.collect::<Vec<_>>())));
     ArrowReaderMetadata::try_new(metadata, options)
-}
-
-/// Decode the next rows of one column, and keep the chosen ones. Without a choice there must be
-/// none left: asked once more, a reader lets go of its last page at once, which spared a full read
-/// a quarter of its page faults.
-fn decode_one(
-    reader: &mut ParquetRecordBatchReader,
-    choice: Option<&Choice>,
-    text_bytes: Option<usize>,
-) -> Result<Option<ArrayRef>, ArrowError> {
-    let chosen = match (reader.next().transpose()?, choice) {
-        (None, None) => return Ok(None),
-        (Some(batch), Some(choice)) => choice.of(batch.column(0).clone())?,
-        _ => {
-            let reason = "there are more or fewer rows than its footer says";
-            return Err(ArrowError::ParquetError(reason.into()));
-        }
-    };
-    match text_bytes {
-        None => Ok(Some(chosen)),
-        Some(most) => texts::plain(chosen, most).map(Some),
-    }
 }
 
 /// A panic in the decoder, which no C caller could survive, is an error of the file.
@@ -368,7 +214,9 @@ fn in_python(error: ParquetError) -> PyErr {
     }
 }
 
-/// Small files that have the columns of one of them, which is given; some of these columns are read.
+/// Files that have the columns of one of them, which is given; some of these columns are read.
+/// `shown` is a schema for those of opened files, of the same types: names, whether they may be
+/// null, and notes are its own.
 ///
 /// Raises `ValueError` if that one cannot be read.
 #[pyclass(frozen)]
@@ -377,13 +225,37 @@ struct Alike(Pattern);
 #[pymethods]
 impl Alike {
     #[new]
-    fn new(py: Python<'_>, path: PathBuf, leaves: Vec<usize>) -> PyResult<Self> {
-        py.detach(|| guarded(|| Pattern::of(&path, leaves).map_err(ArrowError::from)))
+    #[pyo3(signature = (path, leaves, *, shown=None))]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        leaves: Vec<usize>,
+        shown: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let shown = shown.map(schema_of).transpose()?.map(Arc::new);
+        py.detach(|| guarded(|| Pattern::of(&path, leaves, shown).map_err(ArrowError::from)))
             .map(Self)
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// Return the rows of files, and how many files: up to the first that is unlike the others,
+    /// The columns, texts and bytes as views.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(self.0.schema())
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        PyCapsule::new(py, schema, Some(c"arrow_schema".into()))
+    }
+
+    /// Open one of them, of any size. `inflated` is how many bytes a column of a row group may
+    /// decompress to, if it is small in the file.
+    ///
+    /// Raises `OSError` or `ValueError` if it is unlike the others, damaged or not there.
+    fn open(&self, py: Python<'_>, path: PathBuf, inflated: i64) -> PyResult<AlikeFile> {
+        py.detach(|| footer_guarded(|| self.0.open(&path, inflated)))
+            .map(AlikeFile)
+            .map_err(in_python)
+    }
+
+    /// Return the rows of small files, and how many files: up to the first that is unlike the others,
     /// damaged, large or not there. `text_bytes` is as in `read`.
     #[pyo3(signature = (paths, *, text_bytes=None))]
     fn read(
@@ -395,6 +267,41 @@ impl Alike {
         py.detach(|| guarded(|| self.0.read(&paths, text_bytes)))
             .map(|(rows, count)| (Batches::new(rows), count))
             .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+}
+
+/// A file that is like others.
+#[pyclass(frozen)]
+struct AlikeFile(Like);
+
+#[pymethods]
+impl AlikeFile {
+    #[getter]
+    fn num_rows(&self) -> i64 {
+        self.0.rows()
+    }
+
+    /// How many bytes its rows take, by its footer.
+    #[getter]
+    fn size(&self) -> i64 {
+        self.0.size()
+    }
+
+    /// Decode its rows. `kept` and `text_bytes` are as in `read`.
+    ///
+    /// Raises `ValueError` if it is damaged.
+    #[pyo3(signature = (batch_rows, *, kept=None, text_bytes=None))]
+    fn read(
+        &self,
+        py: Python<'_>,
+        batch_rows: usize,
+        kept: Option<&[u8]>,
+        text_bytes: Option<usize>,
+    ) -> PyResult<Batches> {
+        let kept = kept.map(<[u8]>::to_vec);
+        py.detach(|| footer_guarded(|| self.0.read(batch_rows, kept, text_bytes)))
+            .map(Batches::new)
+            .map_err(in_python)
     }
 }
 
@@ -456,6 +363,16 @@ fn take_sorted(
     .map_err(of_runs)
 }
 
+fn schema_of(schema: &Bound<'_, PyAny>) -> PyResult<Schema> {
+    let capsule = schema.call_method0("__arrow_c_schema__")?;
+    let schema = capsule
+        .cast::<PyCapsule>()?
+        .pointer_checked(Some(c"arrow_schema"))?;
+    // SAFETY: the name says what it is, and the capsule outlives this.
+    let schema: &FFI_ArrowSchema = unsafe { schema.cast().as_ref() };
+    Schema::try_from(schema).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
 fn batches_of(rows: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
     let capsule = rows.call_method0("__arrow_c_stream__")?;
     let stream = capsule
@@ -484,6 +401,7 @@ fn lazydelta_decoder(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add_class::<Batches>()?;
     module.add_class::<Alike>()?;
+    module.add_class::<AlikeFile>()?;
     module.add_class::<PyNestedFile>()?;
     module.add_class::<SortedRun>()?;
     module.add_function(wrap_pyfunction!(take_sorted, module)?)?;

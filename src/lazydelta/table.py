@@ -73,6 +73,10 @@ class TableSnapshot(Snapshot, Outputs):
         """Return all rows of this version as a reader."""
         return self.scan().to_reader(options)
 
+    def to_arrow(self, options: ReadOptions | None = None) -> pa.Table:
+        """Return all rows of this version as one table."""
+        return self.scan().to_arrow(options)
+
     def pin(self) -> Bundle:
         """Return a small JSON-able bundle that opens exactly this snapshot again, anywhere."""
         return pin(self, timestamp=self.chosen_by)
@@ -248,6 +252,10 @@ class Table(Outputs):
     def to_reader(self, options: ReadOptions | None = None) -> pa.RecordBatchReader:
         """Return all rows of the newest version as a reader."""
         return self.scan().to_reader(options)
+
+    def to_arrow(self, options: ReadOptions | None = None) -> pa.Table:
+        """Return all rows of the newest version as one table."""
+        return self.scan().to_arrow(options)
 
     def changes(
         self,

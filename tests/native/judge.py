@@ -12,6 +12,7 @@ import resource
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ import pyarrow.types as pt
 
 from lazydelta._arrow import selection
 from lazydelta.errors import DeltaError
-from tests.native.support import plain, read, read_chosen, watched
+from tests.native.support import opened, plain, read, read_chosen, watched
 
 REPOSITORY = Path(__file__).parents[2]
 LIMIT = 64 << 20
@@ -44,7 +45,9 @@ def _verdict(path, tell):
     Facts are told one by one: `plain` and `views` (`rows`, or why it was refused), `taken` (whether
     the decoder read it), `same`, `valid` (whether the views are sound), and `grown`, the most
     kilobytes that the decoder took beyond what pyarrow had. `texts` are the decoder's rows without
-    views and without every third row; `texts_same` and `texts_valid` are as above.
+    views and without every third row; `texts_same` and `texts_valid` are as above. `alike` is what
+    it makes of the file where a sound one showed it how, with views (`rows`, or why not), and
+    `alike_same` and `alike_valid` of these rows: where the sound one is beside it.
     """
     expected, outcome = _outcome(path, views=False)
     tell(plain=outcome)
@@ -52,9 +55,14 @@ def _verdict(path, tell):
     with watched() as taken:
         found, outcome = _outcome(path, views=True)
     texts, texts_outcome = _texts(path)
+    alike, alike_outcome = _alike(path)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     tell(views=outcome, taken=all(taken) and bool(taken), grown=grown)
-    tell(texts=texts_outcome)
+    tell(texts=texts_outcome, alike=alike_outcome)
+    if alike is not None:
+        tell(alike_valid=_is_sound(alike))
+    if alike is not None and expected is not None:
+        tell(alike_same=_are_same(alike, expected[0]))
     if found is not None:
         tell(valid=_is_sound(found[0]))
     if texts_outcome == "rows":
@@ -75,6 +83,22 @@ def _texts(path):
         return selection(np.arange(start, start + length) % 3 != 0)
 
     return _tried(path, lambda: read_chosen(path, kept, views=False, batch_rows=97, limit=LIMIT))
+
+
+def _alike(path):
+    """Return the rows of a file, read as one that is like the sound one beside it."""
+    sound = path.with_suffix(".sound")
+    if not sound.exists():
+        return None, "there is no sound one"
+    with closing(opened(sound, LIMIT)) as file:
+        alike = file.alike(file.schema.names, views=True)
+    file = None if alike is None else alike.open(str(path))
+    if file is None:
+        return None, "it is not opened"
+    try:
+        return pa.Table.from_batches(list(file.batches(97, None))), "rows"
+    except (pa.ArrowException, ValueError) as error:
+        return None, str(error)
 
 
 def _left(rows, places):

@@ -30,15 +30,27 @@ def without_decoder():
 
 @contextmanager
 def watched():
-    """Yield a list that says of each run of rows asked of the decoder whether it opened them."""
-    decode, seen = compiled.compiled_batches, []
+    """Yield a list that says of each run of rows asked of the decoder whether it opened them.
+
+    A file that is like one before is one run; if it is not opened as such, it is asked for again.
+    """
+    decode, open_alike, seen = compiled.compiled_batches, compiled.AlikeFiles.open, []
 
     def watching(*asked, **more):
         found = decode(*asked, **more)
         seen.append(found is not None)
         return found
 
-    with patch.object(data_files, "compiled_batches", watching):
+    def watching_alike(*asked):
+        found = open_alike(*asked)
+        if found is not None:
+            seen.append(True)
+        return found
+
+    with (
+        patch.object(data_files, "compiled_batches", watching),
+        patch.object(compiled.AlikeFiles, "open", watching_alike),
+    ):
         yield seen
 
 

@@ -90,12 +90,17 @@ def flipped(whole, chance, start, end):
     return bytes(data)
 
 
-def verdicts(tmp_path, files):
-    """Return what came of files; check what must hold whatever is wrong with them."""
+def verdicts(tmp_path, files, sound=()):
+    """Return what came of files; check what must hold whatever is wrong with them.
+
+    Each may have a sound one beside it, of which it was made.
+    """
     named = files if isinstance(files, dict) else dict(enumerate(files))
     paths = [tmp_path / f"{name}.parquet" for name in named]
     for path, data in zip(paths, named.values(), strict=True):
         path.write_bytes(data)
+    for path, data in zip(paths, sound, strict=False):
+        path.with_suffix(".sound").write_bytes(data)
     found = judged(paths)
     assert len(found) == len(paths)
     # Of some footers pyarrow itself dies, with views or without.
@@ -106,6 +111,8 @@ def verdicts(tmp_path, files):
         assert verdict.get("same", True), verdict
         assert verdict.get("texts_valid", True), verdict
         assert verdict.get("texts_same", True), verdict
+        assert verdict.get("alike_valid", True), verdict
+        assert verdict.get("alike_same", True), verdict
         # What the decoder cannot read without views pyarrow does.
         assert verdict["texts"] == "rows" or verdict["plain"] != "rows", verdict
         assert verdict["grown"] < MOST_GROWN, verdict
@@ -120,25 +127,22 @@ def outcomes(found):
 
 def check_pages(tmp_path, count, seed):
     chance, files = random.Random(seed), wholes()
-    damaged = []
-    for _ in range(count):
-        whole = chance.choice(files)
-        damaged.append(flipped(whole, chance, 4, footer_of(whole)))
-    found = verdicts(tmp_path, damaged)
+    sound = [chance.choice(files) for _ in range(count)]
+    damaged = [flipped(whole, chance, 4, footer_of(whole)) for whole in sound]
+    found = verdicts(tmp_path, damaged, sound)
     assert all("plain" in verdict for verdict in found)
     counts = outcomes(found)
     assert counts[True, True] > count // 8  # harmless to both
     assert counts[False, False] > count // 8  # refused by both
     assert sum(v["taken"] for v in found) > count // 8
+    assert sum(v["alike"] == "rows" for v in found) > count // 8
 
 
 def check_footers(tmp_path, count, seed):
     chance, files = random.Random(seed), wholes()
-    damaged = []
-    for _ in range(count):
-        whole = chance.choice(files)
-        damaged.append(flipped(whole, chance, footer_of(whole), len(whole)))
-    found = verdicts(tmp_path, damaged)
+    sound = [chance.choice(files) for _ in range(count)]
+    damaged = [flipped(whole, chance, footer_of(whole), len(whole)) for whole in sound]
+    found = verdicts(tmp_path, damaged, sound)
     counts = outcomes(found)
     assert counts[True, True] > count // 16
     assert counts[False, False] > count // 4

@@ -6,9 +6,15 @@ Knows no log, no versions, no tables.
 from __future__ import annotations
 
 from lazydelta.files.calendar import OldCalendar, first_certain, old_calendar
-from lazydelta.files.chosen import chosen_rows
+from lazydelta.files.chosen import chosen_alike, chosen_rows
 from lazydelta.files.collect import StatisticsPlan
-from lazydelta.files.compiled import AlikeFiles, NestedFile, SortedRun, has_decoder
+from lazydelta.files.compiled import (
+    AlikeFile,
+    AlikeFiles,
+    NestedFile,
+    SortedRun,
+    has_decoder,
+)
 from lazydelta.files.encode import Encoding, ParquetEncoder, dictionary_columns
 from lazydelta.files.footer import (
     ColumnBounds,
@@ -38,6 +44,7 @@ from lazydelta.files.vectors import DeletedRows, VectorGroup
 from lazydelta.files.zones import UnknownZoneError
 
 __all__ = [
+    "AlikeFile",
     "AlikeFiles",
     "BadLineError",
     "BadVariantError",
@@ -59,6 +66,7 @@ __all__ = [
     "VectorGroup",
     "are_objects",
     "check_shredding",
+    "chosen_alike",
     "chosen_rows",
     "decode_lines",
     "dictionary_columns",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lazydelta.files.compiled import AlikeFile
     from lazydelta.files.parquet import DataFile
 
     Kept: TypeAlias = Callable[[int, int], pa.BooleanArray | None]
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     Chosen: TypeAlias = tuple[Rows, pa.BooleanArray | None]
     """Rows, and which of them are meant; None if all are."""
 
-__all__ = ["chosen_rows"]
+__all__ = ["chosen_alike", "chosen_rows"]
 
 _MOST_ROWS = 1 << 27
 """For which bits are made at once: they take 16 MB. A footer may claim any number of rows."""
@@ -74,6 +75,23 @@ def chosen_rows(
         if decoded is None:
             every = file.rows(columns, run, batch_rows=batch_rows)
             yield from _behind(((rows, _kept_of(rows, kept)) for rows in every), passed)
+
+
+def chosen_alike(
+    file: AlikeFile, *, batch_rows: int, kept: Kept | None
+) -> Iterator[pa.RecordBatch]:
+    """Return the rows of a file that is like others.
+
+    Args:
+        file: What to read.
+        batch_rows: Most rows at a time; fewer where rows are large.
+        kept: Tells which rows to keep; None keeps all.
+
+    Raises:
+        ArrowException, ValueError: It is damaged; rows may have come before.
+    """
+    packed = None if kept is None else _packed(kept, 0, file.num_rows)
+    return iter(file.batches(batch_rows, packed))
 
 
 def _compiled(

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from lazydelta.files.rows import rows_that_fit
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMPILED_CODECS",
+    "AlikeFile",
     "AlikeFiles",
     "NestedFile",
     "SortedRun",
@@ -33,7 +36,7 @@ _log = logging.getLogger(__name__)
 COMPILED_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "ZSTD"})
 """What the decoder was built with: what Delta writers use."""
 _VIEWS = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
-_INTERFACE = 5
+_INTERFACE = 6
 """Of the decoder that is asked here; one of another number has other arguments."""
 
 
@@ -137,19 +140,24 @@ class NestedFile:
 
 
 class AlikeFiles:
-    """Small files with the same columns, decoded in one go.
+    """Files with the same columns: what it takes to read them was found out from one.
 
     Args:
         decoder: The decoder's own, for some of the columns.
-        text_bytes: As for `compiled_batches`.
+        limit: Bytes that texts of a column may take in a batch, and that a column of a row group
+            may decompress to, if it is small in the file.
+        views: Whether texts and bytes come as views, which take no memory of their own.
+        are_renamed: Whether the columns of opened files have the names that were asked for.
     """
 
-    def __init__(self, decoder: Any, text_bytes: int | None) -> None:
+    def __init__(self, decoder: Any, limit: int, *, views: bool, are_renamed: bool) -> None:
         self._decoder = decoder
-        self._text_bytes = text_bytes
+        self._limit = limit
+        self._text_bytes = None if views else limit
+        self.are_renamed = are_renamed
 
     def read(self, paths: Sequence[str]) -> tuple[pa.RecordBatch | None, int]:
-        """Return the rows of files, in their order, and how many files it was.
+        """Return the rows of small files, in their order, and how many files it was.
 
         It ends before the first that is not like the others, not small, damaged or missing: that
         one has to be read by itself, and says what is wrong.
@@ -160,6 +168,41 @@ class AlikeFiles:
         except (pa.ArrowException, ValueError):  # together they are too large, say
             return None, 0
         return batch, count
+
+    def open(self, path: str) -> AlikeFile | None:
+        """Return a file of any size; None if it has to be read by itself, for the same reasons."""
+        try:
+            return AlikeFile(self._decoder.open(path, self._limit), self._text_bytes)
+        except (OSError, ValueError):
+            return None
+
+
+class AlikeFile:
+    """A file that is like others.
+
+    Args:
+        decoder: The decoder's own.
+        text_bytes: As for `compiled_batches`.
+    """
+
+    def __init__(self, decoder: Any, text_bytes: int | None) -> None:
+        self._decoder = decoder
+        self._text_bytes = text_bytes
+        self.num_rows: int = decoder.num_rows
+
+    def batches(self, most: int, kept: bytes | None) -> pa.RecordBatchReader:
+        """Return its rows. What is wrong with them is found out on the way.
+
+        Args:
+            most: Rows at a time; fewer where they are large.
+            kept: A bit for each row: whether it comes; None takes all.
+
+        Raises:
+            ValueError: It is damaged.
+        """
+        rows = rows_that_fit(self.num_rows, self._decoder.size, most)
+        batches = self._decoder.read(rows, kept=kept, text_bytes=self._text_bytes)
+        return pa.RecordBatchReader.from_stream(batches)
 
 
 class SortedRun:
@@ -207,7 +250,13 @@ class SortedRun:
 
 
 def compiled_alike(
-    path: str, fields: Sequence[pa.Field], leaves: Sequence[int], *, text_bytes: int | None
+    path: str,
+    fields: Sequence[pa.Field],
+    leaves: Sequence[int],
+    limit: int,
+    *,
+    views: bool,
+    shown: pa.Schema | None = None,
 ) -> AlikeFiles | None:
     """Return what reads files that are like one; None if pyarrow has to decode them.
 
@@ -215,19 +264,23 @@ def compiled_alike(
         path: The one, on this machine.
         fields: The columns to read, as pyarrow would decode them.
         leaves: Their places in the file.
-        text_bytes: As for `compiled_batches`.
+        limit: As for `AlikeFiles`.
+        views: As for `AlikeFiles`.
+        shown: The columns of opened files as they are to be called, of the types that they have;
+            others are left as in the file.
     """
     decoder = _decoder()
     if decoder is None or not leaves or not _is_flat(fields, leaves):
         return None
+    if shown is not None and shown.types != _decoded_types(fields, views=views):
+        shown = None
     try:
-        alike = AlikeFiles(decoder.Alike(path, list(leaves)), text_bytes)
-    except ValueError:
+        alike = decoder.Alike(path, list(leaves), shown=shown)
+        as_pyarrow = _as_pyarrow(pa.schema(alike), fields, views=True)
+    except (pa.ArrowException, ValueError):
         return None
-    batch, _ = alike.read([path])
-    if batch is None or not _as_pyarrow(batch.schema, fields, views=text_bytes is None):
-        return None
-    return alike
+    renamed = shown is not None
+    return AlikeFiles(alike, limit, views=views, are_renamed=renamed) if as_pyarrow else None
 
 
 def _is_flat(fields: Sequence[pa.Field], leaves: Sequence[int]) -> bool:
@@ -244,6 +297,10 @@ def _is_part(found: pa.DataType, whole: pa.DataType) -> bool:
 
 def _as_pyarrow(schema: pa.Schema, fields: Sequence[pa.Field], *, views: bool) -> bool:
     """Whether the decoder sees what pyarrow sees; where not, as in old times, pyarrow is right."""
+    names = [field.name for field in fields]
+    return schema.names == names and schema.types == _decoded_types(fields, views=views)
+
+
+def _decoded_types(fields: Sequence[pa.Field], *, views: bool) -> list[pa.DataType]:
     replaced = _VIEWS if views else {}
-    wanted = [(field.name, replaced.get(field.type, field.type)) for field in fields]
-    return [(field.name, field.type) for field in schema] == wanted
+    return [replaced.get(field.type, field.type) for field in fields]

@@ -32,7 +32,7 @@ _USUAL_RATIO = 64
 _USUAL_DICTIONARY = 2 << 20
 """Writers give a dictionary up at one megabyte, some at two."""
 BOUNDED_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY"})
-"""Codecs that cannot make much of little: Snappy makes 21 bytes of one at most."""
+"""Codecs that cannot make much of little: Snappy makes 64 bytes of three at most."""
 _LONG_TEXT = 1024
 """Bytes; a batch of a hundred thousand such texts is a hundred megabytes."""
 _GROWING = "DELTA_BYTE_ARRAY"

@@ -32,7 +32,7 @@ from lazydelta.files.inflation import (
 from lazydelta.files.leaves import Leaves, codecs_of
 from lazydelta.files.pages import BadPageError
 from lazydelta.files.paging import Paging
-from lazydelta.files.rows import Rows, SideBySide
+from lazydelta.files.rows import BATCH_BYTES, LEAST_ROWS, Rows, SideBySide, rows_that_fit
 from lazydelta.files.spans import leaves_asked_for
 from lazydelta.store import is_local, local_path
 
@@ -50,8 +50,6 @@ __all__ = ["DataFile"]
 _LOCAL_BUFFER = 1 << 20
 _REMOTE_RUN_BYTES = 64 << 20
 _THRIFT_LIMIT = 256 << 20
-_BATCH_BYTES = 32 << 20
-_LEAST_ROWS = 1024
 _LEAST_BYTES = 512 << 10
 """What must be left out of a local file before its pages are looked at: some ms of decoding."""
 _LEAST_UNINDEXED_BYTES = 4 << 20
@@ -211,23 +209,25 @@ class DataFile:
             return None
         return self._in_our_words(batches)
 
-    def alike(self, columns: Sequence[str], *, views: bool = False) -> AlikeFiles | None:
-        """Return what reads some columns of this and other small files like it, all in one go.
+    def alike(
+        self, columns: Sequence[str], *, views: bool = False, shown: pa.Schema | None = None
+    ) -> AlikeFiles | None:
+        """Return what reads some columns of this file and of others like it; None if nothing does.
 
         Args:
             columns: Paths of leaves, or of what holds them.
             views: Whether texts and bytes come as views.
+            shown: The same columns as they are to be called where files are opened; None if that
+                is not all there is to do. Not done where the file has them in another order.
         """
         leaves, groups = self._leaves.of(columns), range(self.metadata.num_row_groups)
         if self._local_path is None or not self._is_compilable(columns, groups):
             return None
-        text_bytes = None if views else self._inflated_limit
-        return compiled_alike(
-            self._local_path,
-            self._leaves.fields(leaves, self.schema),
-            leaves,
-            text_bytes=text_bytes,
-        )
+        fields = self._leaves.fields(leaves, self.schema)
+        if [field.name for field in fields] != list(columns):
+            shown = None
+        limit = self._inflated_limit
+        return compiled_alike(self._local_path, fields, leaves, limit, views=views, shown=shown)
 
     def _is_compilable(self, columns: Sequence[str], run: Sequence[int]) -> bool:
         """Whether the compiled decoder can be asked; it may still say no, but only once."""
@@ -288,7 +288,7 @@ class DataFile:
     def leaps(self, columns: Sequence[str], row_group: int, rows: int) -> bool:
         """Whether `rows_between` leaves out so many rows that come before its first."""
         if self._is_compilable(columns, [row_group]):
-            return rows >= _LEAST_ROWS
+            return rows >= LEAST_ROWS
         return self._leaps_by_pages(columns, row_group, rows)
 
     def _leaps_by_pages(self, columns: Sequence[str], row_group: int, rows: int) -> bool:
@@ -384,7 +384,7 @@ class DataFile:
         """Return how many rows an excerpt should have, since all of them are held at once."""
         group = self.metadata.row_group(row_group)
         size = sum(group.column(at).total_uncompressed_size for at in self._leaves.around(columns))
-        return max(min(batch_rows, _BATCH_BYTES * group.num_rows // max(size, 1)), 1)
+        return max(min(batch_rows, BATCH_BYTES * group.num_rows // max(size, 1)), 1)
 
     def _within_limit(self, places: Sequence[int], run: Sequence[int], most: int) -> int:
         """Return how many rows to decode at once; what would fill the memory is refused."""
@@ -424,9 +424,7 @@ class DataFile:
         """Return how many rows to decode at once: wide rows are taken fewer at a time."""
         groups = [self.metadata.row_group(at) for at in run]
         rows = sum(group.num_rows for group in groups)
-        per_row = sum(group.total_byte_size for group in groups) // max(rows, 1)
-        # Arrow takes memory for a whole batch at once: ask for no more rows than there are.
-        return min(batch_rows, max(rows, 1), max(_LEAST_ROWS, _BATCH_BYTES // max(per_row, 1)))
+        return rows_that_fit(rows, sum(group.total_byte_size for group in groups), batch_rows)
 
     def _reader(self, columns: Sequence[str], run: Sequence[int]) -> pq.ParquetReader:
         """Return the file opened so that texts kept in a dictionary come with it.

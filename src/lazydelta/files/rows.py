@@ -10,7 +10,24 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Rows", "SideBySide"]
+__all__ = ["BATCH_BYTES", "LEAST_ROWS", "Rows", "SideBySide", "rows_that_fit"]
+
+BATCH_BYTES = 32 << 20
+"""How large a batch may become, by what footers say."""
+LEAST_ROWS = 1024
+"""In a batch, however large they are."""
+
+
+def rows_that_fit(count: int, size: int, most: int) -> int:
+    """Return how many rows to decode at once: large ones are taken fewer at a time.
+
+    Args:
+        count: How many there are: Arrow takes memory for a whole batch, so no more are asked for.
+        size: Bytes of all of them.
+        most: Rows that are wanted at once.
+    """
+    per_row = max(size // max(count, 1), 1)
+    return min(most, max(count, 1), max(LEAST_ROWS, BATCH_BYTES // per_row))
 
 
 class Rows(NamedTuple):

@@ -8,6 +8,7 @@ business of who has them (`Scan`, and `ChangeFeed` above this room), what they l
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import closing
 from dataclasses import replace
 from functools import reduce
 from operator import and_
@@ -36,6 +37,8 @@ class RowSource(NamedTuple):
 
     schema: pa.Schema
     batches: Callable[[], Iterator[pa.RecordBatch]]
+    kept: Callable[[], Iterator[pa.RecordBatch]] | None = None
+    """The same for a caller who does nothing with them before the last has come."""
 
 
 class Feed(Outputs):
@@ -140,6 +143,16 @@ class Feed(Outputs):
         source = self._source(options)
         how = self._presented(source, options)
         return pa.RecordBatchReader.from_batches(how.schema, self._shown(source, how))
+
+    def to_arrow(self, options: ReadOptions | None = None) -> pa.Table:
+        """Return all rows as one table."""
+        options = self._resolved(options)
+        source = self._source(options)
+        how = self._presented(source, options)
+        if source.kept is not None:
+            source = source._replace(batches=source.kept)
+        with closing(self._shown(source, how)) as batches:
+            return pa.Table.from_batches(batches, how.schema)
 
     def presentation(
         self, options: ReadOptions | None = None, *, views: bool = True

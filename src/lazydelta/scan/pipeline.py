@@ -52,13 +52,15 @@ class _Slot:
     __slots__ = ("batches", "is_done")
 
     def __init__(self) -> None:
-        self.batches: deque[pa.RecordBatch] = deque()
+        self.batches: deque[tuple[pa.RecordBatch, int]] = deque()
+        """Each with its size."""
         self.is_done = False
 
 
 def read_ahead(
-    tasks: Iterator[T], read: Read[T], *, width: int, memory_limit: int, ordered: bool
-) -> Iterator[pa.RecordBatch]:
+    tasks: Iterator[T], read: Read[T], *,
+    width: int, memory_limit: int, ordered: bool, keeps_all: bool = False,
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """Yield the batches of all tasks, up to `width` of which are read at the same time.
 
     Closing the iterator ends the threads before `close()` returns. An error ends the iteration
@@ -70,8 +72,12 @@ def read_ahead(
         width: How many threads read.
         memory_limit: Bytes of finished batches that may wait; past them the threads wait.
         ordered: Whether batches come in the order of the tasks, or as they are ready.
+        keeps_all: Whether nothing is done with batches before the last has come. Then the
+            consumer sleeps while some wait: to wake it takes a core away from who reads.
     """
-    exchange = _Exchange(tasks, read, width=width, memory_limit=memory_limit, ordered=ordered)
+    exchange = _Exchange(
+        tasks, read, width=width, memory_limit=memory_limit, ordered=ordered, keeps_all=keeps_all
+    )
     exchange.start_worker()
     try:
         while True:
@@ -92,14 +98,16 @@ class _Exchange(Generic[T]):
     """What threads and consumer share; `_changed` guards all of it but the tasks."""
 
     def __init__(
-        self, tasks: Iterator[T], read: Read[T], *, width: int, memory_limit: int, ordered: bool
-    ) -> None:
+        self, tasks: Iterator[T], read: Read[T], *,
+        width: int, memory_limit: int, ordered: bool, keeps_all: bool,
+    ) -> None:  # fmt: skip
         self._tasks = tasks
         self._pulling = threading.Lock()
         self._read = read
         self._width = width
         self._memory_limit = memory_limit
         self._ordered = ordered
+        self._woken_at = memory_limit // 2 if keeps_all else 0
         self._changed = threading.Condition()
         self._slots: deque[_Slot] = deque() if ordered else deque([_Slot()])
         self._waiting_bytes = 0
@@ -160,16 +168,22 @@ class _Exchange(Generic[T]):
         if self._ordered:
             with self._changed:
                 slot.is_done = True
-                self._changed.notify_all()
+                self._wake()
 
     def _put(self, slot: _Slot, batch: pa.RecordBatch) -> None:
+        size = batch.nbytes
         with self._changed:
             while not self._stopped and not self._has_room(slot):
                 self._changed.wait()
             if self._stopped:
                 raise _StoppedError
-            slot.batches.append(batch)
-            self._waiting_bytes += batch.nbytes
+            slot.batches.append((batch, size))
+            self._waiting_bytes += size
+            self._wake()
+
+    def _wake(self) -> None:
+        """Wake the consumer, if enough waits for it; who ends wakes it whatever waits."""
+        if self._waiting_bytes >= self._woken_at:
             self._changed.notify_all()
 
     def _has_room(self, slot: _Slot) -> bool:
@@ -187,8 +201,8 @@ class _Exchange(Generic[T]):
                     self._slots.popleft()
                     self._changed.notify_all()  # the next task may put its batches now
                 if self._slots and self._slots[0].batches:
-                    batch = self._slots[0].batches.popleft()
-                    self._waiting_bytes -= batch.nbytes
+                    batch, size = self._slots[0].batches.popleft()
+                    self._waiting_bytes -= size
                     self._changed.notify_all()
                     return batch
                 if not self._running:

@@ -46,12 +46,13 @@ from lazydelta.scan.transform import MisfitError
 from lazydelta.store import is_local, local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from lazydelta.expr import Predicate
     from lazydelta.replay import Pruner
     from lazydelta.scan.strategy import Choice
     from lazydelta.snapshot import Snapshot
+    from lazydelta.spec import Location
 
 __all__ = ["ADD_FIELDS", "ReadOptions", "ReadableScan", "Reading", "read_files"]
 
@@ -163,12 +164,16 @@ class Reading:
         self._files = 0  # that were given to threads
         self._cores = threads_for(snapshot.store, None)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, up to the limit."""
+    def batches(self, *, keeps_all: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, up to the limit.
+
+        Args:
+            keeps_all: Whether nothing is done with them before the last has come.
+        """
         left = self._scan.limit
         if left == 0:
             return
-        with Stream(self._unlimited()) as batches:
+        with Stream(self._unlimited(keeps_all=keeps_all and left is None)) as batches:
             for batch in batches:
                 if left is None:
                     yield batch
@@ -179,13 +184,14 @@ class Reading:
                 if not left:
                     return
 
-    def _unlimited(self) -> Iterator[pa.RecordBatch]:
+    def _unlimited(self, *, keeps_all: bool) -> Iterator[pa.RecordBatch]:
         return read_ahead(
             self._tasks(),
             self._read,
             width=self._width,
             memory_limit=self._options.memory_limit,
             ordered=self._options.ordered,
+            keeps_all=keeps_all,
         )
 
     # --- files to read ----------------------------------------------------------------------
@@ -291,6 +297,13 @@ class Reading:
     def _read_one(self, task: _FileTask, *, is_pattern: bool) -> Iterator[pa.RecordBatch]:
         place = self._snapshot.resolver.to_open(task.path)
         deleted = task.vectors.take(task.place)
+        shown = 0
+        learns = self._residual is None and self._together.tries_each
+        if learns:
+            came = yield from self._read_like(task, place, deleted)
+            if came is None:
+                return
+            shown = came
         try:
             file = DataFile(
                 self._places.store(place), place.path, task.size,
@@ -301,25 +314,45 @@ class Reading:
             version = self._snapshot.version
             raise DataFileNotFoundError(self._table, task.shown_path, version) from None
         with closing(file):
-            self._note(file, task, deleted)
+            self._note(file.num_rows, task, deleted)
             try:
-                yield from self._rows(file, task, deleted)
-                if is_pattern:
+                yield from _behind(self._rows(file, task, deleted), shown)
+                if is_pattern or learns:
                     self._together.learn(file, views=self._takes_views)
             except (MisfitError, BadVariantError, pa.ArrowException) as error:
                 reason = " ".join(str(error).split())
                 raise DataFileError(self._table, task.shown_path, reason) from error
 
-    def _note(self, file: DataFile, task: _FileTask, deleted: DeletedRows | None) -> None:
+    def _read_like(
+        self, task: _FileTask, place: Location, deleted: DeletedRows | None
+    ) -> Generator[pa.RecordBatch, None, int | None]:
+        """Yield the rows of a file if it is like one before; return None if these are all.
+
+        Else how many they are. Then it has to be read by itself, which says what is wrong with it.
+        """
+        shown = 0
+        try:
+            file = self._together.open(local_path(self._places.store(place), place.path))
+            if file is None:
+                return shown
+            self._note(file.num_rows, task, deleted)
+            for batch in file.batches(task, deleted, batch_rows=self._options.batch_rows):
+                shown += batch.num_rows
+                yield batch
+        except (MisfitError, ObjectNotFoundError, ValueError, pa.ArrowException):
+            return shown
+        return None
+
+    def _note(self, num_rows: int, task: _FileTask, deleted: DeletedRows | None) -> None:
         """Check the vector against the file's rows, and count those that are certain."""
         gone = 0
         if deleted is not None:
             gone = deleted.count
-            if deleted.last >= file.num_rows:
-                reason = f"it lists row {deleted.last}, but the file has {file.num_rows} rows"
+            if deleted.last >= num_rows:
+                reason = f"it lists row {deleted.last}, but the file has {num_rows} rows"
                 raise DeletionVectorError(self._table, task.shown_path, reason)
         with self._lock:
-            self._certain += file.num_rows - gone
+            self._certain += num_rows - gone
 
     def _rows(
         self, file: DataFile, task: _FileTask, deleted: DeletedRows | None
@@ -391,3 +424,11 @@ class Reading:
         """Yield row groups, and which of their rows may match by what is known of their pages."""
         for group in groups:
             yield group, file.spans(columns, group, self._rule, fit.leaves, task.constants)
+
+
+def _behind(batches: Iterator[pa.RecordBatch], shown: int) -> Iterator[pa.RecordBatch]:
+    """Yield rows but for the first ones, which were shown already."""
+    for batch in batches:
+        if shown < batch.num_rows:
+            yield batch.slice(shown) if shown else batch
+        shown = max(shown - batch.num_rows, 0)

@@ -192,7 +192,8 @@ class Scan(Feed):
         columns = columns_to_read(options.schema, self.columns, self._readable.names)
         views = options.schema_force_view_types and options.schema is None
         reading = Reading(self, options, None, columns, views=views)
-        return RowSource(reading.shape.schema, reading.batches)
+        kept = partial(reading.batches, keeps_all=True)
+        return RowSource(reading.shape.schema, reading.batches, kept)
 
     def _asked(
         self, where: Predicate | None, columns: Sequence[str] | None, limit: int | None

@@ -19,7 +19,7 @@ import pyarrow.types as pt
 from lazydelta._arrow import certain, from_numpy, text
 from lazydelta.errors import ConfigError, UnsupportedFeatureError
 from lazydelta.expr import Column, evaluate
-from lazydelta.scan.casts import with_types
+from lazydelta.scan.casts import view_type, with_types
 from lazydelta.scan.transform import Fit, Source, decoded, fit_file
 from lazydelta.schema import PrimitiveType, StructField, StructType, to_arrow_schema
 
@@ -189,11 +189,25 @@ class FileFit:
         ]
         self.takes_views = all(pt.is_primitive(kind) or pt.is_decimal(kind) for kind in converted)
         """Whether texts may be views in the file's rows: nothing has to be made of them."""
+        self._is_all = len(table.sources) == len(shape.fields) and not converted
         self.filter_columns = _columns(
             [source for name, source in self._sources.items() if name in shape.filter_names]
         )
         filtered = set(self.filter_columns)
         self.other_columns = tuple(name for name in self.columns if name not in filtered)
+
+    def renamed(self, *, views: bool) -> pa.Schema | None:
+        """Return the columns as they are shown, if all that the file's need is another name.
+
+        Args:
+            views: Whether texts and bytes are views.
+        """
+        shape = self._shape
+        has_all = self._is_all and None not in self._sources.values()
+        if not has_all or shape.residual is not None or shape.file_column or shape.tracked:
+            return None
+        schema = shape.schema
+        return with_types(schema, map(view_type, schema.types)) if views else schema
 
     def matches(self, rows: Rows, file: FileFacts) -> pa.BooleanArray | None:
         """Return which rows match the predicate; None if there is none. Null is no match."""

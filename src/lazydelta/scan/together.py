@@ -1,17 +1,17 @@
-"""Small files that are alike, read in one go.
+"""Files that are alike: what it takes to read them is found out once.
 
 What it takes to open, ask for and hand over one file is many times what a few hundred rows take.
 So neighbours in the plan are read together, if they are small, without deleted rows and of the
 same partition. The compiled decoder reads those whose columns are the same as in a file that was
 read before, up to the first that it cannot; that one is read by itself, which is also what says
-what is wrong with it.
+what is wrong with it. Larger ones are opened by the decoder alone, if they are like one before.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from lazydelta.files import Rows, has_decoder
+from lazydelta.files import Rows, chosen_alike, has_decoder
 from lazydelta.scan.rows import FileFacts
 from lazydelta.store import is_local
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lazydelta.files import AlikeFiles, DataFile
+    from lazydelta.files import AlikeFile, AlikeFiles, DataFile, DeletedRows
     from lazydelta.scan.rows import FileFit, RowShape
     from lazydelta.store import Store
 
@@ -31,6 +31,8 @@ _SMALL = 128 << 10
 _MOST_BYTES = 1 << 20
 _MOST_FILES = 64
 """Of a group: it is read as a whole before its first row comes."""
+_PATIENCE = 4
+"""Larger files that are unlike the last, without one that is like it, before none is tried."""
 
 
 class SmallFile(FileFacts, Protocol):
@@ -55,6 +57,45 @@ class _Pattern(NamedTuple):
     fit: FileFit
     views: bool
 
+    def shown(self, columns: pa.RecordBatch, file: FileFacts) -> pa.RecordBatch | None:
+        """Return those rows that match, as the table has them; None if there are none."""
+        if not columns.num_rows:
+            return None
+        rows = Rows(0, columns.num_rows, columns)
+        return self.fit.batch(rows, file, self.fit.matches(rows, file), views=self.views)
+
+
+class LikeFile(NamedTuple):
+    """A file that is like one that was read before, whatever its size."""
+
+    opened: AlikeFile
+    pattern: _Pattern
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has, deleted ones included."""
+        return self.opened.num_rows
+
+    def batches(
+        self, file: FileFacts, deleted: DeletedRows | None, *, batch_rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield its rows.
+
+        Args:
+            file: What the log says of it.
+            deleted: Which rows are left out.
+            batch_rows: Most rows at a time; fewer where rows are large.
+
+        Raises:
+            ArrowException, ValueError, MisfitError: They cannot be read like those of others.
+        """
+        kept = None if deleted is None else deleted.kept
+        alike = self.pattern.alike
+        for columns in chosen_alike(self.opened, batch_rows=batch_rows, kept=kept):
+            batch = columns if alike.are_renamed else self.pattern.shown(columns, file)
+            if batch is not None and batch.num_rows:
+                yield batch
+
 
 class Together:
     """Decides which files are read together, and reads them. Shared by the threads of a read."""
@@ -64,6 +105,7 @@ class Together:
         self._is_possible = is_possible
         self._pattern: _Pattern | None = None
         self._most_files = 1
+        self._patience = _PATIENCE
 
     @classmethod
     def build(cls, shape: RowShape, store: Store, *, has_limit: bool) -> Together:
@@ -77,6 +119,11 @@ class Together:
         tells_apart = shape.tracks_rows or shape.file_column is not None
         possible = not has_limit and not tells_apart and is_local(store) and has_decoder()
         return cls(shape, is_possible=possible)
+
+    @property
+    def tries_each(self) -> bool:
+        """Whether files that are not read with others may be like one before, by what was seen."""
+        return self._is_possible and self._patience > 0
 
     def grouped(self, files: Iterable[File]) -> Iterator[Sequence[File]]:
         """Yield files in their order, those that may be read together in groups.
@@ -115,12 +162,22 @@ class Together:
         local = [path for path in paths if path is not None]
         if self._pattern is None or len(local) < len(paths):
             return None, 0
-        alike, fit, views = self._pattern
-        columns, count = alike.read(local)
-        if columns is None or not columns.num_rows:
-            return None, count
-        rows = Rows(0, columns.num_rows, columns)
-        return fit.batch(rows, file, fit.matches(rows, file), views=views), count
+        pattern = self._pattern
+        columns, count = pattern.alike.read(local)
+        return None if columns is None else pattern.shown(columns, file), count
+
+    def open(self, path: str | None) -> LikeFile | None:
+        """Return a file that is like the last that was seen; None if it has to be read by itself.
+
+        Args:
+            path: On this machine; None if it is not.
+        """
+        pattern = self._pattern
+        if pattern is None or path is None:
+            return None
+        opened = pattern.alike.open(path)
+        self._patience = self._patience - 1 if opened is None else _PATIENCE
+        return None if opened is None else LikeFile(opened, pattern)
 
     def learn(self, file: DataFile, *, views: bool) -> None:
         """See in a file how others like it are read, if the last one that was seen is unlike it.
@@ -133,7 +190,7 @@ class Together:
             return
         fit = self._shape.fit(file.schema, file.calendar)
         shown = views and fit.takes_views
-        alike = file.alike(fit.columns, views=shown)
+        alike = file.alike(fit.columns, views=shown, shown=fit.renamed(views=shown))
         self._pattern = None if alike is None else _Pattern(alike, fit, shown)
         self._is_possible = alike is not None
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lazydelta.scan.pipeline import read_ahead
+from lazydelta.scan.pipeline import _Exchange, read_ahead
 
 
 def batch(task, part=0, rows=1000):
@@ -34,13 +34,44 @@ def slow_first(task):
 @pytest.mark.parametrize("width", [1, 2, 5])
 @pytest.mark.parametrize("limit", [0, 20_000, 10**9])
 @pytest.mark.parametrize("ordered", [True, False])
-def test_every_batch_comes_once(width, limit, ordered):
-    found = list(
-        read_ahead(iter(range(20)), slow_first, width=width, memory_limit=limit, ordered=ordered)
-    )
+@pytest.mark.parametrize("keeps_all", [True, False])
+def test_every_batch_comes_once(width, limit, ordered, keeps_all):
+    how = {"memory_limit": limit, "ordered": ordered, "keeps_all": keeps_all}
+    found = list(read_ahead(iter(range(20)), slow_first, width=width, **how))
     expected = [(task, part) for task in range(20) for part in range(3)]
     keys = [key(one) for one in found]
     assert keys == expected if ordered else sorted(keys) == expected
+
+
+class Watched(threading.Condition):
+    """Counts how often somebody else than the consumer says that something has changed."""
+
+    def __init__(self):
+        super().__init__()
+        self.consumer, self.woken = threading.get_ident(), 0
+
+    def notify_all(self):
+        self.woken += threading.get_ident() != self.consumer
+        super().notify_all()
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_who_keeps_all_is_not_woken_for_each_batch(ordered):
+    def woken(limit, *, keeps_all):
+        how = {"width": 2, "memory_limit": limit, "ordered": ordered, "keeps_all": keeps_all}
+        exchange = _Exchange(iter(range(30)), three_each, **how)
+        exchange._changed = Watched()
+        exchange.start_worker()
+        found = list(iter(exchange.get, None))
+        for worker in exchange.workers:
+            worker.join()
+        assert len(found) == 90
+        return exchange._changed.woken
+
+    size = batch(0).nbytes
+    assert woken(10**9, keeps_all=True) == 2  # when a thread ends
+    assert woken(10**9, keeps_all=False) >= 90
+    assert 2 < woken(20 * size, keeps_all=True) < 120
 
 
 def test_as_ready_does_not_wait_for_the_first():
