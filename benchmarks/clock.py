@@ -47,17 +47,32 @@ class _Account:
 
 
 class Clock:
-    """Times an operation from its construction; `first` is called when a file or a row is there."""
+    """Times an operation from its construction.
+
+    `first` is called when a file or a row is there, `last` when all are, if there is more to be
+    done after that: to let go of two gigabytes takes a twentieth of the time to read them, and is
+    no part of it.
+    """
 
     def __init__(self, *, accounting: bool) -> None:
         self.start = time.perf_counter()
         self.first_seconds = 0.0
+        self._last_seconds = 0.0
         self.accounting = accounting
         self.account = _Account()
 
     def first(self) -> None:
         """Note the time, the first time."""
         self.first_seconds = self.first_seconds or time.perf_counter() - self.start
+
+    def last(self) -> None:
+        """Note the time."""
+        self._last_seconds = time.perf_counter() - self.start
+
+    @property
+    def total_seconds(self) -> float:
+        """What the operation took: until `last`, or until now."""
+        return self._last_seconds or time.perf_counter() - self.start
 
 
 def count_batches(batches: Iterator[Any], clock: Clock) -> int:

@@ -224,7 +224,7 @@ def run(engine: str, workload: str, path: str, *, accounting: bool = False) -> S
         sample.count = operation(path, clock)
     except Exception as error:  # noqa: BLE001 - a peer that fails is a result, not an accident
         sample.error = f"{type(error).__name__}: {error}".split("\n")[0][:300]
-    sample.total_seconds = time.perf_counter() - clock.start
+    sample.total_seconds = clock.total_seconds
     sample.first_seconds = clock.first_seconds
     sample.read_bytes, sample.read_calls = (
         after - start for after, start in zip(_io(), read_before, strict=True)

@@ -59,7 +59,7 @@ stream the 200 files are in the table five times, under different names. *Small 
 100 rows each, with the same columns.
 
 - *best*, *median*: of the runs, in seconds, from the call that opens the table to the last file
-  or row.
+  or row, before it is let go of.
 - *first*: until the first file or row (or a batch of them) is there; for engines that only return
   whole results it is the same as *best*.
 - *RSS*: peak of the whole process, greatest over the runs; *imports*: what it had before it

@@ -40,8 +40,10 @@ def _in_last_file(path: str) -> str:
 
 
 def _height(table: Any, clock: Clock) -> int:
+    """Return how many rows a table of Arrow or a frame of Polars has, which is complete now."""
     clock.first()
-    return int(table.num_rows)
+    clock.last()
+    return len(table)
 
 
 # --- lazydelta ------------------------------------------------------------------------------------
@@ -163,9 +165,7 @@ def _polars(refine: Callable[[Any], Any]) -> Operation:
     def operation(path: str, clock: Clock) -> int:
         import polars as pl
 
-        height = int(refine(pl.scan_delta(path)).collect().height)
-        clock.first()
-        return height
+        return _height(refine(pl.scan_delta(path)).collect(), clock)
 
     return operation
 

@@ -15,6 +15,9 @@ use parquet::file::reader::{ChunkReader, Length};
 /// Files up to this size are read as a whole.
 const SMALL: u64 = 1 << 18;
 
+/// What is read at once of a header: most have some fifty bytes, and pages are read apart.
+const HEADER: usize = 512;
+
 #[derive(Clone)]
 pub struct Shared {
     file: Arc<File>,
@@ -39,11 +42,11 @@ impl Shared {
         Ok(found)
     }
 
+    /// So many bytes, or fewer if the file ends before.
     fn bytes(&self, start: u64, length: usize) -> io::Result<Bytes> {
         let mut found = Vec::with_capacity(length);
-        self.from(start)
-            .take(length as u64)
-            .read_to_end(&mut found)?;
+        while found.len() < length && extend_at(&self.file, &mut found, start)? > 0 {}
+        found.truncate(length);
         Ok(found.into())
     }
 
@@ -64,7 +67,7 @@ impl ChunkReader for Shared {
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
         Ok(match &self.whole {
-            None => Source::File(BufReader::new(self.from(start))),
+            None => Source::File(BufReader::with_capacity(HEADER, self.from(start))),
             Some(whole) => Source::Memory(whole.slice(within(start, whole.len())..).reader()),
         })
     }
@@ -120,6 +123,26 @@ impl Read for From {
         self.at += count as u64;
         Ok(count)
     }
+}
+
+/// Read on behind what there is of the bytes from a place on, as far as there is room; return how
+/// many came. Room for a page is not cleared before it is written, as `Read` would.
+#[cfg(unix)]
+fn extend_at(file: &File, found: &mut Vec<u8>, start: u64) -> io::Result<usize> {
+    use rustix::{buffer::spare_capacity, io};
+    let at = start + found.len() as u64;
+    Ok(io::retry_on_intr(|| {
+        io::pread(file, spare_capacity(found), at)
+    })?)
+}
+
+#[cfg(windows)]
+fn extend_at(file: &File, found: &mut Vec<u8>, start: u64) -> io::Result<usize> {
+    let length = found.len();
+    found.resize(found.capacity(), 0);
+    let count = read_at(file, &mut found[length..], start + length as u64);
+    found.truncate(length + *count.as_ref().unwrap_or(&0));
+    count
 }
 
 #[cfg(unix)]
