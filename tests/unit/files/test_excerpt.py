@@ -157,7 +157,7 @@ def test_any_rows_of_any_columns(which, columns, ends, batch_rows):
 
 
 def test_a_stream_that_is_left_early_decodes_no_more_pages(monkeypatch, excerpts):
-    monkeypatch.setattr(parquet, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(parquet, "BATCH_BYTES", 1)
     taken, plain = [], paging.take_excerpt
 
     def noted(*args):
