@@ -62,7 +62,7 @@ def _verdict(path, tell):
     if alike is not None:
         tell(alike_valid=_is_sound(alike))
     if alike is not None and expected is not None:
-        tell(alike_same=_are_same(alike, expected[0]))
+        tell(alike_same=_are_same(_as_bytes(alike), _as_bytes(expected[0])))
     if found is not None:
         tell(valid=_is_sound(found[0]))
     if texts_outcome == "rows":
@@ -104,6 +104,19 @@ def _alike(path):
 def _left(rows, places):
     mask = pa.array(np.array(places, np.int64) % 3 != 0)
     return None if rows is None else rows.filter(mask)
+
+
+def _as_bytes(rows):
+    """Return rows whose texts are bytes.
+
+    A footer that says so in an unusual way has texts for parquet-rs, which the sound file has
+    too, and bytes for pyarrow.
+    """
+    if rows is None:
+        return None
+    rows = plain(rows)
+    kinds = [pa.binary() if pt.is_string(kind) else kind for kind in rows.schema.types]
+    return rows.cast(pa.schema(zip(rows.schema.names, kinds, strict=True)))
 
 
 def _are_same(some, others):
