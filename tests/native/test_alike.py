@@ -17,9 +17,10 @@ from lazydelta.errors import DataFileError, DataFileNotFoundError, DeletionVecto
 from lazydelta.files import AlikeFiles
 from lazydelta.scan import together
 from tests.native.support import is_view, plain, without_decoder
+from tests.native.test_together import FIELDS
+from tests.native.test_together import rows_of as few_rows
 from tests.rows.tables import Rows, field, inline
 
-FIELDS = [field("n", "long"), field("t", "string"), field("x", "double"), field("b", "binary")]
 IN_ORDER = ReadOptions(ordered=True, files_at_once=1)
 FILES = 12
 
@@ -45,16 +46,7 @@ def counted():
 
 
 def rows_of(at, count=300):
-    numbers = np.arange(at * 1000, at * 1000 + count)
-    texts = [None if n % 7 == 0 else f"a text of some length, {n}" for n in numbers]
-    return pa.table(
-        {
-            "n": numbers,
-            "t": texts,
-            "x": pa.array(numbers / 3, mask=numbers % 5 == 0),
-            "b": pa.array([None if t is None else t.encode() for t in texts], pa.binary()),
-        }
-    )
+    return few_rows(at, count)
 
 
 def same_rows(table, options=IN_ORDER, **scan):

@@ -28,7 +28,7 @@ ORDERED = ReadOptions(ordered=True)
 
 def rows_of(at, count=50):
     numbers = np.arange(at * 1000, at * 1000 + count)
-    texts = [None if n % 7 == 0 else f"text {n}" for n in numbers]
+    texts = [None if n % 7 == 0 else f"a text of some length, {n}" for n in numbers]
     return pa.table(
         {
             "n": numbers,
