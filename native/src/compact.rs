@@ -1,13 +1,17 @@
-//! Thrift's compact protocol, as far as headers of pages need it, and strictly: fields ascend by
-//! small steps, and are of no other types than these have. What is not so is none of it.
+//! Thrift's compact protocol, as far as footers and headers of pages need it, and strictly: fields
+//! ascend, and are of no other types than these have. What is not so is none of it.
 
 pub const BOOL: u8 = 1; // true; false is 2, and taken for the same
+const I8: u8 = 3;
+const I16: u8 = 4;
 pub const I32: u8 = 5;
 pub const I64: u8 = 6;
+const DOUBLE: u8 = 7;
 pub const BINARY: u8 = 8;
+pub const LIST: u8 = 9;
 pub const STRUCT: u8 = 12;
-/// Structs in each other; headers of pages need three.
-const DEEPEST: usize = 4;
+/// Structs in each other; headers of pages need three, footers six.
+const DEEPEST: usize = 8;
 
 /// A struct.
 pub struct Fields(Vec<(u8, Value)>);
@@ -79,32 +83,39 @@ impl<'a> Compact<'a> {
             return None;
         }
         let mut fields = Vec::new();
+        self.each(|compact, field, kind| {
+            fields.push((field, compact.value(kind, depth)?));
+            Some(())
+        })?;
+        Some(Fields(fields))
+    }
+
+    /// Read a struct: give number and type of each field to someone who reads its value.
+    pub fn each(&mut self, mut read: impl FnMut(&mut Self, u8, u8) -> Option<()>) -> Option<()> {
         let mut field: u8 = 0;
         loop {
             let head = self.byte()?;
             if head == 0 {
-                return Some(Fields(fields));
+                return Some(());
             }
-            let step = head >> 4;
-            if step == 0 {
-                return None; // the long form, which may also go back
-            }
-            field = field.checked_add(step)?;
-            fields.push((field, self.value(head & 0x0f, depth)?));
+            field = match head >> 4 {
+                0 => u8::try_from(self.signed()?).ok().filter(|at| *at > field)?,
+                step => field.checked_add(step)?,
+            };
+            read(self, field, head & 0x0f)?;
         }
     }
 
     fn value(&mut self, kind: u8, depth: usize) -> Option<Value> {
         Some(match kind {
             1 | 2 => Value::Other(BOOL), // it is its own type
-            I32 => Value::Number(small(self.number()?)?),
+            I32 => Value::Number(self.small(kind)?),
             I64 => {
                 self.number()?;
                 Value::Other(I64)
             }
             BINARY => {
-                let length = self.number()?;
-                self.skip(length)?;
+                self.pass_bytes()?;
                 Value::Other(BINARY)
             }
             STRUCT => Value::Inner(self.fields_within(depth + 1)?),
@@ -112,10 +123,73 @@ impl<'a> Compact<'a> {
         })
     }
 
+    /// Read an integer of 32 bits; None where they do not hold it, and others would cut it off.
+    pub fn small(&mut self, kind: u8) -> Option<i64> {
+        if kind != I32 {
+            return None;
+        }
+        i32::try_from(self.signed()?).ok().map(i64::from)
+    }
+
+    /// Read how many values a list has; they come next. None unless they are of a type.
+    pub fn list(&mut self, kind: u8, inner: u8) -> Option<usize> {
+        let head = if kind == LIST {
+            self.byte()?
+        } else {
+            return None;
+        };
+        let count = match head >> 4 {
+            15 => usize::try_from(self.number()?).ok()?,
+            few => usize::from(few),
+        };
+        let fits = count <= self.bytes.len() - self.at; // each takes a byte at least
+        (fits && (count == 0 || head & 0x0f == inner)).then_some(count)
+    }
+
+    /// Pass over a list of values of a type; return how many.
+    pub fn pass_list(&mut self, kind: u8, inner: u8) -> Option<usize> {
+        let count = self.list(kind, inner)?;
+        for _ in 0..count {
+            self.pass(inner)?;
+        }
+        Some(count)
+    }
+
+    /// Pass over bytes; return how many.
+    pub fn pass_bytes(&mut self) -> Option<i64> {
+        let length = self.number()?;
+        self.skip(length)?;
+        i64::try_from(length).ok()
+    }
+
+    /// Pass over a value that is no list, nor has any inside.
+    pub fn pass(&mut self, kind: u8) -> Option<()> {
+        self.pass_within(kind, 0)
+    }
+
+    fn pass_within(&mut self, kind: u8, depth: usize) -> Option<()> {
+        match kind {
+            1 | 2 => Some(()),
+            I8 => self.skip(1),
+            I16 | I32 | I64 => self.number().map(|_| ()),
+            DOUBLE => self.skip(8),
+            BINARY => self.pass_bytes().map(|_| ()),
+            STRUCT if depth < DEEPEST => {
+                self.each(|compact, _, kind| compact.pass_within(kind, depth + 1))
+            }
+            _ => None,
+        }
+    }
+
     fn byte(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.at)?;
         self.at += 1;
         Some(byte)
+    }
+
+    fn signed(&mut self) -> Option<i64> {
+        let number = self.number()?;
+        Some((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
     fn number(&mut self) -> Option<u64> {
@@ -134,10 +208,4 @@ impl<'a> Compact<'a> {
         self.at = self.at.checked_add(usize::try_from(length).ok()?)?;
         (self.at <= self.bytes.len()).then_some(())
     }
-}
-
-/// Undo the zigzag; None where 32 bits do not hold it, and others would cut it off.
-fn small(number: u64) -> Option<i64> {
-    let signed = (number >> 1) as i64 ^ -((number & 1) as i64);
-    i32::try_from(signed).ok().map(i64::from)
 }

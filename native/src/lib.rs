@@ -6,13 +6,15 @@
 //! long as one batch: nothing stays behind that a fork of the Python process could break. Nested
 //! columns have one reader together (`nested`).
 //!
-//! Beside that, rows that are sorted in more memory than there is (`runs`). Knows nothing of tables.
+//! Beside that, rows that are sorted in more memory than there is (`runs`), and whether a footer makes
+//! sense (`footers`). Knows nothing of tables.
 
 mod alike;
 mod choice;
 mod columns;
 mod compact;
 mod crew;
+mod footers;
 mod headers;
 mod nested;
 mod recycle;
@@ -46,7 +48,7 @@ use shared::Shared;
 static MEMORY: Recycling = Recycling::new();
 
 /// Of what Python calls here: a package of another number is not for this lazydelta.
-const INTERFACE: u32 = 6;
+const INTERFACE: u32 = 7;
 /// Most values of lists and maps for a row, on average: a few bytes can stand for any number of them.
 const MOST_IN_A_LIST: i64 = 64;
 
@@ -393,6 +395,12 @@ fn of_runs(error: ArrowError) -> PyErr {
     }
 }
 
+/// Whether a footer makes sense to all of its readers: what it says of columns is of their types.
+#[pyfunction]
+fn is_sound(footer: &[u8]) -> bool {
+    footers::are_sound(footer)
+}
+
 #[pymodule]
 fn lazydelta_decoder(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // Panics become errors; nothing is written to the host's standard error. Only ours: every
@@ -405,5 +413,6 @@ fn lazydelta_decoder(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyNestedFile>()?;
     module.add_class::<SortedRun>()?;
     module.add_function(wrap_pyfunction!(take_sorted, module)?)?;
+    module.add_function(wrap_pyfunction!(is_sound, module)?)?;
     module.add_function(wrap_pyfunction!(read, module)?)
 }

@@ -103,10 +103,8 @@ def verdicts(tmp_path, files, sound=()):
         path.with_suffix(".sound").write_bytes(data)
     found = judged(paths)
     assert len(found) == len(paths)
-    # Of some footers pyarrow itself dies, with views or without.
-    known = [verdict for verdict in found if "plain" in verdict]
-    assert [v["path"] for v in known if v["died"]] == []
-    for verdict in known:
+    assert [v["path"] for v in found if v["died"]] == []
+    for verdict in found:
         assert verdict.get("valid", True) or not verdict["taken"], verdict
         assert verdict.get("same", True), verdict
         assert verdict.get("texts_valid", True), verdict
@@ -121,8 +119,7 @@ def verdicts(tmp_path, files, sound=()):
 
 def outcomes(found):
     """Count `(what plain reads give, what views give)`."""
-    known = [v for v in found if "plain" in v]
-    return Counter((v["plain"] == "rows", v["views"] == "rows") for v in known)
+    return Counter((v["plain"] == "rows", v["views"] == "rows") for v in found)
 
 
 def check_pages(tmp_path, count, seed):
@@ -130,7 +127,6 @@ def check_pages(tmp_path, count, seed):
     sound = [chance.choice(files) for _ in range(count)]
     damaged = [flipped(whole, chance, 4, footer_of(whole)) for whole in sound]
     found = verdicts(tmp_path, damaged, sound)
-    assert all("plain" in verdict for verdict in found)
     counts = outcomes(found)
     assert counts[True, True] > count // 8  # harmless to both
     assert counts[False, False] > count // 8  # refused by both

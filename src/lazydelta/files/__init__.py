@@ -38,12 +38,14 @@ from lazydelta.files.pieces import Piece
 from lazydelta.files.rows import Rows
 from lazydelta.files.shape import FileShape
 from lazydelta.files.stats import num_records, parse_stats
+from lazydelta.files.tail import THRIFT_LIMIT, read_footer
 from lazydelta.files.texts import with_texts
 from lazydelta.files.variant import BadVariantError, check_shredding, unshredded
 from lazydelta.files.vectors import DeletedRows, VectorGroup
 from lazydelta.files.zones import UnknownZoneError
 
 __all__ = [
+    "THRIFT_LIMIT",
     "AlikeFile",
     "AlikeFiles",
     "BadLineError",
@@ -80,6 +82,7 @@ __all__ = [
     "parse_object",
     "parse_stats",
     "plain_pairs",
+    "read_footer",
     "split_lines",
     "tidy_lines",
     "unshredded",

@@ -29,6 +29,7 @@ __all__ = [
     "compiled_alike",
     "compiled_batches",
     "has_decoder",
+    "is_sound",
 ]
 
 _log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ _log = logging.getLogger(__name__)
 COMPILED_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "ZSTD"})
 """What the decoder was built with: what Delta writers use."""
 _VIEWS = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
-_INTERFACE = 6
+_INTERFACE = 7
 """Of the decoder that is asked here; one of another number has other arguments."""
 
 
@@ -58,6 +59,12 @@ def _decoder() -> Any | None:
 def has_decoder() -> bool:
     """Whether the compiled decoder is installed."""
     return _decoder() is not None
+
+
+def is_sound(footer: bytes) -> bool:
+    """Whether the decoder says at once that a footer makes sense to all of its readers."""
+    decoder = _decoder()
+    return decoder is not None and decoder.is_sound(footer)
 
 
 def compiled_batches(

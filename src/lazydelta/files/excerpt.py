@@ -12,13 +12,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lazydelta.files.pages import BadPageError, read_pages
 from lazydelta.files.structs import BINARY, I32, I64, LIST, STRUCT, BadStructError, Reader, encoded
+from lazydelta.files.tail import parsed_footer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import pyarrow.parquet as pq
 
     from lazydelta.files.page_map import PageMap
     from lazydelta.files.pages import ReadAt
@@ -142,7 +144,7 @@ def take_excerpt(
     middle = encoded([(3, I64, total), (4, LIST, (STRUCT, groups))], after=2, is_whole=False)
     return Excerpt(
         pa.BufferReader(out.getvalue()),
-        _parsed(footer.head + middle + footer.rest),
+        parsed_footer(footer.head + middle + footer.rest),
         [Window(*rows, tuple(chunks)) for rows, chunks in windows.items()],
     )
 
@@ -184,10 +186,3 @@ def _encoded_row_group(chunks: Sequence[_Chunk], rows: int) -> bytes:
     size = sum(chunk.inflated for chunk in chunks)
     columns = [chunk.encoded for chunk in chunks]
     return encoded([(1, LIST, (STRUCT, columns)), (2, I64, size), (3, I64, rows)])
-
-
-def _parsed(footer: bytes) -> pq.FileMetaData:
-    size = len(footer).to_bytes(4, "little")
-    reader = pq.ParquetReader()
-    reader.open(pa.BufferReader(_MAGIC + footer + size + _MAGIC))
-    return reader.metadata

@@ -21,13 +21,11 @@ from lazydelta.files.structs import BadStructError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    import pyarrow.parquet as pq
-
     from lazydelta.expr import Predicate
+    from lazydelta.files.tail import Footer
 
 __all__ = ["Paging"]
 
-_END_BYTES = 8  # the footer's length and the magic number
 _BYTES_PER_FOOTER_BYTE = 64
 """A footer is read again in Python: what is read of its row group should be larger by that."""
 
@@ -36,13 +34,14 @@ class Paging:
     """Looks at the pages of a file.
 
     Args:
-        metadata: Its footer.
+        footer: What it says of itself.
         source: Its bytes.
     """
 
-    def __init__(self, metadata: pq.FileMetaData, source: pa.NativeFile) -> None:
-        self._metadata = metadata
-        self._columns = leaf_columns(metadata)
+    def __init__(self, footer: Footer, source: pa.NativeFile) -> None:
+        self._data = footer.data
+        self._metadata = footer.metadata
+        self._columns = leaf_columns(footer.metadata)
         self._source = source
         self._size: int = source.size()
         self._footer: RawFooter | None = None
@@ -51,7 +50,7 @@ class Paging:
 
     def is_cheap(self, row_group_bytes: int) -> bool:
         """Whether to look at pages costs little beside decoding that many bytes."""
-        return bool(row_group_bytes >= _BYTES_PER_FOOTER_BYTE * self._metadata.serialized_size)
+        return bool(row_group_bytes >= _BYTES_PER_FOOTER_BYTE * len(self._data))
 
     def excerpts(
         self, row_group: int, places: Sequence[int], rows: tuple[int, int], at_once: int
@@ -119,10 +118,9 @@ class Paging:
     def _raw(self) -> RawFooter | None:
         """Return the footer as it is in the file; None where it is not the usual one."""
         if self._footer is None and self._is_readable:
-            size = self._metadata.serialized_size
             try:
-                self._footer = RawFooter(self._read_at(self._size - size - _END_BYTES, size))
-            except (BadStructError, BadPageError):
+                self._footer = RawFooter(self._data)
+            except BadStructError:
                 self._is_readable = False
         return self._footer
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,6 +34,7 @@ from lazydelta.files.pages import BadPageError
 from lazydelta.files.paging import Paging
 from lazydelta.files.rows import BATCH_BYTES, LEAST_ROWS, Rows, SideBySide, rows_that_fit
 from lazydelta.files.spans import leaves_asked_for
+from lazydelta.files.tail import THRIFT_LIMIT, read_footer
 from lazydelta.store import is_local, local_path
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ __all__ = ["DataFile"]
 # A local page cache makes small reads cheap; a remote store is paid by the request.
 _LOCAL_BUFFER = 1 << 20
 _REMOTE_RUN_BYTES = 64 << 20
-_THRIFT_LIMIT = 256 << 20
 _LEAST_BYTES = 512 << 10
 """What must be left out of a local file before its pages are looked at: some ms of decoding."""
 _LEAST_UNINDEXED_BYTES = 4 << 20
@@ -95,9 +95,9 @@ class DataFile:
         with self._guarded():
             self._source = store.open_input(path, size=size)
             try:
-                file = self._opened()
-                self.schema: pa.Schema = file.schema_arrow
-                self.metadata: pq.FileMetaData = file.metadata
+                footer = read_footer(self._source)
+                self.schema: pa.Schema = footer.schema
+                self.metadata: pq.FileMetaData = footer.metadata
                 # Names that are no text are found out here, where it is known whose they are.
                 self._leaves = Leaves(self.metadata)
             except BaseException:
@@ -106,21 +106,7 @@ class DataFile:
         self.num_rows: int = self.metadata.num_rows
         self.calendar = old_calendar(self.metadata, self._table)
         self._known_starts: list[int] | None = None
-        self._paging = None if self._is_remote else Paging(self.metadata, self._source)
-
-    def _opened(self, **more: Any) -> pq.ParquetReader:
-        # Not `ParquetFile`, which takes no pool: docs/adr/0020 has what the default one costs.
-        reader = pq.ParquetReader(pa.system_memory_pool())
-        reader.open(
-            self._source,
-            pre_buffer=self._is_remote,
-            buffer_size=0 if self._is_remote else _LOCAL_BUFFER,
-            coerce_int96_timestamp_unit="us",  # nanoseconds end in the year 2262
-            thrift_string_size_limit=_THRIFT_LIMIT,
-            thrift_container_size_limit=_THRIFT_LIMIT,
-            **more,
-        )
-        return reader
+        self._paging = None if self._is_remote else Paging(footer, self._source)
 
     def close(self) -> None:
         """Close the file."""
@@ -433,7 +419,19 @@ class DataFile:
         would change each other's, and with it what fits in the memory.
         """
         coded = self._coded(run[0], set(columns))
-        return self._opened(metadata=self.metadata, read_dictionary=sorted(coded))
+        # Not `ParquetFile`, which takes no pool: docs/adr/0020 has what the default one costs.
+        reader = pq.ParquetReader(pa.system_memory_pool())
+        reader.open(
+            self._source,
+            metadata=self.metadata,
+            read_dictionary=sorted(coded),
+            pre_buffer=self._is_remote,
+            buffer_size=0 if self._is_remote else _LOCAL_BUFFER,
+            coerce_int96_timestamp_unit="us",  # nanoseconds end in the year 2262
+            thrift_string_size_limit=THRIFT_LIMIT,
+            thrift_container_size_limit=THRIFT_LIMIT,
+        )
+        return reader
 
     def _coded(self, row_group: int, columns: Collection[str]) -> set[str]:
         """Return those of the columns that are texts kept in a dictionary, by their size.

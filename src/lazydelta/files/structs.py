@@ -22,10 +22,13 @@ __all__ = [
     "Reader",
     "encoded",
     "encoded_number",
+    "end_of",
+    "without_fields",
 ]
 
 _TRUE, _FALSE, _I8, _I16, I32, I64, _DOUBLE, BINARY, LIST, _SET, _MAP, STRUCT = range(1, 13)
 _INTEGERS = frozenset((_I16, I32, I64))
+_STEPPED = _INTEGERS | {BINARY, STRUCT}  # what is passed over without being read
 _DEEPEST = 16
 _LONGEST_SHIFT = 63
 _SHORT_LIST = 15
@@ -85,6 +88,10 @@ class Reader:
         """Return an integer."""
         return self._zigzag()
 
+    def size(self) -> int:
+        """Return how many bytes a text has; they come next."""
+        return self._varint()
+
     def list_size(self) -> tuple[int, int]:
         """Return how many values a list has, and of which type; they come next."""
         head = self.data[self.at]
@@ -98,7 +105,7 @@ class Reader:
 
     def skip(self, kind: int) -> None:
         """Step over a value of a type; takes half the time of reading it."""
-        self.at = _end_of(kind, self.data, self.at, 0)
+        self.at = end_of(kind, self.data, self.at)
 
     def _list(self, depth: int) -> list[Any]:
         if depth > _DEEPEST:
@@ -136,7 +143,7 @@ class Reader:
         return (number >> 1) ^ -(number & 1)
 
 
-def _end_of(kind: int, data: bytes, at: int, depth: int) -> int:
+def end_of(kind: int, data: bytes, at: int, depth: int = 0) -> int:
     """Return where a value ends."""
     if kind in _INTEGERS:
         while data[at] > 127:
@@ -144,14 +151,39 @@ def _end_of(kind: int, data: bytes, at: int, depth: int) -> int:
         return at + 1
     if kind == STRUCT and depth <= _DEEPEST:
         while head := data[at]:
-            at = at + 1 if head > 15 else _end_of(I32, data, at + 1, depth)
-            at = _end_of(head & 15, data, at, depth + 1)
+            at = at + 1 if head > 15 else end_of(I32, data, at + 1, depth)
+            at = end_of(head & 15, data, at, depth + 1)
         return at + 1
     if kind == BINARY and data[at] < 128 and at + data[at] < len(data):
         return at + 1 + data[at]
+    if kind == LIST and (data[at] & 15) in _STEPPED and data[at] >> 4 < _SHORT_LIST:
+        kind, count = data[at] & 15, data[at] >> 4
+        at += 1
+        for _ in range(count):
+            at = end_of(kind, data, at, depth + 1)
+        return at
     reader = Reader(data, at)
     reader.value(kind, depth)
     return reader.at
+
+
+def without_fields(data: bytes, fields: Sequence[tuple[int, int, int]]) -> bytes:
+    """Return bytes without some fields of structs in them.
+
+    Args:
+        data: The bytes.
+        fields: Where each begins and ends, and its number, as they follow each other.
+    """
+    starts = {start for start, _, _ in fields}
+    parts, at = [], 0
+    for start, end, number in fields:
+        parts.append(data[at:start])
+        at = end
+        step, kind = data[end] >> 4, data[end] & 15
+        if step and kind and end not in starts:  # the next field is counted from this one
+            parts.append(bytes([kind]) + encoded_number(number + step))
+            at += 1
+    return b"".join([*parts, data[at:]])
 
 
 def encoded(fields: Iterable[Field], *, after: int = 0, is_whole: bool = True) -> bytes:

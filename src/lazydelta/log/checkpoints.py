@@ -31,11 +31,13 @@ from lazydelta.errors import (
     StoreError,
 )
 from lazydelta.files import (
+    THRIFT_LIMIT,
     NestedFile,
     UnknownZoneError,
     int96_leaves,
     leaf_columns,
     old_calendar,
+    read_footer,
     with_texts,
 )
 from lazydelta.log.paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile
@@ -56,7 +58,6 @@ __all__ = ["Checkpoint", "Leaf", "open_checkpoint"]
 
 # A local page cache makes small reads cheap; a remote store is paid by the request.
 _LOCAL_BUFFER, _REMOTE_BUFFER = 1 << 20, 4 << 20
-_THRIFT_LIMIT = 512 << 20
 _MANIFEST_ROWS = 8192
 _PATH = "add.path"
 _WORTH_A_THREAD = 4 << 20
@@ -184,17 +185,20 @@ class LeafReader:
         self._is_remote = not is_local(context.store)
         with self._guarded():
             source = context.store.open_input(leaf.path, size=leaf.size)
+            metadata = metadata or context.footers.get(leaf.path)
+            if metadata is None:
+                metadata = read_footer(source).metadata
             self._file = pq.ParquetFile(
                 source,
-                metadata=metadata or context.footers.get(leaf.path),
+                metadata=metadata,
                 pre_buffer=False,
                 buffer_size=_REMOTE_BUFFER if self._is_remote else _LOCAL_BUFFER,
-                thrift_string_size_limit=_THRIFT_LIMIT,
-                thrift_container_size_limit=_THRIFT_LIMIT,
+                thrift_string_size_limit=THRIFT_LIMIT,
+                thrift_container_size_limit=THRIFT_LIMIT,
                 coerce_int96_timestamp_unit="us",  # nanoseconds end in the year 2262
                 page_checksum_verification=True,  # of pages that have one: else damage goes unseen
             )
-            self.metadata: pq.FileMetaData = self._file.metadata
+            self.metadata: pq.FileMetaData = metadata
             leaves = leaf_columns(self.metadata)
             self.columns: dict[str, int] = {leaves.column(i).path: i for i in range(len(leaves))}
         self._calendar = old_calendar(self.metadata, context.store.root)
@@ -418,7 +422,7 @@ class LeafReader:
             raise self._context.corrupt(self.leaf.path, "it is missing", self._version) from error
         except StoreError:
             raise
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise self._context.corrupt(self.leaf.path, error, self._version) from error
 
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lazydelta._failpoints import failpoint
 from lazydelta._parallel import ordered_map
 from lazydelta.errors import InternalError, LogCorruptError
+from lazydelta.files import read_footer
 from lazydelta.log import checkpoint_path, sidecar_path
 from lazydelta.upkeep.checkpoint_encoding import ActionEncoder
 from lazydelta.upkeep.checkpoint_files import ActionFile, WrittenFile, count_actions
@@ -244,9 +244,9 @@ def _verify_stored(store: Store, written: WrittenFile, version: int) -> None:
     expected = (written.rows, written.adds, written.removes)
     try:
         with store.open_input(written.path) as source:
-            stored = count_actions(pq.read_metadata(source))
+            stored = count_actions(read_footer(source).metadata)
         size = store.head(written.path).size
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
     else:
         if stored == expected and size == written.bytes:

@@ -17,6 +17,7 @@ from lazydelta.files.page_map import PageMap, map_pages
 from lazydelta.files.pages import BadPageError, PageStatistics
 from lazydelta.files.paging import Paging
 from lazydelta.files.spans import matching_spans
+from lazydelta.files.tail import read_footer
 from lazydelta.schema import PrimitiveType, StructField, StructType
 from tests.unit.files.test_footer import bound_to, cases
 
@@ -30,8 +31,7 @@ def spans_of(table, rule, *, page_rows, **options):
         table, sink, data_page_size=1, write_batch_size=page_rows, row_group_size=10**6, **options
     )
     source = pa.BufferReader(sink.getvalue())
-    metadata = pq.read_metadata(source)
-    return Paging(metadata, source).spans(0, rule, LEAVES, {})
+    return Paging(read_footer(source), source).spans(0, rule, LEAVES, {})
 
 
 @settings(max_examples=150)
@@ -91,8 +91,7 @@ def test_pages_of_two_columns_are_cut_at_each_others_ends():
     table = pa.table({"x": np.arange(90), "y": texts})
     pq.write_table(table, sink, data_page_size=80, write_batch_size=10, use_dictionary=["y"])
     source = pa.BufferReader(sink.getvalue())
-    metadata = pq.read_metadata(source)
-    paging = Paging(metadata, source)
+    paging = Paging(read_footer(source), source)
     assert len(paging._map_of(0, 0, statistics=True).rows) > len(
         paging._map_of(0, 1, statistics=True).rows
     )
@@ -191,7 +190,7 @@ def test_what_is_not_in_the_file_is_not_asked_for(position, size):
     sink = io.BytesIO()
     pq.write_table(ORDERED, sink)
     source = pa.BufferReader(sink.getvalue())
-    paging = Paging(pq.read_metadata(source), source)
+    paging = Paging(read_footer(source), source)
     assert paging._read_at(0, 2**62) == sink.getvalue()
     with pytest.raises(BadPageError):
         paging._read_at(position, size)

@@ -1,0 +1,176 @@
+//! Whether a footer makes sense to all of its readers: a quick yes. A no says nothing of what is
+//! wrong, and may be due to an unusual writer: whoever asked looks at it again, with patience.
+
+use crate::compact::{BINARY, Compact, I32, I64, STRUCT};
+
+const BYTES: i64 = 6;
+const FIXED: i64 = 7;
+const CODECS: std::ops::Range<i64> = 0..8;
+const REPEATED: i64 = 2;
+/// Bytes of a value, by type: texts have any number, those of a fixed length say how many.
+const WIDTHS: [i64; 8] = [1, 4, 8, 12, 4, 8, 0, 0];
+
+/// A leaf column of the schema.
+struct Leaf {
+    kind: i64,
+    width: i64,
+    repetitions: usize,
+    definitions: usize,
+}
+
+/// Whether the columns of all row groups are those of the schema, with codecs and statistics that
+/// such columns can have.
+pub fn are_sound(footer: &[u8]) -> bool {
+    let mut leaves = None;
+    let mut compact = Compact::new(footer);
+    let walked = compact.each(|compact, field, kind| match field {
+        2 => {
+            leaves = Some(schema(compact, kind)?);
+            Some(())
+        }
+        4 => row_groups(compact, kind, leaves.as_ref()?),
+        5 | 7 => structs(compact, kind),
+        _ => compact.pass(kind),
+    });
+    walked.is_some()
+}
+
+/// Read the schema: elements, each before those inside of it.
+fn schema(compact: &mut Compact, kind: u8) -> Option<Vec<Leaf>> {
+    let mut leaves = Vec::new();
+    let mut open: Vec<(i64, usize, usize)> = Vec::new(); // children to come, levels around them
+    for at in 0..compact.list(kind, STRUCT)? {
+        let element = Element::read(compact)?;
+        let (repetitions, definitions) = match open.last_mut() {
+            None if at == 0 => (1, 1),
+            None => return None,
+            Some((left, repetitions, definitions)) => {
+                *left -= 1;
+                let is_repeated = usize::from(element.repetition == REPEATED);
+                let is_optional = usize::from(element.repetition != 0);
+                (*repetitions + is_repeated, *definitions + is_optional)
+            }
+        };
+        match (element.kind, element.children) {
+            (None, Some(1..)) => {
+                open.push((element.children?, repetitions, definitions));
+            }
+            (Some(kind), None | Some(0)) if at > 0 => leaves.push(Leaf {
+                kind,
+                width: match kind {
+                    FIXED => element.length.filter(|length| *length > 0)?,
+                    _ => *WIDTHS.get(usize::try_from(kind).ok()?)?,
+                },
+                repetitions,
+                definitions,
+            }),
+            _ => return None,
+        }
+        while open.last().is_some_and(|(left, ..)| *left == 0) {
+            open.pop();
+        }
+    }
+    open.is_empty().then_some(leaves)
+}
+
+/// What an element of a schema says of itself.
+#[derive(Default)]
+struct Element {
+    kind: Option<i64>,
+    length: Option<i64>,
+    repetition: i64,
+    children: Option<i64>,
+}
+
+impl Element {
+    fn read(compact: &mut Compact) -> Option<Self> {
+        let mut found = Self::default();
+        compact.each(|compact, field, kind| {
+            match field {
+                1 => found.kind = Some(compact.small(kind)?),
+                2 => found.length = Some(compact.small(kind)?),
+                3 => found.repetition = compact.small(kind)?,
+                5 => found.children = Some(compact.small(kind)?),
+                _ => compact.pass(kind)?,
+            }
+            Some(())
+        })?;
+        (0..=REPEATED).contains(&found.repetition).then_some(found)
+    }
+}
+
+fn row_groups(compact: &mut Compact, kind: u8, leaves: &[Leaf]) -> Option<()> {
+    for _ in 0..compact.list(kind, STRUCT)? {
+        compact.each(|compact, field, kind| match field {
+            1 => chunks(compact, kind, leaves),
+            4 => structs(compact, kind),
+            _ => compact.pass(kind),
+        })?;
+    }
+    Some(())
+}
+
+fn chunks(compact: &mut Compact, kind: u8, leaves: &[Leaf]) -> Option<()> {
+    if compact.list(kind, STRUCT)? != leaves.len() {
+        return None;
+    }
+    for leaf in leaves {
+        let mut is_described = false;
+        compact.each(|compact, field, kind| match field {
+            3 if kind == STRUCT => {
+                is_described = true;
+                details(compact, leaf)
+            }
+            3 | 8 => None, // encrypted, or nothing that we know
+            _ => compact.pass(kind),
+        })?;
+        if !is_described {
+            return None;
+        }
+    }
+    Some(())
+}
+
+fn details(compact: &mut Compact, leaf: &Leaf) -> Option<()> {
+    compact.each(|compact, field, kind| match field {
+        1 => (compact.small(kind)? == leaf.kind).then_some(()),
+        2 => compact.pass_list(kind, I32).map(|_| ()),
+        3 => compact.pass_list(kind, BINARY).map(|_| ()),
+        4 => CODECS.contains(&compact.small(kind)?).then_some(()),
+        8 | 13 => structs(compact, kind),
+        12 if kind == STRUCT => statistics(compact, leaf),
+        16 if kind == STRUCT => sizes(compact, leaf),
+        12 | 16 | 17 => None, // the last is of areas, which hardly anyone has
+        _ => compact.pass(kind),
+    })
+}
+
+/// Bounds are as long as values are.
+fn statistics(compact: &mut Compact, leaf: &Leaf) -> Option<()> {
+    compact.each(|compact, field, kind| match field {
+        1 | 2 | 5 | 6 if kind == BINARY => {
+            let length = compact.pass_bytes()?;
+            (leaf.kind == BYTES || length == leaf.width).then_some(())
+        }
+        1 | 2 | 5 | 6 => None,
+        _ => compact.pass(kind),
+    })
+}
+
+/// Only texts have a length of their own, and values are counted at every level or at none.
+fn sizes(compact: &mut Compact, leaf: &Leaf) -> Option<()> {
+    compact.each(|compact, field, kind| match field {
+        1 if leaf.kind != BYTES => None,
+        2 => levels(compact.pass_list(kind, I64)?, leaf.repetitions),
+        3 => levels(compact.pass_list(kind, I64)?, leaf.definitions),
+        _ => compact.pass(kind),
+    })
+}
+
+fn levels(counted: usize, all: usize) -> Option<()> {
+    (counted == 0 || counted == all).then_some(())
+}
+
+fn structs(compact: &mut Compact, kind: u8) -> Option<()> {
+    compact.pass_list(kind, STRUCT).map(|_| ())
+}

@@ -1,0 +1,83 @@
+"""The end of a Parquet file: its footer, read in one go and made safe to ask pyarrow about."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lazydelta.files.sound import sound_footer
+from lazydelta.files.structs import BadStructError
+
+__all__ = ["THRIFT_LIMIT", "Footer", "parsed_footer", "read_footer"]
+
+THRIFT_LIMIT = 512 << 20
+"""Bytes that a text of a footer may have, and values that a list may."""
+
+_MAGIC = b"PAR1"
+_END_BYTES = 8  # the footer's length and the magic number
+_GUESS = 64 << 10
+"""Few footers are longer, and of a remote file a second request is dearer than these bytes."""
+
+
+class Footer(NamedTuple):
+    """What a file says of itself."""
+
+    data: bytes
+    """As it stands in the file."""
+    metadata: pq.FileMetaData
+    """As pyarrow has it, without what makes no sense."""
+    schema: pa.Schema
+
+
+def read_footer(source: pa.NativeFile) -> Footer:
+    """Return the footer of a file.
+
+    Raises:
+        BadStructError: It makes no sense.
+        ArrowException, OSError: It is no Parquet file, or encrypted.
+    """
+    tail, length = _tail(source)
+    reader = _opened(tail)
+    data = tail[-_END_BYTES - length : -_END_BYTES]
+    sound = sound_footer(data, reader.metadata)
+    if sound is not data:
+        reader = _opened(_framed(sound))
+    return Footer(data, reader.metadata, reader.schema_arrow)
+
+
+def parsed_footer(data: bytes) -> pq.FileMetaData:
+    """Return a footer that was put together as pyarrow has it."""
+    return _opened(_framed(data)).metadata
+
+
+def _tail(source: pa.NativeFile) -> tuple[bytes, int]:
+    """Return the last bytes of a file, the footer among them, and how long it is."""
+    size = source.size()
+    tail = source.read_at(min(_GUESS, size), max(size - _GUESS, 0))
+    length = int.from_bytes(tail[-_END_BYTES:-4], "little")
+    needed = length + _END_BYTES
+    if not tail.endswith(_MAGIC):
+        return tail, 0  # pyarrow says what is wrong, or that it is encrypted
+    if needed > size:
+        raise BadStructError(f"its footer should have {length} bytes, the file has {size}")
+    if needed > len(tail):
+        tail = source.read_at(needed - len(tail), size - needed) + tail
+    return tail, length
+
+
+def _framed(footer: bytes) -> bytes:
+    return b"".join((_MAGIC, footer, len(footer).to_bytes(4, "little"), _MAGIC))
+
+
+def _opened(tail: bytes) -> pq.ParquetReader:
+    # Not `ParquetFile`, which takes no pool: docs/adr/0020 has what the default one costs.
+    reader = pq.ParquetReader(pa.system_memory_pool())
+    reader.open(
+        pa.BufferReader(tail),
+        coerce_int96_timestamp_unit="us",  # nanoseconds end in the year 2262
+        thrift_string_size_limit=THRIFT_LIMIT,
+        thrift_container_size_limit=THRIFT_LIMIT,
+    )
+    return reader
