@@ -39,6 +39,8 @@ CODECS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
 """How the pages of data files may be compressed."""
 
 _ENV_PREFIX = "LAZYDELTA_"
+_OF_TESTS = ("LAZYDELTA_TEST_", "LAZYDELTA_GOLDEN")
+"""What the repository's own tests are told; who sets it for them may run more in the same shell."""
 
 
 class ScanStrategy(StrEnum):
@@ -283,7 +285,8 @@ class Config:
         """
         types = {f.name: f.type for f in fields(cls)}
         given: dict[str, Any] = {}
-        for key in sorted(k for k in env if k.startswith(_ENV_PREFIX)):
+        known = (k for k in env if k.startswith(_ENV_PREFIX) and not k.startswith(_OF_TESTS))
+        for key in sorted(known):
             name = key.removeprefix(_ENV_PREFIX).lower()
             read = _READERS.get(str(types.get(name)))
             if read is None:

@@ -113,3 +113,8 @@ def test_every_field_says_what_it_is_for():
     for field in fields(Config):
         after = source.split(f"    {field.name}: ", 1)[1].split("\n", 2)
         assert after[1].strip().startswith('"""'), field.name
+
+
+def test_what_tests_are_told_is_no_setting():
+    told = {"LAZYDELTA_GOLDEN": "/golden", "LAZYDELTA_TEST_EXAMPLES": "7"}
+    assert Config.from_env(told) == Config()
