@@ -172,3 +172,12 @@ def test_metadata_that_cannot_be_understood_is_refused(change):
     with pytest.raises(DeltaError):
         list(Table(store, Config()).scan().files())
     refused(store, DeltaError)
+
+
+def test_a_table_of_other_files_than_parquet_is_refused():
+    store = memory_store()
+    table = TableBuilder(store)
+    table.metadata |= {"format": {"provider": "orc", "options": {}}}
+    table.commit("+a")
+    error = refused(store, UnsupportedFeatureError)
+    assert error.features == ("files of format orc",)

@@ -414,8 +414,6 @@ def _before(
         )
     if features := unwritable_features(snapshot.protocol):
         raise UnsupportedFeatureError(table, features, "write")
-    if (kind := snapshot.metadata.format_provider) != "parquet":
-        raise UnsupportedFeatureError(table, (f"files of format {kind}",), "write")
     if request.mode == "overwrite" and snapshot.properties.append_only:
         raise AppendOnlyError(table, "an overwrite")
     return snapshot.protocol, _unchanged(request, snapshot)

@@ -259,6 +259,8 @@ class _Resolution:
         self._check_gate(protocol)
         if not isinstance(metadata, TableMetadata):
             raise self._incomplete("no metaData action")
+        if (kind := metadata.format_provider) != "parquet":
+            raise UnsupportedFeatureError(self.store.root, (f"files of format {kind}",), "read")
         return protocol, metadata
 
     def _search_tail(self) -> None:
