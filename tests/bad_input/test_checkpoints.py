@@ -13,7 +13,7 @@ import pytest
 from lazydelta import Config, Table
 from lazydelta.errors import DeltaError, LogCorruptError
 from lazydelta.testing import TableBuilder, add
-from tests.bad_input.outcomes import read_rightly, refused, right_or_refused
+from tests.bad_input.outcomes import read_rightly, refused
 from tests.support import READERS, memory_store
 
 QUICK = Config(retry_base_seconds=0.001)
@@ -352,12 +352,28 @@ def test_garbage_in_a_v2_manifest_is_read_round(kind):
     read_rightly(store, LIVE, QUICK)
 
 
-def test_a_compaction_that_is_damaged_is_never_misread():
-    for data in (b"garbage\n", b'{"add":{"path":"zzz"}\n', b""):
-        store, table = built()
-        table.delete(*checkpoint_names(table)).compact(1, 4)
-        table.write(f"{1:020d}.{4:020d}.compacted.json", data)
-        right_or_refused(store, LIVE, QUICK)
+DAMAGED = {
+    "garbage": b"garbage\n",
+    "cut": b'{"add":{"path":"zzz"}\n',
+    "empty": b"",
+    "no-text": b"\xff\xfe\n",
+    "damaged-behind": b'{"commitInfo":{}}\n{"add":{"path":7}}\n',
+    "a-transaction-that-is-cut": b'{"txn":{"appId":\n',
+}
+
+
+@pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED)
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+def test_a_damaged_compaction_gives_way_to_the_commits(data, has_checkpoint):
+    store, table = built()
+    if not has_checkpoint:
+        table.delete(*checkpoint_names(table))
+    first = AT + 1 if has_checkpoint else 1
+    table.compact(first, 5)
+    table.write(f"{first:020d}.{5:020d}.compacted.json", data)
+    read_rightly(store, LIVE, QUICK)
+    snapshot = Table(store, QUICK).snapshot()
+    assert snapshot.transactions() == snapshot.domain_metadata() == {}
 
 
 def test_a_compaction_that_was_not_reconciled_gives_way_to_the_commits():

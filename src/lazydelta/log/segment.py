@@ -6,7 +6,7 @@ Chosen from file names alone: nothing here opens a file or knows what an action 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import (
@@ -70,6 +70,13 @@ class LogSegment:
         """Return the commits that a compaction of the tail stands for."""
         first = self.floor + 1
         return self.commits[compacted.version - first : compacted.end_version - first + 1]
+
+    def without(self, damaged: str) -> LogSegment | None:
+        """Return the same without compactions if one of them is damaged; None if it is none."""
+        compacted = (file for file in self.tail if file.kind is LogFileKind.COMPACTED)
+        if all(file.path != damaged for file in compacted):
+            return None
+        return replace(self, tail=self.commits)
 
 
 def choose_segment(

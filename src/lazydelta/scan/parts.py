@@ -34,7 +34,7 @@ from lazydelta.replay import Pruner, Reconciler, RemoveSet, file_keys, find_trip
 from lazydelta.scan.adds import from_commit, nulls, projected
 from lazydelta.scan.checkpoint import CheckpointScan, leaves_to_read
 from lazydelta.scan.metrics import ScanMetrics
-from lazydelta.scan.run import ScanRun
+from lazydelta.scan.run import ScanRun, is_of_use
 from lazydelta.scan.strategy import Choice
 from lazydelta.scan.typed import misfits, typed_fields
 from lazydelta.schema import PrimitiveType, build_scalar
@@ -377,15 +377,12 @@ class _Reading:
 
 
 def _chosen(part: TailPart, reading: _Reading, reconciler: Reconciler) -> Iterator[LogFile]:
-    """Yield the files to read; a compaction with two actions of a file gives way to commits."""
+    """Yield the files to read; a compaction that is of no use gives way to its commits."""
     for file, stands_for in part.files:
-        if stands_for:
-            keys = [reconciler.keys(batch) for batch in reading.commits.batches([file])]
-            whole = pa.chunked_array(keys, KEY.type)
-            if len(whole.unique()) < len(whole):
-                yield from reversed(stands_for)
-                continue
-        yield file
+        if stands_for and not is_of_use(file, reading.commits, reconciler):
+            yield from reversed(stands_for)
+        else:
+            yield file
 
 
 def _positions(rows: np.ndarray, some: np.ndarray) -> np.ndarray:

@@ -37,14 +37,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lazydelta.config import Config
+    from lazydelta.log import CommitReader
     from lazydelta.scan.strategy import Choice
 
-__all__ = ["ScanRun"]
+__all__ = ["ScanRun", "is_of_use"]
 
 logger = logging.getLogger(__name__)
 
 _DECODED_TOGETHER = 2
 _EVERY_FIELD = pa.schema([*ADD, ("version", pa.int64())])
+
+
+def is_of_use(compacted: LogFile, commits: CommitReader, reconciler: Reconciler) -> bool:
+    """Whether a compaction can be read, and no file has two actions: which would be newer?"""
+    try:
+        keys = [reconciler.keys(batch) for batch in commits.batches([compacted])]
+    except LogCorruptError as error:
+        logger.warning("reading round a damaged compaction: %s", error)
+        return False
+    whole = pa.chunked_array(keys, pa.string())
+    if len(whole.unique()) == len(whole):
+        return True
+    logger.warning("%s holds several actions of one file: not used", compacted.path)
+    return False
 
 
 class _TrippedError(Exception):
@@ -152,19 +167,14 @@ class ScanRun:
         yield from self._spool.drain()
 
     def _tail_files(self, segment: LogSegment) -> Iterator[LogFile]:
-        """Yield the tail newest first; a compaction that is not reconciled gives way to commits."""
+        """Yield the tail newest first; a compaction that is of no use gives way to its commits."""
         for file in reversed(segment.tail):
-            if file.kind is LogFileKind.COMPACTED and not self._is_reconciled(file):
-                logger.warning("%s holds several actions of one file: not used", file.path)
+            if file.kind is LogFileKind.COMPACTED and not is_of_use(
+                file, self._snapshot.commits, self._reconciler
+            ):
                 yield from reversed(segment.commits_of(file))
             else:
                 yield file
-
-    def _is_reconciled(self, compacted: LogFile) -> bool:
-        """Whether no file has two actions: such a compaction does not tell which is newer."""
-        keys = [self._reconciler.keys(b) for b in self._snapshot.commits.batches([compacted])]
-        whole = pa.chunked_array(keys)
-        return len(whole.unique()) == len(whole)
 
     def _tail(self, newest_first: Iterable[LogFile]) -> Iterator[pa.RecordBatch]:
         for batch in self._snapshot.commits.batches(newest_first):

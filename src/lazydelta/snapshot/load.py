@@ -189,9 +189,9 @@ def _patiently(choose: Callable[[], LogSegment], config: Config) -> LogSegment:
 
 
 def round_damage(snapshot: Snapshot, read: Callable[[Snapshot], T]) -> T:
-    """Return what `read` makes of a version, on an older checkpoint where the newest is damaged.
+    """Return what `read` makes of a version, without checkpoints and compactions that are damaged.
 
-    It is called anew for each checkpoint, so it must not hand out anything before it returns.
+    It is called anew for each, so it must not hand out anything before it returns.
 
     Raises:
         LogCorruptError: The damage is elsewhere, or the log has no other way to the version.
@@ -208,7 +208,10 @@ def round_damage(snapshot: Snapshot, read: Callable[[Snapshot], T]) -> T:
 def _way_round(
     store: Store, config: Config, segment: LogSegment, error: LogCorruptError, excluded: set[str]
 ) -> LogSegment:
-    """Return another segment for the same version that does without the damaged checkpoint."""
+    """Return another segment for the same version, which does without what is damaged."""
+    if (uncompacted := segment.without(error.file)) is not None:
+        logger.warning("reading round a damaged compaction: %s", error)
+        return uncompacted
     checkpoint = segment.checkpoint
     # Parquet is whole or cannot be read, so one that lacks an action was written like that, and
     # every engine refuses it; lines of JSON may just have been cut short.

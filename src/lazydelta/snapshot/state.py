@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lazydelta.errors import LogCorruptError
 from lazydelta.log import (
     Checkpoint,
     CheckpointFiles,
     CheckpointHint,
     Checksum,
     CommitReader,
+    LogFile,
     LogSegment,
     open_checkpoint,
 )
@@ -147,10 +149,20 @@ class Snapshot:
         return clustering_columns(self.domain_metadata())
 
     def _newest_first(self, kind: str) -> Sequence[dict[str, object]]:
-        found: list[dict[str, object]] = []
-        for _, actions in self.commits.find_each(self.segment.tail[::-1], (kind,)):
-            found += actions[kind]
+        try:
+            found = self._in_commits(self.segment.tail, kind)
+        except LogCorruptError as error:
+            uncompacted = self.segment.without(error.file)
+            if uncompacted is None:
+                raise
+            found = self._in_commits(uncompacted.tail, kind)
         if self.segment.checkpoint is not None:
             checkpoint = self.open_checkpoint(self.segment.checkpoint)
             found += checkpoint.actions((kind,), first_only=False)[kind]
+        return found
+
+    def _in_commits(self, files: Sequence[LogFile], kind: str) -> list[dict[str, object]]:
+        found: list[dict[str, object]] = []
+        for _, actions in self.commits.find_each(files[::-1], (kind,)):
+            found += actions[kind]
         return found
