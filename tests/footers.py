@@ -30,7 +30,12 @@ class Node:
         return self.value[self.place(at)] if self.kind == LIST else self.value[self.place(at)][1]
 
     def place(self, at):
-        return at if self.kind == LIST else [number for number, _ in self.value].index(at)
+        return at if self.kind == LIST else self.numbers.index(at)
+
+    @property
+    def numbers(self):
+        """Of the fields of a struct."""
+        return [number for number, _ in self.value]
 
     def take_out(self, at):
         del self.value[self.place(at)]

@@ -1,9 +1,10 @@
 //! Thrift's compact protocol, as far as footers and headers of pages need it, and strictly: fields
 //! ascend, and are of no other types than these have. What is not so is none of it.
 
-pub const BOOL: u8 = 1; // true; false is 2, and taken for the same
+pub const BOOL: u8 = 1; // true
+const FALSE: u8 = 2; // of the same type
 const I8: u8 = 3;
-const I16: u8 = 4;
+pub const I16: u8 = 4;
 pub const I32: u8 = 5;
 pub const I64: u8 = 6;
 const DOUBLE: u8 = 7;
@@ -83,15 +84,20 @@ impl<'a> Compact<'a> {
             return None;
         }
         let mut fields = Vec::new();
-        self.each(|compact, field, kind| {
+        self.each(&[], |compact, field, kind| {
             fields.push((field, compact.value(kind, depth)?));
             Some(())
         })?;
         Some(Fields(fields))
     }
 
-    /// Read a struct: give number and type of each field to someone who reads its value.
-    pub fn each(&mut self, mut read: impl FnMut(&mut Self, u8, u8) -> Option<()>) -> Option<()> {
+    /// Read a struct: give number and type of each field to someone who reads its value. `types` are
+    /// those of the first fields; 0 stands for any.
+    pub fn each(
+        &mut self,
+        types: &[u8],
+        mut read: impl FnMut(&mut Self, u8, u8) -> Option<()>,
+    ) -> Option<()> {
         let mut field: u8 = 0;
         loop {
             let head = self.byte()?;
@@ -102,14 +108,21 @@ impl<'a> Compact<'a> {
                 0 => u8::try_from(self.signed()?).ok().filter(|at| *at > field)?,
                 step => field.checked_add(step)?,
             };
-            read(self, field, head & 0x0f)?;
+            let kind = head & 0x0f;
+            match types.get(usize::from(field) - 1) {
+                None | Some(0) => (),
+                Some(&BOOL) if kind == FALSE => (),
+                Some(expected) if *expected == kind => (),
+                _ => return None,
+            }
+            read(self, field, kind)?;
         }
     }
 
     fn value(&mut self, kind: u8, depth: usize) -> Option<Value> {
         Some(match kind {
-            1 | 2 => Value::Other(BOOL), // it is its own type
-            I32 => Value::Number(self.small(kind)?),
+            BOOL | FALSE => Value::Other(BOOL), // it is its own type
+            I32 => Value::Number(self.small()?),
             I64 => {
                 self.number()?;
                 Value::Other(I64)
@@ -124,20 +137,13 @@ impl<'a> Compact<'a> {
     }
 
     /// Read an integer of 32 bits; None where they do not hold it, and others would cut it off.
-    pub fn small(&mut self, kind: u8) -> Option<i64> {
-        if kind != I32 {
-            return None;
-        }
+    pub fn small(&mut self) -> Option<i64> {
         i32::try_from(self.signed()?).ok().map(i64::from)
     }
 
     /// Read how many values a list has; they come next. None unless they are of a type.
-    pub fn list(&mut self, kind: u8, inner: u8) -> Option<usize> {
-        let head = if kind == LIST {
-            self.byte()?
-        } else {
-            return None;
-        };
+    pub fn list(&mut self, inner: u8) -> Option<usize> {
+        let head = self.byte()?;
         let count = match head >> 4 {
             15 => usize::try_from(self.number()?).ok()?,
             few => usize::from(few),
@@ -147,8 +153,8 @@ impl<'a> Compact<'a> {
     }
 
     /// Pass over a list of values of a type; return how many.
-    pub fn pass_list(&mut self, kind: u8, inner: u8) -> Option<usize> {
-        let count = self.list(kind, inner)?;
+    pub fn pass_list(&mut self, inner: u8) -> Option<usize> {
+        let count = self.list(inner)?;
         for _ in 0..count {
             self.pass(inner)?;
         }
@@ -169,13 +175,13 @@ impl<'a> Compact<'a> {
 
     fn pass_within(&mut self, kind: u8, depth: usize) -> Option<()> {
         match kind {
-            1 | 2 => Some(()),
+            BOOL | FALSE => Some(()),
             I8 => self.skip(1),
             I16 | I32 | I64 => self.number().map(|_| ()),
             DOUBLE => self.skip(8),
             BINARY => self.pass_bytes().map(|_| ()),
             STRUCT if depth < DEEPEST => {
-                self.each(|compact, _, kind| compact.pass_within(kind, depth + 1))
+                self.each(&[], |compact, _, kind| compact.pass_within(kind, depth + 1))
             }
             _ => None,
         }

@@ -1,7 +1,7 @@
 //! Whether a footer makes sense to all of its readers: a quick yes. A no says nothing of what is
 //! wrong, and may be due to an unusual writer: whoever asked looks at it again, with patience.
 
-use crate::compact::{BINARY, Compact, I32, I64, STRUCT};
+use crate::compact::{BINARY, BOOL, Compact, I16, I32, I64, LIST, STRUCT};
 
 const BYTES: i64 = 6;
 const FIXED: i64 = 7;
@@ -9,6 +9,18 @@ const CODECS: std::ops::Range<i64> = 0..8;
 const REPEATED: i64 = 2;
 /// Bytes of a value, by type: texts have any number, those of a fixed length say how many.
 const WIDTHS: [i64; 8] = [1, 4, 8, 12, 4, 8, 0, 0];
+
+// Types of the fields of structs, by number; what comes behind them is of a type nobody knows.
+const FILE: [u8; 9] = [I32, LIST, I64, LIST, LIST, BINARY, LIST, STRUCT, BINARY];
+const ELEMENT: [u8; 10] = [I32, I32, I32, BINARY, I32, I32, I32, I32, I32, STRUCT];
+const ROW_GROUP: [u8; 7] = [LIST, I64, I64, LIST, I64, I64, I16];
+const CHUNK: [u8; 9] = [BINARY, I64, STRUCT, I64, I32, I64, I32, STRUCT, BINARY];
+const DETAILS: [u8; 17] = [
+    I32, LIST, LIST, I32, I64, I64, I64, LIST, I64, I64, I64, STRUCT, LIST, I64, I32, STRUCT,
+    STRUCT,
+];
+const STATISTICS: [u8; 9] = [BINARY, BINARY, I64, I64, BINARY, BINARY, BOOL, BOOL, I64];
+const SIZES: [u8; 3] = [I64, LIST, LIST];
 
 /// A leaf column of the schema.
 struct Leaf {
@@ -23,23 +35,23 @@ struct Leaf {
 pub fn are_sound(footer: &[u8]) -> bool {
     let mut leaves = None;
     let mut compact = Compact::new(footer);
-    let walked = compact.each(|compact, field, kind| match field {
+    let walked = compact.each(&FILE, |compact, field, kind| match field {
         2 => {
-            leaves = Some(schema(compact, kind)?);
+            leaves = Some(schema(compact)?);
             Some(())
         }
-        4 => row_groups(compact, kind, leaves.as_ref()?),
-        5 | 7 => structs(compact, kind),
+        4 => row_groups(compact, leaves.as_ref()?),
+        5 | 7 => structs(compact),
         _ => compact.pass(kind),
     });
     walked.is_some()
 }
 
 /// Read the schema: elements, each before those inside of it.
-fn schema(compact: &mut Compact, kind: u8) -> Option<Vec<Leaf>> {
+fn schema(compact: &mut Compact) -> Option<Vec<Leaf>> {
     let mut leaves = Vec::new();
     let mut open: Vec<(i64, usize, usize)> = Vec::new(); // children to come, levels around them
-    for at in 0..compact.list(kind, STRUCT)? {
+    for at in 0..compact.list(STRUCT)? {
         let element = Element::read(compact)?;
         let (repetitions, definitions) = match open.last_mut() {
             None if at == 0 => (1, 1),
@@ -85,12 +97,12 @@ struct Element {
 impl Element {
     fn read(compact: &mut Compact) -> Option<Self> {
         let mut found = Self::default();
-        compact.each(|compact, field, kind| {
+        compact.each(&ELEMENT, |compact, field, kind| {
             match field {
-                1 => found.kind = Some(compact.small(kind)?),
-                2 => found.length = Some(compact.small(kind)?),
-                3 => found.repetition = compact.small(kind)?,
-                5 => found.children = Some(compact.small(kind)?),
+                1 => found.kind = Some(compact.small()?),
+                2 => found.length = Some(compact.small()?),
+                3 => found.repetition = compact.small()?,
+                5 => found.children = Some(compact.small()?),
                 _ => compact.pass(kind)?,
             }
             Some(())
@@ -99,29 +111,29 @@ impl Element {
     }
 }
 
-fn row_groups(compact: &mut Compact, kind: u8, leaves: &[Leaf]) -> Option<()> {
-    for _ in 0..compact.list(kind, STRUCT)? {
-        compact.each(|compact, field, kind| match field {
-            1 => chunks(compact, kind, leaves),
-            4 => structs(compact, kind),
+fn row_groups(compact: &mut Compact, leaves: &[Leaf]) -> Option<()> {
+    for _ in 0..compact.list(STRUCT)? {
+        compact.each(&ROW_GROUP, |compact, field, kind| match field {
+            1 => chunks(compact, leaves),
+            4 => structs(compact),
             _ => compact.pass(kind),
         })?;
     }
     Some(())
 }
 
-fn chunks(compact: &mut Compact, kind: u8, leaves: &[Leaf]) -> Option<()> {
-    if compact.list(kind, STRUCT)? != leaves.len() {
+fn chunks(compact: &mut Compact, leaves: &[Leaf]) -> Option<()> {
+    if compact.list(STRUCT)? != leaves.len() {
         return None;
     }
     for leaf in leaves {
         let mut is_described = false;
-        compact.each(|compact, field, kind| match field {
-            3 if kind == STRUCT => {
+        compact.each(&CHUNK, |compact, field, kind| match field {
+            3 => {
                 is_described = true;
                 details(compact, leaf)
             }
-            3 | 8 => None, // encrypted, or nothing that we know
+            8 => None, // encrypted
             _ => compact.pass(kind),
         })?;
         if !is_described {
@@ -132,37 +144,36 @@ fn chunks(compact: &mut Compact, kind: u8, leaves: &[Leaf]) -> Option<()> {
 }
 
 fn details(compact: &mut Compact, leaf: &Leaf) -> Option<()> {
-    compact.each(|compact, field, kind| match field {
-        1 => (compact.small(kind)? == leaf.kind).then_some(()),
-        2 => compact.pass_list(kind, I32).map(|_| ()),
-        3 => compact.pass_list(kind, BINARY).map(|_| ()),
-        4 => CODECS.contains(&compact.small(kind)?).then_some(()),
-        8 | 13 => structs(compact, kind),
-        12 if kind == STRUCT => statistics(compact, leaf),
-        16 if kind == STRUCT => sizes(compact, leaf),
-        12 | 16 | 17 => None, // the last is of areas, which hardly anyone has
+    compact.each(&DETAILS, |compact, field, kind| match field {
+        1 => (compact.small()? == leaf.kind).then_some(()),
+        2 => compact.pass_list(I32).map(|_| ()),
+        3 => compact.pass_list(BINARY).map(|_| ()),
+        4 => CODECS.contains(&compact.small()?).then_some(()),
+        8 | 13 => structs(compact),
+        12 => statistics(compact, leaf),
+        16 => sizes(compact, leaf),
+        17 => None, // of an area, which hardly anyone has
         _ => compact.pass(kind),
     })
 }
 
 /// Bounds are as long as values are.
 fn statistics(compact: &mut Compact, leaf: &Leaf) -> Option<()> {
-    compact.each(|compact, field, kind| match field {
-        1 | 2 | 5 | 6 if kind == BINARY => {
+    compact.each(&STATISTICS, |compact, field, kind| match field {
+        1 | 2 | 5 | 6 => {
             let length = compact.pass_bytes()?;
             (leaf.kind == BYTES || length == leaf.width).then_some(())
         }
-        1 | 2 | 5 | 6 => None,
         _ => compact.pass(kind),
     })
 }
 
 /// Only texts have a length of their own, and values are counted at every level or at none.
 fn sizes(compact: &mut Compact, leaf: &Leaf) -> Option<()> {
-    compact.each(|compact, field, kind| match field {
+    compact.each(&SIZES, |compact, field, kind| match field {
         1 if leaf.kind != BYTES => None,
-        2 => levels(compact.pass_list(kind, I64)?, leaf.repetitions),
-        3 => levels(compact.pass_list(kind, I64)?, leaf.definitions),
+        2 => levels(compact.pass_list(I64)?, leaf.repetitions),
+        3 => levels(compact.pass_list(I64)?, leaf.definitions),
         _ => compact.pass(kind),
     })
 }
@@ -171,6 +182,6 @@ fn levels(counted: usize, all: usize) -> Option<()> {
     (counted == 0 || counted == all).then_some(())
 }
 
-fn structs(compact: &mut Compact, kind: u8) -> Option<()> {
-    compact.pass_list(kind, STRUCT).map(|_| ())
+fn structs(compact: &mut Compact) -> Option<()> {
+    compact.pass_list(STRUCT).map(|_| ())
 }

@@ -2,26 +2,28 @@
 
 pyarrow refuses a footer that it cannot parse, but ends the process over some that it can: asked
 for a column, it does not expect an unknown codec, nor statistics that are not of the column's type
-(ADR 0032). Statistics that make no sense are left out of the footer, since rows can be had without
-them; what else makes none is refused. So is a footer of which pyarrow reads something else than is
-written: a list that says to hold other things than it must, or a field whose number is too large.
+(ADR 0032). Such footers are refused here, and so are those of which two readers read two things,
+because a field is there twice or not of its type. Bounds that a writer cut off are left out of the
+footer: rows can be had without them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazydelta.files.compiled import is_sound
 from lazydelta.files.footer import leaf_columns
 from lazydelta.files.structs import (
     BINARY,
+    BOOL,
+    FALSE,
+    I16,
     I32,
     I64,
     LIST,
     STRUCT,
     BadStructError,
     Reader,
-    end_of,
     without_fields,
 )
 
@@ -37,29 +39,33 @@ _TYPES = {
     "DOUBLE": (5, 8), "BYTE_ARRAY": (6, 0), "FIXED_LEN_BYTE_ARRAY": (7, 0),
 }  # fmt: skip
 """Number of a type, and bytes of a value; 0 where the type does not say."""
-_TEXTS = 6
+_TEXTS, _FIXED = 6, 7
 _CODECS = range(8)
-_NUMBERS = range(1, 2**15)
+_LAST_NUMBER = 2**15 - 1
 
-_Shape = dict[int, tuple[int, int]]
-"""Fields of a struct: the type of each, and of lists that of what they hold."""
-_STRUCTS = (LIST, STRUCT)
-_OTHER = (0, 0)
-_ROW_GROUPS = 4
-_FILE: _Shape = {2: _STRUCTS, _ROW_GROUPS: _STRUCTS, 5: _STRUCTS, 7: _STRUCTS}
-_CHUNKS = 1
-_ROW_GROUP: _Shape = {_CHUNKS: _STRUCTS, 4: _STRUCTS}
-_DETAILS, _ENCRYPTION = 3, 8
-_CHUNK: _Shape = {_DETAILS: (STRUCT, 0), _ENCRYPTION: (STRUCT, 0)}
-_TYPE, _CODEC, _STATISTICS, _SIZES, _AREA = 1, 4, 12, 16, 17
-_DETAIL: _Shape = {
-    _TYPE: (I32, 0), 2: (LIST, I32), 3: (LIST, BINARY), _CODEC: (I32, 0), 8: _STRUCTS,
-    _STATISTICS: (STRUCT, 0), 13: _STRUCTS, _SIZES: (STRUCT, 0), _AREA: (STRUCT, 0),
+# Structs: the type of each field by its number; a dict is a struct that is looked into, a list
+# holds what is in it. Of fields that are not here nobody knows the type.
+_Shape = dict[int, Any]
+_STATISTICS: _Shape = {
+    1: BINARY, 2: BINARY, 3: I64, 4: I64, 5: BINARY, 6: BINARY, 7: BOOL, 8: BOOL, 9: I64,
 }  # fmt: skip
-_BOUND: _Shape = dict.fromkeys((1, 2, 5, 6), (BINARY, 0))
-_TEXT_BYTES, _REPETITIONS, _DEFINITIONS = 1, 2, 3
-_SIZE: _Shape = {_TEXT_BYTES: (I64, 0), _REPETITIONS: (LIST, I64), _DEFINITIONS: (LIST, I64)}
-_PLACE: _Shape = {2: (LIST, I32)}
+_SIZES: _Shape = {1: I64, 2: [I64], 3: [I64]}
+_DETAILS: _Shape = {
+    1: I32, 2: [I32], 3: [BINARY], 4: I32, 5: I64, 6: I64, 7: I64, 8: [STRUCT], 9: I64, 10: I64,
+    11: I64, 12: _STATISTICS, 13: [STRUCT], 14: I64, 15: I32, 16: _SIZES, 17: {1: STRUCT, 2: [I32]},
+}  # fmt: skip
+_CHUNK: _Shape = {
+    1: BINARY, 2: I64, 3: _DETAILS, 4: I64, 5: I32, 6: I64, 7: I32, 8: STRUCT, 9: BINARY,
+}  # fmt: skip
+_ROW_GROUP: _Shape = {1: [_CHUNK], 2: I64, 3: I64, 4: [STRUCT], 5: I64, 6: I64, 7: I16}
+_ELEMENT: _Shape = dict.fromkeys(range(1, 10), I32) | {4: BINARY, 10: STRUCT}
+_FILE: _Shape = {
+    1: I32, 2: [_ELEMENT], 3: I64, 4: [_ROW_GROUP], 5: [STRUCT], 6: BINARY, 7: [STRUCT],
+    8: STRUCT, 9: BINARY,
+}  # fmt: skip
+_MISTYPED = "its footer has a field or a list that is not of its type"
+_PLACE = 0
+"""No field has that number: where the struct that it is found in begins and ends."""
 
 
 class _Leaf(NamedTuple):
@@ -69,8 +75,9 @@ class _Leaf(NamedTuple):
     kind: int
     width: int
     """Bytes of a value; 0 if not all have the same."""
-    levels: tuple[int, int]
-    """How many there are of repetition and of definition."""
+    repetitions: int
+    """How many levels there are."""
+    definitions: int
 
 
 def sound_footer(data: bytes, metadata: pq.FileMetaData) -> bytes:
@@ -85,12 +92,12 @@ def sound_footer(data: bytes, metadata: pq.FileMetaData) -> bytes:
     """
     if is_sound(data):
         return data
-    check = _Check(data, _leaves_of(metadata))
     try:
-        check.file()
+        file = _Facts(data).struct_of(_FILE)
     except IndexError:
         raise BadStructError("its footer is cut off") from None
-    return without_fields(data, check.senseless) if check.senseless else data
+    cut_off = list(_cut_off(file, _leaves_of(metadata)))
+    return without_fields(data, cut_off) if cut_off else data
 
 
 def _leaves_of(metadata: pq.FileMetaData) -> list[_Leaf]:
@@ -98,120 +105,110 @@ def _leaves_of(metadata: pq.FileMetaData) -> list[_Leaf]:
     for leaf in map(columns.column, range(len(columns))):
         kind, width = _TYPES[leaf.physical_type]
         levels = leaf.max_repetition_level + 1, leaf.max_definition_level + 1
-        found.append(_Leaf(leaf.path, kind, width or leaf.length, levels))
+        found.append(_Leaf(leaf.path, kind, width or leaf.length, *levels))
     return found
 
 
-class _Check(Reader):
-    """Goes through a footer once, and notes where what makes no sense begins and ends."""
-
-    __slots__ = ("_leaves", "senseless")
-
-    def __init__(self, data: bytes, leaves: Sequence[_Leaf]) -> None:
-        super().__init__(data)
-        self._leaves = leaves
-        self.senseless: list[tuple[int, int, int]] = []
-
-    def file(self) -> None:
-        for number, _ in self._fields(_FILE):
-            if number == _ROW_GROUPS:
-                for _ in range(self.list_size()[0]):
-                    self._row_group()
-            else:
-                self.skip(LIST)
-
-    def _row_group(self) -> None:
-        for number, _ in self._fields(_ROW_GROUP):
-            if number == _CHUNKS:
-                self._chunks(self.list_size()[0])
-            else:
-                self.skip(LIST)
-
-    def _chunks(self, count: int) -> None:
-        if count != len(self._leaves):
-            raise BadStructError(f"a row group has {count} columns, not {len(self._leaves)}")
-        for leaf in self._leaves:
-            is_described = False
-            for number, _ in self._fields(_CHUNK):
-                if number == _ENCRYPTION:
-                    raise BadStructError(f"column {leaf.path!r} is encrypted")
-                self._details(leaf)
-                is_described = True
-            if not is_described:
+def _cut_off(file: _Shape, leaves: Sequence[_Leaf]) -> Iterator[tuple[int, int, int]]:
+    """Check all columns; yield where statistics are whose bounds were cut off."""
+    for group in file.get(4, ()):
+        chunks = group.get(1, ())
+        if len(chunks) != len(leaves):
+            raise BadStructError(f"a row group has {len(chunks)} columns, not {len(leaves)}")
+        for chunk, leaf in zip(chunks, leaves, strict=True):
+            details = chunk.get(3)
+            if 8 in chunk:
+                raise BadStructError(f"column {leaf.path!r} is encrypted")
+            if details is None:
                 raise BadStructError(f"its footer does not describe column {leaf.path!r}")
+            _check(details, leaf)
+            statistics = details.get(12, {})
+            if _are_cut_off(statistics, leaf):
+                yield *statistics[_PLACE], 12
 
-    def _details(self, leaf: _Leaf) -> None:
-        for number, start in self._fields(_DETAIL):
-            if number in (_TYPE, _CODEC):
-                self._check_number(number, leaf)
-            elif number == _STATISTICS:
-                self._note_unless(self._have_width(leaf.width), start, number)
-            elif number == _SIZES:
-                self._note_unless(self._are_sizes_of(leaf), start, number)
-            elif number == _AREA:
-                for _ in self._fields(_PLACE):
-                    self.skip(LIST)
-            else:
-                self.skip(LIST)
 
-    def _check_number(self, number: int, leaf: _Leaf) -> None:
-        value = self.number()
-        if number == _TYPE and value != leaf.kind:
-            raise BadStructError(f"column {leaf.path!r} is of two types")
-        if number == _CODEC and value not in _CODECS:
-            raise BadStructError(f"column {leaf.path!r} has codec {value}, which nobody knows")
+def _check(details: _Shape, leaf: _Leaf) -> None:
+    sizes = details.get(16, {})
+    wrong = None
+    if details.get(1) != leaf.kind:
+        wrong = "is of two types"
+    elif (codec := details.get(4)) not in _CODECS:
+        wrong = f"has codec {codec}, which nobody knows"
+    elif 1 in sizes and leaf.kind != _TEXTS:
+        wrong = "has lengths of texts, but no texts"
+    elif sizes.get(2, 0) not in (0, leaf.repetitions):
+        wrong = "has other levels of repetition than it says"
+    elif sizes.get(3, 0) not in (0, leaf.definitions):
+        wrong = "has other levels of definition than it says"
+    if wrong is not None:
+        raise BadStructError(f"column {leaf.path!r} {wrong}")
 
-    def _note_unless(self, is_sound: bool, start: int, number: int) -> None:
-        if not is_sound:
-            self.senseless.append((start, self.at, number))
 
-    def _have_width(self, width: int) -> bool:
-        """Pass over statistics; return whether their bounds are as long as values are."""
-        found = True
-        for _ in self._fields(_BOUND):
-            start = self.at
-            found &= not width or self.size() == width
-            self.at = start
-            self.skip(BINARY)
-        return found
+def _are_cut_off(statistics: _Shape, leaf: _Leaf) -> bool:
+    """Whether a bound is shorter than a value, as long ones may be; others cannot."""
+    lengths = {statistics[number] for number in (1, 2, 5, 6) if number in statistics}
+    if not leaf.width or lengths <= {leaf.width}:
+        return False
+    if max(lengths) > leaf.width or (leaf.kind != _FIXED and not lengths <= {0, leaf.width}):
+        raise BadStructError(f"column {leaf.path!r} has bounds that are not of its type")
+    return True
 
-    def _are_sizes_of(self, leaf: _Leaf) -> bool:
-        """Pass over sizes; return whether a column can have such: texts, and so many levels."""
-        found = True
-        for number, _ in self._fields(_SIZE):
-            if number == _TEXT_BYTES:
-                found &= leaf.kind == _TEXTS
-                self.skip(I64)
-                continue
-            start = self.at
-            found &= self.list_size()[0] in (0, leaf.levels[number - _REPETITIONS])
-            self.at = start
-            self.skip(LIST)
-        return found
 
-    def _fields(self, shape: _Shape) -> Iterator[tuple[int, int]]:
-        """Yield number and beginning of those fields of a struct that are in its shape.
+class _Facts(Reader):
+    """Reads structs strictly: every field once, and of its type.
 
-        Whoever asks passes over their values.
-        """
+    What is looked at of texts and lists is how long they are. Numbers of 64 bits are passed over.
+    """
+
+    __slots__ = ()
+
+    def struct_of(self, shape: _Shape) -> dict[int, Any]:
+        """Return what is looked at of a struct by field number; None stands for the rest."""
         data, at, number = self.data, self.at, 0
+        fields: dict[int, Any] = {}
         while kind := data[at] & 15:
             start, step = at, data[at] >> 4
-            at += 1
-            number += step
-            if not step:
-                self.at = at
-                number = self.number()
-                at = self.at
-            if number not in _NUMBERS:
-                raise BadStructError("its footer has a field of an unusual number")
-            expected, inner = shape.get(number, _OTHER)
-            if kind != expected:
-                at = end_of(kind, data, at)
+            self.at = at = at + 1
+            number = number + step if step else self.number()
+            if number in fields or not 0 < number <= _LAST_NUMBER:
+                raise BadStructError("its footer has a field twice, or one of an unusual number")
+            expected = shape.get(number)
+            if kind == I64 == expected and step:  # most fields are
+                while data[at] > 127:
+                    at += 1
+                at += 1
+                fields[number] = None
                 continue
-            if inner and data[at] >> 4 and data[at] & 15 != inner:
-                raise BadStructError("its footer has a list of other things than it should hold")
-            self.at = at
-            yield number, start
+            fields[number] = value = self._value_of(expected, kind)
             at = self.at
+            if value.__class__ is dict:
+                value[_PLACE] = start, at
         self.at = at + 1
+        return fields
+
+    def _value_of(self, expected: Any, kind: int) -> Any:
+        if kind == STRUCT and expected.__class__ is dict:
+            return self.struct_of(expected)
+        if kind == LIST and expected.__class__ is list:
+            return self._list_of(expected[0])
+        if expected is not None and expected != (BOOL if kind == FALSE else kind):
+            raise BadStructError(_MISTYPED)
+        if kind == I32:
+            return self.number()
+        if kind == BINARY:
+            size = self.size()
+            self.at += size
+            return size
+        self.skip(kind)
+        return None
+
+    def _list_of(self, expected: Any) -> Any:
+        start = self.at
+        count, kind = self.list_size()
+        if count and kind != (STRUCT if expected.__class__ is dict else expected):
+            raise BadStructError(_MISTYPED)
+        if expected.__class__ is dict:
+            return [self.struct_of(expected) for _ in range(count)]
+        self.at = start
+        self.skip(LIST)
+        return count

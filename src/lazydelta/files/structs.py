@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BINARY",
+    "BOOL",
+    "FALSE",
+    "I16",
     "I32",
     "I64",
     "LIST",
@@ -22,12 +25,11 @@ __all__ = [
     "Reader",
     "encoded",
     "encoded_number",
-    "end_of",
     "without_fields",
 ]
 
-_TRUE, _FALSE, _I8, _I16, I32, I64, _DOUBLE, BINARY, LIST, _SET, _MAP, STRUCT = range(1, 13)
-_INTEGERS = frozenset((_I16, I32, I64))
+BOOL, FALSE, _I8, I16, I32, I64, _DOUBLE, BINARY, LIST, _SET, _MAP, STRUCT = range(1, 13)
+_INTEGERS = frozenset((I16, I32, I64))
 _STEPPED = _INTEGERS | {BINARY, STRUCT}  # what is passed over without being read
 _DEEPEST = 16
 _LONGEST_SHIFT = 63
@@ -78,8 +80,8 @@ class Reader:
             return self.struct(depth + 1)
         if kind == LIST:
             return self._list(depth + 1)
-        if kind in (_TRUE, _FALSE):  # a field's boolean is in its type
-            return kind == _TRUE
+        if kind in (BOOL, FALSE):  # a field's boolean is in its type
+            return kind == BOOL
         if kind in (_I8, _DOUBLE):
             return self._bytes(1 if kind == _I8 else 8)
         raise BadStructError(f"it has a field of type {kind}")
@@ -105,14 +107,14 @@ class Reader:
 
     def skip(self, kind: int) -> None:
         """Step over a value of a type; takes half the time of reading it."""
-        self.at = end_of(kind, self.data, self.at)
+        self.at = _end_of(kind, self.data, self.at)
 
     def _list(self, depth: int) -> list[Any]:
         if depth > _DEEPEST:
             raise BadStructError("it is too deep")
         count, kind = self.list_size()
-        if kind in (_TRUE, _FALSE):
-            return [byte == _TRUE for byte in self._bytes(count)]
+        if kind in (BOOL, FALSE):
+            return [byte == BOOL for byte in self._bytes(count)]
         return [self.value(kind, depth) for _ in range(count)]
 
     def _bytes(self, size: int) -> bytes:
@@ -143,7 +145,7 @@ class Reader:
         return (number >> 1) ^ -(number & 1)
 
 
-def end_of(kind: int, data: bytes, at: int, depth: int = 0) -> int:
+def _end_of(kind: int, data: bytes, at: int, depth: int = 0) -> int:
     """Return where a value ends."""
     if kind in _INTEGERS:
         while data[at] > 127:
@@ -151,8 +153,8 @@ def end_of(kind: int, data: bytes, at: int, depth: int = 0) -> int:
         return at + 1
     if kind == STRUCT and depth <= _DEEPEST:
         while head := data[at]:
-            at = at + 1 if head > 15 else end_of(I32, data, at + 1, depth)
-            at = end_of(head & 15, data, at, depth + 1)
+            at = at + 1 if head > 15 else _end_of(I32, data, at + 1, depth)
+            at = _end_of(head & 15, data, at, depth + 1)
         return at + 1
     if kind == BINARY and data[at] < 128 and at + data[at] < len(data):
         return at + 1 + data[at]
@@ -160,7 +162,7 @@ def end_of(kind: int, data: bytes, at: int, depth: int = 0) -> int:
         kind, count = data[at] & 15, data[at] >> 4
         at += 1
         for _ in range(count):
-            at = end_of(kind, data, at, depth + 1)
+            at = _end_of(kind, data, at, depth + 1)
         return at
     reader = Reader(data, at)
     reader.value(kind, depth)
