@@ -9,10 +9,12 @@ footer: rows can be had without them.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazydelta.files.compiled import is_sound
 from lazydelta.files.footer import leaf_columns
+from lazydelta.files.skeletons import Kept, Skeletons
 from lazydelta.files.structs import (
     BINARY,
     BOOL,
@@ -28,7 +30,7 @@ from lazydelta.files.structs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import pyarrow.parquet as pq
 
@@ -64,20 +66,31 @@ _FILE: _Shape = {
     8: STRUCT, 9: BINARY,
 }  # fmt: skip
 _MISTYPED = "its footer has a field or a list that is not of its type"
+_MISNUMBERED = "its footer has a field twice, or one of an unusual number"
+_LOOKED_AT = frozenset({(3, 1), (3, 4)})
+"""Numbers of a chunk that are: type and codec."""
+_BOUNDS = frozenset({(3, 12, 1), (3, 12, 2), (3, 12, 5), (3, 12, 6)})
 _PLACE = 0
 """No field has that number: where the struct that it is found in begins and ends."""
+
+
+class _Kind(NamedTuple):
+    """What can be said of a column depends on that."""
+
+    number: int
+    """Of its type."""
+    width: int
+    """Bytes of a value; 0 if not all have the same."""
+    repetitions: int
+    """How many levels there are."""
+    definitions: int
 
 
 class _Leaf(NamedTuple):
     """A leaf column, by the schema of the file."""
 
     path: str
-    kind: int
-    width: int
-    """Bytes of a value; 0 if not all have the same."""
-    repetitions: int
-    """How many levels there are."""
-    definitions: int
+    kind: _Kind
 
 
 def sound_footer(data: bytes, metadata: pq.FileMetaData) -> bytes:
@@ -92,53 +105,40 @@ def sound_footer(data: bytes, metadata: pq.FileMetaData) -> bytes:
     """
     if is_sound(data):
         return data
+    look = _Look(data, _leaves_of(metadata))
     try:
-        file = _Facts(data).struct_of(_FILE)
+        look.struct_of(_FILE)
     except IndexError:
         raise BadStructError("its footer is cut off") from None
-    cut_off = list(_cut_off(file, _leaves_of(metadata)))
-    return without_fields(data, cut_off) if cut_off else data
+    return without_fields(data, look.cut_off) if look.cut_off else data
 
 
 def _leaves_of(metadata: pq.FileMetaData) -> list[_Leaf]:
     columns, found = leaf_columns(metadata), []
     for leaf in map(columns.column, range(len(columns))):
-        kind, width = _TYPES[leaf.physical_type]
+        number, width = _TYPES[leaf.physical_type]
         levels = leaf.max_repetition_level + 1, leaf.max_definition_level + 1
-        found.append(_Leaf(leaf.path, kind, width or leaf.length, *levels))
+        found.append(_Leaf(leaf.path, _Kind(number, width or leaf.length, *levels)))
     return found
 
 
-def _cut_off(file: _Shape, leaves: Sequence[_Leaf]) -> Iterator[tuple[int, int, int]]:
-    """Check all columns; yield where statistics are whose bounds were cut off."""
-    for group in file.get(4, ()):
-        chunks = group.get(1, ())
-        if len(chunks) != len(leaves):
-            raise BadStructError(f"a row group has {len(chunks)} columns, not {len(leaves)}")
-        for chunk, leaf in zip(chunks, leaves, strict=True):
-            details = chunk.get(3)
-            if 8 in chunk:
-                raise BadStructError(f"column {leaf.path!r} is encrypted")
-            if details is None:
-                raise BadStructError(f"its footer does not describe column {leaf.path!r}")
-            _check(details, leaf)
-            statistics = details.get(12, {})
-            if _are_cut_off(statistics, leaf):
-                yield *statistics[_PLACE], 12
+@lru_cache(maxsize=256)
+def _skeletons(kind: _Kind) -> Skeletons:
+    """Return what tells chunks of such columns that are like others, whatever file they are in."""
+    return Skeletons(Kept(_LOOKED_AT, _BOUNDS if kind.width else ()))
 
 
 def _check(details: _Shape, leaf: _Leaf) -> None:
-    sizes = details.get(16, {})
-    wrong = None
-    if details.get(1) != leaf.kind:
+    sizes, kind, wrong = details.get(16, {}), leaf.kind, None
+    if details.get(1) != kind.number:
         wrong = "is of two types"
     elif (codec := details.get(4)) not in _CODECS:
         wrong = f"has codec {codec}, which nobody knows"
-    elif 1 in sizes and leaf.kind != _TEXTS:
+    elif 1 in sizes and kind.number != _TEXTS:
         wrong = "has lengths of texts, but no texts"
-    elif sizes.get(2, 0) not in (0, leaf.repetitions):
+    elif sizes.get(2, 0) not in (0, kind.repetitions):
         wrong = "has other levels of repetition than it says"
-    elif sizes.get(3, 0) not in (0, leaf.definitions):
+    elif sizes.get(3, 0) not in (0, kind.definitions):
         wrong = "has other levels of definition than it says"
     if wrong is not None:
         raise BadStructError(f"column {leaf.path!r} {wrong}")
@@ -147,50 +147,79 @@ def _check(details: _Shape, leaf: _Leaf) -> None:
 def _are_cut_off(statistics: _Shape, leaf: _Leaf) -> bool:
     """Whether a bound is shorter than a value, as long ones may be; others cannot."""
     lengths = {statistics[number] for number in (1, 2, 5, 6) if number in statistics}
-    if not leaf.width or lengths <= {leaf.width}:
+    width = leaf.kind.width
+    if not width or lengths <= {width}:
         return False
-    if max(lengths) > leaf.width or (leaf.kind != _FIXED and not lengths <= {0, leaf.width}):
+    if max(lengths) > width or (leaf.kind.number != _FIXED and not lengths <= {0, width}):
         raise BadStructError(f"column {leaf.path!r} has bounds that are not of its type")
     return True
 
 
-class _Facts(Reader):
+class _Look(Reader):
     """Reads structs strictly: every field once, and of its type.
 
     What is looked at of texts and lists is how long they are. Numbers of 64 bits are passed over.
+
+    Args:
+        data: The footer.
+        leaves: Its leaf columns.
     """
 
-    __slots__ = ()
+    __slots__ = ("_leaves", "cut_off")
+
+    def __init__(self, data: bytes, leaves: Sequence[_Leaf]) -> None:
+        super().__init__(data)
+        self._leaves = leaves
+        self.cut_off: list[tuple[int, int, int]] = []
+        """Where statistics begin and end whose bounds were cut off, and their number."""
 
     def struct_of(self, shape: _Shape) -> dict[int, Any]:
-        """Return what is looked at of a struct by field number; None stands for the rest."""
+        """Return what is looked at of a struct by field number; None stands for what is not."""
         data, at, number = self.data, self.at, 0
         fields: dict[int, Any] = {}
         while kind := data[at] & 15:
             start, step = at, data[at] >> 4
-            self.at = at = at + 1
-            number = number + step if step else self.number()
-            if number in fields or not 0 < number <= _LAST_NUMBER:
-                raise BadStructError("its footer has a field twice, or one of an unusual number")
-            expected = shape.get(number)
-            if kind == I64 == expected and step:  # most fields are
+            at += 1
+            if step:
+                number += step
+            else:
+                number, at = self._number_above(number, at)
+            expected, byte = shape.get(number), data[at]
+            if kind == I64 == expected:  # most fields are, and of no interest
+                fields[number] = None
                 while data[at] > 127:
                     at += 1
                 at += 1
-                fields[number] = None
-                continue
-            fields[number] = value = self._value_of(expected, kind)
-            at = self.at
-            if value.__class__ is dict:
-                value[_PLACE] = start, at
+            elif kind == BINARY == expected and byte < 128:
+                fields[number] = byte
+                at += 1 + byte
+            elif kind == I32 == expected and byte < 128:
+                fields[number] = byte >> 1 ^ -(byte & 1)
+                at += 1
+            else:
+                self.at = at
+                fields[number] = value = self._value_of(expected, kind)
+                at = self.at
+                if value.__class__ is dict:
+                    value[_PLACE] = start, at
+        if number > _LAST_NUMBER:
+            raise BadStructError(_MISNUMBERED)
         self.at = at + 1
         return fields
+
+    def _number_above(self, last: int, at: int) -> tuple[int, int]:
+        """Return a field's number that is no small step further, and where its value begins."""
+        self.at = at
+        number = self.number()
+        if number <= last:
+            raise BadStructError(_MISNUMBERED)
+        return number, self.at
 
     def _value_of(self, expected: Any, kind: int) -> Any:
         if kind == STRUCT and expected.__class__ is dict:
             return self.struct_of(expected)
         if kind == LIST and expected.__class__ is list:
-            return self._list_of(expected[0])
+            return self._chunks() if expected[0] is _CHUNK else self._list_of(expected[0])
         if expected is not None and expected != (BOOL if kind == FALSE else kind):
             raise BadStructError(_MISTYPED)
         if kind == I32:
@@ -212,3 +241,26 @@ class _Facts(Reader):
         self.at = start
         self.skip(LIST)
         return count
+
+    def _chunks(self) -> None:
+        count, kind = self.list_size()
+        if count != len(self._leaves) or (count and kind != STRUCT):
+            raise BadStructError(f"a row group has {count} columns, not {len(self._leaves)}")
+        for leaf in self._leaves:
+            skeletons = _skeletons(leaf.kind)
+            start = self.at
+            end = skeletons.end_of(self.data, start)
+            if end is not None:
+                self.at = end
+                continue
+            chunk = self.struct_of(_CHUNK)
+            if 8 in chunk:
+                raise BadStructError(f"column {leaf.path!r} is encrypted")
+            if 3 not in chunk:
+                raise BadStructError(f"its footer does not describe column {leaf.path!r}")
+            _check(chunk[3], leaf)
+            statistics = chunk[3].get(12, {})
+            if _are_cut_off(statistics, leaf):
+                self.cut_off.append((*statistics[_PLACE], 12))
+            else:
+                skeletons.add(self.data, start)

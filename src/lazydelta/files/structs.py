@@ -19,6 +19,7 @@ __all__ = [
     "I16",
     "I32",
     "I64",
+    "INTEGERS",
     "LIST",
     "STRUCT",
     "BadStructError",
@@ -29,8 +30,8 @@ __all__ = [
 ]
 
 BOOL, FALSE, _I8, I16, I32, I64, _DOUBLE, BINARY, LIST, _SET, _MAP, STRUCT = range(1, 13)
-_INTEGERS = frozenset((I16, I32, I64))
-_STEPPED = _INTEGERS | {BINARY, STRUCT}  # what is passed over without being read
+INTEGERS = frozenset((I16, I32, I64))
+_STEPPED = INTEGERS | {BINARY, STRUCT}  # what is passed over without being read
 _DEEPEST = 16
 _LONGEST_SHIFT = 63
 _SHORT_LIST = 15
@@ -72,7 +73,7 @@ class Reader:
 
     def value(self, kind: int, depth: int) -> Any:
         """Return a value of a type."""
-        if kind in _INTEGERS:
+        if kind in INTEGERS:
             return self._zigzag()
         if kind == BINARY:
             return self._bytes(self._varint())
@@ -147,7 +148,7 @@ class Reader:
 
 def _end_of(kind: int, data: bytes, at: int, depth: int = 0) -> int:
     """Return where a value ends."""
-    if kind in _INTEGERS:
+    if kind in INTEGERS:
         while data[at] > 127:
             at += 1
         return at + 1
