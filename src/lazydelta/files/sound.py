@@ -45,18 +45,18 @@ _TEXTS, _FIXED = 6, 7
 _CODECS = range(8)
 _LAST_NUMBER = 2**15 - 1
 
-# Structs: the type of each field by its number; a dict is a struct that is looked into, a list
-# holds what is in it. Of fields that are not here nobody knows the type.
+# Structs as `parquet.thrift` has them: the type of each field by its number; a dict is a struct
+# that is looked into, a list holds what is in it. Fields that are not here may be of any type.
 _Shape = dict[int, Any]
-_STATISTICS: _Shape = {
+_STATISTICS: _Shape = {  # 1, 2, 5, 6 are bounds
     1: BINARY, 2: BINARY, 3: I64, 4: I64, 5: BINARY, 6: BINARY, 7: BOOL, 8: BOOL, 9: I64,
 }  # fmt: skip
-_SIZES: _Shape = {1: I64, 2: [I64], 3: [I64]}
-_DETAILS: _Shape = {
+_SIZES: _Shape = {1: I64, 2: [I64], 3: [I64]}  # of texts; values by level of repetition, definition
+_DETAILS: _Shape = {  # 1 is the type, 4 the codec
     1: I32, 2: [I32], 3: [BINARY], 4: I32, 5: I64, 6: I64, 7: I64, 8: [STRUCT], 9: I64, 10: I64,
     11: I64, 12: _STATISTICS, 13: [STRUCT], 14: I64, 15: I32, 16: _SIZES, 17: {1: STRUCT, 2: [I32]},
 }  # fmt: skip
-_CHUNK: _Shape = {
+_CHUNK: _Shape = {  # 8 is how it is encrypted
     1: BINARY, 2: I64, 3: _DETAILS, 4: I64, 5: I32, 6: I64, 7: I32, 8: STRUCT, 9: BINARY,
 }  # fmt: skip
 _ROW_GROUP: _Shape = {1: [_CHUNK], 2: I64, 3: I64, 4: [STRUCT], 5: I64, 6: I64, 7: I16}
