@@ -63,6 +63,17 @@ def edited(whole, edit):
     return with_footer(whole, encoded(root))
 
 
+def deepened(whole, levels):
+    """Return a file whose last column is inside of so many structs, by its schema."""
+
+    def edit(root):
+        *others, leaf = root[2].value
+        fields = [(3, Node(I32, 1)), (4, Node(BINARY, b"s")), (5, Node(I32, 1))]
+        root[2].value = [*others, *(Node(STRUCT, fields) for _ in range(levels)), leaf]
+
+    return edited(whole, edit)
+
+
 def _start(whole):
     return len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
 

@@ -1,12 +1,22 @@
 //! Whether a footer makes sense to all of its readers: a quick yes. A no says nothing of what is
 //! wrong, and may be due to an unusual writer: whoever asked looks at it again, with patience.
 
+use bytes::Bytes;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::reader::{ChunkReader, Length};
+
 use crate::compact::{BINARY, BOOL, Compact, I16, I32, I64, LIST, STRUCT};
+use crate::shared::Shared;
 
 const BYTES: i64 = 6;
 const FIXED: i64 = 7;
 const CODECS: std::ops::Range<i64> = 0..8;
 const REPEATED: i64 = 2;
+const MAGIC: &[u8] = b"PAR1";
+/// The footer's length and the magic number.
+const END: u64 = 8;
+/// Structs, lists and maps in each other: deeper ones are left to readers that count them.
+const DEEPEST: usize = 64;
 /// Bytes of a value, by type: texts have any number, those of a fixed length say how many.
 const WIDTHS: [i64; 8] = [1, 4, 8, 12, 4, 8, 0, 0];
 
@@ -28,6 +38,22 @@ struct Leaf {
     width: i64,
     repetitions: usize,
     definitions: usize,
+}
+
+/// The footer of a file, as it stands in it.
+pub fn read(file: &Shared) -> Result<Bytes> {
+    let size = file.len();
+    let end = file.get_bytes(size.saturating_sub(END), END as usize)?;
+    let (length, magic) = end.split_at(4);
+    if magic != MAGIC {
+        return Err(ParquetError::General("it is no Parquet file".into()));
+    }
+    let length = u64::from(u32::from_le_bytes([
+        length[0], length[1], length[2], length[3],
+    ]));
+    let start = size.checked_sub(END + length);
+    let start = start.ok_or_else(|| ParquetError::EOF("its footer is cut off".into()))?;
+    file.get_bytes(start, length as usize)
 }
 
 /// Whether the columns of all row groups are those of the schema, with codecs and statistics that
@@ -64,7 +90,7 @@ fn schema(compact: &mut Compact) -> Option<Vec<Leaf>> {
             }
         };
         match (element.kind, element.children) {
-            (None, Some(1..)) => {
+            (None, Some(1..)) if open.len() < DEEPEST => {
                 open.push((element.children?, repetitions, definitions));
             }
             (Some(kind), None | Some(0)) if at > 0 => leaves.push(Leaf {
@@ -144,17 +170,25 @@ fn chunks(compact: &mut Compact, leaves: &[Leaf]) -> Option<()> {
 }
 
 fn details(compact: &mut Compact, leaf: &Leaf) -> Option<()> {
+    let (mut physical, mut codec) = (None, None);
     compact.each(&DETAILS, |compact, field, kind| match field {
-        1 => (compact.small()? == leaf.kind).then_some(()),
+        1 => {
+            physical = Some(compact.small()?);
+            Some(())
+        }
         2 => compact.pass_list(I32).map(|_| ()),
         3 => compact.pass_list(BINARY).map(|_| ()),
-        4 => CODECS.contains(&compact.small()?).then_some(()),
+        4 => {
+            codec = Some(compact.small()?);
+            Some(())
+        }
         8 | 13 => structs(compact),
         12 => statistics(compact, leaf),
         16 => sizes(compact, leaf),
         17 => None, // of an area, which hardly anyone has
         _ => compact.pass(kind),
-    })
+    })?;
+    (physical? == leaf.kind && CODECS.contains(&codec?)).then_some(())
 }
 
 /// Bounds are as long as values are.

@@ -52,10 +52,14 @@ const INTERFACE: u32 = 7;
 /// Most values of lists and maps for a row, on average: a few bytes can stand for any number of them.
 const MOST_IN_A_LIST: i64 = 64;
 
-/// A file and its footer.
+/// A file and its footer, which makes sense: one that is very deep would end the process.
 fn opened(path: &Path) -> Result<(Shared, ParquetMetaData), ParquetError> {
     let file = Shared::open(path)?;
-    let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
+    let footer = footers::read(&file)?;
+    if !footers::are_sound(&footer) {
+        return Err(ParquetError::General("its footer is unusual".into()));
+    }
+    let metadata = ParquetMetaDataReader::decode_metadata(&footer)?;
     Ok((file, metadata))
 }
 

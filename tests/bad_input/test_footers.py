@@ -17,7 +17,7 @@ from lazydelta.files import has_decoder
 from lazydelta.testing import TableBuilder
 from tests.bad_input.footer_judge import judged
 from tests.bad_input.outcomes import read_rightly, refused
-from tests.footers import BINARY, I16, I32, I64, LIST, STRUCT, Node, edited
+from tests.footers import BINARY, I16, I32, I64, LIST, STRUCT, Node, deepened, edited
 from tests.native.support import without_decoder
 from tests.rows.tables import Rows, field
 from tests.support import memory_store
@@ -125,7 +125,7 @@ MAKE_NO_SENSE = {
     "a-type-that-is-unknown": (put(DETAILS, 1, I32, 99), "column 'x' is of two types"),
     "a-column-too-many": (two_row_groups_in_one, "a row group has 3 columns, not 2"),
     "a-column-too-few": (fewer_columns, "a row group has 1 columns, not 2"),
-    "nothing-of-a-column": (lambda root: at(root, CHUNK).take_out(3), "does not describe column 'x'"),
+    "nothing-of-a-column": (lambda root: at(root, CHUNK).take_out(3), "column 'x' is not described"),
     "a-key-of-its-own": (
         put(CHUNK, 8, STRUCT, [(2, Node(STRUCT, [(1, Node(LIST, [], BINARY))]))]),
         "column 'x' is encrypted",
@@ -185,6 +185,28 @@ def test_bounds_of_long_values_are_cut_off_by_good_writers(tmp_path):
     assert table.scan().to_arrow()["x"].to_pylist() == long
     above = f"x > X'{long[0].hex()}'"
     assert table.scan(above).to_arrow()["x"].to_pylist() == long[1:]
+
+
+def deep_table_of(place, levels):
+    table = table_of(place, lambda root: None)
+    file = place / "t" / "a.parquet"
+    file.write_bytes(deepened(file.read_bytes(), levels))
+    return table
+
+
+@pytest.mark.usefixtures("_either_way")
+def test_a_schema_that_is_too_deep_is_refused_and_one_that_is_deep_is_read(tmp_path):
+    with pytest.raises(DataFileError, match="more than 100 levels deep"):
+        deep_table_of(tmp_path / "a", 20_000).scan().to_arrow()
+    kind, value = pa.int64(), 7
+    for _ in range(50):
+        kind, value = pa.struct([("s", kind)]), {"s": value}
+    spelt = "long"
+    for _ in range(50):
+        spelt = {"type": "struct", "fields": [field("s", spelt)]}
+    made = Rows(tmp_path / "b", [field("x", spelt)])
+    made.file("a.parquet", pa.table({"x": pa.array([value], kind)})).commit()
+    assert made.open().scan().to_arrow()["x"].to_pylist() == [value]
 
 
 # --- checkpoints ------------------------------------------------------------------------------------

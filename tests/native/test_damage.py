@@ -19,6 +19,7 @@ import pytest
 from lazydelta import ReadOptions
 from lazydelta.errors import DataFileError
 from tests.bad_input.test_rows import bombs, table_of
+from tests.footers import deepened
 from tests.native import pages
 from tests.native.judge import judged
 from tests.native.pages import MOST, data_page, data_page_v2, deltas, dictionary, file_of
@@ -258,6 +259,15 @@ def test_headers_that_lie(tmp_path):
     assert counts[False, False] > len(LIES) // 2
     refused = {name for name, v in zip(LIES, found, strict=True) if v["views"] != "rows"}
     assert "a-code-that-is-not-in-the-dictionary" in refused
+
+
+@pytest.mark.parametrize("levels", [200, 20_000, 1_000_000])
+def test_a_schema_that_is_very_deep(tmp_path, levels):
+    """Who goes down into it comes to the end of the stack, and no program survives that."""
+    [verdict] = verdicts(tmp_path, [deepened(GOOD, levels)], [GOOD])
+    assert "more than 100 levels deep" in verdict["plain"]
+    assert "more than 100 levels deep" in verdict["views"]
+    assert verdict["alike"] == "it is not opened"
 
 
 def test_a_checksum_that_hides_what_follows(tmp_path):

@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazydelta.files.compiled import is_sound
-from lazydelta.files.footer import leaf_columns
 from lazydelta.files.skeletons import Kept, Skeletons
 from lazydelta.files.structs import (
     BINARY,
@@ -30,18 +29,16 @@ from lazydelta.files.structs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow.parquet as pq
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["sound_footer"]
 
-_TYPES = {
-    "BOOLEAN": (0, 1), "INT32": (1, 4), "INT64": (2, 8), "INT96": (3, 12), "FLOAT": (4, 4),
-    "DOUBLE": (5, 8), "BYTE_ARRAY": (6, 0), "FIXED_LEN_BYTE_ARRAY": (7, 0),
-}  # fmt: skip
-"""Number of a type, and bytes of a value; 0 where the type does not say."""
+_WIDTHS = (1, 4, 8, 12, 4, 8, 0, 0)
+"""Bytes of a value, by type; 0 where the type does not say."""
 _TEXTS, _FIXED = 6, 7
+_REPEATED = 2
+_DEEPEST = 100
+"""Structs, lists and maps in each other; pyarrow has no use for more, or does not survive them."""
 _CODECS = range(8)
 _LAST_NUMBER = 2**15 - 1
 
@@ -59,10 +56,12 @@ _DETAILS: _Shape = {  # 1 is the type, 4 the codec
 _CHUNK: _Shape = {  # 8 is how it is encrypted
     1: BINARY, 2: I64, 3: _DETAILS, 4: I64, 5: I32, 6: I64, 7: I32, 8: STRUCT, 9: BINARY,
 }  # fmt: skip
-_ROW_GROUP: _Shape = {1: [_CHUNK], 2: I64, 3: I64, 4: [STRUCT], 5: I64, 6: I64, 7: I16}
-_ELEMENT: _Shape = dict.fromkeys(range(1, 10), I32) | {4: BINARY, 10: STRUCT}
+_CHUNKS = [_CHUNK]
+_ROW_GROUP: _Shape = {1: _CHUNKS, 2: I64, 3: I64, 4: [STRUCT], 5: I64, 6: I64, 7: I16}
+_ELEMENT: _Shape = dict.fromkeys(range(1, 10), I32) | {4: BINARY, 10: STRUCT}  # see `_leaves_of`
+_SCHEMA = [_ELEMENT]
 _FILE: _Shape = {
-    1: I32, 2: [_ELEMENT], 3: I64, 4: [_ROW_GROUP], 5: [STRUCT], 6: BINARY, 7: [STRUCT],
+    1: I32, 2: _SCHEMA, 3: I64, 4: [_ROW_GROUP], 5: [STRUCT], 6: BINARY, 7: [STRUCT],
     8: STRUCT, 9: BINARY,
 }  # fmt: skip
 _MISTYPED = "its footer has a field or a list that is not of its type"
@@ -86,26 +85,15 @@ class _Kind(NamedTuple):
     definitions: int
 
 
-class _Leaf(NamedTuple):
-    """A leaf column, by the schema of the file."""
-
-    path: str
-    kind: _Kind
-
-
-def sound_footer(data: bytes, metadata: pq.FileMetaData) -> bytes:
+def sound_footer(data: bytes) -> bytes:
     """Return a footer that pyarrow can be asked about: this one, but for few files.
-
-    Args:
-        data: The footer.
-        metadata: What pyarrow made of it.
 
     Raises:
         BadStructError: It makes no sense.
     """
     if is_sound(data):
         return data
-    look = _Look(data, _leaves_of(metadata))
+    look = _Look(data)
     try:
         look.struct_of(_FILE)
     except IndexError:
@@ -113,13 +101,35 @@ def sound_footer(data: bytes, metadata: pq.FileMetaData) -> bytes:
     return without_fields(data, look.cut_off) if look.cut_off else data
 
 
-def _leaves_of(metadata: pq.FileMetaData) -> list[_Leaf]:
-    columns, found = leaf_columns(metadata), []
-    for leaf in map(columns.column, range(len(columns))):
-        number, width = _TYPES[leaf.physical_type]
-        levels = leaf.max_repetition_level + 1, leaf.max_definition_level + 1
-        found.append(_Leaf(leaf.path, _Kind(number, width or leaf.length, *levels)))
-    return found
+def _leaves_of(elements: Sequence[_Shape]) -> Iterator[_Kind]:
+    """Yield the leaf columns of a schema, which has each element before those inside of it.
+
+    Of an element, 1 is the type, 2 the length of values, 3 whether it is null or repeated, and 5
+    how many are inside of it.
+    """
+    around: list[tuple[int, int, int]] = []  # how many are to come, and the levels there
+    for at, element in enumerate(elements):
+        number, length, repeated, inside = (element.get(field, 0) for field in (1, 2, 3, 5))
+        left, repetitions, definitions = around.pop() if around else (1 - at, 1, 1)
+        if left < 1 or inside < 0 or number not in range(8) or repeated not in range(3):
+            raise BadStructError("its schema makes no sense")
+        if at:
+            around.append((left - 1, repetitions, definitions))
+            repetitions += repeated == _REPEATED
+            definitions += repeated > 0
+        if at and inside == 0 and 1 in element:
+            if number == _FIXED and length < 1:
+                raise BadStructError("its schema has values of no length")
+            width = length if number == _FIXED else _WIDTHS[number]
+            yield _Kind(number, width, repetitions, definitions)
+        else:
+            around.append((inside, repetitions, definitions))
+        while around and not around[-1][0]:
+            around.pop()
+        if len(around) > _DEEPEST:
+            raise BadStructError(f"its schema is more than {_DEEPEST} levels deep")
+    if around:
+        raise BadStructError("its schema is cut off")
 
 
 @lru_cache(maxsize=256)
@@ -128,9 +138,15 @@ def _skeletons(kind: _Kind) -> Skeletons:
     return Skeletons(Kept(_LOOKED_AT, _BOUNDS if kind.width else ()))
 
 
-def _check(details: _Shape, leaf: _Leaf) -> None:
-    sizes, kind, wrong = details.get(16, {}), leaf.kind, None
-    if details.get(1) != kind.number:
+def _wrong(chunk: _Shape, kind: _Kind) -> str | None:
+    """Return what makes no sense in what is said of a column; None if all does."""
+    details = chunk.get(3, {})
+    sizes, wrong = details.get(16, {}), None
+    if 8 in chunk:
+        wrong = "is encrypted"
+    elif not details:
+        wrong = "is not described"
+    elif details.get(1) != kind.number:
         wrong = "is of two types"
     elif (codec := details.get(4)) not in _CODECS:
         wrong = f"has codec {codec}, which nobody knows"
@@ -140,19 +156,22 @@ def _check(details: _Shape, leaf: _Leaf) -> None:
         wrong = "has other levels of repetition than it says"
     elif sizes.get(3, 0) not in (0, kind.definitions):
         wrong = "has other levels of definition than it says"
-    if wrong is not None:
-        raise BadStructError(f"column {leaf.path!r} {wrong}")
+    elif _odd_lengths(details, kind) and not _are_cut_off(details, kind):
+        wrong = "has bounds that are not of its type"
+    return wrong
 
 
-def _are_cut_off(statistics: _Shape, leaf: _Leaf) -> bool:
-    """Whether a bound is shorter than a value, as long ones may be; others cannot."""
+def _odd_lengths(details: _Shape, kind: _Kind) -> set[int]:
+    """Return lengths of bounds that values do not have."""
+    statistics = details.get(12, {})
     lengths = {statistics[number] for number in (1, 2, 5, 6) if number in statistics}
-    width = leaf.kind.width
-    if not width or lengths <= {width}:
-        return False
-    if max(lengths) > width or (leaf.kind.number != _FIXED and not lengths <= {0, width}):
-        raise BadStructError(f"column {leaf.path!r} has bounds that are not of its type")
-    return True
+    return lengths - {kind.width} if kind.width else set()
+
+
+def _are_cut_off(details: _Shape, kind: _Kind) -> bool:
+    """Whether bounds are shorter than a value, as long ones may be, and empty ones of all types."""
+    odd = _odd_lengths(details, kind)
+    return bool(odd) and max(odd) < (kind.width if kind.number == _FIXED else 1)
 
 
 class _Look(Reader):
@@ -162,14 +181,13 @@ class _Look(Reader):
 
     Args:
         data: The footer.
-        leaves: Its leaf columns.
     """
 
     __slots__ = ("_leaves", "cut_off")
 
-    def __init__(self, data: bytes, leaves: Sequence[_Leaf]) -> None:
+    def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        self._leaves = leaves
+        self._leaves: list[_Kind] | None = None
         self.cut_off: list[tuple[int, int, int]] = []
         """Where statistics begin and end whose bounds were cut off, and their number."""
 
@@ -218,8 +236,11 @@ class _Look(Reader):
     def _value_of(self, expected: Any, kind: int) -> Any:
         if kind == STRUCT and expected.__class__ is dict:
             return self.struct_of(expected)
+        if kind == LIST and expected is _SCHEMA:
+            self._leaves = list(_leaves_of(self._list_of(_ELEMENT)))
+            return None
         if kind == LIST and expected.__class__ is list:
-            return self._chunks() if expected[0] is _CHUNK else self._list_of(expected[0])
+            return self._chunks() if expected is _CHUNKS else self._list_of(expected[0])
         if expected is not None and expected != (BOOL if kind == FALSE else kind):
             raise BadStructError(_MISTYPED)
         if kind == I32:
@@ -243,24 +264,38 @@ class _Look(Reader):
         return count
 
     def _chunks(self) -> None:
-        count, kind = self.list_size()
-        if count != len(self._leaves) or (count and kind != STRUCT):
-            raise BadStructError(f"a row group has {count} columns, not {len(self._leaves)}")
-        for leaf in self._leaves:
-            skeletons = _skeletons(leaf.kind)
-            start = self.at
+        leaves, (count, inner) = self._leaves, self.list_size()
+        if leaves is None:
+            raise BadStructError("its schema is missing")
+        if count != len(leaves) or (count and inner != STRUCT):
+            raise BadStructError(f"a row group has {count} columns, not {len(leaves)}")
+        for place, kind in enumerate(leaves):
+            skeletons, start = _skeletons(kind), self.at
             end = skeletons.end_of(self.data, start)
             if end is not None:
                 self.at = end
                 continue
             chunk = self.struct_of(_CHUNK)
-            if 8 in chunk:
-                raise BadStructError(f"column {leaf.path!r} is encrypted")
-            if 3 not in chunk:
-                raise BadStructError(f"its footer does not describe column {leaf.path!r}")
-            _check(chunk[3], leaf)
-            statistics = chunk[3].get(12, {})
-            if _are_cut_off(statistics, leaf):
-                self.cut_off.append((*statistics[_PLACE], 12))
+            if (wrong := _wrong(chunk, kind)) is not None:
+                raise BadStructError(f"column {_path_of(self.data, place)!r} {wrong}")
+            if _are_cut_off(chunk[3], kind):
+                self.cut_off.append((*chunk[3][12][_PLACE], 12))
             else:
                 skeletons.add(self.data, start)
+
+
+def _path_of(data: bytes, place: int) -> str:
+    """Return the name of a leaf column, with those around it."""
+    around: list[tuple[int, str]] = []  # how many are to come, and its name
+    paths = []
+    for element in Reader(data).struct()[2][1:]:
+        name, inside = str(element.get(4, b""), errors="replace"), element.get(5, 0)
+        if inside:
+            around.append((inside, name))
+            continue
+        paths.append(".".join([*(outer for _, outer in around), name]))
+        while around and around[-1][0] == 1:
+            around.pop()
+        if around:
+            around[-1] = around[-1][0] - 1, around[-1][1]
+    return paths[place]

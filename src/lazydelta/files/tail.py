@@ -15,7 +15,7 @@ __all__ = ["THRIFT_LIMIT", "Footer", "parsed_footer", "read_footer"]
 THRIFT_LIMIT = 512 << 20
 """Bytes that a text of a footer may have, and values that a list may."""
 
-_MAGIC = b"PAR1"
+_MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
 _END_BYTES = 8  # the footer's length and the magic number
 _GUESS = 64 << 10
 """Few footers are longer, and of a remote file a second request is dearer than these bytes."""
@@ -35,47 +35,42 @@ def read_footer(source: pa.NativeFile) -> Footer:
     """Return the footer of a file.
 
     Raises:
-        BadStructError: It makes no sense.
-        ArrowException, OSError: It is no Parquet file, or encrypted.
+        BadStructError: It makes no sense, or it is no Parquet file.
+        ArrowException, OSError: pyarrow cannot make anything of it.
     """
-    tail, length = _tail(source)
-    reader = _opened(tail)
-    data = tail[-_END_BYTES - length : -_END_BYTES]
-    sound = sound_footer(data, reader.metadata)
-    if sound is not data:
-        reader = _opened(_framed(sound))
+    data = _footer_of(source)
+    reader = _opened(sound_footer(data))
     return Footer(data, reader.metadata, reader.schema_arrow)
 
 
 def parsed_footer(data: bytes) -> pq.FileMetaData:
     """Return a footer that was put together as pyarrow has it."""
-    return _opened(_framed(data)).metadata
+    return _opened(data).metadata
 
 
-def _tail(source: pa.NativeFile) -> tuple[bytes, int]:
-    """Return the last bytes of a file, the footer among them, and how long it is."""
+def _footer_of(source: pa.NativeFile) -> bytes:
     size = source.size()
     tail = source.read_at(min(_GUESS, size), max(size - _GUESS, 0))
+    if len(tail) < _END_BYTES or not tail.endswith((_MAGIC, _ENCRYPTED)):
+        raise BadStructError(f"its {size} bytes do not end as a Parquet file")
+    if tail.endswith(_ENCRYPTED):
+        raise BadStructError("it is encrypted")
     length = int.from_bytes(tail[-_END_BYTES:-4], "little")
     needed = length + _END_BYTES
-    if not tail.endswith(_MAGIC):
-        return tail, 0  # pyarrow says what is wrong, or that it is encrypted
     if needed > size:
         raise BadStructError(f"its footer should have {length} bytes, the file has {size}")
     if needed > len(tail):
         tail = source.read_at(needed - len(tail), size - needed) + tail
-    return tail, length
+    return bytes(tail[-needed:-_END_BYTES])
 
 
-def _framed(footer: bytes) -> bytes:
-    return b"".join((_MAGIC, footer, len(footer).to_bytes(4, "little"), _MAGIC))
-
-
-def _opened(tail: bytes) -> pq.ParquetReader:
+def _opened(footer: bytes) -> pq.ParquetReader:
+    """Return what pyarrow makes of a footer, as if there were nothing else in the file."""
+    length = len(footer).to_bytes(4, "little")
     # Not `ParquetFile`, which takes no pool: docs/adr/0020 has what the default one costs.
     reader = pq.ParquetReader(pa.system_memory_pool())
     reader.open(
-        pa.BufferReader(tail),
+        pa.BufferReader(b"".join((_MAGIC, footer, length, _MAGIC))),
         coerce_int96_timestamp_unit="us",  # nanoseconds end in the year 2262
         thrift_string_size_limit=THRIFT_LIMIT,
         thrift_container_size_limit=THRIFT_LIMIT,
