@@ -29,7 +29,7 @@ from lazydelta.files.structs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["sound_footer"]
 
@@ -101,7 +101,7 @@ def sound_footer(data: bytes) -> bytes:
     return without_fields(data, look.cut_off) if look.cut_off else data
 
 
-def _leaves_of(elements: Sequence[_Shape]) -> Iterator[_Kind]:
+def _leaves_of(elements: Iterable[_Shape]) -> Iterator[_Kind]:
     """Yield the leaf columns of a schema, which has each element before those inside of it.
 
     Of an element, 1 is the type, 2 the length of values, 3 whether it is null or repeated, and 5
@@ -237,7 +237,7 @@ class _Look(Reader):
         if kind == STRUCT and expected.__class__ is dict:
             return self.struct_of(expected)
         if kind == LIST and expected is _SCHEMA:
-            self._leaves = list(_leaves_of(self._list_of(_ELEMENT)))
+            self._leaves = list(_leaves_of(self._structs(_ELEMENT)))
             return None
         if kind == LIST and expected.__class__ is list:
             return self._chunks() if expected is _CHUNKS else self._list_of(expected[0])
@@ -252,16 +252,23 @@ class _Look(Reader):
         self.skip(kind)
         return None
 
-    def _list_of(self, expected: Any) -> Any:
-        start = self.at
-        count, kind = self.list_size()
-        if count and kind != (STRUCT if expected.__class__ is dict else expected):
-            raise BadStructError(_MISTYPED)
+    def _list_of(self, expected: Any) -> int:
+        """Pass over a list; return how many values it has."""
         if expected.__class__ is dict:
-            return [self.struct_of(expected) for _ in range(count)]
-        self.at = start
+            return sum(1 for _ in self._structs(expected))
+        count, kind = Reader(self.data, self.at).list_size()
+        if count and kind != expected:
+            raise BadStructError(_MISTYPED)
         self.skip(LIST)
         return count
+
+    def _structs(self, shape: _Shape) -> Iterator[_Shape]:
+        """Yield the structs of a list, one at a time: it may be hostile, and very long."""
+        count, kind = self.list_size()
+        if count and kind != STRUCT:
+            raise BadStructError(_MISTYPED)
+        for _ in range(count):
+            yield self.struct_of(shape)
 
     def _chunks(self) -> None:
         leaves, (count, inner) = self._leaves, self.list_size()
