@@ -261,7 +261,7 @@ def test_headers_that_lie(tmp_path):
     assert "a-code-that-is-not-in-the-dictionary" in refused
 
 
-@pytest.mark.parametrize("levels", [200, 20_000, 1_000_000])
+@pytest.mark.parametrize("levels", [200, 200_000])
 def test_a_schema_that_is_very_deep(tmp_path, levels):
     """Who goes down into it comes to the end of the stack, and no program survives that."""
     [verdict] = verdicts(tmp_path, [deepened(GOOD, levels)], [GOOD])

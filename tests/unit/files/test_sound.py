@@ -114,7 +114,7 @@ def test_the_decoder_says_yes_only_to_what_is_left_as_it_is():
 def test_what_is_like_others_is_told_as_if_it_were_looked_at():
     """Patterns of columns that were looked at say yes to nothing that a look would say no to."""
     whole = by_pyarrow(write_page_index=True)
-    footers = dict(changes(footer_of(whole), every=3))
+    footers = dict(changes(footer_of(whole), every=7))
     with without_decoder():
         sound._skeletons.cache_clear()
         looked_at = {}
