@@ -15,6 +15,8 @@ const REPEATED: i64 = 2;
 const MAGIC: &[u8] = b"PAR1";
 /// The footer's length and the magic number.
 const END: u64 = 8;
+/// Bytes of a footer: longer ones are left to others.
+const LONGEST: u64 = 256 << 20;
 /// Structs, lists and maps in each other: deeper ones are left to readers that count them.
 const DEEPEST: usize = 64;
 /// Bytes of a value, by type: texts have any number, those of a fixed length say how many.
@@ -52,7 +54,8 @@ pub fn read(file: &Shared) -> Result<Bytes> {
         length[0], length[1], length[2], length[3],
     ]));
     let start = size.checked_sub(END + length);
-    let start = start.ok_or_else(|| ParquetError::EOF("its footer is cut off".into()))?;
+    let start = start.filter(|_| length <= LONGEST);
+    let start = start.ok_or_else(|| ParquetError::EOF("its footer is too long".into()))?;
     file.get_bytes(start, length as usize)
 }
 

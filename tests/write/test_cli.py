@@ -11,6 +11,8 @@ import pytest
 
 import lazydelta as ld
 from tests.cli.support import run
+from tests.footers import deepened
+from tests.native.pages import data_page, file_of
 
 DATA = pa.table({"id": [1, 2], "day": ["2026-01-31", "2026-02-01"], "v": [1.5, None]})
 
@@ -180,6 +182,7 @@ def test_parts_of_json_that_the_table_has_not_are_refused_or_merged(tmp_path, co
         ("empty.jsonl", b"\n\n", "it has no rows"),
         ("list.json", b'[{"id": 1}]', "Expected JSON record to be an object"),
         ("cut.parquet", b"PAR1PAR1", "cannot be read as parquet"),
+        ("deep.parquet", deepened(file_of(data_page()), 1000), "more than 100 levels deep"),
     ],
 )
 def test_files_that_fail_on_the_way_are_named(tmp_path, name, content, reason):

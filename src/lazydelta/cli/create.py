@@ -85,11 +85,12 @@ def _columns_of(file: Path) -> Any:
         return text
     if file.suffix.lower() == ".parquet":
         import pyarrow as pa
-        import pyarrow.parquet as pq
+
+        from lazydelta.files import read_footer
 
         try:
-            return pq.read_schema(file)
-        except (pa.ArrowException, OSError) as error:
+            return read_footer(pa.OSFile(str(file))).schema
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise ConfigError(str(file), f"cannot be read as parquet: {error}") from None
     raise ConfigError("--schema-from", f"{file.name} is neither a .parquet nor a .json file")
 

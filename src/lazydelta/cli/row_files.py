@@ -9,7 +9,13 @@ import orjson
 import pyarrow as pa
 
 from lazydelta.errors import ConfigError
-from lazydelta.files import UnknownZoneError, int96_leaves, old_calendar, plain_pairs
+from lazydelta.files import (
+    UnknownZoneError,
+    int96_leaves,
+    old_calendar,
+    plain_pairs,
+    read_footer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,7 +57,7 @@ class RowFiles:
             try:
                 schema, batches = _OPENERS[kind](file, known)
                 known = pa.unify_schemas([known, schema]) if kind != "parquet" else known
-            except (pa.ArrowException, OSError) as error:
+            except (pa.ArrowException, OSError, ValueError) as error:
                 raise ConfigError(str(file), f"cannot be read as {kind}: {error}") from None
             yield pa.RecordBatchReader.from_batches(schema, self._counted(batches, file, kind))
 
@@ -75,7 +81,12 @@ def _parquet(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
     import pyarrow.parquet as pq
 
     del known
-    opened = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")  # nanoseconds end in 2262
+    source = pa.OSFile(str(file))
+    opened = pq.ParquetFile(
+        source,
+        metadata=read_footer(source).metadata,
+        coerce_int96_timestamp_unit="us",  # nanoseconds end in the year 2262
+    )
     batches, calendar = opened.iter_batches(), old_calendar(opened.metadata, str(file))
     if calendar is None:
         return opened.schema_arrow, batches

@@ -12,8 +12,8 @@ from lazydelta.files.structs import BadStructError
 
 __all__ = ["THRIFT_LIMIT", "Footer", "parsed_footer", "read_footer"]
 
-THRIFT_LIMIT = 512 << 20
-"""Bytes that a text of a footer may have, and values that a list may."""
+THRIFT_LIMIT = 256 << 20
+"""Bytes that a footer may have, and so a text of it; and values that a list may."""
 
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
 _END_BYTES = 8  # the footer's length and the magic number
@@ -59,6 +59,8 @@ def _footer_of(source: pa.NativeFile) -> bytes:
     needed = length + _END_BYTES
     if needed > size:
         raise BadStructError(f"its footer should have {length} bytes, the file has {size}")
+    if length > THRIFT_LIMIT:
+        raise BadStructError(f"its footer has {length} bytes, more than {THRIFT_LIMIT}")
     if needed > len(tail):
         tail = source.read_at(needed - len(tail), size - needed) + tail
     return bytes(tail[-needed:-_END_BYTES])

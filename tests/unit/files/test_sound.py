@@ -6,6 +6,7 @@ What nonsense leads to is in `tests/bad_input/test_footers.py`.
 from __future__ import annotations
 
 import io
+import resource
 from datetime import date
 from decimal import Decimal
 
@@ -257,6 +258,19 @@ def test_a_footer_that_would_be_larger_than_its_file():
     claimed = whole[:-8] + (2**31).to_bytes(4, "little") + b"PAR1"
     with pytest.raises(BadStructError, match=f"2147483648 bytes, the file has {len(whole)}"):
         read_footer(pa.BufferReader(claimed))
+
+
+def test_a_footer_that_is_too_long_is_not_read(tmp_path):
+    file = tmp_path / "a.parquet"
+    length = (257 << 20).to_bytes(4, "little")
+    with file.open("wb") as out:
+        out.truncate(300 << 20)  # of nothing, which takes no room
+        out.seek(0, io.SEEK_END)
+        out.write(length + b"PAR1")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(BadStructError, match="its footer has 269484032 bytes, more than 268435456"):
+        read_footer(pa.OSFile(str(file)))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # kilobytes
 
 
 def test_an_encrypted_file_is_told_from_a_damaged_one():
