@@ -11,6 +11,7 @@ from lazydelta.cli.output import Output
 from lazydelta.cli.pairs import Pair
 from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.errors import ConfigError
+from lazydelta.files import read_footer
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
@@ -85,8 +86,6 @@ def _columns_of(file: Path) -> Any:
         return text
     if file.suffix.lower() == ".parquet":
         import pyarrow as pa
-
-        from lazydelta.files import read_footer
 
         try:
             return read_footer(pa.OSFile(str(file))).schema
