@@ -141,9 +141,9 @@ def encoded(node):
         return _fields(node.value)
     if node.kind == LIST:
         count = len(node.value)
-        head = bytes([min(count, 15) << 4 | node.inner]) + (_size(count) if count >= 15 else b"")
+        head = bytes([min(count, 15) << 4 | node.inner]) + (varint(count) if count >= 15 else b"")
         return head + b"".join(map(encoded, node.value))
-    return (_size(len(node.value)) if node.kind == BINARY else b"") + (node.value or b"")
+    return (varint(len(node.value)) if node.kind == BINARY else b"") + (node.value or b"")
 
 
 def _fields(fields):
@@ -158,10 +158,11 @@ def _fields(fields):
 
 
 def _number(number):
-    return _size(number << 1 if number >= 0 else ~(number << 1))
+    return varint(number << 1 if number >= 0 else ~(number << 1))
 
 
-def _size(number):
+def varint(number):
+    """Return a number that is not negative as bytes."""
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lazydelta.files.structs import BINARY, I32, I64, LIST, STRUCT, encoded
+from tests.footers import varint
 
 INT32, INT64, BYTES = 1, 2, 6
 PLAIN, DELTA, DELTA_LENGTHS, DELTA_TEXTS, CODES = 0, 5, 6, 7, 8
@@ -40,15 +41,7 @@ def _page(kind, place, inner, data, decompressed):
 
 def deltas(values, first=1, *, block=128, minis=4, rest=b"\0" * 20):
     """Return how DELTA_BINARY_PACKED begins: what it claims, and nothing behind it."""
-    return _varint(block) + _varint(minis) + _varint(values) + _varint(first << 1) + rest
-
-
-def _varint(number):
-    found = bytearray()
-    while number > 127:
-        found.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*found, number])
+    return varint(block) + varint(minis) + varint(values) + varint(first << 1) + rest
 
 
 def file_of(*pages, physical=BYTES, codec=NONE, rows=3, values=None, optional=False):
@@ -101,7 +94,7 @@ def a_checksum_of_another_type():
     """Return a file with a checksum of bytes: they are passed over, or are the next fields."""
     sizes = encoded([(1, I32, _DICTIONARY), (2, I32, len(ENTRY)), (3, I32, len(ENTRY))])[:-1]
     hidden = b"\x3c" + _MANY_ENTRIES + b"\0" + ENTRY
-    checksum = b"\x18" + _varint(len(hidden)) + hidden
+    checksum = b"\x18" + varint(len(hidden)) + hidden
     honest = b"\x3c" + encoded([(1, I32, 1), (2, I32, PLAIN)]) + b"\0"
     return file_of(sizes + checksum + honest + ENTRY, data_page())
 
