@@ -135,7 +135,7 @@ def _remove_type() -> pa.DataType:
 
 
 def checkpoint_schema(spec: TableSpec, *, sidecar: bool = False) -> pa.Schema:
-    """Return the schema of a checkpoint file of `spec`, or of one of its sidecars."""
+    """Return the schema of a checkpoint file of `protocol`, or of one of its sidecars."""
     files = [("add", _add_type(spec)), ("remove", _remove_type())]
     if sidecar:
         return pa.schema(files)

@@ -69,8 +69,8 @@ def decoding(checkpoint: Path) -> Times:
 def encoding(table: Path) -> Times:
     """Encode the rows of the newest checkpoint of a table, which is one of ours."""
     from lazydelta import Table
-    from lazydelta.upkeep.checkpoint_encoding import ActionEncoder
-    from lazydelta.upkeep.checkpoint_shape import CheckpointSettings, CheckpointShape
+    from lazydelta.checkpoint.action_encoding import ActionEncoder
+    from lazydelta.checkpoint.checkpoint_schema import CheckpointSettings, CheckpointShape
 
     snapshot = Table.open(str(table)).snapshot()
     encoder = ActionEncoder(CheckpointShape(snapshot, CheckpointSettings.of(snapshot)), others=True)

@@ -27,7 +27,7 @@ __all__ = ["LIMIT", "OPERATIONS", "memory_of_process", "run"]
 
 LIMIT = 100
 """Of the workload `first`."""
-_DAY = date(2026, 3, 1)  # `spec.FILTER_DAY`
+_DAY = date(2026, 3, 1)  # `protocol.FILTER_DAY`
 _NO_DAY = date(2019, 3, 1)
 
 

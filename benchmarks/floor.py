@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.generate import table_for
-from benchmarks.needles import ENGINES, HEAD, figures, measured
+from benchmarks.selective_reads import ENGINES, HEAD, figures, measured
 from benchmarks.spec import FILTER_IDS, RowsSpec
 
 if TYPE_CHECKING:

@@ -225,7 +225,7 @@ def _peak_verdict(what: str, found: Sequence[Result], most: float) -> Verdict:
 
 
 def verdicts(results: Sequence[Result], spec: TableSpec) -> list[Verdict]:
-    """Return the verdict on every limit, for the table `spec` (1 M files, as the issue says)."""
+    """Return the verdict on every limit, for the table `protocol` (1 M files, as the issue says)."""
     table = []
     for limit in _LIMITS:
         ours = replace(spec, files=limit.files or spec.files)

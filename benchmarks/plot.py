@@ -62,7 +62,7 @@ def save_figure(figure: Any, path: Path) -> None:
 
 
 def draw(results: Sequence[Result], spec: TableSpec, path: Path) -> None:
-    """Write the picture as SVG; `spec` is any table of the ladder of sizes."""
+    """Write the picture as SVG; `protocol` is any table of the ladder of sizes."""
     figure, axes = new_figure(2)
     panels = [
         ("total_seconds", 1.0, "seconds to list all files"),

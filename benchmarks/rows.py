@@ -217,7 +217,7 @@ def generate_rows(spec: RowsSpec, where: Path, *, share: Path | None = None) -> 
     Args:
         spec: The knobs.
         where: The folder.
-        share: The table of `spec.base`, if it is there: its data files are linked, not written.
+        share: The table of `protocol.base`, if it is there: its data files are linked, not written.
     """
     log = where / "_delta_log"
     log.mkdir(parents=True)

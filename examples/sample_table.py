@@ -67,7 +67,7 @@ def table_to_show(arguments: Sequence[str] = ()) -> Iterator[str]:
 
 
 def write_table(root: Path, files: int) -> int:
-    """Write a log under `root` whose newest version has `files` files; return that version.
+    """Write a log under `root` whose newest version has `parquet` files; return that version.
 
     The tail adds files, replaces the oldest by one, and marks rows of that one as deleted.
     """

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import settings
 
 from lazydelta import Config, LazyDeltaScanner, LazyScanConfig, Table
-from lazydelta.scan.reference import reference_adds
+from lazydelta.scan.plan.reference_plan import reference_adds
 from lazydelta.store import MemoryStore
 
 

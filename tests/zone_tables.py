@@ -6,10 +6,10 @@ import orjson
 import pytest
 
 from lazydelta import Config, Table
+from lazydelta.checkpoint import action_source as source
+from lazydelta.checkpoint import layouts as layouts
+from lazydelta.checkpoint import write_checkpoint
 from lazydelta.snapshot import load_snapshot
-from lazydelta.upkeep import checkpoint_layouts as layouts
-from lazydelta.upkeep import checkpoint_source as source
-from lazydelta.upkeep import write_checkpoint
 
 V2 = {"delta.checkpointPolicy": "v2"}
 TAG = "lazydelta.zones"

@@ -16,7 +16,8 @@ from lazydelta.changes import ChangeFeed
 from lazydelta.config import Config, ReadOptions, ScanStrategy, WriteOptions
 from lazydelta.expr import Predicate, col, lit
 from lazydelta.outputs import plug_adapters
-from lazydelta.scan import Scan, ScanFile
+from lazydelta.scan import Scan
+from lazydelta.scan.plan import ScanFile
 from lazydelta.scanner import LazyDeltaScanner, LazyScanConfig
 from lazydelta.snapshot import Snapshot
 from lazydelta.table import Table, write

@@ -232,7 +232,7 @@ class Config:
     retention_guard: Callable[[int], bool] | None = None
     """Given the floor version of a scan; False refuses it."""
     allowed_roots: tuple[str, ...] = ()
-    """Places outside the table's root that its log may point to (shallow clones)."""
+    """FileStores outside the table's root that its log may point to (shallow clones)."""
     retry_attempts: int = 5
     """How often a failing read of the log is tried in all."""
     retry_base_seconds: float = 0.05

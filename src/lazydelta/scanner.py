@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from lazydelta.scan import Explanation, Scan, ScanFile, Stream, Where
+    from lazydelta._stream import Stream
+    from lazydelta.scan import Scan, Where
+    from lazydelta.scan.plan import Explanation, ScanFile
 
 __all__ = ["LazyDeltaScanner", "LazyScanConfig"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from lazydelta import ops, upkeep
-from lazydelta.changes import AskedRange, ChangeFeed, find_changes
+from lazydelta import checkpoint, operations
+from lazydelta.changes import ChangeFeed, RequestedRange, find_changes
 from lazydelta.config import (
     Config,
     ReadOptions,
@@ -19,18 +19,9 @@ from lazydelta.config import (
 )
 from lazydelta.errors import ConfigError
 from lazydelta.outputs import Outputs
-from lazydelta.scan import (
-    Bundle,
-    Scan,
-    ScanFile,
-    TableCheck,
-    Where,
-    check_bundle,
-    check_table,
-    pin,
-)
+from lazydelta.protocol import Retention
+from lazydelta.scan import Bundle, Scan, TableCheck, Where, check_bundle, check_table, pin
 from lazydelta.snapshot import Snapshot, load_snapshot, read_history, version_at
-from lazydelta.spec import Retention
 from lazydelta.store import MeteredStore, RetryingStore, Store, is_local, open_store
 
 if TYPE_CHECKING:
@@ -39,9 +30,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lazydelta.ops import Alter, Columns, CreateMode, WriteMode, WriteResult
-    from lazydelta.spec import CommitInfo, RetentionCheck
-    from lazydelta.upkeep import CheckpointResult, CompactionResult
+    from lazydelta.checkpoint import CheckpointResult, CompactionResult
+    from lazydelta.operations import Alter, Columns, CreateMode, WriteMode, WriteResult
+    from lazydelta.protocol import CommitInfo, RetentionCheck
+    from lazydelta.scan.plan import ScanFile
 
 __all__ = ["Table", "TableSnapshot", "write"]
 
@@ -159,10 +151,10 @@ class Table(Outputs):
             ConfigError: A property that does not exist or does not take this value.
         """
         table = cls.open(url, storage_options, config)
-        ops.create_table(
+        operations.create_table(
             table._store,  # noqa: SLF001 - a table of our own making
             table._config,  # noqa: SLF001 - likewise
-            ops.as_schema(schema, where=table.url),
+            operations.as_schema(schema, where=table.url),
             mode=mode,
             partition_by=partition_by,
             properties=properties,
@@ -212,7 +204,7 @@ class Table(Outputs):
     @property
     def alter(self) -> Alter:
         """The verbs that change columns, properties, constraints and protocol; a commit each."""
-        return ops.Alter(self._store, self._config)
+        return operations.Alter(self._store, self._config)
 
     def snapshot(
         self, version: int | None = None, timestamp: datetime | str | None = None
@@ -285,7 +277,7 @@ class Table(Outputs):
             allow_out_of_range: Whether a range may reach, or lie, past the newest version.
             options: How rows are read and shown.
         """
-        asked = AskedRange(
+        asked = RequestedRange(
             start_version=start_version,
             end_version=end_version,
             start_timestamp=start_timestamp,
@@ -340,7 +332,7 @@ class Table(Outputs):
             UnsupportedFeatureError: The table needs what lazydelta cannot write.
         """
         columns = (partition_by,) if isinstance(partition_by, str) else partition_by
-        request = ops.WriteRequest(
+        request = operations.WriteRequest(
             mode=mode,
             partition_by=None if columns is None else tuple(columns),
             schema_mode=schema_mode,
@@ -353,7 +345,7 @@ class Table(Outputs):
             commit_metadata=commit_metadata or {},
             options=options,
         )
-        return ops.write_rows(self._store, self._config, data, request)
+        return operations.write_rows(self._store, self._config, data, request)
 
     def history(self, limit: int | None = None) -> list[CommitInfo]:
         """Return the retained commits, newest first, all of them or so many."""
@@ -379,7 +371,9 @@ class Table(Outputs):
             LogCorruptError: The log contradicts its own `.crc`, or a checkpoint that is there.
         """
         version = _number("version", version)
-        return upkeep.write_checkpoint(load_snapshot(self._store, self._config, version=version))
+        return checkpoint.write_checkpoint(
+            load_snapshot(self._store, self._config, version=version)
+        )
 
     def compact_log(self, start: int, end: int) -> CompactionResult:
         """Write the commits of two or more versions, reconciled, into one file beside them.
@@ -389,7 +383,7 @@ class Table(Outputs):
             LogGapError: A commit of the range is not there.
         """
         first, last = given_number("start", start), given_number("end", end)
-        return upkeep.compact_log(self._store, self._config, first, last)
+        return checkpoint.compact_log(self._store, self._config, first, last)
 
     def files(self, partition_filters: PartitionFilters = None) -> list[str]:
         """Return the paths of the newest version's files, as the log has them, decoded.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from lazydelta import Config, Table
-from lazydelta.scan.reference import reference_adds
+from lazydelta.scan.plan.reference_plan import reference_adds
 
 NAME = "lazydelta"
 WAYS = ("auto", "reverse", "forward", "strict", "reference")

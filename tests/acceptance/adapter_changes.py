@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from lazydelta import Config
-from lazydelta.changes import AskedRange, find_changes
+from lazydelta.changes import RequestedRange, find_changes
 from lazydelta.store import open_store
 
 NAME = "lazydelta-changes"
 
 
 def changes(path, start, end):
-    asked = AskedRange(start_version=start, end_version=end)
+    asked = RequestedRange(start_version=start, end_version=end)
     with find_changes(open_store(path), Config(), asked) as reader:
         return reader.read_all()

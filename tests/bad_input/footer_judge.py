@@ -23,7 +23,7 @@ from lazydelta.store import MemoryStore
 from lazydelta.testing import TableBuilder
 from tests.footers import changes, footer_of, with_footer
 from tests.native.support import without_decoder
-from tests.rows.tables import Rows, field
+from tests.unit.scan.read.tables import Rows, field
 
 REPOSITORY = Path(__file__).parents[2]
 SECONDS = 600

@@ -13,14 +13,14 @@ import pytest
 
 from lazydelta import Config
 from lazydelta.errors import DataFileError, LogCorruptError
-from lazydelta.files import has_decoder
+from lazydelta.parquet import has_native_decoder
 from lazydelta.testing import TableBuilder
 from tests.bad_input.footer_judge import judged
 from tests.bad_input.outcomes import read_rightly, refused
 from tests.footers import BINARY, I16, I32, I64, LIST, STRUCT, Node, deepened, edited
 from tests.native.support import without_decoder
-from tests.rows.tables import Rows, field
 from tests.support import memory_store
+from tests.unit.scan.read.tables import Rows, field
 
 QUICK = Config(retry_base_seconds=0.001)
 DECODERS = [pytest.param(True, id="compiled"), pytest.param(False, id="plain")]
@@ -30,7 +30,7 @@ DECODERS = [pytest.param(True, id="compiled"), pytest.param(False, id="plain")]
 def _either_way(request):
     """Once as with the decoder, which has a look at footers too, and once without."""
     if request.param:
-        if not has_decoder():
+        if not has_native_decoder():
             pytest.skip("the compiled decoder is not installed: `make native` builds it")
         yield
     else:

@@ -1,6 +1,6 @@
 """Hostile data files, vectors and partition values: a typed error, in bounded memory, or the rows.
 
-What is wrong with a vector's own bytes is in `tests/unit/files/test_vectors.py`; here it meets a
+What is wrong with a vector's own bytes is in `tests/unit/formats/test_deletion_vectors.py`; here it meets a
 table.
 """
 
@@ -25,10 +25,10 @@ from lazydelta.errors import (
     DeltaError,
     SchemaError,
 )
-from lazydelta.scan.read import ReadOptions
+from lazydelta.scan.read.reading import ReadOptions
 from lazydelta.store import MemoryStore
-from tests.rows.tables import Rows, entry, field, inline
-from tests.rows.tables import bitmap as payload_of
+from tests.unit.scan.read.tables import Rows, entry, field, inline
+from tests.unit.scan.read.tables import bitmap as payload_of
 
 MEGABYTE = 1 << 20
 SMALL = ReadOptions(max_inflated_bytes=4 * MEGABYTE)

@@ -9,7 +9,7 @@ import pytest
 
 from lazydelta.cli import values
 from tests.cli.support import run
-from tests.rows.tables import Rows, field
+from tests.unit.scan.read.tables import Rows, field
 
 YEAR_10_000 = 253_402_300_800  # seconds
 FAR = {

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.changes.support import FeedTable
 from tests.cli.support import run, start
 from tests.cli.test_terminal import on_a_terminal
-from tests.rows.tables import Rows, field
+from tests.unit.changes.support import FeedTable
+from tests.unit.scan.read.tables import Rows, field
 
 
 @pytest.fixture

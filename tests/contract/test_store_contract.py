@@ -8,7 +8,7 @@ import pytest
 
 from lazydelta.errors import ObjectNotFoundError
 from lazydelta.store import MemoryStore
-from lazydelta.store.names import listing_batch
+from lazydelta.store.object_names import listing_batch
 from lazydelta.testing import StoreContract
 
 

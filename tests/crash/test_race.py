@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from lazydelta import Config
-from lazydelta.commit import commit
 from lazydelta.errors import ObjectExistsError
 from lazydelta.store import RetryingStore, open_store
-from tests.commit.support import append, base_of, info_of, make_table, versions
+from lazydelta.transaction import commit
 from tests.crash import harness
 from tests.emulators.conftest import azurite, emulator, moto
+from tests.unit.transaction.support import append, base_of, info_of, make_table, versions
 
 __all__ = ["azurite", "emulator", "moto"]
 

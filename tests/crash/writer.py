@@ -20,7 +20,7 @@ import pyarrow as pa
 from lazydelta import Config, Table
 from lazydelta._arrow import from_numpy
 from lazydelta._failpoints import arm_from_env
-from lazydelta.ops import WriteRequest, write_rows
+from lazydelta.operations import WriteRequest, write_rows
 from lazydelta.store import open_store
 
 ROWS = 3

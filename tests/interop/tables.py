@@ -11,7 +11,7 @@ import pytest
 
 from lazydelta import Config, Table
 from lazydelta.metrics import StoreCalled
-from tests.rows.tables import Rows, field, inline
+from tests.unit.scan.read.tables import Rows, field, inline
 
 deltalake = pytest.importorskip(
     "deltalake", reason="deltalake writes the tables: pip install -r requirements/test.txt"

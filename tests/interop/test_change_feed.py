@@ -11,8 +11,8 @@ import pytest
 from lazydelta import Config, QueryBuilder, ReadOptions, Table, col
 from lazydelta.errors import DataFileNotFoundError
 from lazydelta.metrics import StoreCalled
-from tests.changes.support import FeedTable
 from tests.interop.tables import ROWS, Watched, canonical, deltalake, rows_of_file
+from tests.unit.changes.support import FeedTable
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 from lazydelta.errors import PredicateError
 from lazydelta.interop import QueryBuilder, scan_polars, to_pyarrow_dataset
-from tests.rows.tables import Rows, field
+from tests.unit.scan.read.tables import Rows, field
 
 COLLATED = {"metadata": {"__COLLATIONS": {"any": "spark.UTF8_LCASE"}}}
 

@@ -12,7 +12,7 @@ import pytest
 
 from lazydelta.interop import QueryBuilder, fragments, register_datafusion
 from tests.cli.support import environment
-from tests.rows.tables import Rows, field
+from tests.unit.scan.read.tables import Rows, field
 
 datafusion = pytest.importorskip("datafusion")
 

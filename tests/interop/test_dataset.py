@@ -13,7 +13,7 @@ import pytest
 from lazydelta import Table
 from lazydelta.errors import ConfigError
 from lazydelta.interop import to_pyarrow_dataset
-from lazydelta.scan import ReadOptions
+from lazydelta.scan.read import ReadOptions
 from tests.interop.tables import (
     DAY_2,
     ROWS,

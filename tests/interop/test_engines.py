@@ -6,12 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lazydelta import Config, Table, write
-from lazydelta.errors import (
-    ConfigError,
-    DataFileNotFoundError,
-    MissingExtraError,
-    QueryError,
-)
+from lazydelta.errors import ConfigError, DataFileNotFoundError, MissingExtraError, QueryError
 from lazydelta.interop import (
     QueryBuilder,
     duckdb_relation,
@@ -19,7 +14,7 @@ from lazydelta.interop import (
     register_datafusion,
     to_pyarrow_dataset,
 )
-from lazydelta.scan import ReadOptions
+from lazydelta.scan.read import ReadOptions
 from tests.interop.tables import (
     ROWS,
     Watched,

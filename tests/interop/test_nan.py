@@ -12,7 +12,7 @@ import pytest
 
 from lazydelta.interop import QueryBuilder, register_datafusion, to_pyarrow_dataset
 from lazydelta.interop.float_order import with_nan_greatest
-from tests.rows.tables import Rows, field
+from tests.unit.scan.read.tables import Rows, field
 
 datafusion = pytest.importorskip("datafusion")
 

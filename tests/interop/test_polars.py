@@ -12,7 +12,7 @@ import pytest
 from lazydelta import Table, write
 from lazydelta.errors import MissingExtraError
 from lazydelta.interop import scan_polars, to_polars
-from lazydelta.scan import ReadOptions
+from lazydelta.scan.read import ReadOptions
 from tests.interop.tables import (
     DAY_2,
     ROWS,

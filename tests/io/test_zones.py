@@ -11,7 +11,7 @@ from lazydelta import Config, Table
 from lazydelta.errors import LogCorruptError
 from lazydelta.expr import as_predicate
 from lazydelta.replay import Pruner
-from lazydelta.scan import split_checkpoint
+from lazydelta.scan.plan import split_checkpoint
 from lazydelta.store import MeteredStore
 from lazydelta.testing import TableBuilder, add
 from tests.support import listed, memory_store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazydelta.files import compiled
+from lazydelta.parquet import native as compiled
 from tests.native.support import without_decoder
 
 

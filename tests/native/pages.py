@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lazydelta.files.structs import BINARY, I32, I64, LIST, STRUCT, encoded
+from lazydelta.parquet.thrift import BINARY, I32, I64, LIST, STRUCT, encoded
 from tests.footers import varint
 
 INT32, INT64, BYTES = 1, 2, 6

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lazydelta import ReadOptions
-from lazydelta.files import DataFile, chosen_rows, compiled
-from lazydelta.files import parquet as data_files
+from lazydelta.parquet import DataFile, selected_rows
+from lazydelta.parquet import native as compiled
+from lazydelta.parquet import reader as data_files
 from lazydelta.store import open_store
 
 LIMIT = 1 << 30
@@ -78,7 +79,7 @@ def read(path, *, views, columns=None, row_groups=None, batch_rows=1 << 20, limi
 
 def viewed_rows(file, columns, row_groups, batch_rows):
     """Yield all rows of a file, with views if the decoder reads them."""
-    for rows, keep in chosen_rows(
+    for rows, keep in selected_rows(
         file, columns, row_groups, batch_rows=batch_rows, kept=None, views=True
     ):
         assert keep is None
@@ -92,7 +93,7 @@ def read_chosen(
     with closing(opened(path, limit)) as file:
         names = file.schema.names if columns is None else columns
         groups = range(file.metadata.num_row_groups) if row_groups is None else row_groups
-        found = chosen_rows(file, names, groups, batch_rows=batch_rows, kept=kept, views=views)
+        found = selected_rows(file, names, groups, batch_rows=batch_rows, kept=kept, views=views)
         parts = [
             rows.columns if keep is None else rows.columns.filter(keep) for rows, keep in found
         ]

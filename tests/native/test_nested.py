@@ -14,16 +14,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from lazydelta import Table
+from lazydelta.checkpoint.checkpoint_writer import write_checkpoint
+from lazydelta.checkpoint.full_replay import full_replay
 from lazydelta.errors import DeltaError, LogCorruptError
-from lazydelta.files import NestedFile
 from lazydelta.log import checkpoints
+from lazydelta.parquet import NestedFile
 from lazydelta.store import open_store
 from lazydelta.testing import TableBuilder, add
-from lazydelta.upkeep.checkpoint import write_checkpoint
-from lazydelta.upkeep.full_replay import full_replay
-from tests.checkpoints.checkpoint_cases import NOW, expected_state, snapshot_of, state_of
 from tests.golden_pack import NEEDS_PACK, PACK, golden_tables
 from tests.native.support import without_decoder
+from tests.unit.checkpoint.checkpoint_cases import NOW, expected_state, snapshot_of, state_of
 
 SCHEMA = {"id": "long", "day": "date", "name": "string", "at": "timestamp", "price": "decimal(9,2)"}
 PATHS = pa.array([f"part-{n}.parquet" for n in range(9)])
@@ -135,7 +135,7 @@ def test_damage_in_the_middle_is_told_after_what_came_before(tmp_path):
         return None if found is None else pa.RecordBatchReader.from_batches(found.schema, batches())
 
     with (
-        patch("lazydelta.upkeep.full_replay._BATCH_ROWS", 7),
+        patch("lazydelta.checkpoint.full_replay._BATCH_ROWS", 7),
         patch.object(checkpoints, "_WORTH_COMPILED", 0),
         patch.object(NestedFile, "batches", failing),
     ):

@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazydelta import Config, ReadOptions, Table
-from lazydelta.files import chosen_rows
 from lazydelta.metrics import StoreCalled
-from lazydelta.scan import read
+from lazydelta.parquet import selected_rows
+from lazydelta.scan.read import reading as read
 from lazydelta.store import MemoryStore
-from tests.changes.support import FeedTable
 from tests.interop.tables import canonical
 from tests.interop.test_outputs import WAYS
 from tests.native.support import is_view, plain, three_ways, watched, without_decoder
-from tests.rows.generated import generated
-from tests.rows.tables import Rows, field, inline, with_ids
+from tests.unit.changes.support import FeedTable
+from tests.unit.scan.read.generated import generated
+from tests.unit.scan.read.tables import Rows, field, inline, with_ids
 
 FEATURES = ("deletionVectors", "typeWidening", "rowTracking", "domainMetadata")
 TRACKED = {
@@ -255,9 +255,9 @@ def test_texts_are_views_unless_something_has_to_be_made_of_them(
 
     def spy(*arguments, **how):
         asked.append(how["views"])
-        return chosen_rows(*arguments, **how)
+        return selected_rows(*arguments, **how)
 
-    monkeypatch.setattr(read, "chosen_rows", spy)
+    monkeypatch.setattr(read, "selected_rows", spy)
     three_ways(made.open().scan())
     assert asked[0] is views
 

@@ -18,7 +18,7 @@ import pytest
 from lazydelta import ReadOptions
 from lazydelta.errors import DataFileError
 from tests.native.support import opened, plain, read, viewed_rows, watched
-from tests.rows.tables import Rows, field
+from tests.unit.scan.read.tables import Rows, field
 
 REPOSITORY = Path(__file__).parents[2]
 MANY = 1_100_000

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from lazydelta import Config, Table
 from lazydelta.testing import TableBuilder, add
 from lazydelta.testing.strategies import histories
-from tests.rows.tables import Rows, field
 from tests.support import examples, listed, memory_store
+from tests.unit.scan.read.tables import Rows, field
 
 WHERE = st.sampled_from(
     [None, "id < 3", "id = 7", "id between 2 and 5", "id > 100", "id is null", "p = 1", "p is null",

@@ -85,8 +85,8 @@ def report(spark, place: Path) -> dict[str, dict[str, object]]:
     """Make every table, and compare what is read from it."""
     from lazydelta import Table
     from lazydelta.spark import changes, read
-    from tests.rows.test_generated import counted
     from tests.spark.read_cases import rows_of
+    from tests.unit.scan.read.test_generated import counted
 
     found = {}
     for name, statements in TABLES.items():

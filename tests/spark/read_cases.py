@@ -7,7 +7,7 @@ from datetime import UTC
 from lazydelta import Table
 from lazydelta.spark import explain_read, read
 from tests.golden_pack import golden_tables
-from tests.rows.test_generated import counted
+from tests.unit.scan.read.test_generated import counted
 
 
 def golden_names():

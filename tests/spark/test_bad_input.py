@@ -10,7 +10,7 @@ import pytest
 from lazydelta import Table
 from lazydelta.spark import distributed_log_replay, read, register
 from lazydelta.spark.read import read_snapshot
-from tests.changes.support import FeedTable
+from tests.unit.changes.support import FeedTable
 
 pytest.importorskip("pyspark")
 

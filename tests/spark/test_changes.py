@@ -8,7 +8,7 @@ import pytest
 from lazydelta import Table
 from lazydelta.errors import VersionNotCommittedError
 from lazydelta.spark import changes, register
-from tests.changes.support import FeedTable
+from tests.unit.changes.support import FeedTable
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from lazydelta import Config, Table
-from lazydelta.changes import AskedRange
+from lazydelta.changes import RequestedRange
 from lazydelta.errors import ChangeFeedDisabledError, ColumnNotFoundError
 from lazydelta.spark.changes import ChangesRead
 from lazydelta.spark.shipped import Address
-from tests.changes.support import FeedTable
+from tests.unit.changes.support import FeedTable
 
 
 def ids(first, count=3):
@@ -39,7 +39,7 @@ def table(tmp_path):
 def find(directory, columns=None, where=None, **asked):
     address = Address(root=str(directory), config=Config())
     predicate = None if where is None else Table.open(directory).changes(where=where).predicate
-    return ChangesRead.find(address, AskedRange(**asked), columns=columns, where=predicate)
+    return ChangesRead.find(address, RequestedRange(**asked), columns=columns, where=predicate)
 
 
 def rows_of(read):

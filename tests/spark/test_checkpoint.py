@@ -13,11 +13,11 @@ import pytest
 
 import lazydelta as ld
 import lazydelta.spark as executors
+from lazydelta.checkpoint import CheckpointParts, TombstonePart
 from lazydelta.errors import InternalError, LogCorruptError, ObjectExistsError
-from lazydelta.scan import live_adds
+from lazydelta.protocol import ADD
+from lazydelta.scan.plan import live_adds
 from lazydelta.spark.replay import pruner_of
-from lazydelta.spec import ADD
-from lazydelta.upkeep import CheckpointParts, TombstonePart
 
 QUIET = ld.Config(write_checkpoints=False)
 V2 = {"delta.checkpointPolicy": "v2"}

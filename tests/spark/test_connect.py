@@ -16,12 +16,12 @@ from lazydelta import Table
 from lazydelta.errors import ConfigError
 from lazydelta.spark import connect_session
 from lazydelta.testing import TableBuilder
-from tests.changes.support import FeedTable
 from tests.cli.support import command, environment, run
 from tests.contract.parity.test_live_files import LONG, LONG_LIVE, built
-from tests.rows.tables import Rows, inline
 from tests.spark.test_read import FIELDS, numbers
 from tests.spark.test_write import rows_of
+from tests.unit.changes.support import FeedTable
+from tests.unit.scan.read.tables import Rows, inline
 
 _REPLAY = """
 from lazydelta import Table

@@ -18,8 +18,8 @@ import pytest
 from lazydelta import Table
 from lazydelta.errors import JavaNotFoundError
 from lazydelta.spark.java import java_home
-from tests.changes.support import FeedTable
 from tests.spark.losses import TASKS, digest
+from tests.unit.changes.support import FeedTable
 
 REPOSITORY = Path(__file__).parents[2]
 OLD, TAIL = 10 * TASKS, 2 * TASKS

@@ -15,8 +15,8 @@ import pytest
 
 from lazydelta import Table
 from lazydelta.spark import distributed_log_replay, read, register
-from tests.changes.support import FeedTable
 from tests.emulators import servers
+from tests.unit.changes.support import FeedTable
 
 pytest.importorskip("pyspark")
 from pyspark.serializers import CloudPickleSerializer

@@ -17,9 +17,9 @@ from pyspark.errors import PythonException
 from lazydelta import Config, Table, errors
 from lazydelta.spark import explain_read, read
 from tests.golden_pack import NEEDS_PACK, PACK
-from tests.rows.generated import generated
-from tests.rows.tables import Rows, field, inline, with_ids
 from tests.spark.read_cases import assert_same_rows, golden_names
+from tests.unit.scan.read.generated import generated
+from tests.unit.scan.read.tables import Rows, field, inline, with_ids
 
 EXAMPLES = int(os.environ.get("LAZYDELTA_TEST_SPARK_EXAMPLES", "3"))
 LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from lazydelta import Config, Table
 from lazydelta.errors import ConfigError, DeltaError, RetentionGuardError
-from lazydelta.scan import parts
+from lazydelta.scan.plan import log_splits as parts
 from lazydelta.spark import distributed_log_replay, replay
 from lazydelta.spark.shipped import Address
 from lazydelta.testing import TableBuilder
@@ -88,7 +88,7 @@ def check_random_histories(spark, directory, some):
 
 
 # Many at once and few times: shrinking a failure is slow, so the parts' own test is the first to
-# look at (tests/unit/scan/test_parts.py).
+# look at (tests/unit/scan/plan/test_log_splits.py).
 _SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 
 

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 from lazydelta import Table
 from lazydelta.spark import register
-from tests.changes.support import FeedTable
+from tests.unit.changes.support import FeedTable
 
 
 def mapped(name, kind, number, physical, *, nullable=True):

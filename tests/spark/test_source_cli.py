@@ -12,8 +12,8 @@ import pytest
 from lazydelta import Table
 from lazydelta.cli.spark_story import peak_memory
 from lazydelta.spark import described
-from tests.changes.support import FeedTable
 from tests.cli.support import run
+from tests.unit.changes.support import FeedTable
 
 
 class Kept:

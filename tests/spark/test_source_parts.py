@@ -24,7 +24,7 @@ from lazydelta.spark.options import LATEST, SourceOptions
 from lazydelta.spark.shipped import ShippedSnapshot
 from lazydelta.spark.source import FilteringSource, LazyDeltaSource, _with_options_file
 from lazydelta.spark.tasks import FilesPart, LogPart, SnapshotRead, Span, share_out
-from tests.changes.support import FeedTable
+from tests.unit.changes.support import FeedTable
 
 
 def build(directory, files=12, checkpoint_at=6, tail_removes=True):

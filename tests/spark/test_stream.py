@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from lazydelta.spark import register
-from tests.changes.support import FeedTable
+from tests.unit.changes.support import FeedTable
 
 pytest.importorskip(
     "pyspark.sql.streaming.datasource", reason="batches have limits from PySpark 4.2 on"

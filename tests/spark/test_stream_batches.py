@@ -23,7 +23,7 @@ from lazydelta.spark import stream_tasks
 from lazydelta.spark.offsets import Offset
 from lazydelta.spark.source import LazyDeltaSource
 from lazydelta.testing.table_builder import FIRST_COMMIT_MS
-from tests.changes.support import FeedTable
+from tests.unit.changes.support import FeedTable
 
 limits = pytest.importorskip(
     "pyspark.sql.streaming.datasource", reason="batches have limits from PySpark 4.2 on"

@@ -13,7 +13,7 @@ from lazydelta.spark import stream
 from lazydelta.spark.arrow_rows import shown_schema
 from lazydelta.spark.options import SourceOptions
 from lazydelta.spark.shipped import ShippedSnapshot
-from tests.changes.support import FeedTable
+from tests.unit.changes.support import FeedTable
 
 
 def ids(first, count=2):

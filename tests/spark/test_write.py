@@ -20,7 +20,7 @@ from lazydelta.errors import (
     SchemaMismatchError,
     TableExistsError,
 )
-from lazydelta.ops import WriteRequest, plan_write
+from lazydelta.operations import WriteRequest, plan_write
 from lazydelta.spark.log_schema import spark_schema
 from lazydelta.spark.shipped import Address
 from lazydelta.spark.write_tasks import PlannedWrite, collected, incoming_schema, write_rows

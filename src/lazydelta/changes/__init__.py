@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from lazydelta.changes.feed import ChangeFeed, find_changes
-from lazydelta.changes.log import CommitChanges, read_commits
-from lazydelta.changes.parts import ChangePart, read_changes, split_changes
-from lazydelta.changes.range import AskedRange, ChangeRange, find_range
-from lazydelta.changes.schema import schema_break
+from lazydelta.changes.change_feed import ChangeFeed, find_changes
+from lazydelta.changes.change_splits import ChangePart, read_changes, split_changes
+from lazydelta.changes.commit_changes import read_commits
+from lazydelta.changes.schema_compatibility import schema_break
+from lazydelta.changes.version_range import ChangeRange, RequestedRange, find_range
 
 __all__ = [
-    "AskedRange",
     "ChangeFeed",
     "ChangePart",
     "ChangeRange",
-    "CommitChanges",
+    "RequestedRange",
     "find_changes",
     "find_range",
     "read_changes",

@@ -11,8 +11,8 @@ import orjson
 from lazydelta.cli.output import Output, human_bytes, human_time
 from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import open_table, pick_snapshot, version_options
+from lazydelta.protocol import CommitInfo, compatibility
 from lazydelta.schema import schema_to_json
-from lazydelta.spec import CommitInfo, compatibility
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

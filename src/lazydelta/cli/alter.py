@@ -13,7 +13,7 @@ from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import open_table
 
 if TYPE_CHECKING:
-    from lazydelta.ops import Alter, AlterResult
+    from lazydelta.operations import Alter, AlterResult
 
 __all__ = ["alter"]
 

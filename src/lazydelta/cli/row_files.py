@@ -9,13 +9,8 @@ import orjson
 import pyarrow as pa
 
 from lazydelta.errors import ConfigError
-from lazydelta.files import (
-    UnknownZoneError,
-    int96_leaves,
-    old_calendar,
-    plain_pairs,
-    read_footer,
-)
+from lazydelta.formats import plain_pairs
+from lazydelta.parquet import UnknownZoneError, int96_leaves, legacy_calendar, read_footer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -87,7 +82,7 @@ def _parquet(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
         metadata=read_footer(source).metadata,
         coerce_int96_timestamp_unit="us",  # nanoseconds end in the year 2262
     )
-    batches, calendar = opened.iter_batches(), old_calendar(opened.metadata, str(file))
+    batches, calendar = opened.iter_batches(), legacy_calendar(opened.metadata, str(file))
     if calendar is None:
         return opened.schema_arrow, batches
     int96 = int96_leaves(opened.metadata)

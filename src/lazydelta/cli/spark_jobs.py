@@ -20,7 +20,7 @@ from lazydelta.cli.spark_story import peak_memory
 from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import pick_snapshot, version_options
 from lazydelta.errors import ConfigError
-from lazydelta.scan import Explanation
+from lazydelta.scan.plan import Explanation
 
 if TYPE_CHECKING:
     from datetime import datetime

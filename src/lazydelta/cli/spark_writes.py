@@ -12,7 +12,7 @@ from lazydelta.cli.spark_session import Start, session_options, show_story, work
 from lazydelta.cli.spark_story import peak_memory
 from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.errors import ConfigError
-from lazydelta.scan import Explanation
+from lazydelta.scan.plan import Explanation
 
 if TYPE_CHECKING:
     from lazydelta.cli.spark_session import Work

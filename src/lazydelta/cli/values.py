@@ -16,7 +16,7 @@ import pyarrow.types as pt
 
 from lazydelta._arrow import selection, text
 from lazydelta.cli.output import visible
-from lazydelta.schema import date_text, timestamp_text
+from lazydelta.schema import format_date, format_timestamp
 
 __all__ = ["iso", "join_lines", "printable", "to_json", "to_text"]
 
@@ -102,7 +102,7 @@ def iso(times: pa.Array) -> pa.Array:
     if unit == "ns" or _is_in_calendar(numbers, _PER_DAY[unit]):
         return pc.strftime(times.view(pa.timestamp(unit)), f"%Y-%m-%dT%H:%M:%S{zone}")
     micros, digits = _PER_DAY["us"] // _PER_DAY[unit], {"s": -7, "ms": -3, "us": None}[unit]
-    shown = [n if n is None else timestamp_text(n * micros)[:digits] + zone
+    shown = [n if n is None else format_timestamp(n * micros)[:digits] + zone
              for n in numbers.to_pylist()]  # fmt: skip
     return pa.array(shown, pa.string())
 
@@ -135,7 +135,7 @@ def _dates(array: pa.Array) -> pa.Array:
     days = array.view(pa.int32())
     if _is_in_calendar(days, 1):
         return array.cast(pa.string())
-    return pa.array([n if n is None else date_text(n) for n in days.to_pylist()], pa.string())
+    return pa.array([n if n is None else format_date(n) for n in days.to_pylist()], pa.string())
 
 
 def _is_in_calendar(numbers: pa.Array, per_day: int) -> bool:

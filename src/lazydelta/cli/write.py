@@ -18,7 +18,7 @@ from lazydelta.schema import to_arrow_schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lazydelta.ops import WriteResult
+    from lazydelta.operations import WriteResult
     from lazydelta.table import Table
 
 __all__ = ["write"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lazydelta.expr.arrow import evaluate
 from lazydelta.expr.binding import bind, split_conjuncts
-from lazydelta.expr.build import as_predicate, col, lit, partition_eq
+from lazydelta.expr.build import as_predicate, col, lit
 from lazydelta.expr.formula import Formula, bind_formula, constant_formula, equality_formula
 from lazydelta.expr.functions import DATE_UNITS
 from lazydelta.expr.generated import derivations
@@ -64,7 +64,6 @@ __all__ = [
     "fixed_prefix",
     "guarded",
     "lit",
-    "partition_eq",
     "split_conjuncts",
     "split_pattern",
     "to_skipping",

@@ -54,7 +54,7 @@ _MOST_OPTIONS = 32
 class Derivation:
     """Partition columns generated from one source; several only as year, month, day, hour.
 
-    Together they are in the order of the source if each one is, or if they are the parts of a
+    SmallFileReader they are in the order of the source if each one is, or if they are the parts of a
     time from the year down.
     """
 

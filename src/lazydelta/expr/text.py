@@ -6,7 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.schema import DecimalType, date_text, timestamp_text
+from lazydelta.schema import DecimalType, format_date, format_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ def literal_text(value: Any, kind: DataType) -> str:  # noqa: PLR0911 - one line
         case "float" | "double":
             return _float_text(value, str(kind))
         case "date":
-            return f"DATE '{date_text(value)}'"
+            return f"DATE '{format_date(value)}'"
         case "timestamp" | "timestamp_ntz" | "timestamp_nanos" | "timestamp_nanos_ntz" as name:
             return _time_text(value, name)
         case "binary":
@@ -69,9 +69,9 @@ def _quote_name(name: str) -> str:
 def _time_text(value: int, name: str) -> str:
     zone = "" if name.endswith("ntz") else "Z"
     if "nanos" not in name:
-        return f"{name.upper()} '{timestamp_text(value, separator=' ')}{zone}'"
+        return f"{name.upper()} '{format_timestamp(value, separator=' ')}{zone}'"
     micros, rest = divmod(value, 1000)  # there is no constant of such a type, but text compares
-    return quote_text(f"{timestamp_text(micros, separator=' ')}{rest:03d}{zone}")
+    return quote_text(f"{format_timestamp(micros, separator=' ')}{rest:03d}{zone}")
 
 
 def _float_text(value: float, kind: str) -> str:

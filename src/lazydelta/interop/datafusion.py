@@ -10,7 +10,7 @@ from lazydelta.interop.source import as_feed, check_name
 
 if TYPE_CHECKING:
     from lazydelta.interop.source import Source
-    from lazydelta.scan import ReadOptions
+    from lazydelta.scan.read import ReadOptions
 
 __all__ = ["register"]
 

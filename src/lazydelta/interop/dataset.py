@@ -22,7 +22,8 @@ from lazydelta.interop.source import Feed, Source, as_feed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lazydelta.scan import Explanation, ReadOptions
+    from lazydelta.scan.plan import Explanation
+    from lazydelta.scan.read import ReadOptions
 
 __all__ = ["LazyDataset", "LazyFragment", "LazyScanner", "to_pyarrow_dataset"]
 
@@ -127,7 +128,7 @@ class LazyDataset(pds.Dataset):  # type: ignore[misc]
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[LazyFragment]:  # noqa: A002
         """Return a few fragments that share one lazy stream of rows.
 
-        Together they give every row once, whichever of them is asked; how the rows fall to them
+        SmallFileReader they give every row once, whichever of them is asked; how the rows fall to them
         depends on who asks first.
         """
         shared = SharedRows()

@@ -9,7 +9,7 @@ from lazydelta.interop.dataset import to_pyarrow_dataset
 
 if TYPE_CHECKING:
     from lazydelta.interop.source import Source
-    from lazydelta.scan import ReadOptions
+    from lazydelta.scan.read import ReadOptions
 
 __all__ = ["relation"]
 

@@ -13,7 +13,7 @@ from lazydelta.interop.source import Feed, Source, as_feed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lazydelta.scan import ReadOptions
+    from lazydelta.scan.read import ReadOptions
 
 __all__ = ["scan_polars", "to_polars"]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from lazydelta.interop.source import Feed
-    from lazydelta.scan import ReadOptions
+    from lazydelta.scan.read import ReadOptions
 
 __all__ = ["Pushdown"]
 

@@ -19,7 +19,8 @@ from lazydelta.interop.source import Feed, Source, as_feed, check_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from lazydelta.scan import Explanation, ReadOptions
+    from lazydelta.scan.plan import Explanation
+    from lazydelta.scan.read import ReadOptions
 
 __all__ = ["Engine", "QueryBuilder"]
 

@@ -8,18 +8,17 @@ from __future__ import annotations
 from lazydelta.log.checkpoints import Checkpoint, Leaf, LeafReader, open_checkpoint
 from lazydelta.log.checksum import Checksum, read_checksum
 from lazydelta.log.commits import CommitReader
-from lazydelta.log.hint import CheckpointHint, read_hint, write_hint
-from lazydelta.log.listing import list_log
-from lazydelta.log.paths import (
+from lazydelta.log.file_names import (
     LOG_DIRECTORY,
     LogFile,
     LogFileKind,
     checkpoint_path,
     checksum_path,
     compacted_path,
-    parse_name,
     sidecar_path,
 )
+from lazydelta.log.last_checkpoint import CheckpointHint, read_hint, write_hint
+from lazydelta.log.listing import list_log
 from lazydelta.log.segment import CheckpointFiles, LogSegment, choose_segment, earliest_version
 
 __all__ = [
@@ -41,7 +40,6 @@ __all__ = [
     "earliest_version",
     "list_log",
     "open_checkpoint",
-    "parse_name",
     "read_checksum",
     "read_hint",
     "sidecar_path",

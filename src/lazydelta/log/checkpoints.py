@@ -24,24 +24,19 @@ import pyarrow.parquet as pq
 
 from lazydelta._arrow import selection
 from lazydelta._parallel import Started, ordered_map
-from lazydelta.errors import (
-    LogCorruptError,
-    ObjectNotFoundError,
-    PathNotAllowedError,
-    StoreError,
-)
-from lazydelta.files import (
+from lazydelta.errors import LogCorruptError, ObjectNotFoundError, PathNotAllowedError, StoreError
+from lazydelta.log.file_names import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile
+from lazydelta.parquet import (
     THRIFT_LIMIT,
     NestedFile,
     UnknownZoneError,
     int96_leaves,
     leaf_columns,
-    old_calendar,
+    legacy_calendar,
     read_footer,
-    with_texts,
+    with_string_types,
 )
-from lazydelta.log.paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile
-from lazydelta.spec import MalformedActionError, PathResolver, Sidecar
+from lazydelta.protocol import MalformedActionError, PathResolver, Sidecar
 from lazydelta.store import is_local, local_path
 
 if TYPE_CHECKING:
@@ -201,7 +196,7 @@ class LeafReader:
             self.metadata: pq.FileMetaData = metadata
             leaves = leaf_columns(self.metadata)
             self.columns: dict[str, int] = {leaves.column(i).path: i for i in range(len(leaves))}
-        self._calendar = old_calendar(self.metadata, context.store.root)
+        self._calendar = legacy_calendar(self.metadata, context.store.root)
         if leaf.is_manifest:
             context.footers[leaf.path] = self.metadata
 
@@ -248,7 +243,7 @@ class LeafReader:
             yield from islice(batches, given, None)
 
     def _with_texts(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        kinds = [with_texts(kind, _VALUES) for kind in batch.schema.types]
+        kinds = [with_string_types(kind, _VALUES) for kind in batch.schema.types]
         if kinds == batch.schema.types:
             return batch
         with self._guarded():

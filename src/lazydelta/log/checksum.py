@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ObjectNotFoundError, SchemaError
-from lazydelta.files import BadLineError, parse_object
+from lazydelta.formats import BadLineError, parse_object
+from lazydelta.protocol import MalformedActionError, TableMetadata, TableProtocol
 from lazydelta.schema import parse_schema
-from lazydelta.spec import MalformedActionError, TableMetadata, TableProtocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lazydelta.log.paths import LogFile
+    from lazydelta.log.file_names import LogFile
     from lazydelta.store import Store
 
 __all__ = ["Checksum", "read_checksum"]

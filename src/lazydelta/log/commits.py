@@ -15,23 +15,23 @@ import pyarrow as pa
 from lazydelta._arrow import bits, integers
 from lazydelta._parallel import ordered_map
 from lazydelta.errors import LogCorruptError, ObjectNotFoundError
-from lazydelta.files import (
+from lazydelta.formats import (
     BadLineError,
     JsonLimits,
     are_objects,
     decode_lines,
+    normalized_lines,
     parse_object,
     split_lines,
-    tidy_lines,
 )
-from lazydelta.spec import ADD, REMOVE, CommitBatch, OtherAction
+from lazydelta.protocol import ADD, REMOVE, CommitBatch, OtherAction
 from lazydelta.store import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lazydelta.config import Config
-    from lazydelta.log.paths import LogFile
+    from lazydelta.log.file_names import LogFile
     from lazydelta.store import Store
 
 __all__ = ["CommitReader"]
@@ -220,7 +220,7 @@ class _Window:
     def tidy(self) -> None:
         """Drop blank lines and padding; what is then no object is wrong."""
         self._untidy = self.parts
-        self.parts = [(file, tidy_lines(part), line) for file, part, line in self.parts]
+        self.parts = [(file, normalized_lines(part), line) for file, part, line in self.parts]
 
     def line_of(self, part: int, line: int) -> int:
         """Return where a line of a part was before blank ones were dropped."""

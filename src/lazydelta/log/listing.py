@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lazydelta.log.paths import LOG_DIRECTORY, LogFile, parse_name
+from lazydelta.log.file_names import LOG_DIRECTORY, LogFile, parse_name
 
 if TYPE_CHECKING:
     from lazydelta.store import Store

@@ -15,7 +15,7 @@ from lazydelta.errors import (
     VersionCleanedUpError,
     VersionNotCommittedError,
 )
-from lazydelta.log.paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile, LogFileKind
+from lazydelta.log.file_names import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile, LogFileKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta.expr import Constant, Stat, bind, derivations, evaluate, to_skipping
-from lazydelta.replay.facts import FileFacts, is_text_only, leaf_name, physical_paths
-from lazydelta.replay.row_groups import keep_row_groups, row_group_rule
-from lazydelta.replay.zones import keep_zones
+from lazydelta.replay.row_group_pruning import keep_row_groups, row_group_rule
+from lazydelta.replay.stats_values import FileFacts, is_string_only, leaf_name, physical_paths
+from lazydelta.replay.zone_maps import keep_zone_maps
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from lazydelta.expr import Predicate
-    from lazydelta.replay.zones import ZoneMap
+    from lazydelta.replay.zone_maps import ZoneMap
     from lazydelta.schema import StructType
 
 __all__ = ["Pruner"]
@@ -112,7 +112,7 @@ class Pruner:
         wanted: set[str] = set()
         for stat, path in self.physical.items():
             name = leaf_name(stat, path)
-            if name in available and not is_text_only(stat):
+            if name in available and not is_string_only(stat):
                 wanted.add(name)
             elif stat.kind == "partition":
                 wanted.update(n for n in known if n.startswith("add.partitionValues."))
@@ -145,9 +145,9 @@ class Pruner:
             return []
         return keep_row_groups(self.row_groups, metadata, self.physical)
 
-    def keep_zones(self, zones: Sequence[ZoneMap | None]) -> list[bool]:
+    def keep_zone_maps(self, zones: Sequence[ZoneMap | None]) -> list[bool]:
         """Return which sidecars may hold the add of a matching file; None has no zones."""
-        return keep_zones(self.row_groups, zones, self.physical)
+        return keep_zone_maps(self.row_groups, zones, self.physical)
 
     def _facts(self, adds: pa.RecordBatch, rule: Predicate) -> FileFacts:
         return FileFacts(adds, {stat: self.physical[stat] for stat in _stats(rule)})

@@ -19,8 +19,8 @@ from lazydelta._arrow import bits, from_numpy, integers, selection
 from lazydelta.replay.keys import file_keys
 
 if TYPE_CHECKING:
-    from lazydelta.replay.remove_set import RemoveSet
-    from lazydelta.spec import CommitBatch
+    from lazydelta.protocol import CommitBatch
+    from lazydelta.replay.seen_files import SeenFiles
 
 __all__ = ["Reconciler"]
 
@@ -35,7 +35,7 @@ class Reconciler:
         canonical: Gives paths one spelling per file.
     """
 
-    def __init__(self, seen: RemoveSet, canonical: Canonical) -> None:
+    def __init__(self, seen: SeenFiles, canonical: Canonical) -> None:
         self.seen = seen
         self._canonical = canonical
         self._held_back: list[tuple[pa.Array, pa.StructArray]] = []

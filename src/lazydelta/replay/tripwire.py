@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from lazydelta.spec import CommitBatch
+    from lazydelta.protocol import CommitBatch
 
 from lazydelta._arrow import bits
 

@@ -14,12 +14,9 @@ import orjson
 import pyarrow.compute as pc
 
 from lazydelta.errors import DeltaError, LogCorruptError, ObjectNotFoundError
-from lazydelta.files import BadLineError, parse_object
+from lazydelta.formats import BadLineError, parse_object
 from lazydelta.log import LOG_DIRECTORY, CommitReader, LogFile, LogSegment, open_checkpoint
-from lazydelta.scan.request import Scan
-from lazydelta.schema import parse_schema
-from lazydelta.snapshot import Snapshot, find_segment
-from lazydelta.spec import (
+from lazydelta.protocol import (
     Compatibility,
     MalformedActionError,
     PathResolver,
@@ -29,6 +26,9 @@ from lazydelta.spec import (
     check_protocol,
     compatibility,
 )
+from lazydelta.scan.scan import Scan
+from lazydelta.schema import parse_schema
+from lazydelta.snapshot import Snapshot, find_segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,12 +5,8 @@ Pure: no files, no log, no expressions.
 
 from __future__ import annotations
 
-from lazydelta.schema.arrow import to_arrow_schema, to_arrow_type
-from lazydelta.schema.build import build_array, build_scalar
-from lazydelta.schema.ddl import parse_column_type, parse_columns
-from lazydelta.schema.from_arrow import from_arrow_schema, from_arrow_type, value_type
-from lazydelta.schema.json import parse_schema, schema_to_json
-from lazydelta.schema.mapping import (
+from lazydelta.schema.arrays import build_array, build_scalar
+from lazydelta.schema.column_mapping import (
     assign_column_ids,
     check_mapping,
     file_only_column,
@@ -19,11 +15,30 @@ from lazydelta.schema.mapping import (
     to_physical,
     without_column_ids,
 )
+from lazydelta.schema.ddl import parse_column_type, parse_columns
+from lazydelta.schema.from_arrow import from_arrow_schema, from_arrow_type, value_type
+from lazydelta.schema.literals import (
+    INTEGER_RANGES,
+    format_date,
+    format_timestamp,
+    parse_value,
+    to_days,
+    to_micros,
+)
 from lazydelta.schema.merge import merge_schemas
-from lazydelta.schema.partition import (
+from lazydelta.schema.partition_values import (
     format_partition_value,
     parse_partition_values,
     unreadable_partition_values,
+)
+from lazydelta.schema.schema_json import parse_schema, schema_to_json
+from lazydelta.schema.to_arrow import to_arrow_schema, to_arrow_type
+from lazydelta.schema.type_widening import (
+    TYPE_CHANGES,
+    check_type_changes,
+    is_wider,
+    reads_as,
+    with_type_change,
 )
 from lazydelta.schema.types import (
     ArrayType,
@@ -33,21 +48,6 @@ from lazydelta.schema.types import (
     PrimitiveType,
     StructField,
     StructType,
-)
-from lazydelta.schema.values import (
-    INTEGER_RANGES,
-    date_text,
-    parse_value,
-    timestamp_text,
-    to_days,
-    to_micros,
-)
-from lazydelta.schema.widening import (
-    TYPE_CHANGES,
-    check_type_changes,
-    is_wider,
-    reads_as,
-    with_type_change,
 )
 
 __all__ = [
@@ -65,9 +65,10 @@ __all__ = [
     "build_scalar",
     "check_mapping",
     "check_type_changes",
-    "date_text",
     "file_only_column",
+    "format_date",
     "format_partition_value",
+    "format_timestamp",
     "from_arrow_schema",
     "from_arrow_type",
     "is_wider",
@@ -81,7 +82,6 @@ __all__ = [
     "physical_path",
     "reads_as",
     "schema_to_json",
-    "timestamp_text",
     "to_arrow_schema",
     "to_arrow_type",
     "to_days",

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lazydelta.schema.literals import INTEGER_RANGES
+from lazydelta.schema.type_widening import is_wider, with_type_change
 from lazydelta.schema.types import (
     ArrayType,
     DataType,
@@ -19,8 +21,6 @@ from lazydelta.schema.types import (
     StructField,
     StructType,
 )
-from lazydelta.schema.values import INTEGER_RANGES
-from lazydelta.schema.widening import is_wider, with_type_change
 
 __all__ = ["merge_schemas", "nullable_type"]
 

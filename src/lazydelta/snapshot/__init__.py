@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lazydelta.snapshot.load import find_segment, load_snapshot, round_damage
+from lazydelta.snapshot.load import find_segment, load_snapshot, skip_damaged_checkpoint
 from lazydelta.snapshot.state import BYTES_PER_ADD, Snapshot
-from lazydelta.snapshot.travel import (
-    as_moment,
+from lazydelta.snapshot.time_travel import (
     file_times,
+    parse_timestamp,
     read_history,
     version_at,
     version_since,
@@ -15,12 +15,12 @@ from lazydelta.snapshot.travel import (
 __all__ = [
     "BYTES_PER_ADD",
     "Snapshot",
-    "as_moment",
     "file_times",
     "find_segment",
     "load_snapshot",
+    "parse_timestamp",
     "read_history",
-    "round_damage",
+    "skip_damaged_checkpoint",
     "version_at",
     "version_since",
 ]

@@ -39,17 +39,7 @@ from lazydelta.log import (
     read_hint,
 )
 from lazydelta.metrics import SegmentListed
-from lazydelta.schema import (
-    ArrayType,
-    MapType,
-    PrimitiveType,
-    StructType,
-    check_mapping,
-    check_type_changes,
-    parse_schema,
-)
-from lazydelta.snapshot.state import Snapshot
-from lazydelta.spec import (
+from lazydelta.protocol import (
     MalformedActionError,
     PathResolver,
     TableMetadata,
@@ -61,6 +51,16 @@ from lazydelta.spec import (
     unreadable_features,
     why_unreadable,
 )
+from lazydelta.schema import (
+    ArrayType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    check_mapping,
+    check_type_changes,
+    parse_schema,
+)
+from lazydelta.snapshot.state import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.store import Store
 
-__all__ = ["find_segment", "load_snapshot", "round_damage"]
+__all__ = ["find_segment", "load_snapshot", "skip_damaged_checkpoint"]
 
 T = TypeVar("T")
 
@@ -188,7 +188,7 @@ def _patiently(choose: Callable[[], LogSegment], config: Config) -> LogSegment:
     raise AssertionError  # pragma: no cover
 
 
-def round_damage(snapshot: Snapshot, read: Callable[[Snapshot], T]) -> T:
+def skip_damaged_checkpoint(snapshot: Snapshot, read: Callable[[Snapshot], T]) -> T:
     """Return what `read` makes of a version, without checkpoints and compactions that are damaged.
 
     It is called anew for each, so it must not hand out anything before it returns.

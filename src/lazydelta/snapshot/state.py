@@ -16,7 +16,7 @@ from lazydelta.log import (
     LogSegment,
     open_checkpoint,
 )
-from lazydelta.spec import (
+from lazydelta.protocol import (
     DomainMetadata,
     PathResolver,
     SetTransaction,

@@ -13,16 +13,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lazydelta.scan import COMMIT_VERSION, Explanation, live_adds
-from lazydelta.snapshot import BYTES_PER_ADD, round_damage
+from lazydelta.scan.plan import COMMIT_VERSION, Explanation, live_adds
+from lazydelta.snapshot import BYTES_PER_ADD, skip_damaged_checkpoint
 from lazydelta.spark.conf import replay_settings
 from lazydelta.spark.log_schema import spark_schema
-from lazydelta.spark.replay import (
-    columns_of,
-    distributed_log_replay,
-    fields_to_read,
-    pruner_of,
-)
+from lazydelta.spark.replay import columns_of, distributed_log_replay, fields_to_read, pruner_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +91,7 @@ def explain_replay(spark: SparkSession, snapshot: Snapshot) -> Explanation:
 def choose_replay(snapshot: Snapshot, settings: ReplaySettings) -> ReplayChoice:
     """Decide from the settings and from what the log says of its size."""
     stated = snapshot.estimated_files()
-    files = round_damage(snapshot, _by_footer) if stated is None else stated
+    files = skip_damaged_checkpoint(snapshot, _by_footer) if stated is None else stated
     source = "by a footer of the checkpoint" if stated is None else "as the log states"
     about = f"about {files:,} files, {source}"
     if not settings.enabled:

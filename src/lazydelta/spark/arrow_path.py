@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lazydelta.protocol import ADD
 from lazydelta.spark.arrow_rows import for_spark
 from lazydelta.spark.jobs import named
 from lazydelta.spark.tasks import share_out
-from lazydelta.spec import ADD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,10 +13,10 @@ from pyspark.sql import types as t
 from pyspark.sql.datasource import InputPartition
 
 from lazydelta.changes import (
-    AskedRange,
     ChangeFeed,
     ChangePart,
     ChangeRange,
+    RequestedRange,
     find_range,
     read_changes,
     split_changes,
@@ -86,7 +86,7 @@ def changes(
         ChangeFeedDisabledError: A version at an end of the range did not record its changes.
         VersionNotCommittedError: The range reaches past the newest version.
     """
-    asked = AskedRange(
+    asked = RequestedRange(
         start_version=start_version,
         end_version=end_version,
         start_timestamp=start_timestamp,
@@ -134,7 +134,7 @@ class ChangesRead:
     def find(
         cls,
         address: Address,
-        asked: AskedRange,
+        asked: RequestedRange,
         *,
         columns: Sequence[str] | None,
         where: Predicate | None,

@@ -15,24 +15,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as f
 
+from lazydelta.checkpoint import CheckpointParts, CheckpointResult, TombstonePart, write_checkpoint
 from lazydelta.config import Config
-from lazydelta.scan import PartReader, split_checkpoint, split_tail
-from lazydelta.snapshot import load_snapshot, round_damage
+from lazydelta.protocol import ADD
+from lazydelta.scan.plan import PartReader, split_checkpoint, split_tail
+from lazydelta.snapshot import load_snapshot, skip_damaged_checkpoint
 from lazydelta.spark.adaptive import choose_replay
 from lazydelta.spark.checkpoint_ranges import CHUNKS, Ranges
 from lazydelta.spark.checkpoint_tasks import REPORT, CheckpointTasks
 from lazydelta.spark.conf import replay_settings, storage_options_file
 from lazydelta.spark.jobs import named
 from lazydelta.spark.log_schema import spark_schema
-from lazydelta.spark.replay import (
-    distributed_log_replay,
-    fields_to_read,
-    mapped,
-    tail_words,
-)
+from lazydelta.spark.replay import distributed_log_replay, fields_to_read, mapped, tail_words
 from lazydelta.spark.shipped import ShippedSnapshot, open_here
-from lazydelta.spec import ADD
-from lazydelta.upkeep import CheckpointParts, CheckpointResult, TombstonePart, write_checkpoint
 
 if TYPE_CHECKING:
     import os
@@ -83,7 +78,7 @@ def checkpoint(
     choice = choose_replay(snapshot, replay_settings(spark))
     if not choice.distributed or snapshot.segment.floor == snapshot.version:
         return write_checkpoint(snapshot)
-    work = round_damage(snapshot, lambda sound: _Work(spark, sound))
+    work = skip_damaged_checkpoint(snapshot, lambda sound: _Work(spark, sound))
     expected = work.count()
     if not expected[0]:
         return write_checkpoint(snapshot)  # there is nothing to share out

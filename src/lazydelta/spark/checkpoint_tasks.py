@@ -1,6 +1,6 @@
 """What the tasks of a checkpoint do: read what counts of the old one, cut it, sort it, write it.
 
-Rows are those of `upkeep.CheckpointParts`: actions with their place in the order of the layout.
+Rows are those of `checkpoint.CheckpointParts`: actions with their place in the order of the layout.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import pyarrow.compute as pc
 from pyspark.sql import types as t
 
 from lazydelta._arrow import selection
+from lazydelta.checkpoint import TombstonePart
 from lazydelta.errors import ObjectExistsError
-from lazydelta.scan import conformed
+from lazydelta.scan.plan import conformed
 from lazydelta.spark.checkpoint_ranges import sample_of, whole_ranges
 from lazydelta.spark.tasks import spoken_of
-from lazydelta.upkeep import TombstonePart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from lazydelta.scan import CheckpointPart, PartReader
+    from lazydelta.checkpoint import CheckpointParts, PartFile
+    from lazydelta.scan.plan import CheckpointPart, PartReader
     from lazydelta.spark.checkpoint_ranges import Ranges
     from lazydelta.spark.shipped import ShippedSnapshot
-    from lazydelta.upkeep import CheckpointParts, PartFile
 
     OldPart = tuple[CheckpointPart, ...] | TombstonePart
     """A part of the old checkpoint: where it has adds, or where it has tombstones."""

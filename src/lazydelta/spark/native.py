@@ -22,7 +22,7 @@ from pyspark.sql import types as t
 
 from lazydelta._arrow import from_numpy
 from lazydelta.errors import DataFileNotFoundError
-from lazydelta.scan import partition_texts
+from lazydelta.scan.plan import partition_strings
 from lazydelta.schema import (
     ArrayType,
     DataType,
@@ -170,7 +170,7 @@ class NativeFiles:
         if not wanted or not paths:
             groups = [_Group(values={}, paths=paths)] if paths else []
             return cls(snapshot=snapshot, groups=tuple(groups), names=tuple(names))
-        texts = partition_texts(snapshot, files.column("partitionValues"), names).values()
+        texts = partition_strings(snapshot, files.column("partitionValues"), names).values()
         keys = [str(at) for at in range(len(wanted))]
         table = pa.table([*texts, from_numpy(np.arange(len(paths)))], [*keys, "at"])
         found = table.group_by(keys, use_threads=False).aggregate([("at", "list")])

@@ -42,14 +42,7 @@ from lazydelta.expr import (
     split_pattern,
 )
 from lazydelta.schema import PrimitiveType
-from lazydelta.spark.values import (
-    cast_value,
-    day_number,
-    from_micros,
-    literal,
-    micros,
-    value_type,
-)
+from lazydelta.spark.values import cast_value, day_number, from_micros, literal, micros, value_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -27,7 +27,7 @@ from lazydelta.expr import (
     Stat,
     guarded,
 )
-from lazydelta.replay import CUT_MICROS, is_rounded, is_text_only, json_path
+from lazydelta.replay import CUT_MICROS, is_rounded, is_string_only, json_path
 from lazydelta.spark.predicate import to_column
 from lazydelta.spark.values import typed_field
 
@@ -108,7 +108,7 @@ class _Plain:
 
     def _is_plain(self, stat: Stat) -> bool:
         """Whether the typed column is there, and its values are compared as they stand."""
-        moved = is_text_only(stat) or (stat.kind != "partition" and is_rounded(stat.type))
+        moved = is_string_only(stat) or (stat.kind != "partition" and is_rounded(stat.type))
         return not moved and str(stat.type) not in ("float", "double") and self._has(stat)
 
     def _is_exact(self, node: Predicate) -> bool:

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from lazydelta.config import Config
 from lazydelta.errors import ConfigError
 from lazydelta.expr import Column, as_predicate
-from lazydelta.scan import Explanation, Scan, live_adds
+from lazydelta.scan import Scan
+from lazydelta.scan.plan import Explanation, live_adds
 from lazydelta.spark.adaptive import choose_replay, explain_replay
 from lazydelta.spark.arrow_path import FILES, read_found, read_listed, tasks_for
 from lazydelta.spark.arrow_rows import shown_schema

@@ -1,6 +1,6 @@
 """The log of a table replayed by executors: a DataFrame of its live files.
 
-The distributed twin of `scan.run`; `tests/spark` holds them together. Executors read parts of the
+The distributed twin of `scan.plan.run`; `tests/spark` holds them together. Executors read parts of the
 log with the readers of this package, so every store works that lazydelta opens, and Spark puts
 the parts together: the newest word of the tail on each file, and of the checkpoint what the tail
 does not speak of. No shuffle touches the checkpoint unless the tail is huge, and nothing that
@@ -16,22 +16,21 @@ from pyspark.sql import functions as f
 
 from lazydelta.errors import ConfigError, RetentionGuardError
 from lazydelta.expr import as_predicate
+from lazydelta.protocol import ADD
 from lazydelta.replay import Pruner
-from lazydelta.scan import (
+from lazydelta.scan.plan import (
     COMMIT_VERSION,
     PartReader,
-    Where,
     split_checkpoint,
     split_tail,
     typed_columns,
 )
 from lazydelta.schema import to_physical
-from lazydelta.snapshot import BYTES_PER_ADD, round_damage
+from lazydelta.snapshot import BYTES_PER_ADD, skip_damaged_checkpoint
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.jobs import named
 from lazydelta.spark.log_schema import spark_schema
 from lazydelta.spark.shipped import Address
-from lazydelta.spec import ADD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lazydelta.log import Checkpoint, LogSegment
-    from lazydelta.scan import TailPart
+    from lazydelta.scan import Where
+    from lazydelta.scan.plan import TailPart
     from lazydelta.snapshot import Snapshot
 
 __all__ = [
@@ -92,7 +92,7 @@ def distributed_log_replay(
     if num_partitions < 1:
         raise ConfigError("num_partitions", f"must be at least 1, not {num_partitions}")
     check_guard(snapshot)
-    return round_damage(
+    return skip_damaged_checkpoint(
         snapshot, lambda sound: _planned(spark, sound, num_partitions, where, fields)
     )
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConfigError, StoreAccessError
 from lazydelta.log import CheckpointHint, Checksum, CommitReader, LogSegment
+from lazydelta.protocol import PathResolver, TableMetadata, TableProperties, TableProtocol
 from lazydelta.schema import parse_schema
 from lazydelta.snapshot import Snapshot
 from lazydelta.spark.conf import STORAGE_OPTIONS_FILE
-from lazydelta.spec import PathResolver, TableMetadata, TableProperties, TableProtocol
 from lazydelta.store import MeteredStore, RetryingStore, is_local, open_store
 
 if TYPE_CHECKING:

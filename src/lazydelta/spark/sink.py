@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 )
 
 from lazydelta.errors import ConfigError, InternalError
-from lazydelta.ops import WriteResult, plan_write
+from lazydelta.operations import WriteResult, plan_write
 from lazydelta.spark.shipped import Address
 from lazydelta.spark.write_tasks import PlannedWrite, as_stream, incoming_schema, total
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import types as t
 
-    from lazydelta.ops import WriteRequest
+    from lazydelta.operations import WriteRequest
     from lazydelta.spark.sink_options import SinkOptions
 
 __all__ = ["BatchSink", "StreamSink"]
@@ -78,7 +78,7 @@ class BatchSink(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Change nothing: no version names the files, and vacuum finds them.
 
-        Spark calls this after a failed `commit` too, whose outcome may be unknown; to delete the
+        Spark calls this after a failed `transaction` too, whose outcome may be unknown; to delete the
         files could take them from a version that names them.
         """
         logger.warning("a write was given up; files of %d tasks are left behind", len(messages))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lazydelta.config import Config, WriteOptions
 from lazydelta.errors import ConfigError
-from lazydelta.ops import WriteRequest
+from lazydelta.operations import WriteRequest
 from lazydelta.spark.option_texts import (
     OptionReader,
     boolean,
@@ -25,7 +25,7 @@ from lazydelta.spark.shipped import Address
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lazydelta.intake import SchemaMode
+    from lazydelta.write import SchemaMode
 
 __all__ = ["SinkOptions"]
 

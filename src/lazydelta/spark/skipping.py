@@ -21,7 +21,7 @@ from lazydelta.replay import (
     CUT_MICROS,
     Pruner,
     is_rounded,
-    is_text_only,
+    is_string_only,
     json_path,
 )
 from lazydelta.schema import DecimalType
@@ -194,7 +194,7 @@ class _Facts:
     def _partition(self, stat: Stat) -> Column:
         typed = self._typed("partitionValues_parsed", self.physical[stat], stat.type)
         text = self._partition_text(stat)
-        if text is not None and is_text_only(stat):
+        if text is not None and is_string_only(stat):
             typed = None
         if typed is not None and isinstance(value_type(stat.type), t.StringType):
             typed = f.when(typed != "", typed)
@@ -239,7 +239,7 @@ def _inside(column: Column, path: Sequence[str]) -> Column:
 
 
 def _trusted(stat: Stat, value: Column) -> Column:  # noqa: PLR0911 - one return per type
-    """Make bounds of statistics; what cannot be true becomes unknown (see `replay.facts`)."""
+    """Make bounds of statistics; what cannot be true becomes unknown (see `replay.stats_values`)."""
     name = str(stat.type)
     if stat.kind in _COUNTS:
         return f.when(value >= 0, value)

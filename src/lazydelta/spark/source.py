@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
-from lazydelta.changes import AskedRange
+from lazydelta.changes import RequestedRange
 from lazydelta.config import Config
 from lazydelta.errors import ColumnNotFoundError, ConfigError
 from lazydelta.expr import as_predicate
@@ -186,7 +186,7 @@ def _read(options: SourceOptions, pinned: ShippedSnapshot) -> SnapshotRead | Cha
         return read
     if options.starting_version == LATEST:
         raise ConfigError("startingVersion", "latest is for streams; give a version")
-    asked = AskedRange(
+    asked = RequestedRange(
         start_version=options.starting_version,
         start_timestamp=options.starting_timestamp,
         end_version=pinned.version,

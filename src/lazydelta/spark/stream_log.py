@@ -21,15 +21,15 @@ from lazydelta.errors import (
     VersionCleanedUpError,
 )
 from lazydelta.log import LogFile, LogFileKind, list_log
-from lazydelta.schema import parse_schema
-from lazydelta.spark.tasks import sizes_of
-from lazydelta.spec import (
+from lazydelta.protocol import (
     MalformedActionError,
     TableMetadata,
     TableProtocol,
     unreadable_features,
     why_unreadable,
 )
+from lazydelta.schema import parse_schema
+from lazydelta.spark.tasks import sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 
-from lazydelta.changes import AskedRange, find_range, read_commits
+from lazydelta.changes import RequestedRange, find_range, read_commits
 from lazydelta.errors import LogGapError
 from lazydelta.expr import as_predicate
 from lazydelta.log import LogFile
@@ -168,7 +168,7 @@ class StreamReads:
 
     def _changes(self, first: int, end: int) -> list[InputPartition]:
         store, config = self.log.snapshot.store, self.log.snapshot.config
-        found = find_range(store, config, AskedRange(start_version=first, end_version=end))
+        found = find_range(store, config, RequestedRange(start_version=first, end_version=end))
         self.log.check_snapshot(found.end)
         read = ChangesRead.of(
             replace(found, end=self.log.snapshot),

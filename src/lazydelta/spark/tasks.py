@@ -19,18 +19,13 @@ from pyspark.sql.datasource import InputPartition
 
 from lazydelta._arrow import from_numpy, integers, selection, text
 from lazydelta.config import ReadOptions
-from lazydelta.replay import RemoveSet
-from lazydelta.scan import (
-    CheckpointPart,
-    PartReader,
-    Scan,
-    read_files,
-    split_checkpoint,
-    split_tail,
-)
+from lazydelta.protocol import ADD
+from lazydelta.replay import SeenFiles
+from lazydelta.scan import Scan
+from lazydelta.scan.plan import CheckpointPart, PartReader, split_checkpoint, split_tail
+from lazydelta.scan.read import read_files
 from lazydelta.schema import PrimitiveType, build_scalar
 from lazydelta.spark.replay import pruner_of
-from lazydelta.spec import ADD
 from lazydelta.store import is_local
 
 if TYPE_CHECKING:
@@ -217,10 +212,10 @@ class SnapshotRead:
                 yield batch.filter(selection(~newer.contains(keys)))
 
 
-def spoken_of(reader: PartReader, segment: LogSegment) -> RemoveSet:
+def spoken_of(reader: PartReader, segment: LogSegment) -> SeenFiles:
     """Return the keys of all files that the tail speaks of, read here; the caller closes it."""
     config = reader.config
-    found = RemoveSet(
+    found = SeenFiles(
         memory_limit=config.remove_set_memory_limit,
         capacity=config.remove_set_capacity,
         false_positive_rate=config.remove_set_false_positive_rate,

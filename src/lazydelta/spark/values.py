@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from lazydelta.schema import DecimalType, PrimitiveType, timestamp_text, to_arrow_type
+from lazydelta.schema import DecimalType, PrimitiveType, format_timestamp, to_arrow_type
 from lazydelta.spark.log_schema import spark_type
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def literal(value: Any, kind: DataType) -> Column:  # noqa: PLR0911 - one return
         case "timestamp":
             return f.timestamp_micros(f.lit(value).cast(_LONG))
         case "timestamp_ntz":
-            return f.expr(f"TIMESTAMP_NTZ '{timestamp_text(value, separator=' ')}'")
+            return f.expr(f"TIMESTAMP_NTZ '{format_timestamp(value, separator=' ')}'")
         case "boolean" | "string" | "binary":
             return f.lit(value)
     return f.lit(value).cast(value_type(kind))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.config import Config
-from lazydelta.ops import WriteRequest, WriteResult, plan_write
+from lazydelta.operations import WriteRequest, WriteResult, plan_write
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.jobs import named
 from lazydelta.spark.shipped import Address, open_here
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lazydelta.config import WriteOptions
-    from lazydelta.ops import WriteMode, Writing
+    from lazydelta.operations import WriteMode, Writing
     from lazydelta.scan import Where
     from lazydelta.store import Store
 

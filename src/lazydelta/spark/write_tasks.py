@@ -15,17 +15,17 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from lazydelta._arrow import from_numpy
-from lazydelta.commit import ADDS
 from lazydelta.errors import ConstraintViolationError, SchemaError, SchemaMismatchError
-from lazydelta.ops import FileTask, WriteRequest, Writing, WrittenRows
+from lazydelta.operations import FileTask, WriteRequest, Writing, WrittenRows
 from lazydelta.schema import ArrayType, MapType, StructType, parse_schema, to_arrow_schema
 from lazydelta.spark.shipped import Address, ShippedSnapshot
+from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lazydelta.config import Config
-    from lazydelta.ops import WriteResult
+    from lazydelta.operations import WriteResult
     from lazydelta.schema import DataType, StructField
 
 __all__ = [

@@ -7,21 +7,24 @@ cloud URL is opened, not before.
 from __future__ import annotations
 
 from lazydelta.store.base import LISTING, Buffer, ObjectMeta, Store, is_local, local_path
+from lazydelta.store.local import LocalStore
 from lazydelta.store.memory import MemoryStore
 from lazydelta.store.metered import MeteredStore
-from lazydelta.store.open import open_store, register_store
-from lazydelta.store.outputs import Output, open_output
-from lazydelta.store.retrying import RetryingStore
+from lazydelta.store.retry import RetryingStore
+from lazydelta.store.schemes import StoreFactory, open_store, register_store
+from lazydelta.store.uploads import Output, open_output
 
 __all__ = [
     "LISTING",
     "Buffer",
+    "LocalStore",
     "MemoryStore",
     "MeteredStore",
     "ObjectMeta",
     "Output",
     "RetryingStore",
     "Store",
+    "StoreFactory",
     "is_local",
     "local_path",
     "open_output",

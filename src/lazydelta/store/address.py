@@ -12,7 +12,7 @@ from typing import Literal
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from lazydelta.errors import ConfigError, StoreError, redact
-from lazydelta.store.names import checked_directory
+from lazydelta.store.object_names import checked_directory
 
 __all__ = ["AZURE_SCHEMES", "GCS_SCHEMES", "S3_SCHEMES", "Address", "parse_address"]
 

@@ -1,7 +1,7 @@
 """The boundary to storage: one Protocol, small enough to hold in the head.
 
 A store is rooted at a table; paths are relative to it, use `/` and are *plain* (never
-percent-encoded): decoding what a log says is `spec.paths`' job, encoding for the wire the
+percent-encoded): decoding what a log says is `protocol.data_paths`' job, encoding for the wire the
 implementation's. Nothing above this room imports obstore; what opens a local file of a table by
 itself has its path from `local_path`.
 """

@@ -27,12 +27,12 @@ from lazydelta.errors import (
     TransientStoreError,
 )
 from lazydelta.store.base import Buffer, ObjectMeta
-from lazydelta.store.names import checked, checked_directory, listing_batch, listing_name
+from lazydelta.store.object_names import checked, checked_directory, listing_batch, listing_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lazydelta.store.outputs import Output
+    from lazydelta.store.uploads import Output
 
 __all__ = ["LocalStore"]
 

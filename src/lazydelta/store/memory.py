@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from lazydelta.errors import ObjectExistsError, ObjectNotFoundError, StoreError
 from lazydelta.store.base import Buffer, ObjectMeta
-from lazydelta.store.names import checked, checked_directory, listing_batch
-from lazydelta.store.outputs import BufferedOutput, Output
+from lazydelta.store.object_names import checked, checked_directory, listing_batch
+from lazydelta.store.uploads import BufferedOutput, Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from lazydelta.errors import StoreError
 from lazydelta.metrics import Observer, StoreCalled
-from lazydelta.store.outputs import Output, open_output
 from lazydelta.store.ranges import open_ranges
+from lazydelta.store.uploads import Output, open_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

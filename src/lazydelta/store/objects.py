@@ -27,16 +27,16 @@ from lazydelta.errors import (
 )
 from lazydelta.store.address import parse_address
 from lazydelta.store.base import LISTING, Buffer, ObjectMeta
-from lazydelta.store.names import checked, checked_directory, listing_name
+from lazydelta.store.list_order import ordered_pages
+from lazydelta.store.object_names import checked, checked_directory, listing_name
 from lazydelta.store.options import client_options, unknown_option
-from lazydelta.store.ordering import ordered_pages
 from lazydelta.store.ranges import merged_ranges, open_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import ModuleType
 
-    from lazydelta.store.outputs import Output
+    from lazydelta.store.uploads import Output
 
 __all__ = ["ObjectStore"]
 

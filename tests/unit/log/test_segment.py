@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lazydelta.errors import LogGapError, TableNotFoundError, VersionNotCommittedError
-from lazydelta.log.paths import parse_name
+from lazydelta.log.file_names import parse_name
 from lazydelta.log.segment import choose_segment, complete_checkpoints, earliest_version
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"

@@ -1,0 +1,47 @@
+"""What keeps a log fit for reading: checkpoints, version checksums, compacted commits.
+
+All are made from a `FullReplay`, which only a whole segment gives, or advanced from what the last
+one said. Derived and optional: whatever fails here, the table stays what its commits say.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lazydelta.checkpoint.checkpoint_parts import CheckpointParts, PartFile, TombstonePart
+    from lazydelta.checkpoint.checkpoint_writer import CheckpointResult, write_checkpoint
+    from lazydelta.checkpoint.hooks import post_commit_hooks
+    from lazydelta.checkpoint.log_compaction import CompactionResult, compact_log
+
+__all__ = [
+    "CheckpointParts",
+    "CheckpointResult",
+    "CompactionResult",
+    "PartFile",
+    "TombstonePart",
+    "compact_log",
+    "post_commit_hooks",
+    "write_checkpoint",
+]
+
+_MODULES = {
+    "CheckpointParts": "checkpoint_parts",
+    "CheckpointResult": "checkpoint_writer",
+    "CompactionResult": "log_compaction",
+    "PartFile": "checkpoint_parts",
+    "TombstonePart": "checkpoint_parts",
+    "compact_log": "log_compaction",
+    "post_commit_hooks": "hooks",
+    "write_checkpoint": "checkpoint_writer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module that defines a name on first use: readers do not load writers."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__package__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,256 @@
+"""The two layouts of a checkpoint: one classic file, or a V2 manifest with sidecars.
+
+Both are written row group by row group and appear at one moment: with the classic file itself, or
+with the manifest, before which nobody looks for the sidecars.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import orjson
+import pyarrow as pa
+
+from lazydelta._failpoints import failpoint
+from lazydelta._parallel import ordered_map
+from lazydelta.checkpoint.action_encoding import ActionEncoder
+from lazydelta.checkpoint.action_files import ActionFile, WrittenFile, count_actions
+from lazydelta.checkpoint.action_source import ROW_GROUP_ROWS
+from lazydelta.checkpoint.zone_map_tags import Zones
+from lazydelta.errors import InternalError, LogCorruptError
+from lazydelta.log import checkpoint_path, sidecar_path
+from lazydelta.parquet import read_footer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lazydelta.checkpoint.action_encoding import ActionGroup
+    from lazydelta.checkpoint.add_slices import Columns
+    from lazydelta.checkpoint.checkpoint_schema import CheckpointShape
+    from lazydelta.checkpoint.full_replay import FullReplay
+    from lazydelta.snapshot import Snapshot
+    from lazydelta.store import Store
+
+__all__ = [
+    "ActionSource",
+    "WrittenCheckpoint",
+    "found_checkpoint",
+    "publish_v2",
+    "write_classic",
+    "write_sidecars",
+    "write_v2",
+]
+
+_SIDECAR_ADDS = 4 * ROW_GROUP_ROWS
+_ENCODERS = 2
+"""Encoding takes half as long again as decoding, which one thread does: two keep up with it."""
+
+
+class ActionSource(Protocol):
+    """Actions to write: those of a whole version, or a share of them."""
+
+    shape: CheckpointShape
+    others: list[dict[str, Any]]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The version."""
+
+    def adds(self) -> Iterator[list[Columns]]:
+        """Yield adds, in order, a row group in some pieces at a time; once, and first."""
+
+    def removes(self) -> Iterator[list[Columns]]:
+        """Yield tombstones likewise; once."""
+
+    def verify(self, adds: int) -> None:
+        """Raise unless so many adds are all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenCheckpoint:
+    """A checkpoint that is in its place."""
+
+    path: str
+    is_new: bool
+    bytes: int
+    adds: int
+    removes: int
+    actions: int
+    """How many actions there are in all."""
+    parts: int | None = None
+    """How many files a multi-part checkpoint has; None of any other."""
+    v2: dict[str, Any] | None = None
+    """What `_last_checkpoint` says of a V2 checkpoint."""
+
+
+def found_checkpoint(replay: FullReplay) -> WrittenCheckpoint:
+    """Return the checkpoint that a replay is of, and of nothing else, with its counts."""
+    segment = replay.snapshot.segment
+    if segment.checkpoint is None or segment.commits:
+        raise InternalError("a checkpoint was taken for there that is not")
+    adds = sum(batch.num_rows for batch in replay.adds())
+    removes = sum(batch.num_rows for batch in replay.removes())
+    others = 2 + len(replay.transactions) + len(replay.domains)
+    files = segment.checkpoint.files
+    return WrittenCheckpoint(
+        path=files[0].path,
+        is_new=False,
+        bytes=sum(file.size for file in files),
+        adds=adds,
+        removes=removes,
+        actions=adds + removes + others,
+        parts=len(files) if len(files) > 1 else None,
+    )
+
+
+def write_classic(source: ActionSource) -> WrittenCheckpoint:
+    """Write `n.checkpoint.parquet`.
+
+    Raises:
+        ObjectExistsError: Another writer was first.
+    """
+    snapshot = source.snapshot
+    store, path = snapshot.store, checkpoint_path(snapshot.version)
+    encoder = ActionEncoder(source.shape, others=True)
+    file = ActionFile(store, path, encoder)
+    try:
+        file.append(encoder.others(source.others))
+        for adds in ordered_map(partial(encoder.files, "add"), source.adds(), width=_ENCODERS):
+            file.append(adds)
+        source.verify(file.adds)
+        for removes in source.removes():
+            file.append(encoder.files("remove", removes))
+        failpoint("checkpoint-part-written")
+        failpoint("checkpoint-manifest-prepared")
+        written = file.publish()
+    except BaseException:
+        file.discard()
+        raise
+    failpoint("checkpoint-published")
+    _verify_stored(store, written, snapshot.version)
+    return WrittenCheckpoint(
+        path=path,
+        is_new=True,
+        bytes=written.bytes,
+        adds=written.adds,
+        removes=written.removes,
+        actions=written.rows,
+    )
+
+
+def write_v2(source: ActionSource) -> WrittenCheckpoint:
+    """Write the sidecars, then `n.checkpoint.<uuid>.json` that names them."""
+    sidecars = write_sidecars(source)
+    source.verify(sum(file.adds for file in sidecars))
+    return publish_v2(source.snapshot, source.others, sidecars)
+
+
+def write_sidecars(source: ActionSource) -> list[WrittenFile]:
+    """Write actions into sidecars, which nobody looks for yet."""
+    sidecars: list[WrittenFile] = []
+    for written in _sidecars(source):
+        failpoint("checkpoint-part-written")
+        _verify_stored(source.snapshot.store, written, source.snapshot.version)
+        sidecars.append(written)
+    return sidecars
+
+
+def publish_v2(
+    snapshot: Snapshot, others: Sequence[dict[str, Any]], sidecars: Sequence[WrittenFile]
+) -> WrittenCheckpoint:
+    """Make a checkpoint of sidecars, all of which are in the store and counted."""
+    store, path = snapshot.store, checkpoint_path(snapshot.version, str(uuid.uuid4()), "json")
+    now_ms = time.time_ns() // 10**6
+    named = [
+        {
+            "path": file.path.rsplit("/", 1)[-1],
+            "sizeInBytes": file.bytes,
+            "modificationTime": now_ms,
+            "tags": dict(file.tags),
+        }
+        for file in sidecars
+    ]
+    actions = [
+        {"checkpointMetadata": {"version": snapshot.version}},
+        *others,
+        *({"sidecar": sidecar} for sidecar in named),
+    ]
+    data = b"".join(orjson.dumps(action) + b"\n" for action in actions)
+    failpoint("checkpoint-manifest-prepared")
+    store.write(path, data, overwrite=False)
+    failpoint("checkpoint-published")
+    return WrittenCheckpoint(
+        path=path,
+        is_new=True,
+        bytes=len(data) + sum(file.bytes for file in sidecars),
+        adds=sum(file.adds for file in sidecars),
+        removes=sum(file.removes for file in sidecars),
+        actions=len(actions) + sum(file.rows for file in sidecars),
+        v2={
+            "path": path.rsplit("/", 1)[-1],
+            "sizeInBytes": len(data),
+            "modificationTime": now_ms,
+            "nonFileActions": [actions[0], *others],
+            "sidecarFiles": named,
+        },
+    )
+
+
+def _sidecars(source: ActionSource) -> Iterator[WrittenFile]:
+    """Write adds, then removes, into files of their own."""
+    encoder = ActionEncoder(source.shape, others=False)
+    for kind, chunks in (("add", source.adds()), ("remove", source.removes())):
+        file: ActionFile | None = None
+        try:
+            for pieces, group in _encoded(encoder, kind, chunks):
+                if file is None:
+                    file, zones = _new_sidecar(source, encoder), Zones(source.shape.leading)
+                file.append(group)
+                for columns in pieces if kind == "add" else ():
+                    zones.add(columns)
+                if file.rows >= _SIDECAR_ADDS:
+                    done, file = file, None
+                    yield done.publish(zones.tags())
+            if file is not None:
+                done, file = file, None
+                yield done.publish(zones.tags())
+        finally:
+            if file is not None:
+                file.discard()
+
+
+def _new_sidecar(source: ActionSource, encoder: ActionEncoder) -> ActionFile:
+    path = sidecar_path(f"{uuid.uuid4()}.parquet")
+    return ActionFile(source.snapshot.store, path, encoder)
+
+
+def _encoded(
+    encoder: ActionEncoder, kind: str, chunks: Iterable[list[Columns]]
+) -> Iterator[tuple[list[Columns], ActionGroup]]:
+    """Yield each row group with its encoded form, in order, some being encoded side by side."""
+
+    def encoded(pieces: list[Columns]) -> tuple[list[Columns], ActionGroup]:
+        return pieces, encoder.files(kind, pieces)
+
+    return ordered_map(encoded, chunks, width=_ENCODERS)
+
+
+def _verify_stored(store: Store, written: WrittenFile, version: int) -> None:
+    """Count again what is in the store; what is not what was written is taken away at once."""
+    expected = (written.rows, written.adds, written.removes)
+    try:
+        with store.open_input(written.path) as source:
+            stored = count_actions(read_footer(source).metadata)
+        size = store.head(written.path).size
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+    else:
+        if stored == expected and size == written.bytes:
+            return
+        reason = f"it holds {stored} actions in {size} bytes, not {expected} in {written.bytes}"
+    store.delete([written.path])
+    raise LogCorruptError(store.root, written.path, reason, version)

@@ -1,0 +1,60 @@
+"""Parquet files <-> Arrow: footers, row groups, pages, statistics. Knows no log and no table."""
+
+from __future__ import annotations
+
+from lazydelta.parquet.datetime_rebase import LegacyCalendar, first_certain, legacy_calendar
+from lazydelta.parquet.file_schema import FileSchema
+from lazydelta.parquet.footer import THRIFT_LIMIT, read_footer
+from lazydelta.parquet.joined import JoinedFile, write_gently
+from lazydelta.parquet.native import (
+    AlikeFile,
+    AlikeFiles,
+    NestedFile,
+    SortedRun,
+    has_native_decoder,
+)
+from lazydelta.parquet.pieces import Piece
+from lazydelta.parquet.reader import DataFile
+from lazydelta.parquet.row_batches import Rows
+from lazydelta.parquet.row_group_filter import (
+    ColumnBounds,
+    int96_leaves,
+    leaf_columns,
+    matching_row_groups,
+)
+from lazydelta.parquet.row_selection import chosen_alike, selected_rows
+from lazydelta.parquet.statistics import StatisticsPlan
+from lazydelta.parquet.string_types import with_string_types
+from lazydelta.parquet.writer import Encoding, ParquetEncoder, dictionary_columns
+from lazydelta.parquet.zones import UnknownZoneError
+
+__all__ = [
+    "THRIFT_LIMIT",
+    "AlikeFile",
+    "AlikeFiles",
+    "ColumnBounds",
+    "DataFile",
+    "Encoding",
+    "FileSchema",
+    "JoinedFile",
+    "LegacyCalendar",
+    "NestedFile",
+    "ParquetEncoder",
+    "Piece",
+    "Rows",
+    "SortedRun",
+    "StatisticsPlan",
+    "UnknownZoneError",
+    "chosen_alike",
+    "dictionary_columns",
+    "first_certain",
+    "has_native_decoder",
+    "int96_leaves",
+    "leaf_columns",
+    "legacy_calendar",
+    "matching_row_groups",
+    "read_footer",
+    "selected_rows",
+    "with_string_types",
+    "write_gently",
+]

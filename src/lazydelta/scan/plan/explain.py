@@ -1,0 +1,100 @@
+"""What a scan chose, read and pruned, level by level: for people and for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lazydelta.scan.plan.scan_metrics import ScanMetrics
+    from lazydelta.scan.plan.strategy import Choice
+    from lazydelta.snapshot import Snapshot
+
+__all__ = ["Explanation", "explain"]
+
+
+class Explanation(dict[str, Any]):
+    """What a scan chose, read and pruned: a dictionary that prints as a report."""
+
+    def __str__(self) -> str:
+        lines = []
+        for level, facts in self.items():
+            if not isinstance(facts, dict):
+                lines.append(f"{level}: {facts}")
+                continue
+            lines.append(f"{level}")
+            lines += [f"  {name.replace('_', ' '):<22} {_shown(v)}" for name, v in facts.items()]
+        return "\n".join(lines)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "-"}[value]
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _files(snapshot: Snapshot, run: ScanMetrics) -> dict[str, object]:
+    return {
+        "scanned": run.files_scanned,
+        **_pruned(run),
+        "emitted": run.files_emitted,
+        "superseded": run.files_superseded,
+        "in_snapshot": snapshot.num_files if run.live_files is None else run.live_files,
+        "in_snapshot_about": snapshot.estimated_files(),
+    }
+
+
+def _pruned(run: ScanMetrics) -> dict[str, object]:
+    """Return how many files of the version were not handed out, or why that is not known."""
+    if run.live_files is not None and run.files_scanned <= run.live_files:
+        return {"pruned": run.live_files - run.files_scanned}
+    if run.live_files is not None:
+        reason = f"a checksum states {run.live_files} files, fewer than there are"
+    elif run.reached_end:
+        reason = "the files of the version were not counted"
+    elif run.complete or run.files_emitted:
+        reason = "the scan ended before it had seen the whole log"
+    else:
+        reason = "the scan has not run"
+    return {"pruned": None, "pruned_unknown": reason}
+
+
+def explain(
+    snapshot: Snapshot, choice: Choice, plan: Mapping[str, object], run: ScanMetrics
+) -> Explanation:
+    """Return the report of a scan: its plan, and the counters of its latest run."""
+    segment, checkpoint = snapshot.segment, snapshot.segment.checkpoint
+    return Explanation(
+        table=snapshot.store.root,
+        version=snapshot.version,
+        plan={"strategy": choice.strategy, "reason": choice.reason, **plan},
+        log={
+            "checkpoint": checkpoint and checkpoint.name,
+            "tail_commits": len(segment.commits),
+            "tail_files": len(segment.tail),
+            "commits_read": run.commits_scanned,
+            "commit_bytes": run.commit_bytes,
+        },
+        checkpoint={
+            "leaves_opened": run.checkpoint_leaves,
+            "sidecars_skipped": run.sidecars_skipped,
+            "row_groups": run.row_groups,
+            "row_groups_read": run.row_groups_read,
+            "bytes": run.checkpoint_bytes,
+        },
+        files=_files(snapshot, run),
+        seen_set={
+            "keys": run.remove_set_size,
+            "memory_bytes": run.remove_set_bytes,
+            "spilled_runs": run.remove_set_spilled_runs,
+        },
+        run={
+            "complete": run.complete,
+            "fallbacks": run.fallback_triggered,
+            "first_file_ms": run.time_to_first_file_ms,
+            "seconds": run.seconds,
+        },
+    )

@@ -1,0 +1,62 @@
+"""The standard flow: load the checkpoint, apply every commit in order, list what is live.
+
+Carried out by `replay.ReferenceReplay`; here only the feeding. A damaged checkpoint is replaced by
+an older one before anything is given out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lazydelta._arrow import from_numpy
+from lazydelta.protocol import ADD
+from lazydelta.replay import ReferenceReplay
+from lazydelta.scan.plan.add_columns import conformed, leaves_of
+from lazydelta.snapshot import skip_damaged_checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lazydelta.snapshot import Snapshot
+
+
+__all__ = ["reference_adds"]
+
+_SCHEMA = pa.schema([*ADD, ("version", pa.int64())])
+
+
+def reference_adds(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    """Yield every live add of a snapshot, with the version that added it, newest first."""
+    for version, adds in skip_damaged_checkpoint(snapshot, _replay).live():
+        versions = from_numpy(np.full(adds.num_rows, version, np.int64))
+        names = adds.schema.names
+        arrays = [
+            conformed(adds.column(field.name), field.type)
+            if field.name in names
+            else pa.nulls(adds.num_rows, field.type)
+            for field in ADD
+        ]
+        yield pa.RecordBatch.from_arrays([*arrays, versions], schema=_SCHEMA)
+
+
+def _replay(snapshot: Snapshot) -> ReferenceReplay:
+    segment = snapshot.segment
+    replay = ReferenceReplay(snapshot.resolver.keys)
+    if segment.checkpoint is not None:
+        checkpoint = snapshot.open_checkpoint(segment.checkpoint)
+        if checkpoint.inline_actions is not None:
+            blocks = snapshot.commits.batches([checkpoint.inline_actions])
+            replay.apply_commit(segment.floor, blocks)
+        for reader in checkpoint.readers():
+            if not reader.has_adds():
+                continue
+            columns = leaves_of(ADD.names, list(reader.columns))
+            groups = range(reader.metadata.num_row_groups)
+            for adds in reader.adds(columns, groups, rows=snapshot.config.batch_rows):
+                replay.apply_checkpoint(segment.floor, adds)
+    for file in segment.commits:
+        replay.apply_commit(file.version, snapshot.commits.batches([file]))
+    return replay

@@ -1,0 +1,342 @@
+"""One run of a scan: phases, limit, tripwire, and the way round a damaged checkpoint.
+
+Every live file comes out exactly once, whatever happens on the way: the tail's keys are remembered
+before a file leaves, so the checkpoint, the reference replay after a trip, and an older checkpoint
+after damage all give only what was not given yet.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lazydelta._arrow import bits, selection
+from lazydelta.errors import (
+    DeltaError,
+    LogCorruptError,
+    RetentionGuardError,
+    UnsupportedActionError,
+)
+from lazydelta.log import LogFile, LogFileKind, LogSegment
+from lazydelta.metrics import FallbackTriggered, ScanFinished
+from lazydelta.protocol import ADD, CommitBatch
+from lazydelta.replay import BatchSpool, Pruner, Reconciler, SeenFiles, Trip, find_trip
+from lazydelta.scan.plan.add_columns import adds_schema, from_commit, projected
+from lazydelta.scan.plan.checkpoint_phase import CheckpointScan
+from lazydelta.scan.plan.reference_plan import reference_adds
+from lazydelta.scan.plan.scan_metrics import ScanMetrics
+from lazydelta.snapshot import Snapshot, find_segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lazydelta.config import Config
+    from lazydelta.log import CommitReader
+    from lazydelta.scan.plan.strategy import Choice
+
+__all__ = ["ScanRun", "is_of_use"]
+
+logger = logging.getLogger(__name__)
+
+_DECODED_TOGETHER = 2
+_EVERY_FIELD = pa.schema([*ADD, ("version", pa.int64())])
+
+
+def is_of_use(compacted: LogFile, commits: CommitReader, reconciler: Reconciler) -> bool:
+    """Whether a compaction can be read, and no file has two actions: which would be newer?"""
+    try:
+        keys = [reconciler.keys(batch) for batch in commits.batches([compacted])]
+    except LogCorruptError as error:
+        logger.warning("reading round a damaged compaction: %s", error)
+        return False
+    whole = pa.chunked_array(keys, pa.string())
+    if len(whole.unique()) == len(whole):
+        return True
+    logger.warning("%s holds several actions of one file: not used", compacted.path)
+    return False
+
+
+class _TrippedError(Exception):
+    """The tail holds an action that the lazy scan may not pass."""
+
+    def __init__(self, trip: Trip) -> None:
+        super().__init__(trip)
+        self.trip = trip
+
+
+class ScanRun:
+    """Carries a scan out; `batches` may be called once."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        pruner: Pruner,
+        fields: Sequence[str],
+        limit: int | None,
+        choice: Choice,
+    ) -> None:
+        self._snapshot = snapshot
+        self._config: Config = snapshot.config
+        self._pruner = pruner
+        self._fields = tuple(fields)
+        self._schema = adds_schema(fields)
+        self._limit = limit
+        self._choice = choice
+        self._excluded: set[str] = set()
+        self.metrics = ScanMetrics()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        return self._schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield live, matching adds as they are found; stop at the limit."""
+        started = time.perf_counter()
+        seen = SeenFiles(
+            memory_limit=self._config.remove_set_memory_limit,
+            capacity=self._config.remove_set_capacity,
+            false_positive_rate=self._config.remove_set_false_positive_rate,
+        )
+        self._reconciler = Reconciler(seen, self._snapshot.resolver.keys)
+        self._spool = BatchSpool(memory_limit=self._config.remove_set_memory_limit)
+        try:
+            for batch in self._limited(self._phases()):
+                if self.metrics.time_to_first_file_ms is None:
+                    self.metrics.time_to_first_file_ms = 1000 * (time.perf_counter() - started)
+                yield batch
+            self.metrics.complete = True
+        finally:
+            self._note_seen(seen)
+            self.metrics.live_files = self._certain_files(len(seen))
+            seen.close()
+            self._spool.close()
+            self.metrics.seconds = time.perf_counter() - started
+            self._report()
+
+    def _limited(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        left = self._limit
+        if left == 0:
+            return
+        rows = self._config.batch_rows
+        for whole in batches:
+            for start in range(0, whole.num_rows, rows):
+                batch = whole.slice(start, rows)
+                if left is not None:
+                    batch = batch.slice(0, left)
+                    left -= batch.num_rows
+                self.metrics.files_emitted += batch.num_rows
+                yield batch
+                if left == 0:
+                    return
+        self.metrics.reached_end = True
+
+    def _phases(self) -> Iterator[pa.RecordBatch]:
+        segment = self._snapshot.segment
+        guard = self._config.retention_guard
+        if guard is not None and not guard(segment.floor):
+            raise RetentionGuardError(segment.table, segment.floor)
+        if self._pruner.matches_nothing:
+            return
+        try:
+            if self._choice.strategy == "reverse":
+                yield from self._tail(self._tail_files(segment))
+                yield from self._checkpoint(segment)
+            else:
+                yield from self._forward(segment)
+        except _TrippedError as tripped:
+            yield from self._spool.drain()
+            yield from self._fallback(tripped.trip)
+
+    def _forward(self, segment: LogSegment) -> Iterator[pa.RecordBatch]:
+        """Give the checkpoint's files first; it is being decoded while the tail is read."""
+        with ExitStack() as stack:
+            ahead = None
+            if segment.checkpoint is not None:
+                ahead = stack.enter_context(closing(self._started(segment)))
+            for batch in self._tail(self._tail_files(segment)):
+                self._spool.append(batch)
+            yield from self._checkpoint(segment, ahead)
+        yield from self._spool.drain()
+
+    def _tail_files(self, segment: LogSegment) -> Iterator[LogFile]:
+        """Yield the tail newest first; a compaction that is of no use gives way to its commits."""
+        for file in reversed(segment.tail):
+            if file.kind is LogFileKind.COMPACTED and not is_of_use(
+                file, self._snapshot.commits, self._reconciler
+            ):
+                yield from reversed(segment.commits_of(file))
+            else:
+                yield file
+
+    def _tail(self, newest_first: Iterable[LogFile]) -> Iterator[pa.RecordBatch]:
+        for batch in self._snapshot.commits.batches(newest_first):
+            self.metrics.commits_scanned += batch.commits
+            trip = find_trip(batch, self._config.tripwire)
+            if trip is not None:
+                yield from self._live_of_commits(_newer_than(batch, trip.version))
+                raise _TrippedError(trip)
+            yield from self._live_of_commits(batch)
+
+    def _live_of_commits(self, batch: CommitBatch) -> Iterator[pa.RecordBatch]:
+        rows = self._reconciler.live_rows(batch)
+        if len(rows):
+            yield self._matching(from_commit(batch.add, rows, batch.versions, _EVERY_FIELD))
+
+    def _matching(self, adds: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the adds that may match, with the fields asked for."""
+        mask = self._pruner.mask(adds)
+        if mask is not None:
+            kept = adds.filter(mask)
+            self.metrics.files_pruned += adds.num_rows - kept.num_rows
+            adds = kept
+        return projected(adds, self._schema)
+
+    def _checkpoint(
+        self, segment: LogSegment, ahead: CheckpointScan | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        if segment.checkpoint is None:
+            return
+        given = 0
+        try:
+            with closing(ahead or self._started(segment)) as scan:
+                for batch in self._checkpoint_batches(scan):
+                    given += batch.num_rows
+                    yield batch
+        except LogCorruptError as error:
+            yield from self._round_the_damage(segment, error, given)
+
+    def _started(
+        self, segment: LogSegment, fields: Sequence[str] = (), metrics: ScanMetrics | None = None
+    ) -> CheckpointScan:
+        """Return a scan of the segment's checkpoint that is decoding already."""
+        assert segment.checkpoint is not None  # noqa: S101 - callers checked
+        scan = CheckpointScan(
+            self._snapshot.open_checkpoint(segment.checkpoint),
+            schema=adds_schema(fields or self._fields),
+            fields=fields or self._fields,
+            pruner=self._pruner,
+            reconciler=self._reconciler,
+            metrics=metrics or self.metrics,
+        )
+        # Who wants all is served sooner by larger pieces; they are handed out in usual batches.
+        times = 1 if self._limit is not None else _DECODED_TOGETHER
+        scan.start(
+            rows=times * self._config.batch_rows,
+            row_groups_at_once=self._config.checkpoint_row_groups_per_batch,
+        )
+        return scan
+
+    def _checkpoint_batches(self, scan: CheckpointScan) -> Iterator[pa.RecordBatch]:
+        inline = scan.checkpoint.inline_actions
+        if inline is not None:
+            for batch in self._snapshot.commits.batches([inline]):
+                rows = np.flatnonzero(bits(batch.add.is_valid()))
+                adds = self._matching(from_commit(batch.add, rows, batch.versions, _EVERY_FIELD))
+                # Of a checkpoint nobody knows which commit added what.
+                unknown = pa.nulls(adds.num_rows, pa.int64())
+                adds = adds.set_column(adds.schema.names.index("version"), "version", unknown)
+                live = self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
+                yield adds if live is None else adds.filter(selection(live))
+        yield from scan.batches()
+
+    def _round_the_damage(
+        self, segment: LogSegment, error: LogCorruptError, given: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Go on below a damaged checkpoint, from older commits, without what it gave already."""
+        assert segment.checkpoint is not None  # noqa: S101 - it was being read
+        self._excluded.add(segment.checkpoint.name)
+        try:
+            older, _ = find_segment(
+                self._snapshot.store,
+                self._config,
+                version=segment.version,
+                excluded=frozenset(self._excluded),
+            )
+        except DeltaError:
+            raise error from None
+        logger.warning("reading round a damaged checkpoint: %s", error)
+        keys_only = ("path", "deletionVector")
+        with closing(self._started(segment, keys_only, ScanMetrics())) as scan:
+            again = self._checkpoint_batches(scan)
+            while given > 0:
+                batch = next(again).slice(0, given)
+                given -= batch.num_rows
+                self._reconciler.mark_given(batch.column("path"), batch.column("deletionVector"))
+        below = [file for file in older.commits if file.version <= segment.floor]
+        yield from self._tail(reversed(below))
+        yield from self._checkpoint(replace(older, version=segment.version))
+
+    def _fallback(self, trip: Trip) -> Iterator[pa.RecordBatch]:
+        """Give what the reference replay finds live and this scan has not seen."""
+        table = self._snapshot.store.root
+        if not self._config.enable_fallback:
+            raise UnsupportedActionError(table, trip.version, trip.action)
+        self.metrics.fallback_triggered += 1
+        logger.info("%s: %s at version %d: falling back", table, trip.action, trip.version)
+        if self._config.observer is not None:
+            event = FallbackTriggered(table=table, version=trip.version, action=trip.action)
+            self._config.observer(event)
+        for adds in reference_adds(self._snapshot):
+            unseen = self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
+            yield self._matching(adds if unseen is None else adds.filter(selection(unseen)))
+
+    def _certain_files(self, seen_keys: int) -> int | None:
+        """Return how many files the version has, if that costs nothing; else None.
+
+        Whether an add that the predicate set aside in a checkpoint is superseded by the tail would
+        take its path to tell, which mostly was not read.
+        """
+        metrics, has_checkpoint = self.metrics, self._snapshot.segment.checkpoint is not None
+        is_counted = metrics.reached_end and not self._pruner.matches_nothing
+        went_round = metrics.fallback_triggered or self._excluded
+        is_simple = not (has_checkpoint and seen_keys) and not went_round
+        if is_counted and (is_simple or not metrics.files_pruned):
+            return metrics.files_emitted + metrics.files_pruned
+        return self._snapshot.num_files
+
+    def _note_seen(self, seen: SeenFiles) -> None:
+        self.metrics.remove_set_size = len(seen)
+        self.metrics.remove_set_bytes = seen.memory_bytes
+        self.metrics.remove_set_spilled_runs = seen.spilled_runs
+        self.metrics.commit_bytes = self._snapshot.commits.bytes_read
+
+    def _report(self) -> None:
+        table, metrics = self._snapshot.store.root, self.metrics
+        logger.info(
+            "%s version %d: %d files in %.3f s",
+            table, self._snapshot.version, metrics.files_emitted, metrics.seconds,
+        )  # fmt: skip
+        if self._config.observer is not None:
+            event = ScanFinished(
+                table=table,
+                version=self._snapshot.version,
+                strategy=self._choice.strategy,
+                complete=metrics.complete,
+                metrics=metrics.named(),
+            )
+            self._config.observer(event)
+
+
+def _newer_than(batch: CommitBatch, version: int) -> CommitBatch:
+    """Return the part of a batch above a version.
+
+    Never complete: removes that wait for the end of their commit must not hide its adds from the
+    reference replay, which decides about that commit as a whole.
+    """
+    count = int(np.count_nonzero(batch.versions > version))
+    return CommitBatch(
+        add=batch.add.slice(0, count),
+        remove=batch.remove.slice(0, count),
+        versions=batch.versions[:count],
+        others=(),
+        commits=0,
+        complete=False,
+    )

@@ -1,0 +1,394 @@
+"""From what a file holds to what a table shows: names, types and structure, column by column.
+
+Pure: Arrow in, Arrow out. A file is looked at once per distinct schema; what then remains to be
+done for a batch is usually nothing, since types that agree are passed on as they are. Whether a
+column may be read at all is decided by its type, never by its values: only conversions that keep
+every value are known here, and those that could fail for some value say so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from lazydelta._arrow import validity
+from lazydelta.parquet import LegacyCalendar, UnknownZoneError
+from lazydelta.scan.read.variant_columns import variant_converter
+from lazydelta.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    physical_name,
+    to_arrow_type,
+)
+
+__all__ = ["FileSchemaError", "Fit", "Source", "decoded", "fit_file"]
+
+Convert = Callable[[pa.Array], pa.Array]
+"""Brings an array of a file to the table's type."""
+
+_ID = b"PARQUET:field_id"
+_MAPPING_ID = "delta.columnMapping.id"
+_POOL = pa.system_memory_pool()
+
+
+class FileSchemaError(ValueError):
+    """A file whose columns are not of the table's types; whoever knows the file adds its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the values of one field come from in a file."""
+
+    name: str
+    """The column of the file."""
+    convert: Convert | None
+    """What to do to its values; None if they are of the table's type."""
+    columns: tuple[str, ...]
+    """What to read of it: paths of leaves, or of what holds them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How files of one schema become rows of the table."""
+
+    sources: tuple[Source | None, ...]
+    """For each field; None if the file has no column for it."""
+    leaves: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    """Where the values of a logical path are, for what is not inside a list or map."""
+
+
+def fit_file(
+    schema: pa.Schema,
+    fields: Sequence[StructField],
+    mode: str,
+    calendar: LegacyCalendar | None = None,
+) -> Fit:
+    """Match the table's fields with a file's columns.
+
+    Args:
+        schema: The file's schema; extra columns are ignored.
+        fields: The table's logical fields that are wanted, partition columns left out.
+        mode: The table's column mapping: `none`, `name` or `id`.
+        calendar: What of the file is in the old one; None if nothing is.
+
+    Raises:
+        FileSchemaError: A column cannot be read as the table's type, or ids are needed and missing.
+    """
+    if mode == "id" and len(schema) and not any(_field_id(column) for column in schema):
+        raise FileSchemaError("the table maps columns by id, but the file has no field ids")
+    matcher = _Matcher(mode, calendar)
+    level = _Level(schema, mode)
+    sources: list[Source | None] = []
+    for item in fields:
+        found = level.find(item)
+        if found is None:
+            sources.append(None)
+            continue
+        column = schema.field(found)
+        columns = matcher.wanted(item, column, (), ())
+        convert = matcher.converter(column.type, item.type, item.name)
+        sources.append(Source(column.name, convert, tuple(columns)))
+    return Fit(tuple(sources), matcher.leaves)
+
+
+class _Level:
+    """Columns that are beside each other in a file: all of its own, or the fields of a struct."""
+
+    def __init__(self, columns: Iterable[pa.Field], mode: str) -> None:
+        self._mode = mode
+        columns = list(columns)
+        keys = map(_field_id, columns) if mode == "id" else (column.name for column in columns)
+        self._places: dict[str | None, list[int]] = defaultdict(list)
+        self._folded: dict[str, list[int]] = defaultdict(list)
+        for at, key in enumerate(keys):
+            self._places[key].append(at)
+            if mode == "none" and key is not None:
+                self._folded[key.lower()].append(at)
+
+    def find(self, item: StructField) -> int | None:
+        """Return the place of a field among the columns; without mapping, case matters last."""
+        if self._mode == "id":
+            found = self._places.get(str(item.metadata.get(_MAPPING_ID)), [])
+        else:
+            name = physical_name(item, self._mode)
+            found = self._places.get(name) or self._folded.get(name.lower(), [])
+        if len(found) > 1:
+            raise FileSchemaError(f"the file has column {item.name!r} more than once")
+        return found[0] if found else None
+
+
+class _Matcher:
+    """One match: the mode, the file's calendar, and what was found on the way."""
+
+    def __init__(self, mode: str, calendar: LegacyCalendar | None) -> None:
+        self.mode = mode
+        self.calendar = calendar
+        self.leaves: dict[tuple[str, ...], str] = {}
+
+    def wanted(
+        self, item: StructField, column: pa.Field, above: tuple[str, ...], path: tuple[str, ...]
+    ) -> list[str]:
+        """Return what to read for a field, and note where; of a struct, only the wanted parts."""
+        here, logical = (*above, column.name), (*path, item.name)
+        if isinstance(item.type, StructType) and pt.is_struct(column.type):
+            level = _Level(column.type, self.mode)
+            parts = [(part, level.find(part)) for part in item.type]
+            known = [(part, column.type.field(at)) for part, at in parts if at is not None]
+            found = [self.wanted(part, inner, here, logical) for part, inner in known]
+            if found:
+                return [name for names in found for name in names]
+        self.leaves[logical] = ".".join(here)
+        return [".".join(here)]
+
+    def converter(  # noqa: PLR0911 - one return for each shape
+        self, source: pa.DataType, kind: DataType, where: str
+    ) -> Convert | None:
+        """Return what brings values of a file to the table's type; None if they are of it.
+
+        Raises:
+            FileSchemaError: There is no way that keeps every value.
+        """
+        if isinstance(source, pa.BaseExtensionType):
+            return _then(lambda a: a.storage, self.converter(source.storage_type, kind, where))
+        if pt.is_dictionary(source):
+            inner = self.converter(source.value_type, kind, where)
+            return _then(decoded, inner)
+        if pt.is_null(source):
+            target = to_arrow_type(kind)
+            return lambda a: pa.nulls(len(a), target)
+        match kind:
+            case StructType() if pt.is_struct(source):
+                return self.struct(source, kind, where)
+            case ArrayType() if _is_list(source):
+                return self.list(source, kind, where)
+            case MapType() if pt.is_map(source) or _is_entries(source):
+                return self.map(source, kind, where)
+            case PrimitiveType("variant") if pt.is_struct(source):
+                return self.variant(source)
+            case StructType() | ArrayType() | MapType() | PrimitiveType("variant"):
+                raise FileSchemaError(
+                    f"column {where!r} is {source} in the file, {kind} in the table"
+                )
+        convert = _primitive(source, kind, where)
+        return convert if self.calendar is None else _moved(source, kind, convert, self.calendar)
+
+    def variant(self, source: pa.StructType) -> Convert | None:
+        convert, calendar = variant_converter(source), self.calendar
+        if calendar is None:
+            return convert
+        # What is shredded is a column like others; no times of 96 bits are among them.
+        return _then(_with_known_zone(lambda array: calendar.moved(array, "", ())), convert)
+
+    def struct(self, source: pa.StructType, kind: StructType, where: str) -> Convert | None:
+        target = to_arrow_type(kind)
+        parts: list[tuple[int | None, Convert | None]] = []
+        level = _Level(source, self.mode)
+        for item in kind:
+            at = level.find(item)
+            inner = None
+            if at is not None:
+                inner = self.converter(source.field(at).type, item.type, f"{where}.{item.name}")
+            parts.append((at, inner))
+        plain = [(at, None) for at in range(source.num_fields)]
+        if parts == plain and source == target:
+            return None
+        # Of a struct only the wanted parts are read, so places are those of what is read.
+        names = [None if at is None else source.field(at).name for at, _ in parts]
+        return lambda array: _rebuilt_struct(array, target, names, [inner for _, inner in parts])
+
+    def list(self, source: pa.DataType, kind: ArrayType, where: str) -> Convert | None:
+        target = to_arrow_type(kind)
+        inner = self.converter(source.value_type, kind.element, f"{where}.element")
+        if inner is None and source == target:
+            return None
+        return lambda array: _rebuilt_list(array, target, lambda values: _applied(inner, values))
+
+    def map(self, source: pa.DataType, kind: MapType, where: str) -> Convert | None:
+        target = to_arrow_type(kind)
+        entries = _entries_type(source)
+        key = self.converter(entries.field(0).type, kind.key, f"{where}.key")
+        value = self.converter(entries.field(1).type, kind.value, f"{where}.value")
+        if key is None and value is None and source == target:
+            return None
+        inner_type = pa.struct([target.key_field, target.item_field])
+
+        def convert(values: pa.StructArray) -> pa.StructArray:
+            children = [_applied(key, values.field(0)), _applied(value, values.field(1))]
+            return pa.StructArray.from_arrays(children, fields=list(inner_type))
+
+        return lambda array: _rebuilt_list(array, target, convert)
+
+
+def decoded(array: pa.Array) -> pa.Array:
+    """Return an array without its dictionary, if it has one; in the pool of rows (ADR 0020)."""
+    if not isinstance(array, pa.DictionaryArray):
+        return array
+    return pc.take(array.dictionary, array.indices, memory_pool=_POOL)
+
+
+def _applied(convert: Convert | None, array: pa.Array) -> pa.Array:
+    return array if convert is None else convert(array)
+
+
+def _then(first: Convert, second: Convert | None) -> Convert:
+    return first if second is None else lambda array: second(first(array))
+
+
+def _field_id(column: pa.Field) -> str | None:
+    found = (column.metadata or {}).get(_ID)
+    return None if found is None else found.decode()
+
+
+def _is_list(source: pa.DataType) -> bool:
+    return (
+        pt.is_list(source) or pt.is_large_list(source) or pt.is_fixed_size_list(source)
+    ) and not pt.is_map(source)
+
+
+def _is_entries(source: pa.DataType) -> bool:
+    """Whether a list is a map that its writer did not call one."""
+    inner = source.value_type if _is_list(source) else None
+    return inner is not None and pt.is_struct(inner) and inner.num_fields == 2
+
+
+def _entries_type(source: pa.DataType) -> pa.StructType:
+    if pt.is_map(source):
+        return pa.struct([source.key_field, source.item_field])
+    return source.value_type
+
+
+# --- arrays, rebuilt around converted parts ---------------------------------------------------
+
+
+def _rebuilt_struct(
+    array: pa.StructArray,
+    target: pa.StructType,
+    names: Sequence[str | None],
+    inner: Sequence[Convert | None],
+) -> pa.StructArray:
+    places = {array.type.field(at).name: at for at in range(array.type.num_fields)}
+    children = []
+    for name, convert, part in zip(names, inner, target, strict=True):
+        if name is None or name not in places:
+            children.append(pa.nulls(len(array), part.type))
+        else:
+            children.append(_applied(convert, array.field(places[name])))
+    return pa.Array.from_buffers(
+        target, len(array), [validity(array)], array.null_count, children=children
+    )
+
+
+def _rebuilt_list(array: pa.Array, target: pa.DataType, convert: Convert) -> pa.Array:
+    """Return a list or map with its values converted; the positions are kept, rebased if cut."""
+    count = len(array)
+    if pt.is_fixed_size_list(array.type):
+        array = array.cast(pa.list_(array.type.value_type))
+    wide = pt.is_large_list(array.type)
+    raw = np.frombuffer(array.buffers()[1], np.int64 if wide else np.int32) if count else None
+    if raw is None:
+        return pa.nulls(0, target)
+    offsets = raw[array.offset : array.offset + count + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    if last - first > np.iinfo(np.int32).max:
+        raise FileSchemaError(f"{last - first} values of lists in one batch are too many")
+    values = array.values.slice(first, last - first)
+    rebased = pa.py_buffer(np.ascontiguousarray(offsets - first, dtype=np.int32))
+    return pa.Array.from_buffers(
+        target, count, [validity(array), rebased], array.null_count, children=[convert(values)]
+    )
+
+
+# --- values without parts ---------------------------------------------------------------------
+
+
+def _primitive(source: pa.DataType, kind: DataType, where: str) -> Convert | None:
+    target = to_arrow_type(kind)
+    if source == target:
+        return None
+    if pt.is_null(target):
+        return lambda array: pa.nulls(len(array))
+    if pt.is_timestamp(target) and pt.is_timestamp(source):
+        return _timestamp(source, target)
+    if not _keeps_values(source, target):
+        raise FileSchemaError(f"column {where!r} is {source} in the file, {kind} in the table")
+    if pt.is_fixed_size_binary(source) and pt.is_string(target):
+        return lambda array: array.cast(pa.binary()).cast(target)
+    return lambda array: array.cast(target)
+
+
+def _moved(
+    source: pa.DataType, kind: DataType, convert: Convert | None, calendar: LegacyCalendar
+) -> Convert | None:
+    """Return the same for a file in the old calendar; times without a zone are in none."""
+    if pt.is_date32(source) and calendar.datetimes:
+        return _then(calendar.days, convert)
+    is_time = pt.is_timestamp(source) and kind == PrimitiveType("timestamp")
+    # Without a zone are those of 96 bits, of which nothing else is known here.
+    if not is_time or not (calendar.int96 if source.tz is None else calendar.datetimes):
+        return convert
+    return _with_known_zone(lambda array: calendar.times(_applied(convert, array)))
+
+
+def _with_known_zone(move: Convert) -> Convert:
+    def moved(array: pa.Array) -> pa.Array:
+        try:
+            return move(array)
+        except UnknownZoneError as error:
+            raise FileSchemaError(str(error)) from None
+
+    return moved
+
+
+def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a cast keeps every value, or fails where it cannot: the protocol's widenings."""
+    if pt.is_integer(target):
+        return pt.is_integer(source)
+    if pt.is_floating(target):
+        whole = pt.is_integer(source) and source.bit_width <= 32 and target.bit_width == 64
+        return whole or (pt.is_floating(source) and source.bit_width <= target.bit_width)
+    if pt.is_decimal(target):
+        return pt.is_integer(source) or pt.is_decimal(source)
+    if pt.is_string(target) or pt.is_binary(target):
+        return _is_bytes(source)
+    if pt.is_date32(target):
+        return pt.is_date(source)
+    return pt.is_timestamp(target) and target.tz is None and pt.is_date(source)
+
+
+def _is_bytes(source: pa.DataType) -> bool:
+    return (
+        pt.is_string(source)
+        or pt.is_large_string(source)
+        or pt.is_string_view(source)
+        or pt.is_binary(source)
+        or pt.is_large_binary(source)
+        or pt.is_binary_view(source)
+        or pt.is_fixed_size_binary(source)
+    )
+
+
+def _timestamp(source: pa.TimestampType, target: pa.TimestampType) -> Convert:
+    """Bring a time to the unit; one without zone is UTC, one in another zone the same time."""
+    if source.unit == target.unit:
+        return lambda array: array.view(target)
+    if source.unit == "ns":
+        return lambda array: _floored(array, target)
+    same_unit = pa.timestamp(target.unit, source.tz)
+    return lambda array: array.cast(same_unit).view(target)
+
+
+def _floored(array: pa.Array, target: pa.TimestampType) -> pa.Array:
+    """Cut nanoseconds; a cast would round times before 1970 up."""
+    nanos = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array)]
+    micros = pa.py_buffer(np.floor_divide(nanos, 1000))
+    return pa.Array.from_buffers(target, len(array), [validity(array), micros], array.null_count)

@@ -1,0 +1,46 @@
+"""Variants as the table shows them: a struct of two binaries, `metadata` and `value`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lazydelta._arrow import bits, selection
+from lazydelta.formats import check_shredding, unshred
+from lazydelta.schema import PrimitiveType, build_array, to_arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["variant_converter"]
+
+_TARGET = to_arrow_type(PrimitiveType("variant"))
+
+
+def variant_converter(source: pa.StructType) -> Callable[[pa.Array], pa.Array] | None:
+    """Return what brings a variant column of a file to its two binaries; None if it is so.
+
+    Raises:
+        BadVariantError: The column is no variant, or shredded into a type that is not known.
+    """
+    if source == _TARGET:
+        return None
+    check_shredding(source)
+    if source.get_field_index("typed_value") >= 0:
+        return _joined
+    return lambda array: _rebuilt(array, array.field("value"))
+
+
+def _joined(array: pa.StructArray) -> pa.StructArray:
+    return _rebuilt(array, build_array(unshred(array), PrimitiveType("binary")))
+
+
+def _rebuilt(array: pa.StructArray, value: pa.Array) -> pa.StructArray:
+    children = [array.field("metadata"), value]
+    children = [c if pt.is_binary(c.type) else c.cast(pa.binary()) for c in children]
+    valid = None
+    if array.null_count:
+        valid = selection(bits(array.is_valid())).buffers()[1]
+    return pa.Array.from_buffers(_TARGET, len(array), [valid], array.null_count, children=children)

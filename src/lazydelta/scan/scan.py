@@ -1,0 +1,286 @@
+"""`Scan`: a read of one version, described. Nothing is read until it is iterated.
+
+Listing files and reading rows start here. How files are found is `scan.plan.run`'s business, how they
+become rows `scan.read.reading`'s, and how rows are shown and where they can go `scan.row_feed`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self
+
+import pyarrow as pa
+
+from lazydelta._parallel import prefetch
+from lazydelta._stream import Stream
+from lazydelta.config import ReadOptions, ScanStrategy, Strategy, given_columns, given_number
+from lazydelta.errors import ColumnNotFoundError, ConfigError
+from lazydelta.expr import Predicate, as_predicate
+from lazydelta.replay import Pruner
+from lazydelta.scan.aggregates.count_min_max import MinMax, count, min_max
+from lazydelta.scan.aggregates.distinct_partitions import partition_values
+from lazydelta.scan.pagination import FilePage, Pages
+from lazydelta.scan.plan.add_columns import ALL_FIELDS, PLAN_FIELDS, adds_schema
+from lazydelta.scan.plan.explain import Explanation, explain
+from lazydelta.scan.plan.run import ScanRun
+from lazydelta.scan.plan.scan_files import FileBatches, FileColumns, ScanFile
+from lazydelta.scan.plan.scan_metrics import ScanMetrics
+from lazydelta.scan.plan.strategy import Choice, choose_strategy
+from lazydelta.scan.read.output_schema import columns_to_read
+from lazydelta.scan.read.reading import Reading
+from lazydelta.scan.row_feed import Feed, RowSource
+from lazydelta.schema import StructType, physical_name
+from lazydelta.snapshot import BYTES_PER_ADD, Snapshot
+
+__all__ = ["Scan", "Where"]
+
+_MOST = 2**63 - 1
+
+Where = Predicate | str | Sequence[Any] | dict[str, Any] | None
+
+
+class Scan(Feed):
+    """A scan of one snapshot: which files (and, of them, which columns), in which order.
+
+    Args:
+        snapshot: The version to scan.
+        where: Keep files that may hold a matching row: a predicate, SQL text, DNF tuples or an
+            equality map.
+        columns: Columns of interest to whoever reads the files; None means all.
+        limit: Most files to list, or most rows to read.
+        strategy: `reverse` (newest first), `forward` (checkpoint first) or `auto`.
+        options: How rows are read and shown; by default as `Config.read` says.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        where: Where = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        strategy: Strategy = "auto",
+        options: ReadOptions | None = None,
+    ) -> None:
+        if strategy not in tuple(ScanStrategy):
+            names = ", ".join(ScanStrategy)
+            raise ConfigError("strategy", f"must be one of {names}, not {strategy!r}")
+        limit = None if limit is None else given_number("limit", limit)
+        if limit is not None and limit < 0:
+            raise ConfigError("limit", f"cannot be {limit}")
+        limit = None if limit is None else min(limit, _MOST)  # Arrow counts no further
+        self.snapshot = snapshot
+        self.columns = _checked_columns(snapshot, given_columns(columns))
+        self.limit = limit
+        self.options = snapshot.config.read
+        self.options = self._resolved(options)
+        self._pruner = Pruner.build(
+            as_predicate(where),
+            schema=snapshot.schema,
+            partition_columns=snapshot.partition_columns,
+            mapping_mode=snapshot.column_mapping_mode,
+            generated=snapshot.generates_columns,
+        )
+        self._choice = _choice(snapshot, limit, ScanStrategy(strategy).value)
+        self._last_run: ScanMetrics | None = None
+        self._pages = Pages()
+
+    @property
+    def predicate(self) -> Predicate | None:
+        """The predicate, bound to the schema."""
+        return self._pruner.predicate
+
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy chosen; `explain()` says why."""
+        return self._choice.strategy
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Counters of the latest run, under their `delta.lazy.*` names."""
+        return {} if self._last_run is None else self._last_run.named()
+
+    def __repr__(self) -> str:
+        where = "" if self.predicate is None else f", where={str(self.predicate)!r}"
+        return f"Scan({self.snapshot!r}{where}, limit={self.limit}, strategy={self.strategy!r})"
+
+    def file_batches(self, *, all_fields: bool = False) -> Stream[pa.RecordBatch]:
+        """Return the matching live files as Arrow batches, as they are discovered.
+
+        Columns: `path`, `size`, `modification_time`, `partition_values`, `deletion_vector`,
+        `version` (of the commit; null for files from a checkpoint).
+
+        Args:
+            all_fields: Also `num_records`, `stats`, `tags`, `base_row_id`,
+                `default_row_commit_version` and `clustering_provider`. Statistics are most of a
+                checkpoint's bytes, so they are read only when asked for.
+        """
+        shape = self._shape()
+        batches = self._adds(ALL_FIELDS if all_fields else PLAN_FIELDS)
+        return Stream(_mapped(batches, shape.planned))
+
+    @property
+    def file_schema(self) -> pa.Schema:
+        """The schema of the batches of `file_batches()`."""
+        nothing = pa.RecordBatch.from_pylist([], adds_schema(PLAN_FIELDS))
+        return self._shape().planned(nothing).schema
+
+    def page(self, size: int = 1000, token: str | None = None) -> FilePage:
+        """Return some of the files, and a token for the page after them.
+
+        For callers that cannot keep a stream: each page may be asked of another process. Asking
+        one scan for page after page costs no more than `file_batches()`.
+
+        Args:
+            size: Most files of the page.
+            token: From the page before; None begins.
+
+        Raises:
+            PageTokenError: The token is of another scan, or the log was laid out anew since.
+        """
+        return self._pages.read(self, size, token)
+
+    def add_batches(self) -> Stream[pa.RecordBatch]:
+        """Return the same files as their add actions state them: paths and names not decoded."""
+        return Stream(self._adds(PLAN_FIELDS))
+
+    def files(self) -> Stream[ScanFile]:
+        """Return the matching live files one by one, each with all that the log says of it."""
+        return Stream(self._each_file())
+
+    def _each_file(self) -> Iterator[ScanFile]:
+        shape = self._shape()
+        with Stream(self._adds(ALL_FIELDS)) as batches:
+            for adds in batches:
+                columns = FileColumns(shape.planned(adds), adds.column("path"), shape)
+                yield from map(partial(ScanFile, columns), range(len(columns)))
+
+    def _adds(self, fields: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        run = ScanRun(
+            self.snapshot,
+            pruner=self._pruner,
+            fields=fields,
+            limit=self.limit,
+            choice=self._choice,
+        )
+        self._last_run = run.metrics
+        return prefetch(run.batches, depth=self.snapshot.config.prefetch_batches)
+
+    def _shape(self) -> FileBatches:
+        snapshot, mode = self.snapshot, self.snapshot.column_mapping_mode
+        by_name = {field.name: field for field in snapshot.schema.fields}
+        fields = [by_name[name] for name in snapshot.partition_columns]
+        return FileBatches(
+            snapshot.resolver,
+            {field.name: field.type for field in fields},
+            {physical_name(field, mode): field.name for field in fields},
+        )
+
+    # --- rows
+
+    @property
+    def _shown_version(self) -> Snapshot:
+        return self.snapshot
+
+    @property
+    def _readable(self) -> StructType:
+        return self.snapshot.schema
+
+    def _source(self, options: ReadOptions) -> RowSource:
+        columns = columns_to_read(options.schema, self.columns, self._readable.names)
+        views = options.schema_force_view_types and options.schema is None
+        reading = Reading(self, options, None, columns, views=views)
+        kept = partial(reading.batches, keeps_all=True)
+        return RowSource(reading.shape.schema, reading.batches, kept)
+
+    def _asked(
+        self, where: Predicate | None, columns: Sequence[str] | None, limit: int | None
+    ) -> Self:
+        return type(self)(
+            self.snapshot,
+            where=where,
+            columns=columns,
+            limit=limit,
+            strategy=self.strategy,
+            options=self.options,
+        )
+
+    def count(self) -> int:
+        """Return how many rows match, from the log alone where it tells exactly."""
+        return count(self)
+
+    def min_max(self, column: str) -> MinMax:
+        """Return the least and greatest value of a column, from the log where it tells exactly."""
+        return min_max(self, column)
+
+    def partition_values(self) -> pa.Table:
+        """Return the partitions with matching rows, one row for each, typed.
+
+        From the log alone where it tells that a partition has one; of the others files are read
+        until a row is found. A table without partition columns has one row without columns.
+        """
+        return partition_values(self)
+
+    def explain(self, *, count_files: bool = True) -> Explanation:
+        """Return what was chosen and, once the scan has run, what it read and pruned.
+
+        `scanned` and `pruned` files add up to the files of the version. Where neither the scan nor
+        a checksum tells how many those are, they are counted, once, if the scan saw the whole log.
+
+        Args:
+            count_files: Whether the log may be read for that; if not, `pruned` may be None.
+        """
+        run = self._last_run or ScanMetrics()
+        if count_files and run.complete and run.reached_end and run.live_files is None:
+            run.live_files = self._counted_files()
+        predicate = None if self.predicate is None else str(self.predicate)
+        plan = {"predicate": predicate, "limit": self.limit}
+        return explain(self.snapshot, self._choice, plan, run)
+
+    def _counted_files(self) -> int:
+        """Return how many files the version has: a pass over the keys in the log."""
+        unobserved = replace(self.snapshot.config, observer=None)
+        every_file = ScanRun(
+            replace(self.snapshot, config=unobserved),
+            pruner=Pruner(),
+            fields=("path", "deletionVector"),
+            limit=None,
+            choice=self._choice,
+        )
+        return sum(batch.num_rows for batch in every_file.batches())
+
+
+def _choice(snapshot: Snapshot, limit: int | None, asked: Strategy) -> Choice:
+    segment, hint = snapshot.segment, snapshot.hint
+    files: int | None = None
+    if segment.checkpoint is None:
+        files = 0
+    elif hint is not None and hint.version == segment.floor:
+        files = hint.add_files
+    return choose_strategy(
+        asked,
+        limit=limit,
+        tail_files=sum(file.size for file in segment.tail) // BYTES_PER_ADD,
+        tail_commits=len(segment.tail),
+        checkpoint_files=files,
+        forward_tail_commits=snapshot.config.forward_tail_commits,
+    )
+
+
+def _checked_columns(snapshot: Snapshot, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    existing = snapshot.schema.names
+    known = set(existing)
+    for name in columns or ():
+        if name not in known:
+            raise ColumnNotFoundError("", snapshot.store.root, name, existing)
+    return columns
+
+
+def _mapped(
+    batches: Iterator[pa.RecordBatch], function: Callable[[pa.RecordBatch], pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    with Stream(batches) as stream:
+        for batch in stream:
+            yield function(batch)

@@ -1,0 +1,203 @@
+"""The past of a table: its commits, and the version that was current at a time.
+
+A commit's time is its in-commit timestamp where the table has them, else the file's modification
+time, made strictly increasing because copies and clocks are not. The two are never compared in
+one search: the table records at which version it changed over.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from lazydelta.errors import (
+    ConfigError,
+    LogCorruptError,
+    TableNotFoundError,
+    TimestampNotFoundError,
+)
+from lazydelta.log import CommitReader, LogFile, LogFileKind, earliest_version, list_log
+from lazydelta.protocol import CommitInfo
+from lazydelta.schema import format_timestamp
+from lazydelta.snapshot.load import load_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lazydelta.config import Config
+    from lazydelta.snapshot.state import Snapshot
+    from lazydelta.store import Store
+
+__all__ = ["file_times", "parse_timestamp", "read_history", "version_at", "version_since"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def read_history(store: Store, config: Config, *, limit: int | None = None) -> list[CommitInfo]:
+    """Return what the retained commits say of themselves, newest first."""
+    commits = [f for f in list_log(store) if f.kind is LogFileKind.COMMIT]
+    if not commits:
+        raise TableNotFoundError(store.root)
+    newest_first = commits[::-1][:limit]
+    reader = CommitReader(store, config)
+    infos = []
+    for file, actions in reader.find_each(newest_first, ("commitInfo",)):
+        stated = next(islice(actions["commitInfo"], 1), {})
+        info = CommitInfo.from_json(stated, version=file.version)
+        # Where a commit has a time of the log's own, that is what time travel goes by.
+        when = info.in_commit_timestamp or info.timestamp or file.modified_ms
+        infos.append(replace(info, timestamp=when))
+    return infos
+
+
+def version_at(store: Store, config: Config, when: datetime | str) -> int:
+    """Return the newest version committed at or before a time (naive times are UTC).
+
+    Raises:
+        TimestampNotFoundError: The time lies before the table, before what log cleanup left, or
+            in the future, when the answer may still change.
+    """
+    moment = parse_timestamp(when)
+    log = _RetainedLog(store, config)
+    position = log.clock.last_not_after((moment - _EPOCH) // _MILLISECOND)
+    if position >= 0 and moment <= datetime.now(UTC):
+        return log.commits[position].version
+    raise log.not_found(moment, "not-yet" if position >= 0 else None)
+
+
+def version_since(store: Store, config: Config, when: datetime | str) -> int:
+    """Return the oldest version committed at or after a time (naive times are UTC).
+
+    Raises:
+        TimestampNotFoundError: No commit is that new, or log cleanup removed commits that may be.
+    """
+    moment = parse_timestamp(when)
+    log = _RetainedLog(store, config)
+    first = -(-(moment - _EPOCH) // _MILLISECOND)  # a commit's time has no microseconds
+    position = log.clock.last_not_after(first - 1) + 1
+    if position == len(log.commits):
+        raise log.not_found(moment, "not-yet")
+    if position == 0 and log.earliest > 0 and log.clock.time_of(0) > first:
+        raise log.not_found(moment, None)
+    return log.commits[position].version
+
+
+def file_times(commits: Sequence[LogFile], snapshot: Snapshot) -> list[int | None]:
+    """Return when commits were made, in milliseconds; None for one that carries its own time.
+
+    Modification times are made strictly increasing, so that the order of versions is theirs too.
+
+    Args:
+        commits: Consecutive, ascending.
+        snapshot: Of a version that is not older than the last of them.
+    """
+    times = _strictly_increasing([file.modified_ms for file in commits])
+    own = _changeover(commits, snapshot)
+    return [time if at < own else None for at, time in enumerate(times)]
+
+
+class _RetainedLog:
+    """The commits that log cleanup left and that can be rebuilt, with their times."""
+
+    def __init__(self, store: Store, config: Config) -> None:
+        self._store = store
+        files = list_log(store)
+        commits = [f for f in files if f.kind is LogFileKind.COMMIT]
+        if not commits:
+            raise TableNotFoundError(store.root)
+        self.earliest = earliest_version(files)
+        self.commits = [f for f in commits if f.version >= self.earliest]
+        self.clock = _Clock(store, config, self.commits)
+
+    def not_found(self, moment: datetime, kind: str | None) -> TimestampNotFoundError:
+        """Return the error for a time; by default it is one before the first commit."""
+        return TimestampNotFoundError(
+            self._store.root,
+            moment.isoformat(),
+            kind or ("before-table" if self.earliest == 0 else "cleaned-up"),
+            _text(self.clock.time_of(0)),
+            _text(self.clock.time_of(len(self.commits) - 1)),
+        )
+
+
+def parse_timestamp(when: datetime | str) -> datetime:
+    """Return a time in UTC, which a naive one is taken to be in.
+
+    Raises:
+        ConfigError: It is no time, or in no calendar.
+    """
+    try:
+        moment = datetime.fromisoformat(when) if isinstance(when, str) else when
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):  # an hour off the first or last day is in no calendar
+        reason = "give an ISO 8601 time"
+    except (AttributeError, TypeError):
+        reason = "give a datetime, or an ISO 8601 time as text"
+    raise ConfigError("timestamp", f"cannot be {when!r}: {reason}")
+
+
+def _text(milliseconds: int) -> str:
+    """Return a time of the log, which may lie beyond the years that `datetime` knows."""
+    return format_timestamp(milliseconds * 1000)[:-3] + "+00:00"
+
+
+class _Clock:
+    """Commit times of a run of commits, each looked up only when a search needs it."""
+
+    def __init__(self, store: Store, config: Config, commits: Sequence[LogFile]) -> None:
+        self._store = store
+        self._commits = commits
+        self._reader = CommitReader(store, config)
+        # From this position on commits carry their own time; none do where it is past the end.
+        self._changeover = _changeover(commits, load_snapshot(store, config))
+        self._file_times = _strictly_increasing([f.modified_ms for f in commits])
+
+    def time_of(self, position: int) -> int:
+        """Return when the commit at a position was made, in milliseconds."""
+        if position < self._changeover:
+            return self._file_times[position]
+        file = self._commits[position]
+        for info in self._reader.find(file, ("commitInfo",))["commitInfo"]:
+            stated = CommitInfo.from_json(info, version=file.version).in_commit_timestamp
+            if stated is not None:
+                return stated
+        raise LogCorruptError(
+            self._store.root, file.path, "it has no inCommitTimestamp", file.version
+        )
+
+    def last_not_after(self, target: int) -> int:
+        """Return the position of the last commit at or before a time, -1 if there is none."""
+        first = self._changeover
+        if first < len(self._commits) and self.time_of(first) <= target:
+            return _last(self.time_of, first, len(self._commits), target)
+        return bisect_right(self._file_times, target, 0, first) - 1
+
+
+def _changeover(commits: Sequence[LogFile], snapshot: Snapshot) -> int:
+    """Return from which position on commits carry their own time."""
+    if not snapshot.in_commit_timestamps:
+        return len(commits)
+    since = snapshot.properties.in_commit_timestamps_since_version or 0
+    return sum(file.version < since for file in commits)
+
+
+def _last(time_of: Callable[[int], int], low: int, high: int, target: int) -> int:
+    """Return the last position in [low, high) whose time is at or before the target."""
+    while low < high:
+        middle = (low + high) // 2
+        if time_of(middle) <= target:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+def _strictly_increasing(times: Sequence[int]) -> list[int]:
+    rising: list[int] = []
+    for time in times:
+        rising.append(time if not rising or time > rising[-1] else rising[-1] + 1)
+    return rising

@@ -1,0 +1,137 @@
+"""Trying again, by wrapping a store: bounded, with pauses that grow and are never in step."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from lazydelta.errors import TransientStoreError
+from lazydelta.store.base import local_path
+from lazydelta.store.ranges import open_ranges
+from lazydelta.store.uploads import Output, open_output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from lazydelta.config import Config
+    from lazydelta.store.base import Buffer, ObjectMeta, Store
+
+__all__ = ["RetryingStore"]
+
+R = TypeVar("R")
+
+
+class RetryingStore:
+    """Any `Store`, with failures that may pass tried again.
+
+    Only `TransientStoreError` is: what is missing, refused or there already stays so. A write
+    that must not overwrite is never repeated, since its first try may have taken effect; that
+    decision belongs to who commits.
+    """
+
+    def __init__(
+        self, inner: Store, config: Config, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._inner = inner
+        self._config = config
+        self._sleep = sleep
+
+    @property
+    def inner(self) -> Store:
+        """The store that does the work."""
+        return self._inner
+
+    @property
+    def root(self) -> str:
+        """The address of the store underneath."""
+        return self._inner.root
+
+    @property
+    def native_files(self) -> bool:
+        """Whether files open without a request, and their reads need no second try."""
+        return bool(getattr(self._inner, "native_files", False))
+
+    def __repr__(self) -> str:
+        return f"RetryingStore({self._inner!r})"
+
+    def __reduce__(self) -> tuple[type[RetryingStore], tuple[Store, Config]]:
+        return (RetryingStore, (self._inner, self._config))
+
+    def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
+        """List; after a failure it goes on behind the last name that was given."""
+        pages: Iterator[pa.RecordBatch] | None = None
+
+        def next_page() -> pa.RecordBatch | None:
+            nonlocal pages
+            if pages is None:
+                pages = self._inner.list_from(directory, after=after)
+            try:
+                return next(pages, None)
+            except TransientStoreError:
+                pages = None
+                raise
+
+        try:
+            while (page := self._tried(next_page)) is not None:
+                if page.num_rows:
+                    after = page.column(0)[-1].as_py().rpartition("/")[2]
+                yield page
+        finally:
+            if pages is not None and hasattr(pages, "close"):
+                pages.close()
+
+    def head(self, path: str) -> ObjectMeta:
+        """Ask for size and time."""
+        return self._tried(lambda: self._inner.head(path))
+
+    def read(self, path: str) -> Buffer:
+        """Read an object."""
+        return self._tried(lambda: self._inner.read(path))
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        """Read ranges of an object."""
+        return self._tried(lambda: self._inner.read_ranges(path, ranges))
+
+    def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
+        """Open a file whose every read may be tried again."""
+        if self.native_files:
+            return self._tried(lambda: self._inner.open_input(path, size=size))
+        length = self.head(path).size if size is None else size
+
+        def read_range(start: int, end: int) -> pa.Buffer:
+            return self.read_ranges(path, [(start, end)])[0]
+
+        return open_ranges(read_range, length)
+
+    def local_path(self, path: str) -> str | None:
+        """Return where a file is on this machine: nothing has to be tried again there."""
+        return local_path(self._inner, path)
+
+    def write(self, path: str, data: Buffer, *, overwrite: bool) -> None:
+        """Write; only an overwriting write is repeated."""
+        if not overwrite:
+            self._inner.write(path, data, overwrite=False)
+            return
+        self._tried(lambda: self._inner.write(path, data, overwrite=True))
+
+    def open_output(self, path: str) -> Output:
+        """Begin a new object; its pieces are not sent again here, they would have to be kept."""
+        return open_output(self._inner, path)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Remove objects."""
+        self._tried(lambda: self._inner.delete(paths))
+
+    def _tried(self, run: Callable[[], R]) -> R:
+        config = self._config
+        for attempt in range(config.retry_attempts - 1):
+            try:
+                return run()
+            except TransientStoreError:
+                longest = min(config.retry_cap_seconds, config.retry_base_seconds * 2**attempt)
+                # Full jitter: many readers that failed together must not come back together.
+                self._sleep(random.uniform(0, longest))  # noqa: S311 - not a secret
+        return run()

@@ -1,0 +1,106 @@
+"""Columns that rows do not have and a table computes: generated ones, and defaults.
+
+A default stands only for a column that is not given at all; a null that is given stays one. What
+is not understood refuses the write. Pure, and pickles.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lazydelta.errors import ConstraintViolationError, DeltaError
+from lazydelta.expr import Formula, bind_formula, constant_formula
+from lazydelta.schema import PrimitiveType, StructType
+from lazydelta.write.constraints import GENERATION, refusal, shown_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+    from lazydelta.schema import StructField
+
+__all__ = ["ComputedColumn", "plan_computed_columns"]
+
+_DEFAULT = "CURRENT_DEFAULT"
+_NOW = ("current_timestamp", "current_timestamp()", "now()")
+_TODAY = ("current_date", "current_date()", "curdate()")
+_DAY_MICROS = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputedColumn:
+    """How one missing column is computed."""
+
+    column: str
+    title: str
+    value: Formula
+
+    def fill(self, batch: pa.RecordBatch, table: str) -> pa.RecordBatch:
+        """Return a batch of the table's schema with the column computed.
+
+        Raises:
+            ConstraintViolationError: Some row has no value for it.
+        """
+        cells = self.value(batch)
+        if cells.failed is not None:
+            row = cells.failed.index(True).as_py()
+            shown = shown_values(batch, row, self.value.columns)
+            count = f"{cells.failed.true_count} of {batch.num_rows} rows"
+            line = f"{self.title}: cannot be computed for {count}, the first has {shown}"
+            raise ConstraintViolationError(table, (line,))
+        at = batch.schema.get_field_index(self.column)
+        return batch.set_column(at, batch.schema.field(at), cells.values)
+
+
+def plan_computed_columns(
+    missing: Iterable[StructField], schema: StructType, *, table: str
+) -> tuple[ComputedColumn, ...]:
+    """Return how missing columns are computed, in the order in which to do it.
+
+    A missing column with neither a default nor an expression is left out.
+
+    Raises:
+        UnsupportedFeatureError: An expression that lazydelta cannot evaluate.
+    """
+    defaults, generated = [], []
+    for part in missing:
+        if GENERATION in part.metadata:
+            generated.append(_generated(part, schema, table))
+        elif _DEFAULT in part.metadata:
+            defaults.append(_default(part, table))
+    return (*defaults, *generated)
+
+
+def _generated(part: StructField, schema: StructType, table: str) -> ComputedColumn:
+    text = str(part.metadata[GENERATION])
+    title = f"generated column {part.name!r} ({text})"
+    try:
+        value = bind_formula(text, schema, gives=part.type)
+    except DeltaError as error:
+        raise refusal("generatedColumns", title, error, table) from None
+    return ComputedColumn(column=part.name, title=title, value=value)
+
+
+def _default(part: StructField, table: str) -> ComputedColumn:
+    text = str(part.metadata[_DEFAULT])
+    title = f"default of column {part.name!r} ({text})"
+    try:
+        value = _now(text, part) or bind_formula(text, StructType(()), gives=part.type)
+    except DeltaError as error:
+        raise refusal("allowColumnDefaults", title, error, table) from None
+    return ComputedColumn(column=part.name, title=title, value=value)
+
+
+def _now(text: str, part: StructField) -> Formula | None:
+    """Return a default that is the time of the write: one for all rows, as in Spark."""
+    micros = time.time_ns() // 1_000
+    asked = text.strip().lower()
+    if asked in _NOW:
+        return constant_formula(text, micros, PrimitiveType("timestamp"), gives=part.type)
+    if asked in _TODAY:
+        days = micros // _DAY_MICROS
+        return constant_formula(text, days, PrimitiveType("date"), gives=part.type)
+    return None

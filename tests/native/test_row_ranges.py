@@ -1,0 +1,180 @@
+"""Some rows of a row group, from one position to another: the decoder's are those of pyarrow."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import convert_to_deltalake
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lazydelta as ld
+from lazydelta.errors import DataFileError
+from lazydelta.parquet import DataFile
+from lazydelta.parquet import native as compiled
+from tests.native.support import opened, plain, watched, without_decoder
+from tests.native.test_parity import cases
+
+ROWS = 50_000
+
+
+def between(path, columns, group, start, end, batch_rows=1 << 20):
+    """Return some rows of a row group as a table, having checked where they are."""
+    with closing(opened(path)) as file:
+        found = list(file.rows_between(columns, group, start, end, batch_rows=batch_rows))
+    places = [at for rows in found for at in range(rows.start, rows.end)]
+    assert places == list(range(start, end))
+    assert all(rows.length == rows.columns.num_rows <= batch_rows for rows in found)
+    # Where pyarrow leaves texts in a dictionary, it does so in some of the batches only.
+    return pa.concat_tables([plain(pa.Table.from_batches([rows.columns])) for rows in found])
+
+
+@settings(max_examples=60)
+@given(cases(), st.data())
+def test_rows_between_two_positions_are_the_same(case, data):
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "a.parquet"
+        pq.write_table(case.table, path, **case.options)
+        if not case.row_groups:
+            return
+        group = data.draw(st.sampled_from(case.row_groups))
+        first = group * case.options["row_group_size"]
+        last = min(first + case.options["row_group_size"], case.table.num_rows)
+        start = data.draw(st.integers(first, last - 1))
+        end = data.draw(st.integers(start + 1, last))
+        found = between(path, case.columns, group, start, end, case.batch_rows)
+        with without_decoder():
+            expected = between(path, case.columns, group, start, end, case.batch_rows)
+    assert found.equals(expected)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A file of one row group, in small pages."""
+    rows = pa.table({"n": range(ROWS), "t": [f"text {at}" for at in range(ROWS)]})
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=ROWS, data_page_size=4096)
+    return tmp_path / "a.parquet"
+
+
+def test_the_decoder_reads_them_and_begins_where_it_is_told(path):
+    with watched() as taken:
+        found = between(path, ["n", "t"], 0, 30_000, 30_003)
+    assert taken == [True]
+    assert found.to_pydict() == {
+        "n": [30_000, 30_001, 30_002],
+        "t": ["text 30000", "text 30001", "text 30002"],
+    }
+
+
+def test_what_is_left_out_before_need_not_be_much(path):
+    with closing(opened(path)) as file:
+        assert file.leaps(["n"], 0, 2000)
+        assert not file.leaps(["n"], 0, 10)
+        with without_decoder():
+            assert not file.leaps(["n"], 0, 2000)
+
+
+@pytest.mark.parametrize("span", [(5, 4), (0, ROWS + 1), (ROWS + 1, ROWS + 2)])
+def test_the_decoder_refuses_rows_that_are_not_there(path, span):
+    with pytest.raises(ValueError, match=f"among its {ROWS}"):
+        compiled._decoder().read(str(path), [0], [0], 10, span=span)
+
+
+def test_bits_choose_among_the_rows_between(path):
+    batches = compiled._decoder().read(
+        str(path), [0], [0], 10, span=(100, 110), kept=bytes([0b10000001, 0b10])
+    )
+    found = pa.RecordBatchReader.from_stream(batches).read_all()
+    assert found["n"].to_pylist() == [100, 107, 109]
+
+
+def test_where_the_decoder_gives_up_pyarrow_goes_on(path, monkeypatch):
+    decode = compiled.compiled_batches
+
+    def broken(*asked, **more):
+        batches = decode(*asked, **more)
+        yield next(batches)
+        raise pa.ArrowInvalid("no more")
+
+    monkeypatch.setattr("lazydelta.parquet.reader.compiled_batches", broken)
+    found = between(path, ["n"], 0, 1000, 9000, batch_rows=3000)
+    assert found["n"].to_pylist() == list(range(1000, 9000))
+
+
+def test_pages_that_are_damaged_end_in_an_error(path):
+    data = bytearray(path.read_bytes())
+    chunk = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    start = chunk.data_page_offset
+    data[start + 60 : start + chunk.total_compressed_size - 60] = b"\xff" * (
+        chunk.total_compressed_size - 120
+    )
+    path.write_bytes(data)
+    with pytest.raises(DataFileError, match=r"a\.parquet"):
+        between(path, ["n"], 0, 30_000, 30_003)
+
+
+@pytest.mark.parametrize(
+    ("column", "options"),
+    [
+        pytest.param(
+            pa.array(range(ROWS), pa.timestamp("us", "UTC")),
+            {"use_deprecated_int96_timestamps": True},
+            id="times-of-12-bytes",
+        ),
+        pytest.param(pa.array([{"a": at} for at in range(ROWS)]), {}, id="structs"),
+        pytest.param(
+            pa.array(range(ROWS)), {"compression": {"n": "snappy", "x": "gzip"}}, id="gzip"
+        ),
+    ],
+)
+def test_what_only_pyarrow_reads_is_decoded_once(tmp_path, column, options, monkeypatch):
+    """It cannot begin anywhere, so whoever finds matches far from each other does not leap."""
+    rows, asked = DataFile.rows, []
+
+    def noted(self, columns, groups, **more):
+        asked.append(tuple(columns))
+        return rows(self, columns, groups, **more)
+
+    monkeypatch.setattr(DataFile, "rows", noted)
+    table = pa.table(
+        {"n": range(ROWS), "x": column, "t": [f"a text of row {at}" * 9 for at in range(ROWS)]}
+    )
+    (tmp_path / "t").mkdir()
+    pq.write_table(table, tmp_path / "t" / "a.parquet", row_group_size=ROWS, **options)
+    convert_to_deltalake(str(tmp_path / "t"))
+    wanted = [100, 9000, 21_000, 40_000]
+    scan = ld.Table.open(str(tmp_path / "t")).scan(f"n in {tuple(wanted)}")
+    found = scan.to_arrow(ld.ReadOptions(batch_rows=2000))
+    assert found["x"].to_pylist() == [column[at].as_py() for at in wanted]
+    others = [columns for columns in asked if "n" not in columns]
+    assert len(others) == 1
+
+
+@pytest.mark.parametrize(
+    ("where", "count"),
+    [
+        ("n between 70000 and 70019", 20),
+        ("n >= 49990 and n < 100010", 50_020),
+        ("n in (3, 60000, 149999)", 3),
+        ("t = 'text 77777'", 1),
+        ("n between 10 and 20 or t = 'text 149998'", 12),
+    ],
+)
+@pytest.mark.parametrize("views", [False, True])
+def test_filters_find_the_same_rows(tmp_path, where, count, views):
+    rows = pa.table({"n": range(3 * ROWS), "t": [f"text {at}" for at in range(3 * ROWS)]})
+    for at in range(3):
+        ld.write(str(tmp_path / "t"), rows.slice(at * ROWS, ROWS), mode="append")
+    options = ld.ReadOptions(ordered=True, schema_force_view_types=views)
+    scan = ld.Table.open(str(tmp_path / "t")).scan(where)
+    with watched() as taken:
+        found = scan.to_arrow(options)
+    assert any(taken)
+    with without_decoder():
+        assert plain(found).equals(plain(scan.to_arrow(options)))
+    assert found.num_rows == count

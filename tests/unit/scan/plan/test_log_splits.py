@@ -1,0 +1,252 @@
+"""Parts of a log, read one by one and put together, mean what the log means."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import pickle
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+
+from lazydelta import Config, Table
+from lazydelta.errors import UnsupportedActionError
+from lazydelta.expr import as_predicate
+from lazydelta.protocol import ADD
+from lazydelta.replay import Pruner
+from lazydelta.scan.plan import PartReader, live_adds, split_checkpoint, split_tail
+from lazydelta.scan.plan import log_splits as parts
+from lazydelta.testing import TableBuilder
+from lazydelta.testing.strategies import histories
+from tests.contract.parity.test_live_files import (
+    CASES,
+    FEW_LAYOUTS,
+    LAYOUTS,
+    LONG,
+    LONG_LIVE,
+    built,
+)
+from tests.support import memory_store, name_of
+
+SCHEMA = pa.schema(list(ADD))
+
+
+def reader_of(snapshot, pruner=Pruner()):
+    return PartReader(
+        open_store=lambda: snapshot.store,
+        config=snapshot.config,
+        checkpoint=snapshot.segment.checkpoint,
+        schema=SCHEMA,
+        pruner=pruner,
+    )
+
+
+def put_together(snapshot, count, pruner=Pruner()):
+    """Do what an engine does: newest word per file of the tail, the rest from the checkpoint."""
+    reader = reader_of(snapshot, pruner)
+    words = {}
+    for part in split_tail(snapshot.segment, count):
+        for batch in reader.read_tail(part):
+            assert batch.schema == reader.tail_schema
+            for row in batch.to_pylist():
+                order = (row["commitVersion"], row["isAdd"])
+                if row["key"] not in words or order > words[row["key"]][0]:
+                    words[row["key"]] = (order, row)
+    found = [row for _, row in words.values() if row["isAdd"]]
+    if snapshot.segment.checkpoint is not None:
+        checkpoint = snapshot.open_checkpoint(snapshot.segment.checkpoint)
+        for work in split_checkpoint(checkpoint, count, pruner):
+            for batch in reader.read_checkpoint(work):
+                assert batch.schema == reader.checkpoint_schema
+                rows = batch.to_pylist()
+                found += [row for row in rows if (row["key"] or row["path"]) not in words]
+    return found
+
+
+def names(rows):
+    return sorted(
+        name_of(row["path"], row["deletionVector"] and row["deletionVector"]["pathOrInlineDv"])
+        for row in rows
+    )
+
+
+@pytest.fixture(params=["as-few-parts-as-possible", "as-many-parts-as-possible"])
+def count(request, monkeypatch):
+    if request.param == "as-few-parts-as-possible":
+        return 1
+    monkeypatch.setattr(parts, "_LEAST_BYTES", 1)
+    return 5
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout(layout, count):
+    store = memory_store()
+    built(store, LONG, layout)
+    assert names(put_together(Table(store, Config()).snapshot(), count)) == LONG_LIVE
+
+
+@pytest.mark.parametrize(("commits", "expected"), CASES)
+def test_every_case(commits, expected, count):
+    for layout in FEW_LAYOUTS:
+        store = memory_store()
+        built(store, commits, layout)
+        assert names(put_together(Table(store, Config()).snapshot(), count)) == expected, layout
+
+
+@settings(max_examples=60)
+@given(history=histories())
+def test_random_histories(history):
+    store = memory_store()
+    history.build(store)
+    snapshot = Table(store, Config()).snapshot()
+    assert names(put_together(snapshot, 1)) == sorted(history.live)
+
+
+def test_every_file_of_the_tail_and_every_row_group_is_in_one_part(monkeypatch):
+    monkeypatch.setattr(parts, "_LEAST_BYTES", 1)
+    store = memory_store()
+    table = TableBuilder(store).commit(" ".join(f"+f{n:03d}" for n in range(100)))
+    table.checkpoint(row_group_rows=7)
+    for number in range(9):
+        table.commit(f"+t{number}")
+    snapshot = Table(store, Config()).snapshot()
+    tail = split_tail(snapshot.segment, 4)
+    assert len(tail) == 4
+    versions = [file.version for part in tail for file, _ in part.files]
+    assert versions == sorted(versions, reverse=True) == list(range(9, 0, -1))
+    checkpoint = snapshot.open_checkpoint(snapshot.segment.checkpoint)
+    work = split_checkpoint(checkpoint, 4, Pruner())
+    assert len(work) == 4
+    groups = [part.of(range(15)) for part in itertools.chain(*work)]
+    assert sorted(itertools.chain(*groups)) == list(range(15))
+
+
+def test_parts_come_without_the_row_groups_that_cannot_match(monkeypatch):
+    monkeypatch.setattr(parts, "_LEAST_BYTES", 1)
+    store = memory_store()
+    table = TableBuilder(store, schema={"id": "long"})
+    for number in range(8):
+        table.commit({"add": _add(f"f{number}", number)})
+    table.checkpoint(row_group_rows=1, stats_parsed=True)
+    snapshot = Table(store, Config()).snapshot()
+    pruner = Pruner.build(
+        as_predicate("id = 3"), schema=snapshot.schema, partition_columns=(), mapping_mode="none"
+    )
+    checkpoint = snapshot.open_checkpoint(snapshot.segment.checkpoint)
+    assert [row["path"] for row in put_together(snapshot, 8, pruner)] == ["f3"]
+    assert len(split_checkpoint(checkpoint, 8, Pruner())) == 8
+    assert len(split_checkpoint(checkpoint, 8, pruner)) == 1
+
+
+def test_a_file_of_the_tail_that_cannot_match_still_hides_its_older_self():
+    store = memory_store()
+    table = TableBuilder(store, schema={"id": "long"})
+    table.commit({"add": _add("a", 1)}).checkpoint().commit({"add": _add("a", 5)})
+    snapshot = Table(store, Config()).snapshot()
+    pruner = Pruner.build(
+        as_predicate("id = 1"), schema=snapshot.schema, partition_columns=(), mapping_mode="none"
+    )
+    assert put_together(snapshot, 1, pruner) == []
+
+
+def _add(path, value):
+    stats = f'{{"numRecords":1,"minValues":{{"id":{value}}},"maxValues":{{"id":{value}}},"nullCount":{{"id":0}}}}'
+    return {
+        "path": path, "partitionValues": {}, "size": 1, "modificationTime": 0,
+        "dataChange": True, "stats": stats,
+    }  # fmt: skip
+
+
+def test_all_fields_survive_and_the_version_is_told():
+    store = memory_store()
+    add = _add("a", 1) | {
+        "tags": {"k": "v"}, "baseRowId": 7, "defaultRowCommitVersion": 1,
+        "clusteringProvider": "liquid",
+        "deletionVector": {
+            "storageType": "u", "pathOrInlineDv": "x" * 20, "offset": 1, "sizeInBytes": 2,
+            "cardinality": 3,
+        },
+    }  # fmt: skip
+    table = TableBuilder(store).commit({"add": add | {"path": "b"}}).commit("").checkpoint()
+    table.commit({"add": add})
+    rows = {row["path"]: row for row in put_together(Table(store, Config()).snapshot(), 1)}
+    for path, version in (("a", 2), ("b", 1)):
+        row = rows[path]
+        assert row["commitVersion"] == version
+        assert dict(row["tags"]) == {"k": "v"}
+        found = {k: v for k, v in row.items() if k in add and k not in ("tags", "partitionValues")}
+        expected = {k: v for k, v in (add | {"path": path}).items() if k in found}
+        # A checkpoint's adds do not change data, by protocol.
+        assert found | {"dataChange": True} == expected
+
+
+def test_special_paths_are_one_file_however_they_are_written(count):
+    store = memory_store()
+    table = TableBuilder(store).commit({"add": _add("d=a%20b/x.parquet", 1)})
+    table.commit({"add": _add("y.parquet", 1)}).checkpoint()
+    table.commit({"remove": {"path": "d=a b/x.parquet", "dataChange": True}})
+    table.commit({"remove": {"path": "/memory/./y.parquet", "dataChange": True}})
+    assert put_together(Table(store, Config()).snapshot(), count) == []
+
+
+def test_an_unknown_action_is_refused_where_no_fallback_is_allowed():
+    store = memory_store()
+    TableBuilder(store).commit("+a").commit("+b !somethingNew")
+    snapshot = Table(store, Config(enable_fallback=False)).snapshot()
+    with pytest.raises(UnsupportedActionError):
+        put_together(snapshot, 1)
+    assert names(put_together(Table(store, Config()).snapshot(), 1)) == ["a", "b"]
+
+
+def test_a_reader_travels(tmp_path):
+    built(tmp_path, LONG, "small-row-groups")
+    snapshot = Table.open(tmp_path).snapshot()
+    reader = PartReader(
+        open_store=partial(_open, str(tmp_path)),
+        config=snapshot.config,
+        checkpoint=snapshot.segment.checkpoint,
+        schema=SCHEMA,
+        pruner=Pruner.build(
+            as_predicate("id > 1"),
+            schema=snapshot.schema,
+            partition_columns=(),
+            mapping_mode="none",
+        ),
+    )
+    there = pickle.loads(pickle.dumps(reader))
+    (part,) = split_tail(snapshot.segment, 1)
+    assert list(there.read_tail(part)) == list(reader.read_tail(part))
+
+
+def _open(root):
+    return Table.open(root).snapshot().store
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_live_adds_of_this_process(layout):
+    store = memory_store()
+    built(store, LONG, layout)
+    snapshot = Table(store, Config()).snapshot()
+    rows = [row for batch in live_adds(snapshot, SCHEMA, Pruner()) for row in batch.to_pylist()]
+    assert names(rows) == LONG_LIVE
+    together = {row["path"]: row["commitVersion"] for row in put_together(snapshot, 1)}
+    assert {row["path"]: row["commitVersion"] for row in rows} == together
+
+
+def test_a_part_of_many_may_hold_other_actions_only(caplog):
+    store = memory_store()
+    table = TableBuilder(store).commit("+a +b").checkpoint("multipart", parts=2)
+    name = next(name for name in table.names() if "checkpoint.0000000001" in name)
+    whole = pq.read_table(pa.BufferReader(table.read(name)))
+    others = whole.select([n for n in whole.column_names if n not in ("add", "remove")])
+    assert len(whole.column("add").drop_null()) == 0, "the first part was to have no adds"
+    sink = io.BytesIO()
+    pq.write_table(others, sink)
+    table.write(name, sink.getvalue())
+    snapshot = Table(store, Config()).snapshot()
+    assert names(put_together(snapshot, 1)) == ["a", "b"]
+    assert sorted(file.path for file in snapshot.scan().files()) == ["a", "b"]
+    assert "damaged" not in caplog.text

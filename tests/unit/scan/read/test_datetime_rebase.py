@@ -1,0 +1,300 @@
+"""Tables with files in Spark's legacy calendar: rows are those of the names, whoever reads them."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import nullcontext
+from datetime import UTC, date, datetime, timedelta
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from lazydelta import ReadOptions, Table
+from lazydelta.errors import DataFileError
+from lazydelta.parquet import matching_row_groups
+from lazydelta.parquet import reader as parquet
+from lazydelta.parquet.page_filter import PageFilter
+from lazydelta.testing import TableBuilder
+from tests.native.support import without_decoder
+from tests.unit.scan.read.tables import Rows, field, with_ids
+
+SPARK = "org.apache.spark."
+VERSION = {SPARK + "version": "3.5.0"}
+NOTES = VERSION | {
+    SPARK + "legacyDateTime": "",
+    SPARK + "legacyINT96": "",
+    SPARK + "timeZone": "America/Los_Angeles",
+}
+DAY = date(1500, 3, 1)
+NOON = datetime(1500, 3, 1, 19, 52, 58, tzinfo=UTC)  # noon in Los Angeles, by the sun
+EPOCH = date(1970, 1, 1)
+
+
+def stored_day(day):
+    """Return the days since 1970 of a day by its Julian name; years begin in March here."""
+    is_early = day.month < 3
+    year, month = day.year + 4800 - is_early, day.month + 12 * is_early - 3
+    since = day.day + (153 * month + 2) // 5 + 365 * year + year // 4
+    return since - 32083 - 2440588
+
+
+def days(*found):
+    return pa.array(map(stored_day, found), pa.int32()).cast(pa.date32())
+
+
+def noon(kind):
+    """Return noon of the day in Los Angeles, eight hours behind, as Spark has it in a file."""
+    seconds = stored_day(DAY) * 86400 + 20 * 3600
+    scale = 1_000_000 if kind.unit == "us" else 1000
+    return pa.array([seconds * scale], pa.int64()).cast(kind)
+
+
+ZONED = pa.timestamp("us", "UTC")
+
+
+def old(columns, notes=NOTES):
+    return pa.table(columns).replace_schema_metadata(notes)
+
+
+@pytest.fixture(params=["decoder", "pyarrow"])
+def _read_by(request):
+    with without_decoder() if request.param == "pyarrow" else nullcontext():
+        yield
+
+
+def test_the_days_here_are_those_of_the_julian_calendar():
+    assert stored_day(date(1582, 10, 4)) == -141428
+    assert stored_day(date(1, 1, 1)) == -719164
+
+
+@pytest.mark.usefixtures("_read_by")
+def test_dates_and_times(tmp_path):
+    fields = [field("d", "date"), field("t", "timestamp"), field("n", "timestamp_ntz")]
+    made = Rows(tmp_path / "t", fields, features=["timestampNtz"])
+    plain = noon(pa.timestamp("us"))
+    made.file("a.parquet", old({"d": days(DAY), "t": noon(ZONED), "n": plain}))
+    (found,) = made.rows()
+    assert (found["d"], found["t"]) == (DAY, NOON)
+    assert found["n"] == plain[0].as_py(), "a time without a zone is in no calendar"
+
+
+@pytest.mark.usefixtures("_read_by")
+@pytest.mark.parametrize("kind", ["int96", "ms"])
+def test_times_in_other_forms(tmp_path, kind):
+    made = Rows(tmp_path / "t", [field("t", "timestamp")])
+    times = noon(pa.timestamp("us") if kind == "int96" else pa.timestamp("ms", "UTC"))
+    made.file("a.parquet", old({"t": times}), use_deprecated_int96_timestamps=kind == "int96")
+    assert made.rows() == [{"t": NOON}]
+
+
+def test_only_what_the_footer_names_is_moved(tmp_path):
+    made = Rows(tmp_path / "t", [field("d", "date"), field("t", "timestamp")])
+    columns = {"d": days(DAY), "t": noon(pa.timestamp("us"))}
+    notes = [VERSION, {SPARK + "version": "3.0.1"}, {SPARK + "version": "2.4.8"}]
+    for at, note in enumerate(notes):
+        rows = old(columns, {**note, SPARK + "timeZone": "America/Los_Angeles"})
+        made.file(f"{at}.parquet", rows, use_deprecated_int96_timestamps=True)
+    found = made.open().to_arrow(ReadOptions(ordered=True)).to_pylist()
+    as_stored = (columns["d"][0].as_py(), columns["t"][0].as_py().replace(tzinfo=UTC))
+    assert [(row["d"], row["t"]) for row in found] == [
+        as_stored, (as_stored[0], NOON), (DAY, NOON),
+    ]  # fmt: skip
+
+
+def test_inside_of_structs_lists_and_maps(tmp_path):
+    struct = {"type": "struct", "fields": [field("d", "date"), field("t", "timestamp")]}
+    items = {"type": "array", "elementType": struct, "containsNull": True}
+    pairs = {"type": "map", "keyType": "date", "valueType": items, "valueContainsNull": True}
+    made = Rows(tmp_path / "t", [field("s", struct), field("l", items), field("m", pairs)])
+    inner = pa.StructArray.from_arrays([days(DAY), noon(ZONED)], names=["d", "t"])
+    one = pa.ListArray.from_arrays([0, 1], inner)
+    nested = pa.MapArray.from_arrays([0, 1], days(DAY), one)
+    rows = old({"s": inner, "l": one, "m": nested})
+    made.file("a.parquet", pa.concat_tables([rows, rows.slice(0, 0), rows]))
+    expected = {"d": DAY, "t": NOON}
+    row = {"s": expected, "l": [expected], "m": [(DAY, [expected])]}
+    assert made.rows() == [row, row]
+    assert made.rows(f"s.d = date '{DAY}'", ["l"]) == [{"l": [expected]}] * 2
+
+
+def shredded(day, time):
+    """Return a variant of a list of two objects with a day and a time, as columns."""
+
+    def typed(values):
+        return pa.StructArray.from_arrays(
+            [pa.nulls(len(values), pa.binary()), values], names=["value", "typed_value"]
+        )
+
+    parts = pa.StructArray.from_arrays([typed(day), typed(time)], names=["d", "t"])
+    items = pa.ListArray.from_arrays([0, 2], typed(pa.concat_arrays([parts, parts])))
+    metadata = pa.array([b"\x01\x02\x00\x01\x02dt"], pa.binary())
+    return pa.StructArray.from_arrays(
+        [metadata, pa.nulls(1, pa.binary()), items], names=["metadata", "value", "typed_value"]
+    )
+
+
+def test_inside_of_shredded_variants(tmp_path):
+    """As Spark 4.2 writes them, and reads them."""
+    found = []
+    for name, notes, day, time in [
+        ("new", VERSION, pa.array([DAY]), pa.array([NOON], ZONED)),
+        ("old", NOTES, days(DAY), noon(ZONED)),
+    ]:
+        made = Rows(tmp_path / name, [field("v", "variant")], features=["variantType"])
+        made.file("a.parquet", old({"v": shredded(day, time)}, notes))
+        found.append(made.rows())
+    assert found[0] == found[1]
+    assert len(found[0][0]["v"]["value"]) > 20
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_with_mapped_columns_and_widened_dates(tmp_path, mode):
+    fields = [
+        field("day", "date", physical="c1", column_id=1),
+        field("wide", "timestamp_ntz", physical="c2", column_id=2),
+    ]
+    configuration = {"delta.columnMapping.mode": mode}
+    features = ["timestampNtz", "typeWidening"]
+    made = Rows(tmp_path / "t", fields, configuration=configuration, features=features)
+    rows = old({"c1": days(DAY), "c2": days(DAY)})
+    schema = with_ids(rows.schema, {"c1": 1, "c2": 2}).with_metadata(rows.schema.metadata)
+    made.file("a.parquet", rows.cast(schema))
+    assert made.rows() == [
+        {"day": DAY, "wide": NOON.replace(tzinfo=None, hour=0, minute=0, second=0)}
+    ]
+    assert made.rows("wide = timestamp_ntz '1500-03-01 00:00:00'", ["day"]) == [{"day": DAY}]
+
+
+def many_days(count=4000):
+    """Return days on both sides of the first that is not moved."""
+    first = date(1577, 4, 30)
+    named = [first + timedelta(days=at) for at in range(count)]
+    return [day for day in named if not date(1582, 10, 4) < day < date(1582, 10, 15)]
+
+
+def as_spark_has_them(named):
+    first = date(1582, 10, 15)
+    found = [stored_day(day) if day < first else (day - EPOCH).days for day in named]
+    return pa.array(found, pa.int32()).cast(pa.date32())
+
+
+@pytest.mark.usefixtures("_read_by")
+@pytest.mark.parametrize("pages", [False, True])
+def test_no_row_is_lost_by_bounds_of_a_footer_or_its_pages(tmp_path, monkeypatch, pages):
+    """The bounds are stored days: ten days off before the switch."""
+    if pages:
+        monkeypatch.setattr(parquet, "_LEAST_BYTES", 0)
+        monkeypatch.setattr(PageFilter, "is_cheap", lambda *_: True)
+    named = many_days()
+    rows = old({"d": as_spark_has_them(named), "k": list(range(len(named)))})
+    made = Rows(tmp_path / "t", [field("d", "date"), field("k", "long")])
+    made.file(
+        "a.parquet", rows, row_group_size=2000 if pages else 50, write_page_index=pages,
+        data_page_size=64, write_batch_size=8, use_dictionary=False,
+    )  # fmt: skip
+    table = made.open()
+    for at in [0, 3, 49, 50, 51, 1982, 1983, 1984, 1985, 1990, 2500, len(named) - 1]:
+        found = table.scan(f"d = date '{named[at]}'").to_arrow()
+        assert found["k"].to_pylist() == [at]
+        before = table.scan(f"d < date '{named[at]}'", ["k"]).to_arrow()
+        assert before.num_rows == at
+        assert table.scan(f"d >= date '{named[at]}'").count() == len(named) - at
+
+
+def test_bounds_after_the_switch_still_leave_row_groups_out(tmp_path):
+    named = many_days()
+    sink = io.BytesIO()
+    rows = old({"d": as_spark_has_them(named)})
+    pq.write_table(rows, sink, row_group_size=500)
+    made = Rows(tmp_path / "t", [field("d", "date")])
+    scan = made.file("a.parquet", rows).open().scan(f"d > date '{named[3600]}'")
+    with patch(
+        "lazydelta.scan.read.reading.matching_row_groups", wraps=matching_row_groups
+    ) as asked:
+        assert scan.to_arrow().num_rows == len(named) - 3601
+    _, rule, leaves, partition = asked.call_args.args
+    kept = matching_row_groups(pq.read_metadata(sink), rule, leaves, partition)
+    assert kept == [0, 1, 2, 3, 7], "those before the switch are not known"
+
+
+def test_times_are_found_by_what_they_are_moved_to(tmp_path):
+    made = Rows(tmp_path / "t", [field("t", "timestamp"), field("k", "long")])
+    hours = pa.array(range(-900_000, -600_000, 1500), pa.int64())
+    stored = pc.multiply(hours, 3_600_000_000).cast(ZONED)
+    made.file("a.parquet", old({"t": stored, "k": hours}), row_group_size=10)
+    table = made.open()
+    every = table.to_arrow()
+    assert (every["t"].to_pylist()[0] - stored[0].as_py()).total_seconds() == -422
+    for at in range(0, every.num_rows, 7):
+        found = table.scan(f"t = timestamp '{every['t'][at].as_py().isoformat()}'").to_arrow()
+        assert found["k"].to_pylist() == [every["k"][at].as_py()]
+
+
+def test_changes(tmp_path):
+    configuration = {"delta.enableChangeDataFeed": "true"}
+    made = Rows(tmp_path / "t", [field("d", "date")], configuration=configuration)
+    made.file("a.parquet", old({"d": days(DAY)})).commit()
+    rows = made.open().changes(start_version=0).to_arrow().to_pylist()
+    assert [(row["d"], row["_change_type"]) for row in rows] == [(DAY, "insert")]
+
+
+def test_a_zone_that_is_not_known_is_told_where_it_matters(tmp_path):
+    made = Rows(tmp_path / "t", [field("t", "timestamp")])
+    notes = NOTES | {SPARK + "timeZone": "No/Where"}
+    late = pa.array([datetime(2000, 1, 1, tzinfo=UTC)], ZONED)
+    made.file("late.parquet", old({"t": late}, notes))
+    assert made.rows() == [{"t": late[0].as_py()}]
+    made.file("old.parquet", old({"t": noon(ZONED)}, notes))
+    with pytest.raises(DataFileError, match=r"old\.parquet.*'No/Where'.*pip install tzdata"):
+        made.rows()
+
+
+def test_files_without_a_zone_are_told_of_once(tmp_path, caplog):
+    made = Rows(tmp_path / "t", [field("t", "timestamp")])
+    for name in ("a.parquet", "b.parquet"):
+        made.file(name, old({"t": noon(ZONED)}, {SPARK + "version": "2.4.8"}))
+    assert {row["t"] for row in made.rows()} == {datetime(1500, 3, 1, 20, tzinfo=UTC)}
+    assert caplog.text.count("do not say in which zone") == 1
+
+
+@pytest.mark.parametrize("stats", ["stats", "partition"])
+@pytest.mark.parametrize("int96", [False, True])
+def test_typed_values_of_a_checkpoint_are_moved_as_well(tmp_path, stats, int96):
+    """Spark writes a checkpoint in the calendar that it writes rows in."""
+    parted = ("d",) if stats == "partition" else ()
+    made = TableBuilder(
+        tmp_path, schema={"d": "date", "t": "timestamp", "k": "long"}, partition_by=parted
+    )
+    day = (EPOCH + timedelta(days=stored_day(DAY))).isoformat()
+    time = noon(ZONED)[0].as_py().strftime("%Y-%m-%d %H:%M:%S").rjust(19, "0") + "Z"
+    values = {"d": day, "t": time}
+    bounds = {"minValues": values, "maxValues": values, "nullCount": {"d": 0, "t": 0}}
+    add = {
+        "partitionValues": {"d": day} if parted else {},
+        "size": 1,
+        "modificationTime": 0,
+        "dataChange": True,
+        "stats": json.dumps({"numRecords": 1} if parted else {"numRecords": 1, **bounds}),
+    }
+    made.commit(*({"add": {"path": f"{at}.parquet", **add}} for at in range(3)))
+    made.checkpoint(
+        stats_json=False, stats_parsed=True, partition_values_parsed=bool(parted), row_group_rows=1
+    )
+    (place,) = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
+    rows = pq.read_table(place).replace_schema_metadata(NOTES)
+    pq.write_table(rows, place, row_group_size=1, use_deprecated_int96_timestamps=int96)
+    table = Table.open(tmp_path)
+
+    def kept(where):
+        return sum(batch.num_rows for batch in table.scan(where).file_batches())
+
+    assert kept(f"d = date '{DAY}'") == 3
+    assert kept(f"d = date '{day}'") == 0
+    if parted:
+        return
+    assert kept(f"t = timestamp '{NOON.isoformat()}'") == 3
+    assert kept("t < timestamp '1500-02-28T00:00:00Z'") == 0

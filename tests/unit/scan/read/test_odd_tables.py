@@ -1,0 +1,210 @@
+"""Tables that writers make, or break, in ways nobody plans for: the right rows, or a named error."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations, product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lazydelta import ReadOptions, errors
+from tests.unit.scan.read.tables import Rows, field, with_ids
+
+VOID_LIST = {"type": "array", "elementType": "void", "containsNull": False}
+VOID_KEYS = {"type": "map", "keyType": "void", "valueType": "long", "valueContainsNull": True}
+PARTS = {"type": "struct", "fields": [field("x", "long")]}
+LIST = {"type": "array", "elementType": "long", "containsNull": True}
+
+
+# --- types
+
+
+@pytest.mark.parametrize("kind", ["void", VOID_LIST])
+def test_void_that_is_called_not_null_is_null_all_the_same(tmp_path, kind):
+    fields = [field("id", "long"), field("v", kind, nullable=False)]
+    made = Rows(tmp_path / "t", fields).file("f.parquet", pa.table({"id": [1]}))
+    assert made.rows() == [{"id": 1, "v": None}]
+
+
+def test_a_map_with_void_keys_is_refused_by_name_and_alone(tmp_path):
+    fields = [field("id", "long"), field("m", VOID_KEYS)]
+    made = Rows(tmp_path / "t", fields).file("f.parquet", pa.table({"id": [1]}))
+    with pytest.raises(errors.SchemaError, match="column 'm': map<void,long>"):
+        made.rows()
+    assert made.rows(columns=["id"]) == [{"id": 1}]
+
+
+def test_a_date_that_pandas_has_no_form_for_is_told_with_a_way_out(tmp_path):
+    fields = [field("id", "long"), field("d", "date")]
+    rows = pa.table({"id": [1], "d": pa.array([2_932_897], pa.int32()).view(pa.date32())})
+    table = Rows(tmp_path / "t", fields).file("f.parquet", rows).open()
+    with pytest.raises(errors.SchemaError, match=r"pandas cannot hold .*to_arrow\(\)"):
+        table.to_pandas()
+    assert table.scan(columns=["id"]).to_pandas().shape == (1, 1)
+    assert table.to_arrow().column("d").cast(pa.int32()).to_pylist() == [2_932_897]
+
+
+# --- partition columns
+
+
+@pytest.mark.parametrize("kind", ["string collate UTF8_LCASE", "varchar(5)", "char(5)"])
+def test_every_kind_of_text_partitions(tmp_path, kind):
+    fields = [field("id", "long"), field("p", kind)]
+    made = Rows(tmp_path / "t", fields, partition_columns=["p"])
+    for at, value in enumerate(["a", " A ", None, ""]):
+        made.file(f"{at}.parquet", pa.table({"id": [at]}), partition={"p": value})
+    found = {row["id"]: row["p"] for row in made.rows()}
+    assert found == {0: "a", 1: " A ", 2: None, 3: None}
+
+
+@pytest.mark.parametrize("kind", [PARTS, LIST, "variant"])
+def test_a_partition_column_of_a_type_without_text_is_refused(tmp_path, kind):
+    fields = [field("id", "long"), field("p", kind)]
+    made = Rows(tmp_path / "t", fields, partition_columns=["p"])
+    made.file("f.parquet", pa.table({"id": [1]}), partition={"p": None})
+    with pytest.raises(errors.SchemaError, match=r"t: partition column 'p' is .*no text"):
+        made.rows("id = 1", columns=["id"])
+
+
+NUMBERS = [field("id", "long"), field("p", "double")]
+
+
+def numbers_table(path, values, counted):
+    """Return a table with a file for each partition value; of some the log counts the rows."""
+    made = Rows(path, NUMBERS, partition_columns=["p"])
+    for at, (value, is_counted) in enumerate(zip(values, counted, strict=True)):
+        action = {"stats": json.dumps({"numRecords": 1})} if is_counted else {}
+        rows = pa.table({"id": [at]})
+        made.file(f"{at}.parquet", rows, partition={"p": value}, action=action)
+    return made.open()
+
+
+@pytest.mark.parametrize("values", list(permutations(["NaN", "1.0", "Infinity"])))
+def test_nan_is_the_greatest_partition_value_whoever_tells(tmp_path, values):
+    for number, counted in enumerate(product([False, True], repeat=3)):
+        found = numbers_table(tmp_path / str(number), values, counted).scan().min_max("p")
+        assert (found.min.as_py(), str(found.max.as_py())) == (1.0, "nan"), counted
+
+
+@pytest.mark.parametrize("counted", list(product([False, True], repeat=2)))
+def test_nan_alone_is_the_least_partition_value_too(tmp_path, counted):
+    found = numbers_table(tmp_path / "t", ["NaN", "NaN"], counted).scan().min_max("p")
+    assert str(found.min.as_py()) == str(found.max.as_py()) == "nan"
+
+
+# --- column mapping
+
+
+def mapped(path, mode, *fields, columns, ids):
+    made = Rows(path, list(fields), configuration={"delta.columnMapping.mode": mode})
+    rows = pa.table(columns)
+    return made.file("f.parquet", rows.cast(with_ids(rows.schema, ids)))
+
+
+def test_two_columns_with_one_id_are_refused_where_ids_decide(tmp_path):
+    twins = [field(n, "long", physical=n, column_id=1) for n in "ab"]
+    columns, ids = {"a": [1], "b": [2]}, {"a": 1, "b": 2}
+    made = mapped(tmp_path / "id", "id", *twins, columns=columns, ids=ids)
+    with pytest.raises(errors.SchemaError, match=r"id: fields 'a' and 'b' have one .*id, 1"):
+        made.rows()
+    by_name = mapped(tmp_path / "name", "name", *twins, columns=columns, ids=ids)
+    assert by_name.rows() == [{"a": 1, "b": 2}]
+
+
+@pytest.mark.parametrize("column_id", [None, "1", 1.5])
+def test_a_column_without_an_id_is_refused_where_ids_decide(tmp_path, column_id):
+    """Else it would be taken for a column that the file does not have: all null."""
+    a = field("a", "long", physical="a", column_id=column_id)
+    made = mapped(tmp_path / "id", "id", a, columns={"a": [1]}, ids={"a": 1})
+    with pytest.raises(errors.SchemaError, match=r"field 'a' has no .*columnMapping.id"):
+        made.rows()
+    by_name = mapped(tmp_path / "name", "name", a, columns={"a": [1]}, ids={"a": 1})
+    assert by_name.rows() == [{"a": 1}]
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_two_columns_with_one_physical_name_are_refused(tmp_path, mode):
+    twins = [field(n, "long", physical="a", column_id=at) for at, n in enumerate("ab", 1)]
+    made = mapped(tmp_path / "t", mode, *twins, columns={"a": [1]}, ids={"a": 1})
+    with pytest.raises(errors.SchemaError, match=r"t: .* share a physical name"):
+        made.rows()
+
+
+def test_two_nested_columns_with_one_physical_name_are_refused(tmp_path):
+    twins = [field(n, "long", physical="a", column_id=at) for at, n in enumerate("ab", 2)]
+    outer = field("s", {"type": "struct", "fields": twins}, physical="s", column_id=1)
+    inner = pa.array([{"a": 1}])
+    made = mapped(tmp_path / "t", "name", outer, columns={"s": inner}, ids={"s": 1})
+    with pytest.raises(errors.SchemaError, match="share a physical name"):
+        made.rows()
+
+
+def test_the_mode_may_be_written_in_capitals(tmp_path):
+    """Spark keeps the property as it was typed, and does not mind."""
+    a = field("a", "long", physical="b", column_id=1)
+    made = mapped(tmp_path / "t", "NAME", a, columns={"b": [1]}, ids={"b": 1})
+    assert made.rows("a = 1") == [{"a": 1}]
+
+
+def test_names_that_were_swapped_find_their_own_values(tmp_path):
+    a = field("a", "long", physical="b", column_id=1)
+    b = field("b", "string", physical="a", column_id=2)
+    for mode in ("name", "id"):
+        made = mapped(
+            tmp_path / mode,
+            mode,
+            a,
+            b,
+            columns={"b": [1, 2], "a": ["x", "y"]},
+            ids={"b": 1, "a": 2},
+        )
+        assert made.rows("a = 2") == [{"a": 2, "b": "y"}]
+        assert made.rows("b = 'x'") == [{"a": 1, "b": "x"}]
+
+
+# --- what a caller may get wrong
+
+
+@pytest.fixture
+def table(tmp_path):
+    made = Rows(tmp_path / "t", [field("id", "long"), field("d", "long")])
+    return made.file("f.parquet", pa.table({"id": [1, 2], "d": [3, 4]})).open()
+
+
+@pytest.mark.parametrize("limit", ["3", 2.5, True])
+def test_a_limit_is_a_whole_number(table, limit):
+    with pytest.raises(errors.ConfigError, match="limit: must be a whole number"):
+        table.scan(limit=limit)
+
+
+@pytest.mark.parametrize("version", ["0", 0.0, False])
+def test_a_version_is_a_whole_number(table, version):
+    with pytest.raises(errors.ConfigError, match="version: must be a whole number"):
+        table.snapshot(version)
+
+
+def test_numbers_of_numpy_are_numbers(table):
+    scan = table.snapshot(np.int64(0)).scan(limit=np.int32(1))
+    assert scan.to_arrow().num_rows == 1
+
+
+def test_one_text_is_no_list_of_columns(table):
+    with pytest.raises(errors.ConfigError, match=r"columns: must be a list.*\['id'\]"):
+        table.scan(columns="id")
+
+
+def test_a_column_is_asked_for_once(table):
+    with pytest.raises(errors.ConfigError, match="columns: names 'id' more than once"):
+        table.scan(columns=["id", "d", "id"])
+
+
+def test_a_part_of_what_has_none(table):
+    with pytest.raises(errors.ColumnNotFoundError, match=r"no column 'id\.x'\. There is none"):
+        table.scan("id.x = 1")
+
+
+def test_options_are_whole_numbers():
+    with pytest.raises(errors.ConfigError, match="batch_rows: must be a whole number"):
+        ReadOptions(batch_rows=1.5)

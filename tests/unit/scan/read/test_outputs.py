@@ -1,0 +1,178 @@
+"""Readers that are left, and what an observer is told of rows that leave."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from lazydelta import Config, ReadOptions, Table
+from lazydelta.errors import DataFileNotFoundError, InternalError
+from lazydelta.metrics import FeedFinished
+from lazydelta.outputs import Outputs, _Plug, metered, plug_adapters
+from tests.unit.changes.support import FeedTable
+
+FILES, ROWS = 12, 500
+STALLING = ReadOptions(batch_rows=10, memory_limit=0, files_at_once=3)
+
+
+@pytest.fixture
+def table(tmp_path):
+    made = FeedTable(tmp_path)
+    for at in range(FILES):
+        made.commit(made.add(f"f{at}", {"id": list(range(at * ROWS, (at + 1) * ROWS))}))
+    return made
+
+
+@pytest.fixture(params=["rows", "changes"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def feed(table, kind, told):
+    """Return a feed whose observer tells `told`."""
+    opened = Table.open(table.directory, config=Config(observer=told.append))
+    return opened.scan() if kind == "rows" else opened.changes()
+
+
+def working():
+    return [t.name for t in threading.enumerate() if t.name.startswith("lazydelta-")]
+
+
+def finished(told):
+    return [event for event in told if isinstance(event, FeedFinished)]
+
+
+# --- stopping ---------------------------------------------------------------------------------------
+
+
+def test_a_stream_that_is_closed_ends_its_threads_at_once(feed):
+    batches = feed.to_batches(STALLING)
+    next(batches)
+    assert working()
+    batches.close()
+    assert not working()
+    assert list(batches) == []
+
+
+def test_a_reader_that_is_let_go_ends_its_threads_at_once(feed):
+    reader = feed.to_reader(STALLING)
+    reader.read_next_batch()
+    assert working()
+    del reader
+    assert not working()
+
+
+def test_a_reader_that_is_read_to_its_end_has_no_threads_left(feed):
+    reader = feed.to_reader(STALLING)
+    assert reader.read_all().num_rows == FILES * ROWS
+    assert not working()
+    assert isinstance(reader, pa.RecordBatchReader)
+
+
+def test_a_reader_that_was_never_read_has_no_threads(feed):
+    reader = feed.to_reader(STALLING)
+    assert reader.schema.names[0] == "id"
+    assert not working()
+
+
+def test_pyarrow_keeps_close_of_a_reader_to_itself():
+    """Why `to_reader` asks to let go of a reader. Should this fail one day, say so no longer."""
+    batch = pa.record_batch({"x": [1]})
+    rows = (batch for _ in range(3))
+    reader = pa.RecordBatchReader.from_batches(batch.schema, rows)
+    reader.read_next_batch()
+    reader.close()
+    assert next(rows) is batch
+
+
+def test_a_change_feed_that_is_closed_ends_its_threads_at_once(table):
+    feed = Table.open(table.directory).changes(options=STALLING)
+    with feed:
+        feed.read_next_batch()
+        assert working()
+    assert not working()
+
+
+def test_a_reader_keeps_the_kind_of_an_error(table, feed):
+    (table.directory / "f0").unlink()
+    with pytest.raises(DataFileNotFoundError):
+        feed.to_reader().read_all()
+
+
+# --- what an observer is told -----------------------------------------------------------------------
+
+
+def test_a_feed_that_ends_is_told_of(feed, kind, told):
+    whole = feed.to_arrow(ReadOptions(batch_rows=100))
+    (event,) = finished(told)
+    assert (event.kind, event.version, event.complete) == (kind, FILES - 1, True)
+    assert (event.rows, event.batches) == (FILES * ROWS, FILES * ROWS // 100)
+    assert event.bytes == whole.nbytes
+    assert 0 < event.first_batch_seconds <= event.seconds
+
+
+def test_a_feed_that_is_left_is_told_of(feed, told):
+    with feed.to_batches(STALLING) as batches:
+        taken = next(batches)
+        assert not finished(told)
+    (event,) = finished(told)
+    assert (event.rows, event.batches, event.complete) == (taken.num_rows, 1, False)
+
+
+def test_a_feed_that_fails_is_told_of(table, feed, told):
+    for at in range(FILES):
+        (table.directory / f"f{at}").unlink()
+    with pytest.raises(DataFileNotFoundError):
+        feed.to_arrow()
+    (event,) = finished(told)
+    assert (event.rows, event.first_batch_seconds, event.complete) == (0, None, False)
+
+
+def test_a_limit_is_an_end(feed, told):
+    assert feed.narrowed(limit=7).to_arrow().num_rows == 7
+    assert [(event.rows, event.complete) for event in finished(told)] == [(7, True)]
+
+
+def test_what_is_shown_otherwise_is_measured_as_it_is_shown(feed, told):
+    wanted = pa.schema([("later", pa.decimal128(38, 0))])
+    feed.to_arrow(ReadOptions(schema=wanted))
+    assert finished(told)[0].bytes >= FILES * ROWS * 16
+
+
+def test_without_an_observer_nothing_is_measured():
+    batches = iter([])
+    assert metered(batches, None, kind="rows", table="t", version=0) is batches
+
+
+# --- adapters ---------------------------------------------------------------------------------------
+
+
+class Source(Outputs):
+    def to_reader(self, options=None):
+        return pa.RecordBatchReader.from_batches(pa.schema([]), iter([]))
+
+
+def test_adapters_are_loaded_when_they_are_asked_for(monkeypatch):
+    monkeypatch.setattr(_Plug, "load", None)
+    with pytest.raises(InternalError, match="adapters"):
+        Source().to_polars()
+    loads = []
+
+    def load():
+        loads.append(1)
+        return SimpleNamespace(to_polars=lambda source, options: (source, options))
+
+    plug_adapters(load)
+    source, options = Source(), ReadOptions()
+    assert not loads
+    assert source.to_polars(options) == (source, options)
+    assert loads

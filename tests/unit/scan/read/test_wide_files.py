@@ -1,0 +1,69 @@
+"""Files with thousands of columns: matching them looks at each column once, not once per column."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from lazydelta.scan.read.transform import FileSchemaError, fit_file
+from lazydelta.schema import PrimitiveType, StructField
+
+NAMES = [f"c{at}" for at in range(2000)]
+FIELDS = [
+    StructField(
+        name,
+        PrimitiveType("long"),
+        metadata={
+            "delta.columnMapping.id": at,
+            "delta.columnMapping.physicalName": name,
+        },
+    )
+    for at, name in enumerate(NAMES)
+]
+
+
+class Counted:
+    """A schema that counts how often it is gone through."""
+
+    def __init__(self, schema):
+        self.schema = schema
+        self.passes = 0
+
+    def __iter__(self):
+        self.passes += 1
+        return iter(self.schema)
+
+    def __len__(self):
+        return len(self.schema)
+
+    def field(self, at):
+        return self.schema.field(at)
+
+
+@pytest.mark.parametrize("mode", ["none", "name", "id"])
+def test_the_columns_are_gone_through_once(mode):
+    columns = [
+        pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(at)})
+        for at, name in enumerate(NAMES)
+    ]
+    schema = Counted(pa.schema(columns[::-1]))
+    fit = fit_file(schema, FIELDS, mode)
+    assert [source.name for source in fit.sources] == NAMES
+    assert schema.passes <= 2  # one may be to see whether there are ids at all
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [(["X", "x"], "x"), (["x", "X"], "x"), (["X"], "X"), (["y"], None)],
+)
+def test_case_still_matters_last(names, found):
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    (source,) = fit_file(schema, [StructField("x", PrimitiveType("long"))], "none").sources
+    assert (source and source.name) == found
+
+
+@pytest.mark.parametrize("names", [["x", "x"], ["X", "X"]])
+def test_a_column_that_is_there_twice_is_still_refused(names):
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    with pytest.raises(FileSchemaError, match="more than once"):
+        fit_file(schema, [StructField("x", PrimitiveType("long"))], "none")
