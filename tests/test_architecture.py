@@ -353,7 +353,7 @@ NEVER_ON_IMPORT = {
     # What writes a table: a reader does not wait for it.
     *(
         "lazydelta.transaction",
-        "lazydelta.write",
+        "lazydelta.writer",
         "lazydelta.operations.write",
         "lazydelta.checkpoint.checkpoint_writer",
     ),

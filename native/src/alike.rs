@@ -117,8 +117,8 @@ impl Pattern {
         let (file, metadata) = self.opened(path)?;
         let mut counts = metadata.row_groups().iter().map(|group| group.num_rows());
         let rows = counts.clone().fold(0, i64::saturating_add);
-        let is_valid_footer = metadata.file_metadata().num_rows() == rows && counts.all(|rows| rows >= 0);
-        if !is_valid_footer || rows > MOST_ROWS {
+        let is_sound = metadata.file_metadata().num_rows() == rows && counts.all(|rows| rows >= 0);
+        if !is_sound || rows > MOST_ROWS {
             let reason = "its footer contradicts itself, or speaks of very many rows";
             return Err(ParquetError::General(reason.into()));
         }

@@ -401,7 +401,7 @@ fn of_runs(error: ArrowError) -> PyErr {
 
 /// Whether a footer makes sense to all of its readers: what it says of columns is of their types.
 #[pyfunction]
-fn is_valid_footer(footer: &[u8]) -> bool {
+fn is_sound(footer: &[u8]) -> bool {
     footers::are_sound(footer)
 }
 
@@ -417,6 +417,6 @@ fn lazydelta_decoder(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyNestedFile>()?;
     module.add_class::<SortedRun>()?;
     module.add_function(wrap_pyfunction!(take_sorted, module)?)?;
-    module.add_function(wrap_pyfunction!(is_valid_footer, module)?)?;
+    module.add_function(wrap_pyfunction!(is_sound, module)?)?;
     module.add_function(wrap_pyfunction!(read, module)?)
 }

@@ -22,7 +22,7 @@ const SHORT: usize = 32;
 
 /// The same field without views, down to what is nested in it.
 pub fn plain_field(field: &FieldRef) -> FieldRef {
-    with_string_types(field, &|kind| match kind {
+    with_texts(field, &|kind| match kind {
         DataType::Utf8View => DataType::Utf8,
         DataType::BinaryView => DataType::Binary,
         _ => kind.clone(),
@@ -31,15 +31,15 @@ pub fn plain_field(field: &FieldRef) -> FieldRef {
 
 /// The same field, texts and bytes as views.
 pub fn viewed_field(field: &FieldRef) -> FieldRef {
-    with_string_types(field, &|kind| match kind {
+    with_texts(field, &|kind| match kind {
         DataType::Utf8 => DataType::Utf8View,
         DataType::Binary => DataType::BinaryView,
         _ => kind.clone(),
     })
 }
 
-fn with_string_types(field: &FieldRef, of_leaf: &impl Fn(&DataType) -> DataType) -> FieldRef {
-    let below = |field| with_string_types(field, of_leaf);
+fn with_texts(field: &FieldRef, of_leaf: &impl Fn(&DataType) -> DataType) -> FieldRef {
+    let below = |field| with_texts(field, of_leaf);
     let kind = match field.data_type() {
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(below).collect()),
         DataType::List(element) => DataType::List(below(element)),

@@ -8,9 +8,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from tests.spark.cases import interpreting
-from tests.unit.write.expression_cases import ROWS, as_text, golden
+from tests.unit.writer.expression_cases import ROWS, as_text, golden
 
-# What Spark said is kept in tests/unit/write/golden, which the default suite holds formulas against.
+# What Spark said is kept in tests/unit/writer/golden, which the default suite holds formulas against.
 pytestmark = pytest.mark.long
 
 WRAPPED = {"date_sub(day, i)"}

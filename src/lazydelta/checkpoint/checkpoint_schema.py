@@ -34,7 +34,7 @@ from lazydelta.schema import (
     to_arrow_type,
     to_physical,
 )
-from lazydelta.write import DataLayout
+from lazydelta.writer import DataLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -83,7 +83,7 @@ def next_checksum(committed: Committed) -> dict[str, Any] | None:
     totals = before.totals
     totals.add(transaction.adds)
     totals.remove(transaction.removes)
-    if not totals.is_valid_footer:
+    if not totals.is_sound:
         logger.warning("the checksum before version %d cannot be right", committed.version)
         return None
     return _body(

@@ -63,8 +63,8 @@ class _SizeHistogram:
         if not isinstance(obj, dict) or not all(_are_counts(obj.get(name)) for name in names):
             return None
         boundaries, counts, total = (np.array(obj[name], np.int64) for name in names)
-        is_valid_footer = len(boundaries) == len(counts) == len(total) > 0 and boundaries[0] == 0
-        return cls(boundaries, counts, total) if is_valid_footer and _ascends(boundaries) else None
+        is_sound = len(boundaries) == len(counts) == len(total) > 0 and boundaries[0] == 0
+        return cls(boundaries, counts, total) if is_sound and _ascends(boundaries) else None
 
     def move(self, sizes: np.ndarray, sign: int) -> None:
         bins = np.searchsorted(self.boundaries, sizes, side="right") - 1
@@ -127,7 +127,7 @@ class FileTotals:
         self._move(files, -1)
 
     @property
-    def is_valid_footer(self) -> bool:
+    def is_sound(self) -> bool:
         """Whether no number is below zero, which would show that more went than there was."""
         numbers = [self.files, self.bytes, self.vectors or 0, self.deleted_records or 0]
         spread = [] if self.sizes is None else [self.sizes.counts.min(), self.sizes.bytes.min()]

@@ -24,7 +24,7 @@ from lazydelta.operations.table_draft import Draft
 from lazydelta.schema import StructType, schema_to_json
 from lazydelta.snapshot import load_snapshot
 from lazydelta.transaction import Reads, Transaction, commit
-from lazydelta.write import ROW_TRACKING, is_on, shown_path
+from lazydelta.writer import ROW_TRACKING, is_on, shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

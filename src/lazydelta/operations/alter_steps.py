@@ -32,7 +32,7 @@ from lazydelta.schema import (
     with_type_change,
     without_column_ids,
 )
-from lazydelta.write import (
+from lazydelta.writer import (
     CONSTRAINT,
     ENGINE_MANAGED,
     MAPPING_MODE,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lazydelta.errors import ConfigError, PredicateError
 from lazydelta.expr import bind_formula
 from lazydelta.schema import PrimitiveType
-from lazydelta.write import CONSTRAINT, Rule
+from lazydelta.writer import CONSTRAINT, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lazydelta.write import CONSTRAINT, all_fields, statistics_columns
+from lazydelta.writer import CONSTRAINT, all_fields, statistics_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -20,7 +20,7 @@ from lazydelta.protocol import TableMetadata
 from lazydelta.schema import assign_column_ids, schema_to_json, without_column_ids
 from lazydelta.snapshot import load_snapshot
 from lazydelta.transaction import CommitResult, Transaction, commit
-from lazydelta.write import (
+from lazydelta.writer import (
     MAPPING_MODE,
     MAX_COLUMN_ID,
     RequestedProperties,

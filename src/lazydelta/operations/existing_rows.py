@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import AlterationError, ConstraintViolationError
 from lazydelta.scan import Scan
-from lazydelta.write import ROW_TRACKING
+from lazydelta.writer import ROW_TRACKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lazydelta.expr import Predicate
     from lazydelta.snapshot import Snapshot
-    from lazydelta.write import Rule
+    from lazydelta.writer import Rule
 
 __all__ = ["refuse_broken", "refuse_rows", "refuse_untracked_files"]
 

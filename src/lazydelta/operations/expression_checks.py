@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import SchemaError
 from lazydelta.operations.column_dependencies import named_columns
-from lazydelta.write import (
+from lazydelta.writer import (
     GENERATION,
     all_fields,
     identity_columns,

@@ -23,7 +23,7 @@ from lazydelta.scan.plan import live_adds
 from lazydelta.scan.read import read_files
 from lazydelta.schema import PrimitiveType, build_array, build_scalar
 from lazydelta.transaction import REMOVES, Reads
-from lazydelta.write import CHANGE_FEED, ROW_TRACKING, check_names, is_on
+from lazydelta.writer import CHANGE_FEED, ROW_TRACKING, check_names, is_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

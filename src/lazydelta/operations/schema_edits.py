@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ColumnNotFoundError, SchemaError
 from lazydelta.schema import ArrayType, MapType, StructField, StructType
-from lazydelta.write import shown_path
+from lazydelta.writer import shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

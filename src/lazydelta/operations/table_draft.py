@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lazydelta.errors import AlterationError
 from lazydelta.protocol import TableProperties, allows_column_mapping
 from lazydelta.schema import StructType, assign_column_ids, schema_to_json, to_physical
-from lazydelta.write import (
+from lazydelta.writer import (
     MAPPING_MODE,
     MAX_COLUMN_ID,
     RequestedProperties,

@@ -32,7 +32,7 @@ from lazydelta.protocol import SetTransaction, supported_by_table, unwritable_fe
 from lazydelta.schema import from_arrow_schema, parse_schema, schema_to_json
 from lazydelta.snapshot import load_snapshot
 from lazydelta.transaction import CHANGE_FILES, Transaction, check_user_metadata, commit
-from lazydelta.write import (
+from lazydelta.writer import (
     DataLayout,
     RequestedProperties,
     as_source,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from lazydelta.snapshot import Snapshot
     from lazydelta.store import Store
     from lazydelta.transaction import CommitResult, TxnObserver
-    from lazydelta.write import Enforcement
+    from lazydelta.writer import Enforcement
 
 __all__ = ["FileTask", "Writing", "WrittenRows", "plan_write", "write_rows"]
 

@@ -14,7 +14,7 @@ from lazydelta.errors import ConfigError
 
 if TYPE_CHECKING:
     from lazydelta.scan import Where
-    from lazydelta.write import SchemaMode
+    from lazydelta.writer import SchemaMode
 
 __all__ = ["WriteMode", "WriteRequest", "WriteResult"]
 

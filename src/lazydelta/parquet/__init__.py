@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lazydelta.parquet.datetime_rebase import LegacyCalendar, first_certain, legacy_calendar
 from lazydelta.parquet.file_schema import FileSchema
+from lazydelta.parquet.file_writer import Encoding, ParquetEncoder, dictionary_columns
 from lazydelta.parquet.footer import THRIFT_LIMIT, read_footer
 from lazydelta.parquet.joined import JoinedFile, write_gently
 from lazydelta.parquet.native import (
@@ -25,7 +26,6 @@ from lazydelta.parquet.row_group_filter import (
 from lazydelta.parquet.row_selection import chosen_alike, selected_rows
 from lazydelta.parquet.statistics import StatisticsPlan
 from lazydelta.parquet.string_types import with_string_types
-from lazydelta.parquet.writer import Encoding, ParquetEncoder, dictionary_columns
 from lazydelta.parquet.zones import UnknownZoneError
 
 __all__ = [

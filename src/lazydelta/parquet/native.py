@@ -29,7 +29,7 @@ __all__ = [
     "compiled_alike",
     "compiled_batches",
     "has_native_decoder",
-    "is_valid_footer",
+    "is_sound",
 ]
 
 _log = logging.getLogger(__name__)
@@ -61,10 +61,10 @@ def has_native_decoder() -> bool:
     return _decoder() is not None
 
 
-def is_valid_footer(footer: bytes) -> bool:
+def is_sound(footer: bytes) -> bool:
     """Whether the decoder says at once that a footer makes sense to all of its readers."""
     decoder = _decoder()
-    return decoder is not None and decoder.is_valid_footer(footer)
+    return decoder is not None and decoder.is_sound(footer)
 
 
 def compiled_batches(

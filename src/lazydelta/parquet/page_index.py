@@ -71,9 +71,9 @@ def map_pages(
     except (BadPageError, ThriftError, LookupError, TypeError):
         return None
     rows, positions = found.rows, found.positions
-    is_valid_footer = rows[0] == 0 and rows[-1] == num_rows and positions[-1] == end
-    is_valid_footer = is_valid_footer and all(one < next_ for one, next_ in pairwise(rows))
-    return found if is_valid_footer else None
+    is_sound = rows[0] == 0 and rows[-1] == num_rows and positions[-1] == end
+    is_sound = is_sound and all(one < next_ for one, next_ in pairwise(rows))
+    return found if is_sound else None
 
 
 def _by_headers(start: int, end: int, read_at: ReadAt) -> PageMap:

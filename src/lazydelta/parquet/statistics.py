@@ -1,7 +1,7 @@
 """Statistics of a new data file: the `stats` text of its add action.
 
 Bounds come from the Parquet footer, where the writer has them from the very values it encoded;
-what a footer does not tell (nulls of lists; floats, see `parquet.writer`) is found on the rows as
+what a footer does not tell (nulls of lists; floats, see `parquet.file_writer`) is found on the rows as
 they pass. A bound that is not certain to hold for every reader is left out: a missing bound costs
 a read, a wrong one rows.
 """

@@ -25,7 +25,7 @@ from lazydelta.spark.shipped import Address
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lazydelta.write import SchemaMode
+    from lazydelta.writer import SchemaMode
 
 __all__ = ["SinkOptions"]
 

@@ -18,7 +18,7 @@ from lazydelta.schema import (
     to_physical,
     without_column_ids,
 )
-from lazydelta.write.required_protocol import all_fields
+from lazydelta.writer.required_protocol import all_fields
 
 ID, NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 NESTED = parse_columns(

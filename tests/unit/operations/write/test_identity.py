@@ -23,7 +23,7 @@ from lazydelta.operations import WriteRequest, create_table, plan_write, write_r
 from lazydelta.schema import parse_columns
 from lazydelta.store import MemoryStore
 from lazydelta.testing import TableBuilder
-from lazydelta.write.identity import IdentityColumn
+from lazydelta.writer.identity import IdentityColumn
 from tests.unit.operations.alter.support import same_rows
 from tests.unit.transaction.support import actions_of, info_of
 

@@ -18,7 +18,7 @@ import lazydelta as ld
 from lazydelta.errors import SchemaError
 from lazydelta.schema import from_arrow_schema
 from lazydelta.store import MemoryStore, open_output, open_store
-from lazydelta.write.partition_router import PartitionRouter, logged_path
+from lazydelta.writer.partition_router import PartitionRouter, logged_path
 
 ODD = [
     "plain", "with space", "a/b", "..", ".", "../../etc", "%", "%41", "100%25", "a=b", "a+b&c", "?#",
@@ -228,7 +228,7 @@ def test_files_that_wait_longest_are_closed_first():
 
 
 def test_waiting_rows_are_bounded(monkeypatch):
-    from lazydelta.write import data_files
+    from lazydelta.writer import data_files
 
     most = 0
     flush = data_files._Writing._flush

@@ -13,7 +13,7 @@ import pytest
 import lazydelta as ld
 from lazydelta.errors import ConfigError, SchemaMismatchError
 from lazydelta.store import MemoryStore
-from lazydelta.write.row_sources import as_source
+from lazydelta.writer.row_sources import as_source
 
 TABLE = pa.table({"x": [1, 2, 3], "t": ["a", None, "c"]})
 ROWS = TABLE.to_pylist()

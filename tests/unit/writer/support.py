@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lazydelta.protocol import TableMetadata, TableProtocol
 from lazydelta.schema import StructType, from_arrow_schema, parse_columns, schema_to_json
-from lazydelta.write.enforcement import Enforcement, plan_enforcement
+from lazydelta.writer.enforcement import Enforcement, plan_enforcement
 
 __all__ = ["OLD", "batch", "planned", "schema_of", "with_metadata"]
 

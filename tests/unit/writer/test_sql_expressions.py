@@ -12,7 +12,7 @@ from lazydelta.expr import bind_formula, equality_formula
 from lazydelta.expr.formula_parse import parse_formula
 from lazydelta.expr.formula_types import typed
 from lazydelta.schema import PrimitiveType, StructField, StructType
-from tests.unit.write.expression_cases import (
+from tests.unit.writer.expression_cases import (
     COMPUTED,
     REFUSED,
     ROWS,

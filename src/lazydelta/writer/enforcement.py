@@ -16,11 +16,11 @@ import pyarrow.types as pt
 
 from lazydelta.errors import SchemaMismatchError
 from lazydelta.schema import PrimitiveType, build_scalar, from_arrow_schema, to_arrow_schema
-from lazydelta.write.constraints import Rules, table_rules, text_limit
-from lazydelta.write.generated_columns import ComputedColumn, plan_computed_columns
-from lazydelta.write.identity import IdentityColumn, plan_identity
-from lazydelta.write.schema_enforcement import conform, differences, match_fields
-from lazydelta.write.schema_evolution import (
+from lazydelta.writer.constraints import Rules, table_rules, text_limit
+from lazydelta.writer.generated_columns import ComputedColumn, plan_computed_columns
+from lazydelta.writer.identity import IdentityColumn, plan_identity
+from lazydelta.writer.schema_enforcement import conform, differences, match_fields
+from lazydelta.writer.schema_evolution import (
     TableDefinition,
     merged_shape,
     refuse_void,

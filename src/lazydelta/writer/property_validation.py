@@ -2,7 +2,7 @@
 
 A `delta.*` key that no engine knows is a typing error, and a value out of range fails later and
 elsewhere; both are refused here, by name. Keys outside `delta.` belong to the user. Nothing here
-knows a table: what a property needs of the protocol is in `write.required_protocol`.
+knows a table: what a property needs of the protocol is in `writer.required_protocol`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lazydelta.errors import ConstraintViolationError, SchemaMismatchError, UnsupportedFeatureError
-from tests.unit.write.support import batch, planned, with_metadata
+from tests.unit.writer.support import batch, planned, with_metadata
 
 AT = pa.schema([("id", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
 WITH_DAY = AT.append(pa.field("day", pa.date32()))

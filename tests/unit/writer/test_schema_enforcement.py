@@ -11,8 +11,8 @@ import pytest
 
 from lazydelta.errors import SchemaError, SchemaMismatchError
 from lazydelta.schema import PrimitiveType
-from lazydelta.write.schema_enforcement import conform
-from tests.unit.write.support import batch, planned
+from lazydelta.writer.schema_enforcement import conform
+from tests.unit.writer.support import batch, planned
 
 D = Decimal
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

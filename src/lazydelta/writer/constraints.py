@@ -27,9 +27,9 @@ from lazydelta.errors import (
 )
 from lazydelta.expr import Formula, bind_formula, equality_formula
 from lazydelta.schema import PrimitiveType, build_scalar
-from lazydelta.write.nullability import forbidden_nulls, takes_nulls_everywhere
-from lazydelta.write.property_validation import CONSTRAINT
-from lazydelta.write.required_protocol import all_fields
+from lazydelta.writer.nullability import forbidden_nulls, takes_nulls_everywhere
+from lazydelta.writer.property_validation import CONSTRAINT
+from lazydelta.writer.required_protocol import all_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -17,7 +17,7 @@ from lazydelta.scan import Scan
 from lazydelta.scan.read import read_files
 from lazydelta.schema import PrimitiveType, build_scalar
 from lazydelta.transaction import CHANGE_FILES
-from lazydelta.write.data_files import CHANGE_DIRECTORY, write_data_files
+from lazydelta.writer.data_files import CHANGE_DIRECTORY, write_data_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from lazydelta._stream import Stream
     from lazydelta.snapshot import Snapshot
     from lazydelta.store import Store
-    from lazydelta.write.enforcement import Enforcement
-    from lazydelta.write.layout import DataLayout
+    from lazydelta.writer.enforcement import Enforcement
+    from lazydelta.writer.layout import DataLayout
 
 __all__ = ["rows_of", "write_change_files"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lazydelta.errors import ConstraintViolationError, DeltaError
 from lazydelta.expr import Formula, bind_formula, constant_formula
 from lazydelta.schema import PrimitiveType, StructType
-from lazydelta.write.constraints import GENERATION, refusal, shown_values
+from lazydelta.writer.constraints import GENERATION, refusal, shown_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

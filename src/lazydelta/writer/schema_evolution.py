@@ -29,9 +29,9 @@ from lazydelta.schema import (
     schema_to_json,
     without_column_ids,
 )
-from lazydelta.write.column_names import check_names, check_partition_columns
-from lazydelta.write.property_validation import MAX_COLUMN_ID, is_on
-from lazydelta.write.required_protocol import all_fields, needed_features
+from lazydelta.writer.column_names import check_names, check_partition_columns
+from lazydelta.writer.property_validation import MAX_COLUMN_ID, is_on
+from lazydelta.writer.required_protocol import all_fields, needed_features
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

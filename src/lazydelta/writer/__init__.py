@@ -6,21 +6,21 @@ threads, and whatever a plan needs pickles. Knows nothing of files, commits or s
 
 from __future__ import annotations
 
-from lazydelta.write.change_files import rows_of, write_change_files
-from lazydelta.write.column_names import check_names, check_partition_columns, shown_path
-from lazydelta.write.constraints import GENERATION, Rule, table_rules
-from lazydelta.write.data_files import write_data_files
-from lazydelta.write.enforcement import Enforcement, SchemaMode, plan_enforcement
-from lazydelta.write.generated_columns import plan_computed_columns
-from lazydelta.write.identity import (
+from lazydelta.writer.change_files import rows_of, write_change_files
+from lazydelta.writer.column_names import check_names, check_partition_columns, shown_path
+from lazydelta.writer.constraints import GENERATION, Rule, table_rules
+from lazydelta.writer.data_files import write_data_files
+from lazydelta.writer.enforcement import Enforcement, SchemaMode, plan_enforcement
+from lazydelta.writer.generated_columns import plan_computed_columns
+from lazydelta.writer.identity import (
     high_water_marks,
     identity_columns,
     is_identity,
     with_high_water_marks,
     without_high_water_marks,
 )
-from lazydelta.write.layout import DataLayout, statistics_columns
-from lazydelta.write.property_validation import (
+from lazydelta.writer.layout import DataLayout, statistics_columns
+from lazydelta.writer.property_validation import (
     CHANGE_FEED,
     CONSTRAINT,
     ENGINE_MANAGED,
@@ -32,14 +32,14 @@ from lazydelta.write.property_validation import (
     is_on,
     row_tracking_columns,
 )
-from lazydelta.write.required_protocol import (
+from lazydelta.writer.required_protocol import (
     all_fields,
     first_protocol,
     needed_features,
     needed_protocol,
 )
-from lazydelta.write.row_sources import as_source
-from lazydelta.write.schema_evolution import TableDefinition, refuse_void_within
+from lazydelta.writer.row_sources import as_source
+from lazydelta.writer.schema_evolution import TableDefinition, refuse_void_within
 
 __all__ = [
     "CHANGE_FEED",

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazydelta.schema import to_arrow_schema
-from tests.unit.write.support import planned, schema_of
+from tests.unit.writer.support import planned, schema_of
 
 TABLE = schema_of(
     "b tinyint, i int, l bigint, d double, t string, x binary, n decimal(10,2), day date, "

@@ -15,7 +15,7 @@ from lazydelta.schema import (
     StructType,
     merge_schemas,
 )
-from tests.unit.write.support import schema_of
+from tests.unit.writer.support import schema_of
 
 CASES = [
     ("a int", "b string", "struct<a: integer, b: string>"),

@@ -24,7 +24,7 @@ from lazydelta.errors import (
 )
 from lazydelta.protocol import supported_by_table
 from lazydelta.schema import PrimitiveType, StructType
-from lazydelta.write.required_protocol import all_fields
+from lazydelta.writer.required_protocol import all_fields
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

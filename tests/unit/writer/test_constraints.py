@@ -9,7 +9,7 @@ import pytest
 
 from lazydelta.errors import ConstraintViolationError, SchemaMismatchError, UnsupportedFeatureError
 from lazydelta.schema import ArrayType, MapType, PrimitiveType, StructField, StructType
-from tests.unit.write.support import batch, planned, with_metadata
+from tests.unit.writer.support import batch, planned, with_metadata
 
 DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
 ID = pa.schema([("id", pa.int64()), ("name", pa.string())])

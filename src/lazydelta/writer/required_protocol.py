@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from lazydelta.schema import DataType, StructField
-    from lazydelta.write.property_validation import RequestedProperties
+    from lazydelta.writer.property_validation import RequestedProperties
 
 __all__ = ["all_fields", "first_protocol", "needed_features", "needed_protocol"]
 

@@ -26,14 +26,14 @@ from lazydelta.parquet import FileSchema, ParquetEncoder, dictionary_columns
 from lazydelta.schema import PrimitiveType, StructType, build_array
 from lazydelta.store import is_local, open_output
 from lazydelta.transaction import ADDS
-from lazydelta.write.partition_router import Partition, PartitionRouter, logged_path
+from lazydelta.writer.partition_router import Partition, PartitionRouter, logged_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from lazydelta.parquet import Encoding, StatisticsPlan
     from lazydelta.store import Store
-    from lazydelta.write.layout import DataLayout
+    from lazydelta.writer.layout import DataLayout
 
 __all__ = ["CHANGE_DIRECTORY", "write_data_files"]
 

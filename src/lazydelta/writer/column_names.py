@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from lazydelta.errors import ColumnNotFoundError, SchemaError
 from lazydelta.protocol import CHANGE_COLUMNS
 from lazydelta.schema import ArrayType, MapType, StructType
-from lazydelta.write.identity import is_identity
-from lazydelta.write.property_validation import CHANGE_FEED, is_on, row_tracking_columns
-from lazydelta.write.required_protocol import all_fields
+from lazydelta.writer.identity import is_identity
+from lazydelta.writer.property_validation import CHANGE_FEED, is_on, row_tracking_columns
+from lazydelta.writer.required_protocol import all_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
