@@ -117,8 +117,10 @@ class ReadOptions:
     max_inflated_bytes: int = 1024 * 1024 * 1024
     """Bytes that one column of a row group may decode to in one piece, if it is small in the file:
     what is more than this and more than 64 times its size there is refused as a bomb."""
-    ordered: bool = False
-    """Whether rows come in the order of the plan; else as they are ready."""
+    ordered: bool = True
+    """Whether rows come in plan order: the same rows in the same order on every read of a
+    snapshot, and the same rows under a limit. False yields batches as files finish, which saves a
+    few percent where file sizes differ a lot."""
     enable_parquet_pushdown: bool = True
     """Whether row groups that cannot match are left out; the rows are the same either way."""
     file_column_name: str | None = None

@@ -21,7 +21,7 @@ from lazydelta.errors import ConfigError
 from lazydelta.outputs import Outputs
 from lazydelta.protocol import Retention
 from lazydelta.scan import Bundle, Scan, TableCheck, Where, check_bundle, check_table, pin
-from lazydelta.snapshot import Snapshot, load_snapshot, read_history, version_at
+from lazydelta.snapshot import HistoryEntry, Snapshot, load_snapshot, read_history, version_at
 from lazydelta.store import MeteredStore, RetryingStore, Store, is_local, open_store
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from lazydelta.checkpoint import CheckpointResult, CompactionResult
     from lazydelta.operations import Alter, Columns, CreateMode, WriteMode, WriteResult
-    from lazydelta.protocol import CommitInfo, RetentionCheck
+    from lazydelta.protocol import RetentionCheck
     from lazydelta.scan.plan import ScanFile
 
 __all__ = ["Table", "TableSnapshot", "write"]
@@ -70,7 +70,10 @@ class TableSnapshot(Snapshot, Outputs):
         return self.scan().to_arrow(options)
 
     def pin(self) -> Bundle:
-        """Return a small JSON-able bundle that opens exactly this snapshot again, anywhere."""
+        """Return a small JSON-able bundle that opens exactly this snapshot again, anywhere.
+
+        Costs one read of the version's commit, whatever the number of files.
+        """
         return pin(self, timestamp=self.chosen_by)
 
     def check_retention(self, window: timedelta) -> RetentionCheck:
@@ -179,7 +182,7 @@ class Table(Outputs):
             bundle: From `snapshot.pin()`, or its JSON.
             storage_options: Settings of the store; a bundle never holds any.
             config: Settings of the engine.
-            verify: Whether to compare the content hash, which reads all files' metadata.
+            verify: Whether to compare the pinned hashes, which reads the version's commit.
 
         Raises:
             VersionCleanedUpError: Log cleanup took the commits it needs.
@@ -212,13 +215,14 @@ class Table(Outputs):
         """Return one version of the table: the newest, a numbered one, or the one of a time.
 
         Raises:
+            ConfigError: The version is negative.
             VersionNotCommittedError: The version does not exist yet.
             VersionCleanedUpError: Log cleanup removed what would rebuild it.
             TimestampNotFoundError: No readable version was current then.
         """
         if version is not None and timestamp is not None:
             raise ConfigError("timestamp", "give a version or a timestamp, not both")
-        version = _number("version", version)
+        version = _checked_version(version)
         if timestamp is not None:
             version = version_at(self._store, self._config, timestamp)
         state = load_snapshot(self._store, self._config, version=version)
@@ -265,7 +269,7 @@ class Table(Outputs):
 
         Beside the table's columns each row has `_change_type` (`insert`, `delete`,
         `update_preimage`, `update_postimage`), `_commit_version` and `_commit_timestamp`. The
-        feed is a reader, and goes wherever a scan goes (`to_arrow`, `to_duckdb`, ...).
+        feed has the outputs of a scan (`to_arrow`, `to_duckdb`, ...); each reads from the start.
 
         Args:
             start_version: The first version; 0 by default.
@@ -347,16 +351,18 @@ class Table(Outputs):
         )
         return operations.write_rows(self._store, self._config, data, request)
 
-    def history(self, limit: int | None = None) -> list[CommitInfo]:
-        """Return the retained commits, newest first, all of them or so many."""
-        limit = _number("limit", limit)
-        if limit is not None and limit < 0:
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """Return the retained commits, newest first, all of them or at most `limit`.
+
+        `timestamp` of an entry is the time that `snapshot(timestamp=...)` uses for that version.
+        """
+        if limit is not None and given_number("limit", limit) < 0:
             raise ConfigError("limit", f"must be at least 0, not {limit}")
         return read_history(self._store, self._config, limit=limit)
 
     def check(self, version: int | None = None) -> TableCheck:
         """Judge the table: can it be read, and does its newest `.crc` agree with its log?"""
-        version = _number("version", version)
+        version = _checked_version(version)
         return check_table(self._store, self._config, version=version)
 
     def checkpoint(self, version: int | None = None) -> CheckpointResult:
@@ -370,7 +376,7 @@ class Table(Outputs):
             UnsupportedFeatureError: The table needs what lazydelta cannot write.
             LogCorruptError: The log contradicts its own `.crc`, or a checkpoint that is there.
         """
-        version = _number("version", version)
+        version = _checked_version(version)
         return checkpoint.write_checkpoint(
             load_snapshot(self._store, self._config, version=version)
         )
@@ -430,9 +436,13 @@ def write(
     return Table.open(url_or_table, storage_options, config).write(data, mode, **how)
 
 
-def _number(name: str, value: int | None) -> int | None:
-    """Return a number as the caller gave it; one below zero is a version that does not exist."""
-    return None if value is None else given_number(name, value)
+def _checked_version(version: int | None) -> int | None:
+    if version is None:
+        return None
+    number = given_number("version", version)
+    if number < 0:
+        raise ConfigError("version", f"cannot be {version}: versions start at 0")
+    return number
 
 
 def _column(scan: Scan, name: str) -> list[Any]:

@@ -11,5 +11,4 @@ NAME = "lazydelta-changes"
 
 def changes(path, start, end):
     asked = RequestedRange(start_version=start, end_version=end)
-    with find_changes(open_store(path), Config(), asked) as reader:
-        return reader.read_all()
+    return find_changes(open_store(path), Config(), asked).to_arrow()

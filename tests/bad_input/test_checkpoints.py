@@ -418,3 +418,31 @@ def test_an_older_checksum_does_not_hide_newer_metadata():
     table.commit({"metaData": changed})
     assert Table(store, QUICK).snapshot().metadata.name == "new"
     assert add("x")["add"]["path"] == "x"
+
+
+@pytest.mark.parametrize("kind", ["classic", "multipart", "v2-parquet"])
+def test_transactions_and_domains_are_read_past_a_damaged_checkpoint(kind):
+    store = memory_store()
+    table = TableBuilder(store)
+    table.commit({"txn": {"appId": "a", "version": 1}}, "+x")
+    table.commit({"domainMetadata": {"domain": "d", "configuration": "1"}})
+    table.checkpoint(kind, version=1)
+    table.commit("!protocol", "!metaData", "+y")  # loading needs nothing of the checkpoint
+    name = checkpoint_names(table, 1)[-1]
+    table.write(name, table.read(name)[:50])
+    snapshot = Table(store, QUICK).snapshot()
+    assert snapshot.segment.checkpoint is not None
+    assert {app: txn.version for app, txn in snapshot.transactions().items()} == {"a": 1}
+    assert list(snapshot.domain_metadata()) == ["d"]
+
+
+def test_every_damaged_checkpoint_is_left_out():
+    store, table, live = large()
+    table.checkpoint(version=9, removes=False)
+    table.checkpoint(version=14, removes=False, row_group_rows=10)
+    for version, group in ((19, 10), (14, 3)):
+        (name,) = checkpoint_names(table, version)
+        table.write(name, damage_row_group(table.read(name), group))
+    config = Config(batch_rows=7, checkpoint_row_groups_per_batch=1)
+    for way in ("reverse", "forward", "files", "reference", "strict-reverse"):
+        assert sorted(READERS[way](store, config)) == live, way

@@ -153,21 +153,14 @@ def test_a_missing_file_is_our_own_error(tmp_path, engine):
 # --- the feed itself --------------------------------------------------------------------------------
 
 
-def test_a_feed_is_a_reader(watched, whole):
-    with watched.table.changes() as feed:
-        assert feed.schema == whole.schema
-        first = feed.read_next_batch()
-        rest = feed.read_all()
-        assert first.num_rows + rest.num_rows == whole.num_rows
-        with pytest.raises(StopIteration):
-            feed.read_next_batch()
-    assert sum(batch.num_rows for batch in watched.table.changes()) == whole.num_rows
-
-
-def test_a_feed_may_be_read_as_often_as_one_likes(watched, whole):
+def test_every_read_of_a_feed_starts_at_the_start(watched, whole):
     feed = watched.table.changes()
-    assert feed.to_arrow().equals(whole)
-    assert feed.to_arrow().equals(whole)
+    assert feed.schema == whole.schema
+    for _ in range(2):
+        assert feed.read_all().equals(whole)
+        assert feed.to_arrow().equals(whole)
+        assert sum(batch.num_rows for batch in feed) == whole.num_rows
+    next(iter(feed))
     assert feed.read_all().equals(whole)
 
 

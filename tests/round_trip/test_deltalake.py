@@ -107,7 +107,7 @@ def test_every_version_reads_back_equal(told, name):
 def test_its_history_is_ours(told, name):
     story = told(name)
     theirs = deltalake.DeltaTable(story.path).history()
-    ours = [(info.version, info.operation, info.timestamp) for info in story.table.history()]
+    ours = [(info.version, info.operation, info.raw["timestamp"]) for info in story.table.history()]
     assert [(one["version"], one["operation"], one["timestamp"]) for one in theirs] == ours
 
 

@@ -94,3 +94,11 @@ def test_the_scanner_pins_its_version_at_the_first_call(where):
 def test_arguments_of_the_wrong_kind_are_refused_by_name(where, ask):
     with pytest.raises(ConfigError):
         ask(Table.open(where), where)
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda t: t.snapshot(-1), lambda t: t.check(-1), lambda t: t.checkpoint(-1)]
+)
+def test_versions_start_at_zero(where, ask):
+    with pytest.raises(ConfigError, match="version: cannot be -1: versions start at 0"):
+        ask(Table.open(where))

@@ -11,13 +11,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-import pyarrow as pa
-
 from lazydelta._stream import Stream
 from lazydelta.changes.change_plan import ChangeCounts, ChangePlan
 from lazydelta.changes.change_rows import FIELDS, ChangeReader
 from lazydelta.changes.version_range import ChangeRange, RequestedRange, find_range
-from lazydelta.config import ReadOptions, check_options, given_columns
+from lazydelta.config import ReadOptions, check_options
 from lazydelta.errors import ConfigError
 from lazydelta.expr import Predicate, as_predicate
 from lazydelta.scan import Feed, RowSource
@@ -27,7 +25,8 @@ from lazydelta.schema import StructType
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
-    from types import TracebackType
+
+    import pyarrow as pa
 
     from lazydelta.config import Config
     from lazydelta.scan import Where
@@ -78,9 +77,9 @@ class ChangeFeed(Feed):
     Rows have the columns of the last version's schema, and `_change_type` (`insert`, `delete`,
     `update_preimage`, `update_postimage`), `_commit_version` and `_commit_timestamp`.
 
-    It goes wherever a scan goes (`to_arrow`, `scan_polars`, `to_duckdb`, ...), each time from the
-    start. It is a reader in itself, too, with the methods of a `pyarrow.RecordBatchReader`:
-    iterate it, or call `read_next_batch` and `read_all`; `close` stops at once.
+    It has the outputs of a scan (`to_arrow`, `scan_polars`, `to_duckdb`, ...) and can be iterated.
+    Every call reads from the start; `to_reader` returns a reader that keeps its position, and
+    `with feed.to_batches() as batches:` stops reading at the end of the block.
 
     >>> import io
     >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -120,7 +119,7 @@ class ChangeFeed(Feed):
     ) -> None:
         self._found = found
         self._table = StructType((*found.end.schema.fields, *FIELDS))
-        self.columns = given_columns(columns)
+        self.columns = self._resolved_columns(columns)
         self._predicate = as_predicate(where)
         self.limit = limit
         if options is None:  # what Config says of rows need not fit changes
@@ -129,7 +128,6 @@ class ChangeFeed(Feed):
         check_options("options", options, ReadOptions)
         self.options = options
         self._counts = ChangeCounts()
-        self._under_way: Stream[pa.RecordBatch] | None = None
         self._reader(options)  # what does not fit the table fails now
 
     @property
@@ -172,39 +170,13 @@ class ChangeFeed(Feed):
             files={"emitted": counts.files_read, "pruned": counts.files_pruned},
         )
 
-    # --- a reader in itself
-
-    def read_next_batch(self) -> pa.RecordBatch:
-        """Return the next batch; `StopIteration` at the end."""
-        return next(self._opened())
-
     def read_all(self) -> pa.Table:
-        """Return all changes that were not read yet."""
-        return pa.Table.from_batches(list(self._opened()), self.schema)
+        """Return all changes as one table, like `to_arrow()`: each call reads from the start."""
+        return self.to_arrow()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self._opened()
-
-    def close(self) -> None:
-        """Stop reading; the threads that do it have ended when this returns."""
-        if self._under_way is not None:
-            self._under_way.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _opened(self) -> Stream[pa.RecordBatch]:
-        if self._under_way is None:
-            self._under_way = self.to_batches()
-        return self._under_way
+        """Iterate over the batches, each time from the start."""
+        return iter(self.to_batches())
 
     # --- how
 

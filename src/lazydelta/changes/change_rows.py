@@ -65,8 +65,6 @@ FIELDS = (
 )
 """Those columns, as they follow the table's own."""
 
-_TYPES = frozenset({INSERT, DELETE, "update_preimage", "update_postimage"})
-
 Mask: TypeAlias = pa.BooleanArray | None
 
 
@@ -168,7 +166,7 @@ class ChangeReader:
             row_id_column=None,
             row_commit_version_column=None,
         )
-        self.places = FileStores(snapshot.store)
+        self.places = FileStores(snapshot.store, snapshot.config)
 
     def decided(self, kind: str, known: Mapping[str, pa.Array], count: int) -> list[bool]:
         """Return which files may have matching changes, by what is known before they are read.
@@ -297,16 +295,12 @@ def _with_rows(
 
 
 def _types(rows: Rows) -> pa.Array:
-    """Return the change types that a change file states."""
+    """Return the change types of a change file as written, values of other engines included."""
     assert rows.columns is not None  # noqa: S101 - the column was asked for
     found = rows.columns.column(TYPE)
     if pa.types.is_dictionary(found.type):
         found = found.dictionary_decode()
-    found = found.cast(pa.string())
-    odd = set(pc.unique(found).to_pylist()) - _TYPES
-    if odd:
-        raise FileSchemaError(f"{min(map(str, odd))!r} is no change type")
-    return found
+    return found.cast(pa.string())
 
 
 def _value(arrays: Mapping[str, pa.Array], column: Any) -> pa.Array:

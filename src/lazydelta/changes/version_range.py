@@ -69,7 +69,7 @@ class RequestedRange:
             if version is not None and time is not None:
                 raise ConfigError(f"{end}_timestamp", "give a version or a time, not both")
             if version is not None and given_number(f"{end}_version", version) < 0:
-                raise ConfigError(f"{end}_version", f"cannot be {version}")
+                raise ConfigError(f"{end}_version", f"cannot be {version}: versions start at 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

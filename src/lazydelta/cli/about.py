@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,13 +10,14 @@ import orjson
 from lazydelta.cli.output import Output, human_bytes, human_time
 from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import open_table, pick_snapshot, version_options
-from lazydelta.protocol import CommitInfo, compatibility
+from lazydelta.protocol import compatibility
 from lazydelta.schema import schema_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import HistoryEntry, Snapshot
 
 __all__ = ["history", "info"]
 
@@ -166,14 +166,14 @@ def history(state: State, /, url: str, *, limit: int | None) -> None:
         output.lines(_commit(info) for info in commits)
     elif output.is_terminal:
         rows = [
-            (str(c.version), human_time(c.timestamp), c.operation, _outcome(c)) for c in commits
+            (str(c.version), _iso(c.timestamp) or "-", c.operation, _outcome(c)) for c in commits
         ]
         output.table(("version", "time (UTC)", "operation", "details"), rows)
     else:
         output.table((), [tuple(_commit(info).values()) for info in commits])
 
 
-def _commit(info: CommitInfo) -> dict[str, Any]:
+def _commit(info: HistoryEntry) -> dict[str, Any]:
     raw = info.raw
     return {
         "version": info.version,
@@ -186,17 +186,11 @@ def _commit(info: CommitInfo) -> dict[str, Any]:
     }
 
 
-def _iso(milliseconds: int | None) -> str | None:
-    if milliseconds is None:
-        return None
-    try:
-        moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return str(milliseconds)
-    return moment.isoformat(timespec="milliseconds")
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="milliseconds")
 
 
-def _outcome(info: CommitInfo) -> str:
+def _outcome(info: HistoryEntry) -> str:
     """Return the metrics of a commit, else its parameters, else the engine, on one line."""
     for name in ("operationMetrics", "operationParameters"):
         facts = info.raw.get(name)

@@ -125,12 +125,16 @@ def partitions(
     as_csv: bool,
     parquet: Path | None,
 ) -> None:
-    """List the partitions of the table at URL that have rows, from its log alone where it tells."""
+    """List the partitions of the table at URL that have rows, from its log alone where it tells.
+
+    Nothing is printed for a table without partition columns.
+    """
     snapshot = pick_snapshot(state, url, version, timestamp)
+    scan = snapshot.scan(where=where)
     if not snapshot.partition_columns:
-        raise click.UsageError("the table is not partitioned: `lazydelta info` shows what it is")
+        return
     names = [(name, "ascending") for name in snapshot.partition_columns]
-    found = snapshot.scan(where=where).partition_values().sort_by(names)
+    found = scan.partition_values().sort_by(names)
     show_rows(state, found.to_reader(), as_csv=as_csv, parquet=parquet)
 
 

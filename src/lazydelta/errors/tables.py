@@ -99,7 +99,7 @@ class BundleMismatchError(DeltaError, ValueError):
     def __str__(self) -> str:
         return (
             f"version {self.version} of {redact(self.table)} is not the one that was pinned: its "
-            f"content hash is {self.found[:12]}..., not {self.expected[:12]}... . The table was "
+            f"hash is {self.found[:12]}..., not {self.expected[:12]}... . The table was "
             "replaced or rewritten; pin it anew."
         )
 

@@ -60,6 +60,8 @@ class LogSegment:
     tail: tuple[LogFile, ...]
     commits: tuple[LogFile, ...]
     checksum: LogFile | None = None
+    excluded: frozenset[str] = frozenset()
+    """Names of checkpoints that were left out because they are damaged."""
 
     @property
     def floor(self) -> int:
@@ -121,6 +123,7 @@ def choose_segment(
         tail=_cover(ordered, files, target) if use_compaction else ordered,
         commits=ordered,
         checksum=_newest_checksum(files, target),
+        excluded=excluded,
     )
 
 

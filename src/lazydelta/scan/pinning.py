@@ -1,42 +1,32 @@
 """A pinned snapshot as a small JSON: enough to open exactly the same version again, anywhere.
 
 Carries the address (without secrets), the version, how it was chosen, the protocol's four fields
-and a hash of the content. The hash covers metadata, protocol and every live file; it does not
-depend on the order in which files are found, so every strategy and process computes the same.
+and two hashes: of version, protocol and metadata, and of the bytes of the version's commit. They
+cost one read of that commit, whatever the number of files. Checkpoints, compactions and log
+cleanup change neither; a table that was replaced or whose commit was rewritten changes one.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import MISSING, asdict, dataclass, fields
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
 
 import orjson
 
-from lazydelta.errors import BundleMismatchError, ConfigError
-from lazydelta.scan.scan import Scan
+from lazydelta.errors import BundleMismatchError, ConfigError, ObjectNotFoundError
+from lazydelta.log import LOG_DIRECTORY
 from lazydelta.snapshot import parse_timestamp
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from datetime import datetime
 
     from lazydelta.snapshot import Snapshot
 
-__all__ = ["Bundle", "check_bundle", "content_hash", "pin"]
+__all__ = ["Bundle", "check_bundle", "pin"]
 
-_FORMAT = 1
+_FORMAT = 2
 _BY_VERSION, _BY_TIME = "Table.snapshot(version)", "Table.snapshot(timestamp)"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Not the text of the statistics: a checkpoint may hold them typed, and be written later.
-_HASHED = (
-    "path",
-    "size",
-    "modification_time",
-    "partition_values",
-    "deletion_vector",
-    "num_records",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +42,9 @@ class Bundle:
     reader_features: list[str]
     writer_features: list[str]
     snapshot_hash: str
+    """SHA-256 of version, protocol and metadata."""
+    commit_hash: str
+    """SHA-256 of the commit's bytes; empty if log cleanup had removed the commit."""
     load_api: str = _BY_VERSION
     """The call that resolved the selector, for whoever audits that."""
     format: int = _FORMAT
@@ -85,7 +78,7 @@ class Bundle:
 
 
 def pin(snapshot: Snapshot, *, timestamp: datetime | str | None = None) -> Bundle:
-    """Return a bundle for a snapshot; reads all of its files' metadata once to hash it.
+    """Return a bundle for a snapshot; costs one read of the version's commit.
 
     Args:
         snapshot: What to pin.
@@ -104,56 +97,36 @@ def pin(snapshot: Snapshot, *, timestamp: datetime | str | None = None) -> Bundl
         min_writer_version=protocol.min_writer_version,
         reader_features=sorted(protocol.reader_features or ()),
         writer_features=sorted(protocol.writer_features or ()),
-        snapshot_hash=content_hash(snapshot),
+        snapshot_hash=_snapshot_hash(snapshot),
+        commit_hash=_commit_hash(snapshot),
     )
 
 
 def check_bundle(bundle: Bundle, snapshot: Snapshot) -> None:
-    """Raise `BundleMismatchError` unless the snapshot is what the bundle pinned."""
-    found = content_hash(snapshot)
-    if found != bundle.snapshot_hash:
-        raise BundleMismatchError(
-            snapshot.store.root, snapshot.version, bundle.snapshot_hash, found
-        )
+    """Raise `BundleMismatchError` unless the snapshot is what the bundle pinned.
+
+    A commit that log cleanup removed, before or since, is not compared.
+    """
+    found = _snapshot_hash(snapshot), _commit_hash(snapshot)
+    for was, now in zip((bundle.snapshot_hash, bundle.commit_hash), found, strict=True):
+        if was and now and was != now:
+            raise BundleMismatchError(snapshot.store.root, snapshot.version, was, now)
 
 
-def content_hash(snapshot: Snapshot) -> str:
-    """Return a hash of what the snapshot is: metadata, protocol and the set of its live files."""
+def _snapshot_hash(snapshot: Snapshot) -> str:
     metadata, protocol = asdict(snapshot.metadata), asdict(snapshot.protocol)
-    head = orjson.dumps(
-        [snapshot.version, metadata, _sorted_features(protocol)], option=orjson.OPT_SORT_KEYS
-    )
-    files = 0
-    with Scan(snapshot, strategy="forward").file_batches(all_fields=True) as batches:
-        for batch in batches:
-            files += _sum_of_hashes(batch)
-    total = files % 2**128
-    return hashlib.sha256(head + total.to_bytes(16, "big")).hexdigest()
+    state = [snapshot.version, metadata, _sorted_features(protocol)]
+    return hashlib.sha256(orjson.dumps(state, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _commit_hash(snapshot: Snapshot) -> str:
+    try:
+        commit = snapshot.store.read(f"{LOG_DIRECTORY}/{snapshot.version:020d}.json")
+    except ObjectNotFoundError:
+        return ""
+    return hashlib.sha256(commit).hexdigest()
 
 
 def _sorted_features(protocol: dict[str, Any]) -> dict[str, Any]:
     lists = ("reader_features", "writer_features")
     return {k: sorted(v) if k in lists and v is not None else v for k, v in protocol.items()}
-
-
-def _sum_of_hashes(batch: pa.RecordBatch) -> int:
-    """Return the sum of the files' hashes: a hash of the set, whatever its order."""
-    times = batch.schema.get_field_index("modification_time")
-    batch = batch.set_column(times, "modification_time", batch.column(times).view("int64"))
-    columns = [batch.column(name).to_pylist() for name in _HASHED]
-    total = 0
-    for path, size, modified, values, vector, records in zip(*columns, strict=True):
-        row = [path, size, _moment(modified), sorted(values or ()), vector, records]
-        digest = hashlib.blake2b(orjson.dumps(row), digest_size=16).digest()
-        total += int.from_bytes(digest, "big")
-    return total
-
-
-def _moment(milliseconds: int | None) -> datetime | int | None:
-    """Return a time; one that is in no calendar stays the number that the log has."""
-    if milliseconds is None:
-        return None
-    try:
-        return _EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return milliseconds

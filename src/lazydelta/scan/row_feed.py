@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
 import pyarrow as pa
 
 from lazydelta._stream import Stream
-from lazydelta.config import ReadOptions, check_options
+from lazydelta.config import ReadOptions, check_options, given_columns
 from lazydelta.outputs import Outputs, metered
 from lazydelta.scan.read.output_schema import OutputSchema
 from lazydelta.schema import StructType
@@ -168,6 +168,19 @@ class Feed(Outputs):
         """
         names = self.presentation(options).unchanged()
         return StructType(tuple(field for field in self._readable if field.name in names))
+
+    def _resolved_columns(self, columns: Sequence[str] | None) -> tuple[str, ...] | None:
+        """Return the columns that a caller requests, as the schema spells them.
+
+        Raises:
+            ConfigError: They are not a list of different names.
+            ColumnNotFoundError: There is no such column, ignoring case.
+        """
+        names = given_columns(columns)
+        if names is None:
+            return None
+        schema, existing = self._readable, set(self._readable.names)
+        return given_columns([n if n in existing else schema.find((n,))[0].name for n in names])
 
     def _resolved(self, options: ReadOptions | None) -> ReadOptions:
         if options is None:

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from lazydelta._parallel import prefetch
 from lazydelta._stream import Stream
-from lazydelta.config import ReadOptions, ScanStrategy, Strategy, given_columns, given_number
-from lazydelta.errors import ColumnNotFoundError, ConfigError
+from lazydelta.config import ReadOptions, ScanStrategy, Strategy, given_number
+from lazydelta.errors import ConfigError
 from lazydelta.expr import Predicate, as_predicate
 from lazydelta.replay import Pruner
 from lazydelta.scan.aggregates.count_min_max import MinMax, count, min_max
@@ -48,7 +48,7 @@ class Scan(Feed):
         snapshot: The version to scan.
         where: Keep files that may hold a matching row: a predicate, SQL text, DNF tuples or an
             equality map.
-        columns: Columns of interest to whoever reads the files; None means all.
+        columns: The columns to read; None means all. Case is ignored.
         limit: Most files to list, or most rows to read.
         strategy: `reverse` (newest first), `forward` (checkpoint first) or `auto`.
         options: How rows are read and shown; by default as `Config.read` says.
@@ -72,7 +72,7 @@ class Scan(Feed):
             raise ConfigError("limit", f"cannot be {limit}")
         limit = None if limit is None else min(limit, _MOST)  # Arrow counts no further
         self.snapshot = snapshot
-        self.columns = _checked_columns(snapshot, given_columns(columns))
+        self.columns = self._resolved_columns(columns)
         self.limit = limit
         self.options = snapshot.config.read
         self.options = self._resolved(options)
@@ -212,7 +212,10 @@ class Scan(Feed):
         return count(self)
 
     def min_max(self, column: str) -> MinMax:
-        """Return the least and greatest value of a column, from the log where it tells exactly."""
+        """Return minimum and maximum of a column, as Python values.
+
+        The log's statistics decide where they are exact; other files are read.
+        """
         return min_max(self, column)
 
     def partition_values(self) -> pa.Table:
@@ -267,15 +270,6 @@ def _choice(snapshot: Snapshot, limit: int | None, asked: Strategy) -> Choice:
         checkpoint_files=files,
         forward_tail_commits=snapshot.config.forward_tail_commits,
     )
-
-
-def _checked_columns(snapshot: Snapshot, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    existing = snapshot.schema.names
-    known = set(existing)
-    for name in columns or ():
-        if name not in known:
-            raise ColumnNotFoundError("", snapshot.store.root, name, existing)
-    return columns
 
 
 def _mapped(

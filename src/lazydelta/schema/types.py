@@ -145,7 +145,8 @@ DataType = PrimitiveType | DecimalType | ArrayType | MapType | StructType
 
 def _not_found(path: Sequence[str], known: Sequence[str], depth: int) -> ColumnNotFoundError:
     column = ".".join(p if _SIMPLE_NAME.fullmatch(p) else f"`{p}`" for p in path)
-    near = get_close_matches(path[depth], known, n=3, cutoff=0.6)
+    folded = {name.lower(): name for name in known}
+    near = [folded[n] for n in get_close_matches(path[depth].lower(), folded, n=3, cutoff=0.6)]
     hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
     shown = tuple(".".join((*path[:depth], name)) for name in known)
     return ColumnNotFoundError(reason=hint, column=column, existing=shown)

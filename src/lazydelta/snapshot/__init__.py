@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from lazydelta.snapshot.load import find_segment, load_snapshot, skip_damaged_checkpoint
-from lazydelta.snapshot.state import BYTES_PER_ADD, Snapshot
+from lazydelta.snapshot.load import load_snapshot
+from lazydelta.snapshot.segment_search import find_segment, undamaged_segment
+from lazydelta.snapshot.state import BYTES_PER_ADD, Snapshot, skip_damaged_checkpoint
 from lazydelta.snapshot.time_travel import (
+    HistoryEntry,
     file_times,
     parse_timestamp,
     read_history,
@@ -14,6 +16,7 @@ from lazydelta.snapshot.time_travel import (
 
 __all__ = [
     "BYTES_PER_ADD",
+    "HistoryEntry",
     "Snapshot",
     "file_times",
     "find_segment",
@@ -21,6 +24,7 @@ __all__ = [
     "parse_timestamp",
     "read_history",
     "skip_damaged_checkpoint",
+    "undamaged_segment",
     "version_at",
     "version_since",
 ]

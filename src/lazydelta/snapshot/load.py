@@ -7,21 +7,12 @@ be damaged is left out and the next older way taken, where the log still has one
 
 from __future__ import annotations
 
-import logging
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from lazydelta.errors import (
-    DeltaError,
-    LogCorruptError,
-    LogGapError,
-    SchemaError,
-    TableNotFoundError,
-    UnsupportedFeatureError,
-    VersionNotFoundError,
-)
+from lazydelta.errors import LogCorruptError, SchemaError, UnsupportedFeatureError
 from lazydelta.log import (
     LOG_DIRECTORY,
     Checkpoint,
@@ -32,11 +23,8 @@ from lazydelta.log import (
     LogFile,
     LogFileKind,
     LogSegment,
-    choose_segment,
-    list_log,
     open_checkpoint,
     read_checksum,
-    read_hint,
 )
 from lazydelta.metrics import SegmentListed
 from lazydelta.protocol import (
@@ -60,21 +48,15 @@ from lazydelta.schema import (
     check_type_changes,
     parse_schema,
 )
+from lazydelta.snapshot.segment_search import IncompleteLogError, find_segment, undamaged_segment
 from lazydelta.snapshot.state import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lazydelta.config import Config
     from lazydelta.store import Store
 
-__all__ = ["find_segment", "load_snapshot", "skip_damaged_checkpoint"]
+__all__ = ["load_snapshot"]
 
-T = TypeVar("T")
-
-logger = logging.getLogger(__name__)
-
-_GAP_TRIES = 3
 _KINDS = ("protocol", "metaData")
 _VARIANT = PrimitiveType("variant")
 _WIDENING = {"typeWidening", "typeWidening-preview"}
@@ -86,14 +68,13 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
     segment, hint = find_segment(store, config, version=version)
     resolver = PathResolver(store.root, config.allowed_roots)
     commits = CommitReader(store, config)
-    excluded: set[str] = set()
     while True:
         resolution = _Resolution(store, config, segment, hint, commits, resolver)
         try:
             protocol, metadata = resolution.run()
             break
         except LogCorruptError as error:
-            segment = _way_round(store, config, segment, error, excluded)
+            segment = undamaged_segment(store, config, segment, error)
     if config.observer is not None:
         config.observer(
             SegmentListed(
@@ -138,97 +119,6 @@ def _schema(store: Store, protocol: TableProtocol, metadata: TableMetadata) -> S
     except SchemaError as error:
         raise SchemaError(error.reason, store.root) from None
     return schema
-
-
-def find_segment(
-    store: Store,
-    config: Config,
-    *,
-    version: int | None = None,
-    excluded: frozenset[str] = frozenset(),
-) -> tuple[LogSegment, CheckpointHint | None]:
-    """List the log and choose the segment that rebuilds a version."""
-
-    def choose(from_version: int, to_version: int | None = version) -> LogSegment:
-        files = list_log(store, from_version=from_version, to_version=to_version)
-        return choose_segment(
-            store.root,
-            files,
-            version=version,
-            use_compaction=config.use_log_compaction,
-            excluded=excluded,
-        )
-
-    hint = read_hint(store)
-    if hint is not None and not excluded and (version is None or hint.version <= version):
-        try:
-            segment = choose(hint.version)
-            if segment.checkpoint is not None:
-                return segment, hint
-        except (LogGapError, TableNotFoundError, VersionNotFoundError):
-            pass  # the hint is stale or dangling: the whole listing decides
-    try:
-        return _patiently(lambda: choose(0), config), hint
-    except (LogGapError, TableNotFoundError, VersionNotFoundError):
-        if version is None:
-            raise
-        # What comes after the version tells why it is not there: cleaned up, or not committed yet.
-        return choose(0, to_version=None), hint
-
-
-def _patiently(choose: Callable[[], LogSegment], config: Config) -> LogSegment:
-    """Choose, listing again when a commit seems missing: it may not be visible yet."""
-    for attempt in range(_GAP_TRIES):
-        try:
-            return choose()
-        except LogGapError:
-            if attempt == _GAP_TRIES - 1:
-                raise
-            time.sleep(min(config.retry_base_seconds * 2**attempt, config.retry_cap_seconds))
-    raise AssertionError  # pragma: no cover
-
-
-def skip_damaged_checkpoint(snapshot: Snapshot, read: Callable[[Snapshot], T]) -> T:
-    """Return what `read` makes of a version, without checkpoints and compactions that are damaged.
-
-    It is called anew for each, so it must not hand out anything before it returns.
-
-    Raises:
-        LogCorruptError: The damage is elsewhere, or the log has no other way to the version.
-    """
-    excluded: set[str] = set()
-    while True:
-        try:
-            return read(snapshot)
-        except LogCorruptError as error:
-            segment = _way_round(snapshot.store, snapshot.config, snapshot.segment, error, excluded)
-            snapshot = replace(snapshot, segment=segment, footers={})
-
-
-def _way_round(
-    store: Store, config: Config, segment: LogSegment, error: LogCorruptError, excluded: set[str]
-) -> LogSegment:
-    """Return another segment for the same version, which does without what is damaged."""
-    if (uncompacted := segment.without(error.file)) is not None:
-        logger.warning("reading round a damaged compaction: %s", error)
-        return uncompacted
-    checkpoint = segment.checkpoint
-    # Parquet is whole or cannot be read, so one that lacks an action was written like that, and
-    # every engine refuses it; lines of JSON may just have been cut short.
-    is_wrong = isinstance(error, IncompleteLogError) and error.file.endswith(".parquet")
-    if checkpoint is None or is_wrong or not checkpoint.may_include(error.file):
-        raise error
-    excluded.add(checkpoint.name)
-    try:
-        way, _ = find_segment(store, config, version=segment.version, excluded=frozenset(excluded))
-    except DeltaError:
-        raise error from None
-    logger.warning("reading round a damaged checkpoint: %s", error)
-    return way
-
-
-class IncompleteLogError(LogCorruptError):
-    """The log can be read, but an action that every table has is nowhere in it."""
 
 
 @dataclass

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lazydelta.errors import LogCorruptError
 from lazydelta.log import (
@@ -12,7 +12,6 @@ from lazydelta.log import (
     CheckpointHint,
     Checksum,
     CommitReader,
-    LogFile,
     LogSegment,
     open_checkpoint,
 )
@@ -27,15 +26,18 @@ from lazydelta.protocol import (
     clustering_columns,
     supported_by_table,
 )
+from lazydelta.snapshot.segment_search import undamaged_segment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lazydelta.config import Config
     from lazydelta.schema import StructType
     from lazydelta.store import Store
 
-__all__ = ["BYTES_PER_ADD", "Snapshot"]
+__all__ = ["BYTES_PER_ADD", "Snapshot", "skip_damaged_checkpoint"]
+
+T = TypeVar("T")
 
 BYTES_PER_ADD = 512
 """About what a line of a commit takes: turns sizes from a listing into counts."""
@@ -149,20 +151,31 @@ class Snapshot:
         return clustering_columns(self.domain_metadata())
 
     def _newest_first(self, kind: str) -> Sequence[dict[str, object]]:
-        try:
-            found = self._in_commits(self.segment.tail, kind)
-        except LogCorruptError as error:
-            uncompacted = self.segment.without(error.file)
-            if uncompacted is None:
-                raise
-            found = self._in_commits(uncompacted.tail, kind)
-        if self.segment.checkpoint is not None:
-            checkpoint = self.open_checkpoint(self.segment.checkpoint)
-            found += checkpoint.actions((kind,), first_only=False)[kind]
-        return found
+        return skip_damaged_checkpoint(self, lambda undamaged: _actions(undamaged, kind))
 
-    def _in_commits(self, files: Sequence[LogFile], kind: str) -> list[dict[str, object]]:
-        found: list[dict[str, object]] = []
-        for _, actions in self.commits.find_each(files[::-1], (kind,)):
-            found += actions[kind]
-        return found
+
+def _actions(snapshot: Snapshot, kind: str) -> list[dict[str, object]]:
+    """Return all actions of a kind, newest first."""
+    segment, found = snapshot.segment, []
+    for _, actions in snapshot.commits.find_each(segment.tail[::-1], (kind,)):
+        found += actions[kind]
+    if segment.checkpoint is not None:
+        checkpoint = snapshot.open_checkpoint(segment.checkpoint)
+        found += checkpoint.actions((kind,), first_only=False)[kind]
+    return found
+
+
+def skip_damaged_checkpoint(snapshot: Snapshot, read: Callable[[Snapshot], T]) -> T:
+    """Return `read(snapshot)`, called again without each checkpoint or compaction that is damaged.
+
+    `read` must not hand out anything before it returns.
+
+    Raises:
+        LogCorruptError: The damage is elsewhere, or the log has no other segment for the version.
+    """
+    while True:
+        try:
+            return read(snapshot)
+        except LogCorruptError as error:
+            segment = undamaged_segment(snapshot.store, snapshot.config, snapshot.segment, error)
+            snapshot = replace(snapshot, segment=segment, footers={})

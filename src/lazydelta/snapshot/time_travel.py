@@ -8,13 +8,14 @@ one search: the table records at which version it changed over.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import (
     ConfigError,
+    DeltaError,
     LogCorruptError,
     TableNotFoundError,
     TimestampNotFoundError,
@@ -25,33 +26,72 @@ from lazydelta.schema import format_timestamp
 from lazydelta.snapshot.load import load_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lazydelta.config import Config
     from lazydelta.snapshot.state import Snapshot
     from lazydelta.store import Store
 
-__all__ = ["file_times", "parse_timestamp", "read_history", "version_at", "version_since"]
+__all__ = [
+    "HistoryEntry",
+    "file_times",
+    "parse_timestamp",
+    "read_history",
+    "version_at",
+    "version_since",
+]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-def read_history(store: Store, config: Config, *, limit: int | None = None) -> list[CommitInfo]:
-    """Return what the retained commits say of themselves, newest first."""
-    commits = [f for f in list_log(store) if f.kind is LogFileKind.COMMIT]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    """One retained commit, as `Table.history` lists it."""
+
+    version: int
+    timestamp: datetime | None
+    """The commit time that time travel uses, in UTC; None if it lies outside `datetime`'s range.
+
+    The in-commit timestamp where the table has them, else the file's modification time, adjusted
+    to be strictly increasing. The writer's own `commitInfo.timestamp` is in `raw`.
+    """
+    operation: str | None
+    raw: Mapping[str, Any]
+    """The `commitInfo` action as written; empty if the commit has none."""
+
+
+def read_history(store: Store, config: Config, *, limit: int | None = None) -> list[HistoryEntry]:
+    """Return the retained commits, newest first, with the times that time travel uses."""
+    files = list_log(store)
+    commits = [f for f in files if f.kind is LogFileKind.COMMIT]
     if not commits:
         raise TableNotFoundError(store.root)
-    newest_first = commits[::-1][:limit]
-    reader = CommitReader(store, config)
-    infos = []
-    for file, actions in reader.find_each(newest_first, ("commitInfo",)):
-        stated = next(islice(actions["commitInfo"], 1), {})
-        info = CommitInfo.from_json(stated, version=file.version)
-        # Where a commit has a time of the log's own, that is what time travel goes by.
-        when = info.in_commit_timestamp or info.timestamp or file.modified_ms
-        infos.append(replace(info, timestamp=when))
-    return infos
+    times: dict[int, int | None] = {f.version: f.modified_ms for f in commits}
+    with suppress(DeltaError):  # a table that cannot be loaded has no time travel, but a history
+        earliest = earliest_version(files)
+        readable = [f for f in commits if f.version >= earliest]
+        adjusted = file_times(readable, load_snapshot(store, config))
+        times |= zip((f.version for f in readable), adjusted, strict=True)
+    entries = []
+    for file, actions in CommitReader(store, config).find_each(
+        commits[::-1][:limit], ("commitInfo",)
+    ):
+        info = CommitInfo.from_json(next(iter(actions["commitInfo"]), {}), version=file.version)
+        time = times[file.version]
+        if time is None:  # a commit without its in-commit timestamp is shown, not refused
+            time = (
+                file.modified_ms if info.in_commit_timestamp is None else info.in_commit_timestamp
+            )
+        entries.append(
+            HistoryEntry(
+                version=file.version,
+                timestamp=_datetime(time),
+                operation=info.operation,
+                raw=info.raw,
+            )
+        )
+    return entries
 
 
 def version_at(store: Store, config: Config, when: datetime | str) -> int:
@@ -63,8 +103,10 @@ def version_at(store: Store, config: Config, when: datetime | str) -> int:
     """
     moment = parse_timestamp(when)
     log = _RetainedLog(store, config)
-    position = log.clock.last_not_after((moment - _EPOCH) // _MILLISECOND)
-    if position >= 0 and moment <= datetime.now(UTC):
+    target = (moment - _EPOCH) // _MILLISECOND
+    position = log.clock.last_not_after(target)
+    if position >= 0 and (moment <= datetime.now(UTC) or target <= log.newest_time):
+        # Later commits get later times, so an answer up to the newest commit's time is final.
         return log.commits[position].version
     raise log.not_found(moment, "not-yet" if position >= 0 else None)
 
@@ -113,6 +155,11 @@ class _RetainedLog:
         self.commits = [f for f in commits if f.version >= self.earliest]
         self.clock = _Clock(store, config, self.commits)
 
+    @property
+    def newest_time(self) -> int:
+        """The time of the newest commit, in milliseconds."""
+        return self.clock.time_of(len(self.commits) - 1)
+
     def not_found(self, moment: datetime, kind: str | None) -> TimestampNotFoundError:
         """Return the error for a time; by default it is one before the first commit."""
         return TimestampNotFoundError(
@@ -120,7 +167,7 @@ class _RetainedLog:
             moment.isoformat(),
             kind or ("before-table" if self.earliest == 0 else "cleaned-up"),
             _text(self.clock.time_of(0)),
-            _text(self.clock.time_of(len(self.commits) - 1)),
+            _text(self.newest_time),
         )
 
 
@@ -138,6 +185,13 @@ def parse_timestamp(when: datetime | str) -> datetime:
     except (AttributeError, TypeError):
         reason = "give a datetime, or an ISO 8601 time as text"
     raise ConfigError("timestamp", f"cannot be {when!r}: {reason}")
+
+
+def _datetime(milliseconds: int) -> datetime | None:
+    try:
+        return _EPOCH + milliseconds * _MILLISECOND
+    except OverflowError:
+        return None
 
 
 def _text(milliseconds: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from lazydelta.errors import TransientStoreError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lazydelta.config import Config
+    from lazydelta.errors import StoreError
     from lazydelta.store.base import Buffer, ObjectMeta, Store
 
 __all__ = ["RetryingStore"]
@@ -25,19 +27,30 @@ R = TypeVar("R")
 
 
 class RetryingStore:
-    """Any `Store`, with failures that may pass tried again.
+    """Any `Store`, with retries: exponential backoff with jitter, bounded by attempts.
 
-    Only `TransientStoreError` is: what is missing, refused or there already stays so. A write
-    that must not overwrite is never repeated, since its first try may have taken effect; that
-    decision belongs to who commits.
+    By default only a `TransientStoreError` is retried. A write that must not overwrite never is,
+    since its first attempt may have taken effect; that decision belongs to the committer.
+
+    Args:
+        inner: The store that does the work.
+        config: How often and how fast to retry.
+        sleep: Waits; a test passes its own.
+        errors: Which errors to retry.
     """
 
     def __init__(
-        self, inner: Store, config: Config, sleep: Callable[[float], None] = time.sleep
+        self,
+        inner: Store,
+        config: Config,
+        sleep: Callable[[float], None] = time.sleep,
+        *,
+        errors: tuple[type[StoreError], ...] = (TransientStoreError,),
     ) -> None:
         self._inner = inner
         self._config = config
         self._sleep = sleep
+        self._errors = errors
 
     @property
     def inner(self) -> Store:
@@ -57,8 +70,8 @@ class RetryingStore:
     def __repr__(self) -> str:
         return f"RetryingStore({self._inner!r})"
 
-    def __reduce__(self) -> tuple[type[RetryingStore], tuple[Store, Config]]:
-        return (RetryingStore, (self._inner, self._config))
+    def __reduce__(self) -> tuple[Callable[..., RetryingStore], tuple[Store, Config]]:
+        return (partial(RetryingStore, errors=self._errors), (self._inner, self._config))
 
     def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
         """List; after a failure it goes on behind the last name that was given."""
@@ -70,7 +83,7 @@ class RetryingStore:
                 pages = self._inner.list_from(directory, after=after)
             try:
                 return next(pages, None)
-            except TransientStoreError:
+            except self._errors:
                 pages = None
                 raise
 
@@ -130,7 +143,7 @@ class RetryingStore:
         for attempt in range(config.retry_attempts - 1):
             try:
                 return run()
-            except TransientStoreError:
+            except self._errors:
                 longest = min(config.retry_cap_seconds, config.retry_base_seconds * 2**attempt)
                 # Full jitter: many readers that failed together must not come back together.
                 self._sleep(random.uniform(0, longest))  # noqa: S311 - not a secret

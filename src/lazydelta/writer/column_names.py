@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lazydelta.errors import ColumnNotFoundError, SchemaError
+from lazydelta.errors import SchemaError
 from lazydelta.protocol import CHANGE_COLUMNS
 from lazydelta.schema import ArrayType, MapType, StructType
 from lazydelta.writer.identity import is_identity
@@ -96,11 +96,9 @@ def check_partition_columns(
     """
     found: list[str] = []
     for name in partition_by:
-        item = schema.get(name)
-        if item is None and "." in name and schema.get(name.partition(".")[0]) is not None:
+        if "." in name and not schema.get(name) and schema.get(name.partition(".")[0]):
             raise SchemaError(f"{name!r} is nested: only whole columns can be partitions", table)
-        if item is None:
-            raise ColumnNotFoundError("", table, name, schema.names)
+        item = schema.find((name,))[0]
         if item.name in found:
             raise SchemaError(f"column {item.name!r} is twice in the partitioning", table)
         if isinstance(item.type, StructType | ArrayType | MapType) or (

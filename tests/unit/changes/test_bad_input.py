@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pyarrow as pa
 import pytest
 
 from lazydelta import ReadOptions
@@ -47,10 +46,6 @@ def test_a_change_file_that_is_gone(table):
     ("columns", "reason"),
     [
         pytest.param({"id": [1]}, "_change_type", id="no-type-column"),
-        pytest.param({"id": [1], "_change_type": ["upsert"]}, "upsert", id="unknown-type"),
-        pytest.param(
-            {"id": [1], "_change_type": pa.array([None], pa.string())}, "None", id="null-type"
-        ),
         pytest.param({"id": ["x"], "_change_type": ["insert"]}, "'id'", id="other-types"),
     ],
 )

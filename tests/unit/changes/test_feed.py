@@ -60,6 +60,17 @@ def test_change_files_alone_tell_a_version_that_has_them(table):
     ]
 
 
+def test_other_change_types_of_change_files_are_passed_through(table):
+    stated = pa.array(["upsert", None, "insert"])
+    table.commit(table.cdc("c", {"id": [1, 2, 3], "_change_type": stated}))
+    assert feed(table, columns=["_change_type", "id"]).to_pylist() == [
+        {"_change_type": "upsert", "id": 1},
+        {"_change_type": None, "id": 2},
+        {"_change_type": "insert", "id": 3},
+    ]
+    assert changes(table, where="_change_type = 'upsert'") == ids(0, "upsert", 1)
+
+
 def test_a_rewrite_without_change_of_data_tells_nothing(table):
     table.commit(table.add("a", {"id": [1]}), table.add("b", {"id": [2]}))
     table.commit(

@@ -10,6 +10,8 @@ import pytest
 
 import lazydelta as ld
 from lazydelta.errors import BundleMismatchError, ConfigError, VersionNotCommittedError
+from lazydelta.scan import check_bundle
+from lazydelta.store import MeteredStore, open_store
 from lazydelta.testing import TableBuilder
 
 
@@ -53,6 +55,50 @@ def test_the_hash_does_not_depend_on_the_layout_of_the_log(builder, table):
     builder.checkpoint(version=1)
     assert ld.Table.open(table).snapshot(1).segment.checkpoint is not None
     assert ld.Table.open(table).snapshot(1).pin() == before
+
+
+def test_pinning_reads_one_commit(builder, table):
+    builder.checkpoint(version=2)
+    builder.commit("+e")
+    store = MeteredStore(open_store(table))
+    snapshot = ld.Table(store, ld.Config()).snapshot()
+    store.reset()
+    bundle = snapshot.pin()
+    commit = f"_delta_log/{3:020d}.json"
+    assert [call.path for call in store.calls] == [commit]
+    store.reset()
+    check_bundle(bundle, snapshot)
+    assert [call.path for call in store.calls] == [commit]
+
+
+def test_a_rewritten_commit_is_refused(builder, table):
+    bundle = ld.Table.open(table).snapshot(2).pin()
+    commit = table / "_delta_log" / f"{2:020d}.json"
+    body = commit.read_text()
+    commit.write_text(body.replace('"path":"d"', '"path":"x"'))
+    assert commit.read_text() != body
+    with pytest.raises(BundleMismatchError, match="replaced or rewritten"):
+        ld.Table.open_bundle(bundle)
+
+
+def test_a_replaced_table_with_the_same_commits_is_refused(builder, table):
+    bundle = ld.Table.open(table).snapshot(2).pin()
+    first = table / "_delta_log" / f"{0:020d}.json"
+    table_id = ld.Table.open(table).snapshot().metadata.id
+    first.write_text(first.read_text().replace(table_id, "another"))
+    with pytest.raises(BundleMismatchError):
+        ld.Table.open_bundle(bundle)
+
+
+def test_log_cleanup_leaves_a_bundle_valid(builder, table):
+    bundle = ld.Table.open(table).snapshot(1).pin()
+    builder.checkpoint(version=1)
+    for version in (0, 1):
+        (table / "_delta_log" / f"{version:020d}.json").unlink()
+    assert ld.Table.open_bundle(bundle).version == 1
+    again = ld.Table.open(table).snapshot(1).pin()
+    assert again.commit_hash == ""
+    assert ld.Table.open_bundle(again).version == 1
 
 
 def test_another_content_under_the_same_version_is_refused(table, tmp_path):

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
 from lazydelta import Table
-from lazydelta.errors import ConfigError, LogCorruptError, TimestampNotFoundError
+from lazydelta.errors import (
+    ConfigError,
+    LogCorruptError,
+    TimestampNotFoundError,
+    UnsupportedFeatureError,
+)
 from lazydelta.snapshot import file_times
 from lazydelta.testing import TableBuilder
 
@@ -48,7 +54,55 @@ def test_history_shows_the_times_that_time_travel_goes_by(tmp_path):
     body = commit.read_text()
     assert f'"timestamp":{stated}' in body
     commit.write_text(body.replace(f'"timestamp":{stated}', f'"timestamp":{stated[:-1]}9'))
-    assert [info.timestamp for info in opened.history()] == [ms(START)]
+    assert [entry.timestamp for entry in opened.history()] == [START]
+
+
+@pytest.mark.parametrize("in_commit", [False, True])
+@pytest.mark.parametrize(
+    "hours", [[0, 1, 2], [0, 0, 0, 0], [0, 5, 3, 4, 6], [0, 1 / 3_600_000, 1.5 / 3_600_000]]
+)
+def test_every_time_of_the_history_leads_to_its_version(tmp_path, hours, in_commit):
+    if in_commit:  # the protocol has them strictly increasing
+        hours = range(len(hours))
+    table, opened = built(tmp_path, hours, in_commit_timestamps=in_commit)
+    for number, hour in enumerate(hours):
+        commit = tmp_path / "_delta_log" / f"{number:020d}.json"
+        stated = f'"timestamp":{ms(START + timedelta(hours=hour))}'
+        body = commit.read_text()
+        assert stated in body
+        commit.write_text(body.replace(stated, f'"timestamp":{ms(START) - 7 * number}'))
+        moved = int(START.timestamp() * 10**9) + int(hour * 3_600_000) * 10**6 + 999_999
+        os.utime(commit, ns=(moved, moved))  # below a millisecond, which time travel ignores
+    history = opened.history()
+    assert len(history) == len(hours)
+    for entry in history:
+        assert entry.timestamp.tzinfo is UTC
+        assert opened.snapshot(timestamp=entry.timestamp).version == entry.version
+        assert opened.snapshot(timestamp=entry.timestamp.isoformat()).version == entry.version
+        assert entry.raw["timestamp"] == ms(START) - 7 * entry.version
+    table.checkpoint(version=1).clean_up(1)
+    for entry in opened.history():
+        assert opened.snapshot(timestamp=entry.timestamp).version == entry.version
+
+
+def test_a_time_ahead_of_this_clock_leads_to_the_newest_version(tmp_path):
+    _, opened = built(tmp_path, [0])
+    ahead = datetime.now(UTC) + timedelta(days=1)
+    os.utime(tmp_path / "_delta_log" / f"{0:020d}.json", (ahead.timestamp(),) * 2)
+    [entry] = opened.history()
+    assert opened.snapshot(timestamp=entry.timestamp).version == 0
+    with pytest.raises(TimestampNotFoundError):
+        opened.snapshot(timestamp=entry.timestamp + timedelta(seconds=1))
+
+
+def test_a_table_that_cannot_be_read_has_a_history(tmp_path):
+    table, opened = built(tmp_path, [0])
+    table.protocol.update(minReaderVersion=3, readerFeatures=["madeUp"], minWriterVersion=7)
+    table.protocol["writerFeatures"] = ["madeUp"]
+    table.commit("!protocol", at_ms=ms(START + timedelta(hours=1)))
+    with pytest.raises(UnsupportedFeatureError):
+        opened.snapshot()
+    assert [entry.version for entry in opened.history()] == [1, 0]
 
 
 def test_file_times_that_run_backwards_are_made_to_rise(tmp_path):
@@ -131,8 +185,8 @@ def test_history_is_newest_first_and_takes_a_limit(tmp_path):
     table.commit("+x", info=False, at_ms=ms(START + timedelta(hours=3)))
     history = opened.history()
     assert [info.version for info in history] == [3, 2, 1, 0]
-    assert [info.timestamp for info in history] == [
-        ms(START + timedelta(hours=h)) for h in (3, 2, 1, 0)
+    assert [entry.timestamp for entry in history] == [
+        START + timedelta(hours=h) for h in (3, 2, 1, 0)
     ]
     assert history[1].operation == "WRITE"
     assert history[0].operation is None

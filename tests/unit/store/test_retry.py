@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from lazydelta.config import Config
@@ -150,3 +152,16 @@ def test_one_attempt_means_no_second(inner, pauses):
     with pytest.raises(TransientStoreError):
         RetryingStore(inner, Config(retry_attempts=1), sleep=pauses.append).read("a")
     assert pauses == []
+
+
+def test_a_caller_may_choose_which_errors_are_retried(inner, pauses):
+    missing = ObjectNotFoundError("a", "404")
+    store = RetryingStore(inner, CONFIG, sleep=pauses.append, errors=(ObjectNotFoundError,))
+    inner.fail(missing, missing)
+    assert store.read("a") == b"0123456789"
+    assert len(pauses) == 2
+    inner.fail(BUSY)
+    with pytest.raises(TransientStoreError):
+        store.read("a")
+    copy = pickle.loads(pickle.dumps(store))
+    assert copy._errors == (ObjectNotFoundError,)

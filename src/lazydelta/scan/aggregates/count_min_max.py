@@ -7,7 +7,7 @@ a condition that only some rows meet), that file is read, and only of it the col
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import bits, certain, from_numpy, integers, selection
 from lazydelta._stream import Stream
-from lazydelta.errors import ColumnNotFoundError, ConfigError, SchemaError
+from lazydelta.errors import ConfigError, SchemaError
 from lazydelta.scan.aggregates.file_statistics import FileStatistics
 from lazydelta.scan.read.reading import ReadableScan, Reading, ReadOptions
 from lazydelta.schema import to_arrow_type
@@ -23,7 +23,7 @@ from lazydelta.schema import to_arrow_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lazydelta.schema import DataType
+    from lazydelta.schema import StructField
 
 __all__ = ["MinMax", "count", "min_max"]
 
@@ -33,10 +33,10 @@ _ONLY_NULLS = ("void", "null")
 
 
 class MinMax(NamedTuple):
-    """The least and the greatest value of a column, null if it has none; NaN is the greatest."""
+    """Minimum and maximum of a column as Python values, None if it has none; NaN is the maximum."""
 
-    min: pa.Scalar
-    max: pa.Scalar
+    min: Any
+    max: Any
 
 
 def count(scan: ReadableScan) -> int:
@@ -73,15 +73,15 @@ def min_max(scan: ReadableScan, column: str) -> MinMax:
 
     Raises:
         ColumnNotFoundError: The table has no such column.
-        SchemaError: Its values have no order.
+        SchemaError: Its values have no order, or Python has no form for one of the two.
         ConfigError: The scan has a limit: which rows it takes is left open.
     """
     if scan.limit is not None:
         raise ConfigError("limit", "least and greatest are of all rows; ask a scan without limit")
-    kind = _ordered_type(scan, column)
+    field = _ordered_field(scan, column)
+    column, kind = field.name, field.type
     if str(kind) in _ONLY_NULLS:
-        nothing = pa.nulls(1)[0]
-        return MinMax(nothing, nothing)
+        return MinMax(None, None)
     known = FileStatistics(scan)
     search = _Search(known, column, to_arrow_type(kind))
     for adds in known.planned():
@@ -93,7 +93,16 @@ def min_max(scan: ReadableScan, column: str) -> MinMax:
             bounds.low.filter(open_question),
             bounds.high.filter(open_question),
         )
-    return search.answer()
+    return MinMax(*(_python_value(found, column, scan) for found in search.answer()))
+
+
+def _python_value(found: pa.Array, column: str, scan: ReadableScan) -> Any:
+    """Return the value of an array of at most one."""
+    try:
+        return found[0].as_py() if len(found) else None
+    except (ValueError, OverflowError) as error:
+        reason = f"Python cannot hold the minimum or maximum of column {column!r}: {error}"
+        raise SchemaError(reason, scan.snapshot.store.root) from None
 
 
 def _rows_of(
@@ -106,16 +115,14 @@ def _rows_of(
 # --- least and greatest -------------------------------------------------------------------------
 
 
-def _ordered_type(scan: ReadableScan, column: str) -> DataType:
-    by_name = {item.name: item for item in scan.snapshot.schema}
-    where = scan.snapshot.store.root
-    if column not in by_name:
-        raise ColumnNotFoundError("", where, column, tuple(by_name))
-    kind = by_name[column].type
+def _ordered_field(scan: ReadableScan, column: str) -> StructField:
+    field = scan.snapshot.schema.find((column,))[0]
+    kind = field.type
     is_simple = hasattr(kind, "name") or hasattr(kind, "precision")
     if not is_simple or str(kind) == "variant":
-        raise SchemaError(f"values of column {column!r} ({kind}) have no order", where)
-    return kind
+        reason = f"values of column {field.name!r} ({kind}) have no order"
+        raise SchemaError(reason, scan.snapshot.store.root)
+    return field
 
 
 @dataclass(slots=True)
@@ -149,13 +156,11 @@ class _Search:
         if sum(batch.num_rows for batch in self.pending) >= _PENDING_FILES:
             self._look()
 
-    def answer(self) -> MinMax:
-        """Read what is left to read."""
+    def answer(self) -> tuple[pa.Array, pa.Array]:
+        """Read what is left to read; return both as arrays of one value, or of none."""
         if self.pending:
             self._look()
-        nothing = pa.nulls(1, self.type)
-        return MinMax((self.low if len(self.low) else nothing)[0],
-                      (self.high if len(self.high) else nothing)[0])  # fmt: skip
+        return self.low, self.high
 
     def _look(self) -> None:
         """Read pending files, the most promising first, until no other can change the answer."""

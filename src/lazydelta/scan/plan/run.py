@@ -17,12 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lazydelta._arrow import bits, selection
-from lazydelta.errors import (
-    DeltaError,
-    LogCorruptError,
-    RetentionGuardError,
-    UnsupportedActionError,
-)
+from lazydelta.errors import LogCorruptError, RetentionGuardError, UnsupportedActionError
 from lazydelta.log import LogFile, LogFileKind, LogSegment
 from lazydelta.metrics import FallbackTriggered, ScanFinished
 from lazydelta.protocol import ADD, CommitBatch
@@ -31,7 +26,7 @@ from lazydelta.scan.plan.add_columns import adds_schema, from_commit, projected
 from lazydelta.scan.plan.checkpoint_phase import CheckpointScan
 from lazydelta.scan.plan.reference_plan import reference_adds
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
-from lazydelta.snapshot import Snapshot, find_segment
+from lazydelta.snapshot import Snapshot, undamaged_segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -53,7 +48,7 @@ def is_of_use(compacted: LogFile, commits: CommitReader, reconciler: Reconciler)
     try:
         keys = [reconciler.keys(batch) for batch in commits.batches([compacted])]
     except LogCorruptError as error:
-        logger.warning("reading round a damaged compaction: %s", error)
+        logger.warning("ignoring a damaged compaction: %s", error)
         return False
     whole = pa.chunked_array(keys, pa.string())
     if len(whole.unique()) == len(whole):
@@ -89,7 +84,7 @@ class ScanRun:
         self._schema = adds_schema(fields)
         self._limit = limit
         self._choice = choice
-        self._excluded: set[str] = set()
+        self._met_damage = False
         self.metrics = ScanMetrics()
 
     @property
@@ -250,19 +245,9 @@ class ScanRun:
     def _round_the_damage(
         self, segment: LogSegment, error: LogCorruptError, given: int
     ) -> Iterator[pa.RecordBatch]:
-        """Go on below a damaged checkpoint, from older commits, without what it gave already."""
-        assert segment.checkpoint is not None  # noqa: S101 - it was being read
-        self._excluded.add(segment.checkpoint.name)
-        try:
-            older, _ = find_segment(
-                self._snapshot.store,
-                self._config,
-                version=segment.version,
-                excluded=frozenset(self._excluded),
-            )
-        except DeltaError:
-            raise error from None
-        logger.warning("reading round a damaged checkpoint: %s", error)
+        """Continue from an older segment, without the files that the damaged one gave already."""
+        older = undamaged_segment(self._snapshot.store, self._config, segment, error)
+        self._met_damage = True
         keys_only = ("path", "deletionVector")
         with closing(self._started(segment, keys_only, ScanMetrics())) as scan:
             again = self._checkpoint_batches(scan)
@@ -296,8 +281,8 @@ class ScanRun:
         """
         metrics, has_checkpoint = self.metrics, self._snapshot.segment.checkpoint is not None
         is_counted = metrics.reached_end and not self._pruner.matches_nothing
-        went_round = metrics.fallback_triggered or self._excluded
-        is_simple = not (has_checkpoint and seen_keys) and not went_round
+        was_rerouted = metrics.fallback_triggered or self._met_damage
+        is_simple = not (has_checkpoint and seen_keys) and not was_rerouted
         if is_counted and (is_simple or not metrics.files_pruned):
             return metrics.files_emitted + metrics.files_pruned
         return self._snapshot.num_files

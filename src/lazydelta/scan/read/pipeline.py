@@ -70,7 +70,8 @@ def read_ahead(
         tasks: Pulled under a lock, by one thread at a time; closed at the end.
         read: Gives the batches of a task; called in a thread, closed if not used up.
         width: How many threads read.
-        memory_limit: Bytes of finished batches that may wait; past them the threads wait.
+        memory_limit: Bytes of finished batches that may wait; past them the threads wait. With
+            `keeps_all` there is no bound: the consumer holds every batch anyway.
         ordered: Whether batches come in the order of the tasks, or as they are ready.
         keeps_all: Whether nothing is done with batches before the last has come. Then the
             consumer sleeps while some wait: to wake it takes a core away from who reads.
@@ -107,6 +108,7 @@ class _Exchange(Generic[T]):
         self._width = width
         self._memory_limit = memory_limit
         self._ordered = ordered
+        self._keeps_all = keeps_all
         self._woken_at = memory_limit // 2 if keeps_all else 0
         self._changed = threading.Condition()
         self._slots: deque[_Slot] = deque() if ordered else deque([_Slot()])
@@ -187,7 +189,9 @@ class _Exchange(Generic[T]):
             self._changed.notify_all()
 
     def _has_room(self, slot: _Slot) -> bool:
-        # What the consumer waits for may always come, or everybody would wait for it.
+        if self._keeps_all:
+            return True
+        # The batch that the consumer waits for always has room, or all threads would deadlock.
         is_next = not slot.batches and slot is self._slots[0]
         return is_next or self._waiting_bytes < self._memory_limit
 

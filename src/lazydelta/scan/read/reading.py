@@ -146,7 +146,7 @@ class Reading:
         pushed = self._residual if options.enable_parquet_pushdown else None
         self._looks_first = pushed is not None
         self._rule = None if pushed is None else to_skipping(pushed)
-        self._places = FileStores(snapshot.store)
+        self._places = FileStores(snapshot.store, snapshot.config)
         self._lock = threading.Lock()
         self._probe = LateMaterialization()
         self._certain = 0  # rows of files that were opened, where every row counts

@@ -92,7 +92,7 @@ def test_in_commit_timestamps_say_since_when(table):
     table.alter.set_properties({"delta.enableInCommitTimestamps": "true"})
     stored = table.snapshot().metadata.configuration
     assert stored["delta.inCommitTimestampEnablementVersion"] == "2"
-    assert table.history(1)[0].in_commit_timestamp == int(
+    assert table.history(1)[0].raw["inCommitTimestamp"] == int(
         stored["delta.inCommitTimestampEnablementTimestamp"]
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -224,14 +224,14 @@ def test_min_max(watched, column, files, where):
     expected = pc.min_max(scan.to_arrow()[column])
     watched.opened()
     found = min_max(scan, column)
-    assert (found.min, found.max) == (expected["min"], expected["max"])
+    assert found == (expected["min"].as_py(), expected["max"].as_py())
     assert watched.opened() <= (files if where != "id < 250" else 5)
 
 
 def test_min_max_reads_only_files_that_can_matter(tmp_path):
     watched = Watched(write(tmp_path / "table", files=16))
     found = min_max(watched.table.scan(), "at")
-    assert found.min.as_py() < found.max.as_py()
+    assert found.min < found.max
     assert watched.opened() < 16
 
 
@@ -239,10 +239,10 @@ def test_min_max_reads_only_files_that_can_matter(tmp_path):
 def test_min_max_of_rows_that_are_left(tmp_path, stats):
     watched = deleted_rows_table(tmp_path / "table", stats=stats)
     found = min_max(watched.table.scan(), "id")
-    assert (found.min.as_py(), found.max.as_py()) == (10, 280)
+    assert (found.min, found.max) == (10, 280)
     assert watched.opened() == (2 if stats else 3)
     found = min_max(watched.table.scan("id < 5"), "id")
-    assert (found.min.as_py(), found.max.as_py()) == (None, None)
+    assert (found.min, found.max) == (None, None)
 
 
 def test_min_max_without_statistics(tmp_path):
@@ -250,7 +250,7 @@ def test_min_max_without_statistics(tmp_path):
     without_stats(path, 0, 2)
     watched = Watched(path)
     found = min_max(watched.table.scan(), "id")
-    assert (found.min.as_py(), found.max.as_py()) == (0, 499)
+    assert (found.min, found.max) == (0, 499)
     assert watched.opened() == 2
 
 
@@ -259,11 +259,11 @@ def test_nan_is_the_greatest(tmp_path):
     deltalake.write_deltalake(path, pa.table({"x": [1.0, math.nan, None]}))
     deltalake.write_deltalake(path, pa.table({"x": [-1.0, math.inf]}), mode="append")
     found = min_max(Table.open(path).scan(), "x")
-    assert found.min.as_py() == -1.0
-    assert math.isnan(found.max.as_py())
+    assert found.min == -1.0
+    assert math.isnan(found.max)
     only = str(tmp_path / "only")
     deltalake.write_deltalake(only, pa.table({"x": [math.nan]}))
-    assert math.isnan(min_max(Table.open(only).scan(), "x").min.as_py())
+    assert math.isnan(min_max(Table.open(only).scan(), "x").min)
 
 
 def test_wide_bounds_are_not_values(tmp_path):
@@ -276,7 +276,31 @@ def test_wide_bounds_are_not_values(tmp_path):
             stats["minValues"]["id"] = -50
             line["add"]["stats"] = json.dumps(stats | {"tightBounds": False})
     commit.write_text("\n".join(map(json.dumps, lines)))
-    assert min_max(Table.open(path).scan(), "id").min.as_py() == 0
+    assert min_max(Table.open(path).scan(), "id").min == 0
+
+
+def test_min_max_are_python_values(tmp_path):
+    values = {
+        "Day": [date(2026, 1, 1), date(2026, 1, 2)],
+        "at": [datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 1, 2, 12, tzinfo=UTC)],
+        "fare": [Decimal("1.50"), Decimal("2.50")],
+        "name": ["a", "b"],
+    }
+    path = str(tmp_path / "table")
+    deltalake.write_deltalake(path, pa.table(values))
+    scan = Table.open(path).scan()
+    for name, (low, high) in values.items():
+        assert scan.min_max(name) == (low, high)
+        assert scan.min_max(name.upper()) == (low, high)
+    assert Table.open(path).scan("name = 'c'").min_max("Day") == (None, None)
+
+
+def test_a_minimum_that_python_cannot_hold(tmp_path):
+    path = str(tmp_path / "table")
+    days = pa.array([3_000_000, 4_000_000], pa.int32()).cast(pa.date32())
+    deltalake.write_deltalake(path, pa.table({"d": days}))
+    with pytest.raises(SchemaError, match="column 'd'"):
+        Table.open(path).scan().min_max("d")
 
 
 def test_what_has_no_least_value(watched):
@@ -320,7 +344,7 @@ def test_null_among_constants(two, where, expected):
     scan = two.scan(where)
     assert scan.to_arrow()["i"].to_pylist() == expected
     assert scan.count() == len(expected)
-    bounds = [bound.as_py() for bound in scan.min_max("i")]
+    bounds = list(scan.min_max("i"))
     assert bounds == ([min(expected), max(expected)] if expected else [None, None])
     assert scan.partition_values()["p"].to_pylist() == ["a"] * bool(expected)
 

@@ -97,6 +97,33 @@ def test_what_waits_is_bounded(ordered):
     found.close()
 
 
+@pytest.mark.parametrize("limit", [0, 5])
+def test_a_slow_first_task_does_not_let_later_ones_pile_up(limit):
+    made, blocked, released = [], threading.Event(), threading.Event()
+
+    def counted(task):
+        if task == 0:
+            assert released.wait(10)
+        for part in range(3):
+            made.append((task, part))
+            if task and len(made) > limit:
+                blocked.set()
+            yield batch(task, part)
+
+    how = {"memory_limit": limit * batch(0).nbytes, "ordered": True}
+    found = read_ahead(iter(range(40)), counted, width=3, **how)
+    first = []
+    consumer = threading.Thread(target=lambda: first.append(next(found)))
+    consumer.start()
+    assert blocked.wait(10)
+    time.sleep(0.1)
+    assert len(made) <= limit + 2  # what may wait, and what each of two threads holds
+    released.set()
+    consumer.join(10)
+    keys = [key(one) for one in (*first, *found)]
+    assert keys == [(task, part) for task in range(40) for part in range(3)]
+
+
 @pytest.mark.parametrize("ordered", [True, False])
 def test_closing_ends_threads_files_and_tasks(ordered):
     closed = []
