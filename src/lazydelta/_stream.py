@@ -1,28 +1,34 @@
-"""An iterator that can be closed, left early, or iterated with `async for`."""
+"""Closable iterators for `for` and `async for`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+import threading
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
     from types import TracebackType
 
-__all__ = ["Stream"]
+__all__ = ["FlatStream", "Stream"]
 
 T = TypeVar("T")
-_END = object()
+_END: Any = object()
 
 
 class Stream(Generic[T]):
-    """Items as they are found. Leaving it early stops the work behind it at once.
+    """Items as they are found. Closing it stops the work behind it.
 
-    Iterate with `for`, with `async for` (each wait happens in a worker thread, so the event loop
-    stays free), or use it as a context manager to be sure it is closed.
+    Iterate with `for`, or with `async for`, which waits for each item in a worker thread so that
+    the event loop stays free. Use it as a context manager to close it at a known point. A cancelled
+    `async for` raises `CancelledError` at once; the worker thread closes the stream as soon as the
+    item it waits for arrives.
     """
 
     def __init__(self, items: Iterator[T]) -> None:
         self._items = items
+        self._lock = threading.Lock()
+        self._is_pulling = False  # in a worker thread; guarded by the lock, like `_is_closed`
+        self._is_closed = False
 
     def __iter__(self) -> Iterator[T]:
         return self
@@ -34,19 +40,52 @@ class Stream(Generic[T]):
         return self._each()
 
     async def _each(self) -> AsyncIterator[T]:
-        import asyncio  # slow to load, and whoever gets here has it already
+        import asyncio  # slow to import, and already imported by the caller
 
         try:
-            while True:
-                item = await asyncio.to_thread(next, self._items, _END)
-                if item is _END:
-                    return
-                yield item  # type: ignore[misc]
-        finally:
+            while (items := await asyncio.to_thread(self._pull)) is not None:
+                for item in items:
+                    yield item
+        except asyncio.CancelledError:
+            # Not awaited: a cancellation must not wait for a pending read.
+            asyncio.get_running_loop().run_in_executor(None, self.close)
+            raise
+        except BaseException:
             await asyncio.to_thread(self.close)
+            raise
+
+    def _pull(self) -> Iterable[T] | None:
+        """Return the next items, waiting for them; None at the end."""
+        with self._lock:
+            if self._is_closed:
+                return None
+            self._is_pulling = True
+        try:
+            return self._next_items()
+        finally:
+            with self._lock:
+                self._is_pulling = False
+                is_closed = self._is_closed
+            if is_closed:  # while this thread was waiting
+                self._close_items()
+
+    def _next_items(self) -> Iterable[T] | None:
+        item = next(self._items, _END)
+        return None if item is _END else (item,)
 
     def close(self) -> None:
-        """Stop, and free threads, files and memory."""
+        """Stop the work, and release threads, files and memory, before this returns.
+
+        While an `async for` waits for an item this returns at once, and its worker thread closes
+        the stream when the item arrives.
+        """
+        with self._lock:
+            self._is_closed = True
+            if self._is_pulling:
+                return
+        self._close_items()
+
+    def _close_items(self) -> None:
         close = getattr(self._items, "close", None)
         if close is not None:
             close()
@@ -61,3 +100,30 @@ class Stream(Generic[T]):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class FlatStream(Stream[T]):
+    """The items of batches, one by one; `async for` waits once per batch instead of per item."""
+
+    _items: Iterator[Any]  # batches
+
+    def __init__(self, batches: Iterator[Iterable[T]]) -> None:
+        super().__init__(batches)  # type: ignore[arg-type]
+        self._batch: Iterator[T] | None = None  # partly consumed
+
+    def __next__(self) -> T:
+        while True:
+            if self._batch is None:
+                self._batch = iter(next(self._items))
+            item = next(self._batch, _END)
+            if item is not _END:
+                return item
+            self._batch = None
+
+    def _next_items(self) -> Iterable[T] | None:
+        batch, self._batch = self._batch, None
+        return next(self._items, None) if batch is None else batch
+
+    def _close_items(self) -> None:
+        self._batch = None
+        super()._close_items()

@@ -1,11 +1,12 @@
-"""What an operation counted, and the observer that is told when it ends.
+"""Events of operations, and the observer that receives them.
 
-Counters are plain numbers updated once per batch; an `Observer` gets frozen events. Exporting
-them to Prometheus or OpenTelemetry is the observer's business, so neither is imported here.
+Counters are updated once per batch; an `Observer` receives frozen events. An observer may export
+them to Prometheus or OpenTelemetry, so neither is imported here.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -17,7 +18,13 @@ __all__ = [
     "ScanFinished",
     "SegmentListed",
     "StoreCalled",
+    "notify",
 ]
+
+logger = logging.getLogger(__name__)
+
+_failed: set[int] = set()
+"""Ids of observers whose failure is logged already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +51,7 @@ class SegmentListed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FallbackTriggered:
-    """The lazy scan handed over to the reference replay."""
+    """The lazy scan fell back to the reference replay."""
 
     table: str
     version: int
@@ -53,7 +60,7 @@ class FallbackTriggered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanFinished:
-    """A file scan ended, was stopped or failed; `metrics` has the `delta.lazy.*` names."""
+    """A file scan finished, was closed early or failed; `metrics` has the `delta.lazy.*` names."""
 
     table: str
     version: int
@@ -64,13 +71,13 @@ class ScanFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedFinished:
-    """Rows were handed out: to the end (`complete`), or until they failed or were left.
+    """A read of rows finished (`complete`), was closed early or failed.
 
-    Times run from the first request for rows, so `seconds` includes what the consumer took.
+    Times start at the first request for rows, so `seconds` includes the time of the consumer.
     """
 
     table: str
-    version: int  # of a change feed, its last one
+    version: int  # of a change feed: its last version
     kind: Literal["rows", "changes"]
     rows: int
     batches: int
@@ -84,7 +91,22 @@ Event = StoreCalled | SegmentListed | FallbackTriggered | ScanFinished | FeedFin
 
 
 class Observer(Protocol):
-    """Anything callable with an event; it must not raise and should return quickly."""
+    """A callable that receives events. It should return quickly; its exceptions are logged."""
 
     def __call__(self, event: Event, /) -> None:
-        """Take notice of `event`."""
+        """Receive `event`."""
+
+
+def notify(observer: Observer | None, event: Event) -> None:
+    """Send an event to an observer; an exception of the observer never fails the operation.
+
+    The first exception of each observer is logged.
+    """
+    if observer is None:
+        return
+    try:
+        observer(event)
+    except Exception:
+        if id(observer) not in _failed:
+            _failed.add(id(observer))
+            logger.exception("Config.observer failed on %s; reported once", type(event).__name__)

@@ -1,9 +1,8 @@
-"""The ways out of whatever has rows: as Arrow, as a frame, or as a table of an engine.
+"""`to_*` methods of everything that has rows: to Arrow, to a data frame, to an engine.
 
-Knows the names of the ways and what is told about rows that leave. Does not know how rows are
-read, nor how an engine takes them: the first is the source's business, the second that of the
-adapters, which live far above. The package's own door, which knows every room, says how to load
-them (`plug_adapters`), so that nothing of them is imported before it is asked for.
+Defines the methods and reports each read to the observer. The source reads the rows. Adapters
+(`lazydelta.interop`, a higher layer) pass them to engines. The package's `__init__` provides the
+function that loads the adapters (`plug_adapters`), so they are imported at first use.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lazydelta.errors import InternalError, MissingExtraError, SchemaError
-from lazydelta.metrics import FeedFinished, Observer
+from lazydelta.metrics import FeedFinished, Observer, notify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -32,7 +31,7 @@ __all__ = ["Adapters", "Outputs", "metered", "plug_adapters"]
 
 
 class Adapters(Protocol):
-    """What brings rows to engines; `lazydelta.interop` is one."""
+    """The interface of `lazydelta.interop` that `Outputs` calls."""
 
     def to_pyarrow_dataset(self, source: Any, options: ReadOptions | None) -> pds.Dataset:
         """Return a dataset of the source's rows."""
@@ -41,7 +40,7 @@ class Adapters(Protocol):
         """Return a lazy frame of the source's rows."""
 
     def to_polars(self, source: Any, options: ReadOptions | None) -> pl.DataFrame:
-        """Return the source's rows as a frame."""
+        """Return the source's rows as a data frame."""
 
     def duckdb_relation(
         self, connection: Any, source: Any, options: ReadOptions | None
@@ -51,17 +50,17 @@ class Adapters(Protocol):
     def register_datafusion(
         self, context: Any, name: str, source: Any, options: ReadOptions | None
     ) -> str:
-        """Make the source a table of a context."""
+        """Register the source as a table of a context."""
 
 
 class _Plug:
-    """Where the adapters come from."""
+    """Holder of the function that loads the adapters."""
 
     load: Callable[[], Adapters] | None = None
 
 
 def plug_adapters(load: Callable[[], Adapters]) -> None:
-    """Say how adapters are loaded; they are when one is first asked for."""
+    """Set the function that loads the adapters; it is called at their first use."""
     _Plug.load = staticmethod(load)
 
 
@@ -72,11 +71,11 @@ def _adapters() -> Adapters:
 
 
 class Outputs(ABC):
-    """The ways out of a table, a snapshot, a scan or a change feed.
+    """The `to_*` methods of a table, snapshot, scan or change feed.
 
-    All of them read the same rows, and each again from the start. `options` say how rows are read
-    and shown; by default as the source was told, or else as `Config.read` says. What needs a
-    package that is not installed raises `MissingExtraError`, which names the `pip install`.
+    All of them return the same rows. Each call reads from the start. `options` define how rows are
+    read and shown; the default is the source's own options, then `Config.read`. A method whose
+    package is not installed raises `MissingExtraError`, which names the `pip install` command.
 
     >>> import io
     >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -105,10 +104,10 @@ class Outputs(ABC):
 
     @abstractmethod
     def to_reader(self, options: ReadOptions | None = None) -> pa.RecordBatchReader:
-        """Return the rows as a reader that any Arrow consumer can stream from.
+        """Return the rows as a streaming reader for any Arrow consumer.
 
-        Letting go of the reader stops what works for it. Its `close()` does not: pyarrow does not
-        pass that on. Where a stream must end at a certain line, use `with scan.to_batches()`.
+        Deleting the reader stops the read. Its `close()` does not, because pyarrow does not forward
+        it. To stop at a known point, use `with scan.to_batches()`.
         """
 
     def to_arrow(self, options: ReadOptions | None = None) -> pa.Table:
@@ -116,41 +115,51 @@ class Outputs(ABC):
         return self.to_reader(options).read_all()
 
     def to_pandas(self, options: ReadOptions | None = None) -> pd.DataFrame:
-        """Return all rows as a pandas frame.
+        """Return all rows as a `pandas.DataFrame`.
 
         Raises:
             MissingExtraError: pandas is not installed.
-            SchemaError: It has no form for a value, such as a date after the year 9999.
+            SchemaError: pandas cannot represent a value, such as a date after the year 9999.
         """
         try:
-            import pandas as pd  # noqa: F401 - only to say what is missing, before rows are read
+            import pandas as pd  # noqa: F401 - report a missing package before rows are read
         except ModuleNotFoundError:
             raise MissingExtraError("pandas", "pandas") from None
         rows = self.to_arrow(options)
         try:
             return rows.to_pandas()
-        except (ValueError, OverflowError, NotImplementedError) as error:  # Arrow's are such, too
-            reason = f"pandas cannot hold a value: {error}; leave its column out, or use to_arrow()"
+        except (
+            ValueError,
+            OverflowError,
+            NotImplementedError,
+        ) as error:  # bases of Arrow's own errors
+            reason = f"pandas cannot hold a value: {error}; drop its column, or use to_arrow()"
             raise SchemaError(reason) from error
 
     def to_polars(self, options: ReadOptions | None = None) -> pl.DataFrame:
-        """Return all rows as a Polars frame.
+        """Return all rows as a `polars.DataFrame`.
 
         Raises:
             MissingExtraError: Polars is not installed.
+            ForkedProcessError: The parent process of this one has used Polars.
         """
         return _adapters().to_polars(self, options)
 
     def scan_polars(self, options: ReadOptions | None = None) -> pl.LazyFrame:
-        """Return a lazy Polars frame; its filter, columns and head become part of our plan.
+        """Return a `polars.LazyFrame`; its filter, columns and row limit are pushed down.
 
         Raises:
             MissingExtraError: Polars is not installed.
+            ForkedProcessError: The parent process of this one has used Polars.
         """
         return _adapters().scan_polars(self, options)
 
     def to_pyarrow_dataset(self, options: ReadOptions | None = None) -> pds.Dataset:
-        """Return a pyarrow dataset; its filters and columns become part of our plan."""
+        """Return a `pyarrow.dataset.Dataset`; its filters and columns are pushed down.
+
+        Read it with its own methods (`to_table`, `scanner`, `head`, ...). pyarrow's C++ engine
+        (Acero, `UnionDataset`, `other.join(dataset)`) raises `UnsupportedOperationError`.
+        """
         return _adapters().to_pyarrow_dataset(self, options)
 
     def to_duckdb(
@@ -158,10 +167,10 @@ class Outputs(ABC):
         connection: duckdb.DuckDBPyConnection | None = None,
         options: ReadOptions | None = None,
     ) -> duckdb.DuckDBPyRelation:
-        """Return a DuckDB relation; its filters and columns become part of our plan.
+        """Return a DuckDB relation; its filters and columns are pushed down.
 
         Args:
-            connection: Where the relation lives; None is DuckDB's default connection.
+            connection: The connection of the relation; None is DuckDB's default connection.
             options: How rows are read and shown.
 
         Raises:
@@ -172,23 +181,24 @@ class Outputs(ABC):
     def register(
         self, context: datafusion.SessionContext, name: str, options: ReadOptions | None = None
     ) -> str:
-        """Make this a table of a DataFusion context; filters and columns become part of our plan.
+        """Register this as a table of a DataFusion context; filters and columns are pushed down.
 
         Args:
-            context: Where the table is to be known.
-            name: Its name in SQL, kept as it is written.
+            context: The session context.
+            name: The table's name in SQL, case-sensitive.
             options: How rows are read and shown.
 
         Returns:
-            Which way DataFusion gets the rows.
+            A description of the integration path in use.
 
         Raises:
             MissingExtraError: DataFusion is not installed.
+            ForkedProcessError: The parent process of this one has used DataFusion.
         """
         return _adapters().register_datafusion(context, name, self, options)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Hand the rows to another library through the Arrow C interface, as a stream."""
+        """Export the rows through the Arrow C stream interface."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
 
@@ -200,14 +210,14 @@ def metered(
     table: str,
     version: int,
 ) -> Generator[pa.RecordBatch]:
-    """Return the batches; the observer is told about them when they end, fail or are left."""
+    """Return the batches; the observer is notified when they end, fail or are closed early."""
     if observer is None:
         return batches
     return _metered(batches, observer, kind=kind, table=table, version=version)
 
 
 def _metered(
-    batches: Generator[pa.RecordBatch], observer: Observer, **whose: Any
+    batches: Generator[pa.RecordBatch], observer: Observer, **event: Any
 ) -> Generator[pa.RecordBatch]:
     began, first = time.perf_counter(), None
     rows = count = size = 0
@@ -220,14 +230,15 @@ def _metered(
                 yield batch
         complete = True
     finally:
-        observer(
+        notify(
+            observer,
             FeedFinished(
-                **whose,
+                **event,
                 rows=rows,
                 batches=count,
                 bytes=size,
                 first_batch_seconds=first,
                 seconds=time.perf_counter() - began,
                 complete=complete,
-            )
+            ),
         )

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from lazydelta import checkpoint, operations
+from lazydelta._html import table_html
 from lazydelta.changes import ChangeFeed, RequestedRange, find_changes
 from lazydelta.config import (
     Config,
@@ -203,6 +204,8 @@ class Table(Outputs):
 
     def __repr__(self) -> str:
         return f"Table({self.url!r})"
+
+    _repr_html_ = table_html
 
     @property
     def alter(self) -> Alter:

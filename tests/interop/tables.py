@@ -1,4 +1,4 @@
-"""Real tables for the adapters, written by deltalake, and a way to see which files were opened."""
+"""Real tables for the adapters, written by deltalake, and a record of the data files opened."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ deltalake = pytest.importorskip(
     "deltalake", reason="deltalake writes the tables: pip install -r requirements/test.txt"
 )
 
-ROWS = 200  # in a file
+ROWS = 200  # per file
 
 
 def rows_of_file(at: int, rows: int = ROWS) -> pa.Table:
-    """Return rows whose `id` and times grow with the number of the file."""
+    """Return rows whose `id` and timestamps increase with the file number."""
     ids = range(at * rows, (at + 1) * rows)
     start = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=at)
     times = [start + timedelta(microseconds=7 * i) for i in range(rows)]
@@ -45,7 +45,7 @@ def rows_of_file(at: int, rows: int = ROWS) -> pa.Table:
 
 
 def write_table(path, *, files: int = 8, partitioned: bool = True) -> str:
-    """Write a table of several files, one commit for each."""
+    """Write a table of several files, one commit each."""
     for at in range(files):
         deltalake.write_deltalake(
             path,
@@ -57,7 +57,7 @@ def write_table(path, *, files: int = 8, partitioned: bool = True) -> str:
 
 
 def write_tall_table(path, *, files: int = 16, rows: int = 100_000) -> str:
-    """Write files of so many rows that an engine does not take several at once."""
+    """Write files too large for an engine to prefetch several at once."""
     for at in range(files):
         ids = pa.array(np.arange(at * rows, (at + 1) * rows))
         deltalake.write_deltalake(path, pa.table({"id": ids}), mode="append")
@@ -65,7 +65,7 @@ def write_tall_table(path, *, files: int = 16, rows: int = 100_000) -> str:
 
 
 def write_table_with_vectors(path) -> list[int]:
-    """Write a table of which vectors delete rows; return the ids that are left."""
+    """Write a table with deletion vectors; return the live ids."""
     made = Rows(path, [field("id", "long"), field("Name", "string")], features=("deletionVectors",))
     left: list[int] = []
     for at, deleted in enumerate([range(0, ROWS, 3), (), range(ROWS)]):
@@ -79,7 +79,7 @@ def write_table_with_vectors(path) -> list[int]:
 
 
 class Watched:
-    """A table, and the data files that were opened since somebody last asked."""
+    """A table, and the number of data files opened since the last call of `opened()`."""
 
     def __init__(self, path: str) -> None:
         self._events: list[object] = []
@@ -98,7 +98,7 @@ class Watched:
 
 
 def canonical(rows: pa.Table) -> list[dict]:
-    """Return rows in an order of their own, so that two readers can be compared."""
+    """Return the rows sorted, so that the results of two readers can be compared."""
     return sorted(rows.to_pylist(), key=repr)
 
 

@@ -1,4 +1,4 @@
-"""A change feed is a table for every engine: its rows, and no file that need not be opened."""
+"""Engines read a change feed like a table: the same rows, and no unnecessary file."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_columns_are_pushed_down(watched, engine):
     assert query.explain("c")["plan"]["columns"] == "small, _change_type"
 
 
-def test_counting_needs_no_column(watched, engine):
+def test_a_count_reads_no_column(watched, engine):
     query = QueryBuilder(engine).register("c", watched.table.changes(start_version=2))
     found = query.execute("select count(*) n from c").read_all()
     assert found["n"].to_pylist() == [3 * ROWS + 4]
@@ -130,7 +130,7 @@ def test_a_dataset_of_changes(watched, whole):
     assert dataset.head(5).num_rows == 5
 
 
-def test_duckdb_finds_a_feed_by_its_name(watched, whole):
+def test_a_duckdb_replacement_scan_of_a_feed(watched, whole):
     duckdb = pytest.importorskip("duckdb", reason="pip install 'lazydelta[duckdb]' runs this")
     feed = watched.table.changes()
     with duckdb.connect() as connection:
@@ -139,7 +139,7 @@ def test_duckdb_finds_a_feed_by_its_name(watched, whole):
         assert relation.aggregate("count(*)").fetchall() == [(ROWS,)]
 
 
-def test_a_missing_file_is_our_own_error(tmp_path, engine):
+def test_a_missing_file_keeps_its_error_type(tmp_path, engine):
     path = str(tmp_path / "t")
     on = {"delta.enableChangeDataFeed": "true"}
     deltalake.write_deltalake(path, pa.table({"id": [1]}), configuration=on)
@@ -177,7 +177,7 @@ def test_a_narrowed_feed(watched, whole):
     assert "versions=0 to 5" in repr(one)
 
 
-def test_changes_with_and_without_the_footers_help(tmp_path):
+def test_row_group_pruning_does_not_change_the_changes(tmp_path):
     made, events = FeedTable(tmp_path), []
     made.file("a", {"id": list(range(100_000))}, row_group_size=10_000)
     made.commit(made.add("a"))

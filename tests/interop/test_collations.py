@@ -1,4 +1,4 @@
-"""Columns with a collation: engines compare them by their own rules, and we leave them to it."""
+"""Columns with a collation: engines compare them as plain strings, and nothing is pruned."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ COLLATED = {"metadata": {"__COLLATIONS": {"any": "spark.UTF8_LCASE"}}}
 
 @pytest.fixture
 def table(tmp_path):
-    """Three files with the same text in a column and in a partition column."""
-    texts = [field(name, "string") | COLLATED for name in ("s", "p")]
-    made = Rows(tmp_path / "t", [field("i", "long"), *texts], partition_columns=["p"])
+    """Three files with the same string in a column and in a partition column."""
+    collated = [field(name, "string") | COLLATED for name in ("s", "p")]
+    made = Rows(tmp_path / "t", [field("i", "long"), *collated], partition_columns=["p"])
     for at, value in enumerate(["A", "a", "b"]):
         rows = pa.table({"i": [at], "s": [value]})
         made.file(f"{at}.parquet", rows, partition={"p": value})
@@ -26,7 +26,7 @@ def table(tmp_path):
 
 
 @pytest.mark.parametrize("column", ["s", "p"])
-def test_engines_filter_by_their_own_rules(table, column):
+def test_engines_filter_with_their_own_semantics(table, column):
     for engine in ("duckdb", "datafusion"):
         sql = f"select i from t where {column} = 'A'"
         found = QueryBuilder(engine).register("t", table).execute(sql).read_all()
@@ -38,7 +38,7 @@ def test_engines_filter_by_their_own_rules(table, column):
 
 
 @pytest.mark.parametrize("column", ["s", "p"])
-def test_our_own_predicates_refuse_what_they_would_get_wrong(table, column):
+def test_predicates_reject_columns_with_a_collation(table, column):
     with pytest.raises(PredicateError, match="collation"):
         table.scan(f"{column} = 'A'").to_arrow()
     assert table.scan(f"{column} is not null").count() == 3

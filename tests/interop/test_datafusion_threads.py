@@ -1,4 +1,4 @@
-"""What DataFusion's threads and its trust in a schema would spoil, were it not for us."""
+"""DataFusion's threads at exit, and its reliance on NOT NULL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ datafusion = pytest.importorskip("datafusion")
 
 @pytest.fixture
 def broken(tmp_path):
-    """A table with a null where its schema says that there is none."""
+    """A table with a null in a NOT NULL column."""
     made = Rows(tmp_path / "t", [field("x", "long", nullable=False), field("y", "string")])
     return made.file("f.parquet", pa.table({"x": [1, None], "y": ["a", "b"]})).open()
 
@@ -33,7 +33,7 @@ def broken(tmp_path):
         ("select coalesce(x, 5) as n from t order by n", [{"n": 1}, {"n": 5}]),
     ],
 )
-def test_a_null_where_there_should_be_none_is_counted(broken, sql, expected):
+def test_a_null_in_a_not_null_column_is_counted(broken, sql, expected):
     found = QueryBuilder("datafusion").register("t", broken).execute(sql).read_all()
     assert found.to_pylist() == expected
     context = datafusion.SessionContext()
@@ -41,13 +41,13 @@ def test_a_null_where_there_should_be_none_is_counted(broken, sql, expected):
     assert pa.table(context.sql(sql)).to_pylist() == expected
 
 
-def test_closing_waits_for_readers_that_are_under_way(monkeypatch):
-    """A thread that is still on its way out when the interpreter ends would abort the process."""
-    take, gate = fragments._Flow.take, threading.Event()
+def test_closing_waits_for_active_readers(monkeypatch):
+    """A thread that is inside Python when the interpreter exits would abort the process."""
+    next_batch, gate = fragments._SharedStream.next_batch, threading.Event()
 
-    def slow(flow):
+    def slow(stream):
         try:
-            return take(flow)
+            return next_batch(stream)
         finally:
             time.sleep(0.1)
 
@@ -55,23 +55,23 @@ def test_closing_waits_for_readers_that_are_under_way(monkeypatch):
         gate.wait()
         yield from [pa.record_batch({"x": [1]})] * 3
 
-    monkeypatch.setattr(fragments._Flow, "take", slow)
+    monkeypatch.setattr(fragments._SharedStream, "next_batch", slow)
     shared = fragments.SharedRows()
     pull = lambda at: list(shared.batches(at, "rows", batches))  # noqa: E731
     threads = [threading.Thread(target=pull, args=(at,)) for at in range(2)]
     for thread in threads:
         thread.start()
-    while shared._inside < 2:
+    while shared._waiting < 2:
         time.sleep(0.001)
     gate.set()
     shared.close()
-    assert shared._inside == 0
+    assert shared._waiting == 0
     for thread in threads:
         thread.join()
 
 
 @pytest.mark.long
-def test_a_process_ends_as_it_should_after_a_limit(tmp_path):
+def test_a_process_exits_cleanly_after_a_limit(tmp_path):
     made = Rows(tmp_path / "t", [field("x", "long")])
     for at in range(60):
         made.file(f"{at}.parquet", pa.table({"x": range(20_000)}))

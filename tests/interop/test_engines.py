@@ -1,4 +1,4 @@
-"""DuckDB and DataFusion give the rows of the scan, and read no file that they need not."""
+"""DuckDB and DataFusion return the rows of the scan, and read no unnecessary file."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ QUERIES = [
 
 
 @pytest.mark.parametrize(("sql", "where", "files"), QUERIES)
-def test_a_query_gives_the_rows_of_the_scan_and_opens_few_files(watched, engine, sql, where, files):
+def test_a_query_returns_the_rows_of_the_scan_and_opens_few_files(
+    watched, engine, sql, where, files
+):
     expected = watched.table.scan(where=where).to_arrow()
     watched.opened()
     found = QueryBuilder(engine).register("t", watched.table).execute(sql).read_all()
@@ -80,7 +82,7 @@ def test_columns_are_pushed_down(watched, engine):
     assert set(builder._latest["t"]._latest.columns) == {"Mixed Case", "small"}
 
 
-def test_counting_reads_no_column_it_need_not(watched, engine):
+def test_a_count_reads_no_unnecessary_column(watched, engine):
     builder = QueryBuilder(engine).register("t", watched.table)
     assert builder.execute("select count(*) n from t").read_all()["n"].to_pylist() == [8 * ROWS]
     assert builder.explain("t")["files"]["emitted"] == 8
@@ -121,7 +123,7 @@ def test_several_tables_and_versions(watched, engine):
     assert left.read_all()["n"].to_pylist() == [6 * ROWS]
 
 
-def test_a_query_may_be_run_again(watched, engine):
+def test_a_query_can_be_repeated(watched, engine):
     builder = QueryBuilder(engine).register("t", watched.table)
     for _ in range(2):
         found = builder.execute("select sum(id) s from t where id < 100").read_all()
@@ -145,7 +147,7 @@ def test_an_empty_table(tmp_path, engine):
     assert builder.execute("select count(*) n from t").read_all()["n"].to_pylist() == [0]
 
 
-def test_a_missing_file_is_our_own_error(tmp_path, engine):
+def test_a_missing_file_keeps_its_error_type(tmp_path, engine):
     path = write_table(tmp_path / "table", files=2, partitioned=False)
     table = Table.open(path)
     (tmp_path / "table" / table.files()[0]).unlink()
@@ -156,7 +158,7 @@ def test_a_missing_file_is_our_own_error(tmp_path, engine):
 @pytest.mark.parametrize(
     "sql", ["selec 1", "select * from nope", "select nope from t", "copy t to 'x.csv'"]
 )
-def test_what_the_engine_refuses(watched, engine, sql, tmp_path, monkeypatch):
+def test_a_query_rejected_by_the_engine(watched, engine, sql, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(QueryError, match=engine) as caught:
         QueryBuilder(engine).register("t", watched.table).execute(sql).read_all()
@@ -164,7 +166,7 @@ def test_what_the_engine_refuses(watched, engine, sql, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_sql_sees_nothing_but_the_registered_tables(engine, path):
+def test_sql_sees_only_the_registered_tables(engine, path):
     somewhere = pa.table({"a": [1]})
     builder = QueryBuilder(engine)
     for sql in ("select * from somewhere", f"select * from '{path}/part=p1/*.parquet'"):
@@ -173,7 +175,7 @@ def test_sql_sees_nothing_but_the_registered_tables(engine, path):
     assert somewhere.num_rows == 1
 
 
-def test_names_that_cannot_be_told_apart(watched, engine):
+def test_names_that_differ_only_in_case(watched, engine):
     builder = QueryBuilder(engine).register("Trips", watched.table)
     with pytest.raises(ConfigError, match="Trips"):
         builder.register("trips", watched.table)
@@ -184,7 +186,7 @@ def test_names_that_cannot_be_told_apart(watched, engine):
         builder.explain("Trips")
 
 
-def test_engines_that_are_not_there(monkeypatch):
+def test_engines_that_are_not_installed(monkeypatch):
     monkeypatch.setattr(query, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"lazydelta\[duckdb\]"):
         QueryBuilder()
@@ -194,13 +196,13 @@ def test_engines_that_are_not_there(monkeypatch):
         QueryBuilder("sqlite")
 
 
-def test_the_other_engine_is_taken_where_one_is_missing(monkeypatch):
+def test_the_default_is_the_installed_engine(monkeypatch):
     found = {"datafusion": object()}
     monkeypatch.setattr(query, "find_spec", found.get)
     assert QueryBuilder().engine == "datafusion"
 
 
-# --- the engines' own doors ---------------------------------------------------------------------
+# --- the engines' own APIs ----------------------------------------------------------------------
 
 
 def test_a_duckdb_relation(watched):
@@ -212,7 +214,7 @@ def test_a_duckdb_relation(watched):
         assert watched.opened() == 1
 
 
-def test_duckdb_finds_a_dataset_by_its_name(watched):
+def test_a_duckdb_replacement_scan_of_a_dataset(watched):
     duckdb = pytest.importorskip("duckdb", reason="pip install 'lazydelta[duckdb]' runs this")
     trips = to_pyarrow_dataset(watched.table)
     with duckdb.connect() as connection:
@@ -220,7 +222,7 @@ def test_duckdb_finds_a_dataset_by_its_name(watched):
     assert trips.explain()["files"]["emitted"] == 2
 
 
-def test_datafusion_is_told_which_way_is_in_use(watched):
+def test_register_describes_the_integration_path(watched):
     datafusion = pytest.importorskip(
         "datafusion", reason="pip install 'lazydelta[datafusion]' runs this"
     )
@@ -231,7 +233,7 @@ def test_datafusion_is_told_which_way_is_in_use(watched):
     assert watched.opened() == 2
 
 
-def test_arguments_of_another_kind_are_refused(tmp_path):
+def test_arguments_of_the_wrong_type_are_rejected(tmp_path):
     datafusion = pytest.importorskip("datafusion", reason="pip install 'lazydelta[datafusion]'")
     pytest.importorskip("duckdb", reason="pip install 'lazydelta[duckdb]' runs this")
     table = write_and_open(tmp_path)

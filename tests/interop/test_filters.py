@@ -1,4 +1,4 @@
-"""A translated filter is true wherever the original is: on random rows, for random filters."""
+"""A translated filter is true for every row for which the original is: random rows and filters."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lazydelta.expr import bind, evaluate
-from lazydelta.interop.arrow_filter import read_filter
-from lazydelta.interop.polars_filter import read_polars_filter
+from lazydelta.interop.arrow_filters import translate_arrow_filter
+from lazydelta.interop.polars_filters import translate_polars_filter
 from lazydelta.schema import DecimalType, PrimitiveType, StructField, StructType
 from tests.support import examples
 
@@ -47,7 +47,7 @@ SCHEMA = StructType(
 ARROW = pa.schema([(name, kind) for name, (_, kind, _) in TYPES.items()])
 OPERATORS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
 
-LIKELY = [*sorted(TYPES), *"ffffii"]  # NaN and NULL are where engines differ
+LIKELY = [*sorted(TYPES), *"ffffii"]  # engines differ in NaN and NULL
 MANY = examples(120, long=300)
 
 rows = st.lists(
@@ -58,7 +58,7 @@ rows = st.lists(
 
 
 def truth(predicate, table):
-    """Return in which rows our predicate is true."""
+    """Return the rows for which our predicate is true."""
     bound = bind(predicate, SCHEMA, ())
     batch = table.combine_chunks().to_batches()[0]
     found = evaluate(bound, lambda column: batch.column(column.path[0]), batch.num_rows)
@@ -98,7 +98,7 @@ arrow_filters = st.recursive(
         st.builds(operator.and_, inner, inner)
         | st.builds(operator.or_, inner, inner)
         | st.builds(operator.invert, inner)
-        # Something that is not translated, in every place where it could be.
+        # A construct that is not translated, in every position.
         | st.builds(lambda e: e & (pc.abs(pc.field("i")) > 1), inner)
     ),
     max_leaves=6,
@@ -107,8 +107,8 @@ arrow_filters = st.recursive(
 
 @MANY
 @given(rows, arrow_filters)
-def test_an_arrow_filter_never_holds_where_its_translation_does_not(table, expression):
-    found = read_filter(expression, SCHEMA)
+def test_the_translation_keeps_every_row_of_an_arrow_filter(table, expression):
+    found = translate_arrow_filter(expression, SCHEMA)
     if found.predicate is None:
         return
     numbered = table.append_column("#", pa.array(range(table.num_rows)))
@@ -139,14 +139,14 @@ def test_an_arrow_filter_never_holds_where_its_translation_does_not(table, expre
         (pc.field("n") == pa.scalar(1, pa.timestamp("ns")), None),
     ],
 )
-def test_what_becomes_of_an_arrow_filter(expression, expected):
-    found = read_filter(expression, SCHEMA).predicate
+def test_the_translation_of_an_arrow_filter(expression, expected):
+    found = translate_arrow_filter(expression, SCHEMA).predicate
     assert (None if found is None else str(found)) == expected
 
 
 def test_the_columns_of_an_arrow_filter():
     expression = (pc.field("i") > 3) & (pc.abs(pc.field("a", "b")) > 1)
-    assert read_filter(expression, SCHEMA).columns == {"i", "a"}
+    assert translate_arrow_filter(expression, SCHEMA).columns == {"i", "a"}
 
 
 # --- Polars -------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def polars_filters(pl):
 
 @MANY
 @given(rows, st.data())
-def test_a_polars_filter_never_holds_where_its_translation_does_not(table, data):
+def test_the_translation_keeps_every_row_of_a_polars_filter(table, data):
     pl = pytest.importorskip("polars", reason="pip install 'lazydelta[polars]' runs this")
     expression = data.draw(polars_filters(pl))
     seen = []
@@ -197,10 +197,10 @@ def test_a_polars_filter_never_holds_where_its_translation_does_not(table, data)
         yield pl.from_arrow(table)
 
     frame = pl.from_arrow(table)
-    # As Polars hands it over: with its types settled.
+    # As Polars passes it: with resolved types.
     lazy = pl.io.plugins.register_io_source(source, schema=frame.schema)
     lazy.filter(expression).collect()
-    found = None if seen[0] is None else read_polars_filter(seen[0], SCHEMA)
+    found = None if seen[0] is None else translate_polars_filter(seen[0], SCHEMA)
     if found is None:
         return
     wanted = frame.with_row_index("#").filter(seen[0])["#"].to_list()

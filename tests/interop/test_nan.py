@@ -1,4 +1,4 @@
-"""NaN in filters: each engine gives the rows that it gives for the same data of its own."""
+"""NaN in filters: each engine returns the same rows as for its own in-memory data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.dataset as pds
 import pytest
 
 from lazydelta.interop import QueryBuilder, register_datafusion, to_pyarrow_dataset
-from lazydelta.interop.float_order import with_nan_greatest
+from lazydelta.interop.float_semantics import with_nan_greatest
 from tests.unit.scan.read.tables import Rows, field
 
 datafusion = pytest.importorskip("datafusion")
@@ -55,7 +55,7 @@ def table(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def own():
-    """The same rows in each engine's own memory."""
+    """The same rows in each engine's own memory format."""
     context = datafusion.SessionContext()
     context.register_record_batches("t", [ROWS.to_batches()])
     connection = duckdb.connect()
@@ -75,7 +75,7 @@ def numbers(found):
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_a_filter_means_what_it_means_to_its_engine(table, own, engine, condition):
+def test_a_filter_keeps_the_semantics_of_its_engine(table, own, engine, condition):
     sql = f"select i from t where {condition.format(nan=NAN_OF[engine])}"
     found = QueryBuilder(engine).register("t", table).execute(sql)
     assert numbers(found) == numbers(own[engine](sql))
@@ -87,18 +87,18 @@ def test_a_field_in_a_struct(table, own):
     assert numbers(found) == numbers(own["datafusion"](sql))
 
 
-def test_a_context_of_the_callers_own(table, own):
+def test_a_context_of_the_caller(table, own):
     context = datafusion.SessionContext()
     register_datafusion(context, "t", table)
     sql = "select i from t where f > 1"
     assert numbers(context.sql(sql)) == numbers(own["datafusion"](sql)) == [0, 3, 5, 7]
 
 
-def test_pyarrow_keeps_its_own_rules(table):
+def test_pyarrow_keeps_its_own_semantics(table):
     found = to_pyarrow_dataset(table).to_table(filter=pds.field("f") > 1)
     assert numbers(found) == [3, 5, 7]
 
 
-def test_what_is_not_understood_is_left_as_it_is():
+def test_an_unknown_expression_is_unchanged():
     given = pc.field("f").cast(pa.int64()) > 1
     assert with_nan_greatest(given, ROWS.schema) is given

@@ -1,4 +1,4 @@
-"""Every source of rows has the same ways out, and each way gives the same rows."""
+"""Every source of rows has the same outputs, and each output returns the same rows."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def pandas_rows(source, options):
     return pa.Table.from_pandas(source.to_pandas(options), preserve_index=False)
 
 
-WAYS = {
+OUTPUTS = {
     "reader": lambda source, options: source.to_reader(options).read_all(),
     "pandas": pandas_rows,
     "polars": lambda source, options: needs("polars") and source.to_polars(options).to_arrow(),
@@ -78,21 +78,21 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_way_out_gives_the_rows(source, way):
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_an_output_returns_the_rows(source, output):
     expected = source.to_arrow()
-    # None of them has two forms: frames have lists and numbers without nulls of their own.
+    # Types with one representation: data frames convert lists, and numbers with nulls.
     chosen = ["id", "Mixed Case", "price", "day", "part"]
-    found = WAYS[way](source, None).select(chosen)
+    found = OUTPUTS[output](source, None).select(chosen)
     expected = expected.select(chosen)
     assert found.num_rows == expected.num_rows >= 350
     assert canonical(found.cast(expected.schema)) == canonical(expected)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_way_out_shows_the_schema_that_was_asked_for(source, way):
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_an_output_has_the_requested_schema(source, output):
     wanted = pa.schema([("part", pa.string()), ("later", pa.int8()), ("small", pa.int64())])
-    found = WAYS[way](source, ReadOptions(schema=wanted))
+    found = OUTPUTS[output](source, ReadOptions(schema=wanted))
     assert found.schema.names == wanted.names
     whole = source.to_arrow()
     assert sorted(found["small"].to_pylist()) == sorted(whole["small"].to_pylist())
@@ -102,15 +102,15 @@ def test_a_way_out_shows_the_schema_that_was_asked_for(source, way):
     assert found["later"].null_count == whole.num_rows
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_way_out_shows_dictionaries_and_views(source, way):
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_an_output_has_dictionaries_and_views(source, output):
     options = ReadOptions(wrap_partition_values=True, schema_force_view_types=True)
-    found = WAYS[way](source, options).select(["id", "part", "Mixed Case"])
+    found = OUTPUTS[output](source, options).select(["id", "part", "Mixed Case"])
     plain = source.to_arrow().select(["id", "part", "Mixed Case"])
     assert canonical(found.cast(plain.schema)) == canonical(plain)
-    if way in ("reader", "pandas", "polars", "lazy-polars", "dataset", "datafusion"):
+    if output in ("reader", "pandas", "polars", "lazy-polars", "dataset", "datafusion"):
         assert pa.types.is_dictionary(found.schema.field("part").type)
-    if way == "reader":  # others have one kind of text
+    if output == "reader":  # the others have one string type
         assert found.schema.field("Mixed Case").type == pa.string_view()
 
 
@@ -128,7 +128,7 @@ def test_a_source_is_an_arrow_stream(source):
         pytest.param("datafusion", lambda source: source.register(None, "t"), id="datafusion"),
     ],
 )
-def test_what_is_not_installed_is_named(source, monkeypatch, package, call):
+def test_a_missing_package_is_named(source, monkeypatch, package, call):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=rf"pip install 'lazydelta\[{package}\]'"):
         call(source)
@@ -154,7 +154,7 @@ def test_reading_rows_as_arrow_loads_no_adapter(path):
 # --- options: the Config's, the scan's, the call's --------------------------------------------------
 
 
-def test_options_of_a_call_outrank_those_of_a_scan_and_of_the_config(path):
+def test_options_of_a_call_override_those_of_the_scan_and_the_config(path):
     table = Table.open(path, config=Config(read=ReadOptions(file_column_name="from config")))
     assert "from config" in table.to_arrow().schema.names
     scan = table.scan(options=ReadOptions(file_column_name="from scan"))
@@ -168,18 +168,18 @@ def test_options_of_a_call_outrank_those_of_a_scan_and_of_the_config(path):
     assert scan.narrowed(limit=1).to_arrow().schema.names[-1] == "from scan"
 
 
-def test_changes_leave_out_what_the_config_shows_beside_rows(path):
+def test_changes_omit_the_extra_columns_of_the_config(path):
     table = Table.open(path, config=Config(read=ReadOptions(file_column_name="file")))
     assert "file" not in table.changes(start_version=1).schema.names
     with pytest.raises(ConfigError, match="file_column_name"):
         table.changes(options=ReadOptions(file_column_name="file"))
 
 
-# --- filters over what is shown otherwise ------------------------------------------------------------
+# --- filters over a requested schema -----------------------------------------------------------------
 
 
 @pytest.fixture
-def shown_otherwise():
+def requested_schema():
     schema = pa.schema(
         [("id", pa.decimal128(20, 0)), ("part", pa.string()), ("day", pa.timestamp("us")),
          ("later", pa.string()), ("number", pa.float64())]
@@ -199,16 +199,16 @@ def shown_otherwise():
     ],
 )
 @pytest.mark.parametrize("engine", ["duckdb", "datafusion"])
-def test_sql_filters_what_is_shown(path, shown_otherwise, engine, where, rows):
+def test_sql_filters_the_requested_schema(path, requested_schema, engine, where, rows):
     needs(engine)
-    query = QueryBuilder(engine).register("t", Table.open(path), shown_otherwise)
+    query = QueryBuilder(engine).register("t", Table.open(path), requested_schema)
     found = query.execute(f"select count(*) n from t where {where}").read_all()
     assert found["n"].to_pylist() == [rows]
 
 
-def test_polars_filters_what_is_shown(path, shown_otherwise):
+def test_polars_filters_the_requested_schema(path, requested_schema):
     pl = needs("polars")
-    lazy = Table.open(path).scan_polars(shown_otherwise)
+    lazy = Table.open(path).scan_polars(requested_schema)
     assert lazy.filter(pl.col("id") < 7).collect().height == 7
     assert lazy.filter(pl.col("part") == "p1").collect().height == ROWS
     assert lazy.filter(pl.col("later").is_null(), pl.col("id") == 3).collect().height == 1
@@ -226,7 +226,7 @@ def test_a_dataset_passes_dictionaries_on_and_prunes_by_them(path):
     assert computed.num_rows == FILES * ROWS
 
 
-def test_too_many_values_for_a_dictionary_are_our_own_error_in_sql_too(path):
+def test_a_dictionary_overflow_keeps_its_error_type_in_sql(path):
     needs("duckdb")
     schema = pa.schema([("price", pa.dictionary(pa.int8(), pa.decimal128(10, 2)))])
     query = QueryBuilder("duckdb").register("t", Table.open(path), ReadOptions(schema=schema))
@@ -234,14 +234,14 @@ def test_too_many_values_for_a_dictionary_are_our_own_error_in_sql_too(path):
         query.execute("select price from t").read_all()
 
 
-@pytest.mark.parametrize("way", ["reader", "dataset", "lazy-polars", "duckdb"])
-def test_what_cannot_be_shown_is_refused_before_a_row_is_read(path, way):
+@pytest.mark.parametrize("output", ["reader", "dataset", "lazy-polars", "duckdb"])
+def test_an_impossible_schema_is_rejected_before_a_read(path, output):
     narrow = ReadOptions(schema=pa.schema([("id", pa.int32())]))
     with pytest.raises(SchemaError, match="'id' is int64"):
-        WAYS[way](Table.open(path), narrow)
+        OUTPUTS[output](Table.open(path), narrow)
 
 
 @pytest.mark.parametrize("name", [name for name in vars(Adapters) if not name.startswith("_")])
-def test_the_adapters_are_what_the_ways_out_call(name):
+def test_the_adapters_have_the_signatures_that_outputs_call(name):
     asked = list(inspect.signature(getattr(Adapters, name)).parameters)[1:]
     assert list(inspect.signature(getattr(interop, name)).parameters) == asked

@@ -1,4 +1,4 @@
-"""Polars gives the rows of the scan, and reads no file that it need not."""
+"""Polars returns the rows of the scan, and reads no unnecessary file."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_filter_is_exact_and_opens_few_files(watched, expression, files):
     assert found.sort("id").equals(expected.sort("id"))
 
 
-def test_rows_are_those_of_the_scan(watched):
+def test_the_rows_equal_those_of_the_scan(watched):
     expected = pl.from_arrow(watched.table.scan().to_arrow())
     assert to_polars(watched.table).sort("id").equals(expected.sort("id"))
     some = watched.table.scan(where="part = 'p1'", columns=["id"])
@@ -111,7 +111,7 @@ def test_head_after_a_filter_stops_early(path):
     lazy = scan_polars(watched.table, ReadOptions(files_at_once=1, memory_limit=0))
     assert lazy.filter(pl.col("small") % 2 == 0).head(5).collect().height == 5
     assert watched.opened() < 8
-    # Polars lets go of a source that it did not finish at one of its next calls, not before.
+    # Polars releases an unfinished source only at one of its next calls.
     deadline = time.monotonic() + 5
     while reading_threads() and time.monotonic() < deadline:
         pl.LazyFrame({"a": [1]}).collect()
@@ -157,14 +157,14 @@ def test_an_empty_table(tmp_path):
     assert frame.columns == rows_of_file(0).column_names
 
 
-def test_polars_is_not_there(watched, monkeypatch):
+def test_polars_is_not_installed(watched, monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(MissingExtraError, match=r"lazydelta\[polars\]"):
         scan_polars(watched.table)
 
 
 def test_floats_are_compared_as_floats(tmp_path):
-    """Polars writes a constant of a column of floats as the shortest text of the float."""
+    """Polars serializes a float32 constant as its shortest decimal."""
     values = [0.1, 0.7]
     for value in values:
         rows = pa.table({"f": pa.array([value], pa.float32())})

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from lazydelta import Config, Table
+from lazydelta._stream import Stream
 from lazydelta.errors import LogCorruptError
 from lazydelta.store import MeteredStore
 from lazydelta.testing import TableBuilder
@@ -215,3 +216,106 @@ def test_temporary_files_are_gone_when_a_scan_ends(tmp_path, monkeypatch):
         next(files)
         files.close()
         assert list(tmp_path.iterdir()) == []
+
+
+class Gate:
+    """An iterator of numbers that waits at one of them until it is opened."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.opened, self.waits, self.closed = at, *(threading.Event() for _ in range(3))
+
+    def numbers(self):
+        try:
+            for number in range(10):
+                if number == self.at:
+                    self.waits.set()
+                    self.opened.wait(30)
+                yield number
+        finally:
+            self.closed.set()
+
+
+async def consume(stream, found):
+    with stream:
+        async for item in stream:
+            found.append(item)
+
+
+@pytest.mark.parametrize("how", ["cancel", "wait_for"])
+def test_a_cancelled_loop_raises_at_once_and_is_closed_in_the_background(how):
+    gate, found = Gate(at=3), []
+
+    async def run():
+        task = asyncio.create_task(consume(Stream(gate.numbers()), found))
+        await asyncio.to_thread(gate.waits.wait, 30)
+        if how == "wait_for":
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(task, 0.01)
+        else:
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert not gate.closed.is_set(), "it is in the middle of a read"
+        gate.opened.set()
+
+    asyncio.run(run())
+    assert gate.closed.wait(30)
+    assert found == [0, 1, 2]
+
+
+def test_a_stream_closed_while_it_is_awaited_ends():
+    gate, found = Gate(at=3), []
+
+    async def run():
+        stream = Stream(gate.numbers())
+        task = asyncio.create_task(consume(stream, found))
+        await asyncio.to_thread(gate.waits.wait, 30)
+        stream.close()
+        gate.opened.set()
+        await task
+
+    asyncio.run(run())
+    assert gate.closed.wait(30)
+    assert found == [0, 1, 2, 3]
+
+
+def test_a_cancelled_scan_leaves_no_thread_behind():
+    async def run():
+        stream = Table(built(), Config(batch_rows=10)).scan().files()
+        task = asyncio.create_task(consume(stream, []))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert until(lambda: not engine_threads())
+
+
+def test_async_iteration_waits_once_for_a_batch(monkeypatch):
+    hops = []
+    to_thread = asyncio.to_thread
+
+    async def counted(function, *args):
+        hops.append(function)
+        return await to_thread(function, *args)
+
+    monkeypatch.setattr(asyncio, "to_thread", counted)
+
+    async def collect():
+        scan = Table(built(), Config()).scan()
+        return [file.path async for file in scan.files()], len(list(scan.file_batches()))
+
+    found, batches = asyncio.run(collect())
+    assert len(set(found)) == FILES
+    assert len(hops) <= batches + 1
+
+
+def test_files_taken_before_an_async_loop_are_not_repeated():
+    async def collect():
+        files = Table(built(), Config()).scan().files()
+        first = [next(files).path for _ in range(3)]
+        return first + [file.path async for file in files]
+
+    found = asyncio.run(collect())
+    assert len(found) == len(set(found)) == FILES

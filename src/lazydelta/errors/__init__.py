@@ -14,6 +14,7 @@ from lazydelta.errors.base import (
 )
 from lazydelta.errors.callers import (
     ConfigError,
+    ForkedProcessError,
     JavaNotFoundError,
     MissingExtraError,
     ObjectExistsError,
@@ -22,6 +23,7 @@ from lazydelta.errors.callers import (
     StoreAccessError,
     StoreError,
     TransientStoreError,
+    UnsupportedOperationError,
 )
 from lazydelta.errors.rows import (
     ChangeFeedDisabledError,
@@ -89,6 +91,7 @@ __all__ = [
     "DataFileNotFoundError",
     "DeletionVectorError",
     "DeltaError",
+    "ForkedProcessError",
     "IdentityExhaustedError",
     "InternalError",
     "InvalidCommitError",
@@ -117,6 +120,7 @@ __all__ = [
     "TransientStoreError",
     "UnsupportedActionError",
     "UnsupportedFeatureError",
+    "UnsupportedOperationError",
     "VersionCleanedUpError",
     "VersionNotCommittedError",
     "VersionNotFoundError",

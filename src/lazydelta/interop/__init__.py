@@ -1,7 +1,7 @@
-"""Adapters to the engines that Python people use; each needs its package only when it is called.
+"""Adapters to other engines. Each imports its package only when it is called.
 
-`Scan` itself speaks Arrow's C interface, so many need no adapter at all. What the adapters add is
-pushdown: the engine's filter and columns reach our plan.
+`Scan` itself implements the Arrow C stream interface, so many consumers need no adapter. The
+adapters add pushdown: the engine's filter and columns reach our plan.
 """
 
 from __future__ import annotations

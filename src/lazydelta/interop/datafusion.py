@@ -1,4 +1,4 @@
-"""DataFusion: a table over the lazy rows, by the best way its Python package offers."""
+"""DataFusion: register a lazy table, as a pyarrow dataset."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ConfigError, MissingExtraError
 from lazydelta.interop.dataset import LazyDataset
-from lazydelta.interop.source import as_feed, check_name
+from lazydelta.interop.feeds import as_feed, check_name
+from lazydelta.interop.fork_guard import DATAFUSION
 
 if TYPE_CHECKING:
-    from lazydelta.interop.source import Source
+    from lazydelta.interop.feeds import Source
     from lazydelta.scan.read import ReadOptions
 
 __all__ = ["register"]
@@ -18,32 +19,34 @@ _PATH = "pyarrow dataset: filters and columns pushed down, rows streamed"
 
 
 def register(context: Any, name: str, source: Source, options: ReadOptions | None = None) -> str:
-    """Make a table, a snapshot, a scan or a change feed known to a DataFusion context.
+    """Register a table, snapshot, scan or change feed in a DataFusion context.
 
-    A provider of DataFusion's own needs native code; a pyarrow dataset gets the same filters
-    and columns, so it is the way taken. `LIKE` and arithmetic stay with DataFusion, which pulls
-    no more rows than its plan needs.
+    A `TableProvider` would need native code. A pyarrow dataset receives the same filters and
+    columns. `LIKE` and arithmetic are evaluated by DataFusion, which pulls no more rows than its
+    plan needs.
 
     Args:
         context: A `datafusion.SessionContext`.
-        name: The table's name in SQL, kept as it is written.
-        source: What to read; a table is pinned to the version it has now.
+        name: The table's name in SQL, case-sensitive.
+        source: What to read; a table is pinned to its current version.
         options: How rows are read and shown.
 
     Returns:
-        Which way is in use.
+        A description of the integration path in use.
 
     Raises:
         MissingExtraError: DataFusion is not installed.
-        ConfigError: The context or the name is none.
+        ConfigError: The context or the name is invalid.
+        ForkedProcessError: The parent process of this one has used DataFusion.
     """
     try:
-        import datafusion  # noqa: F401 - only to say what is missing
+        import datafusion  # noqa: F401 - only to report a missing package
     except ModuleNotFoundError:
         raise MissingExtraError("datafusion", "datafusion") from None
     if not hasattr(context, "register_dataset"):
         raise ConfigError("context", f"must be a SessionContext, not {context!r:.80}")
     check_name(name)
+    DATAFUSION.check()
     quoted = '"' + name.replace('"', '""') + '"'
     context.register_dataset(quoted, LazyDataset(as_feed(source), options, for_datafusion=True))
     return _PATH

@@ -1,12 +1,13 @@
-"""A pyarrow `Dataset` over a lazy feed: what DuckDB, DataFusion and pyarrow's users ask of one.
+"""A pyarrow `Dataset` over a lazy feed, for DuckDB, DataFusion and users of pyarrow.
 
-Nothing is planned or read before somebody pulls a batch, and no more than is pulled (and a bounded
-read-ahead). Columns go into the feed; filters are applied exactly as pyarrow would, and what can be
-translated of them also leaves out files and row groups.
+Nothing is planned or read before the first batch is pulled. After that, no more is read than is
+pulled, plus a bounded read-ahead. The feed reads only the projected columns. Filters are applied
+with pyarrow's semantics; the translatable part of a filter also prunes files and row groups.
 """
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakSet
 
@@ -14,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from lazydelta.errors import DeltaError
+from lazydelta.errors import DeltaError, UnsupportedOperationError
+from lazydelta.interop.arrow_pushdown import ArrowPushdown
+from lazydelta.interop.feeds import Feed, Source, as_feed
+from lazydelta.interop.fork_guard import DATAFUSION
 from lazydelta.interop.fragments import SharedRows
-from lazydelta.interop.pushdown import Pushdown
-from lazydelta.interop.source import Feed, Source, as_feed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,31 +29,34 @@ if TYPE_CHECKING:
 
 __all__ = ["LazyDataset", "LazyFragment", "LazyScanner", "to_pyarrow_dataset"]
 
+_APPARENT_SIZE = 1024
+"""Larger than the smallest IPC file, which pyarrow would reject before reading it."""
+
 
 def to_pyarrow_dataset(source: Source, options: ReadOptions | None = None) -> LazyDataset:
-    """Return a dataset of the rows of a table, a snapshot, a scan or a change feed.
+    """Return a dataset of the rows of a table, snapshot, scan or change feed.
 
-    A table is pinned to the version it has now, so that one query sees one version.
+    A table is pinned to its current version, so that one query sees one version.
 
     Args:
         source: What to read; its own filter, columns and limit stay in force.
-        options: How rows are read and shown; never as views, over which pyarrow cannot filter.
+        options: How rows are read and shown. View types are ignored: pyarrow cannot filter them.
     """
     return LazyDataset(as_feed(source), options)
 
 
-class LazyDataset(pds.Dataset):  # type: ignore[misc]
+class LazyDataset(pds.UnionDataset):  # type: ignore[misc]
     """The rows of a feed, as a dataset that engines can push columns and filters into.
 
-    It is a `Dataset` by type and not by its inner workings: all that a dataset can do is
-    redefined here, because the C++ object that the methods of the base class use is not there.
+    Every method that reads is redefined in Python. pyarrow's C++ engine bypasses these methods
+    and scans the child of the union, which raises `UnsupportedOperationError`.
 
     Args:
         feed: What to read.
         options: How rows are read and shown.
         where: Which rows to keep.
-        for_datafusion: Whether DataFusion reads it, which means NaN otherwise than pyarrow and
-            takes NOT NULL at its word; see `Pushdown`.
+        for_datafusion: Whether DataFusion reads it. DataFusion orders NaN differently from pyarrow
+            and relies on NOT NULL; see `ArrowPushdown`.
     """
 
     def __init__(
@@ -62,44 +67,38 @@ class LazyDataset(pds.Dataset):  # type: ignore[misc]
         where: pc.Expression | None = None,
         for_datafusion: bool = False,
     ) -> None:
-        # Not super().__init__(): it refuses subclasses.
         self._feed = feed
         self._options = options
         self._where = where
         self._for_datafusion = for_datafusion
-        self._schema = self._pushdown(None, None).schema
         self._latest: Feed = feed
         self._shares: WeakSet[SharedRows] = WeakSet()
         self.failure: DeltaError | None = None
-        """What went wrong in the latest read: engines tell only its text."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of the rows."""
-        return self._schema
+        """The error of the latest read: engines keep only its message."""
+        schema = self._pushdown(None, None).schema
+        file_format = pds.IpcFileFormat()
+        refusing = file_format.make_fragment(_RefusingFile())
+        super().__init__(schema, [pds.FileSystemDataset([refusing], schema, file_format)])
 
     @property
     def feed(self) -> Feed:
-        """What this dataset shows."""
+        """The source of the rows."""
         return self._feed
-
-    @property
-    def partition_expression(self) -> pc.Expression:
-        """What holds for all rows: nothing in particular."""
-        return pc.scalar(True)
 
     def __repr__(self) -> str:
         return f"LazyDataset({self._feed!r})"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a LazyDataset cannot be pickled: pickle the address, and open it again")
+        raise TypeError(
+            "a LazyDataset cannot be pickled: pickle the table's URL, and open it again"
+        )
 
     def explain(self) -> Explanation:
-        """Return what the latest read chose, read and left out."""
+        """Return what the latest read planned, read and pruned."""
         return self._latest.explain()
 
     def close(self) -> None:
-        """End the reads of fragments that an engine holds on to longer than it needs them."""
+        """Stop the reads of fragments that an engine has not released yet."""
         for shared in list(self._shares):
             shared.close()
 
@@ -112,12 +111,12 @@ class LazyDataset(pds.Dataset):  # type: ignore[misc]
         batch_size: int | None = None,
         **ignored: Any,
     ) -> LazyScanner:
-        """Return a read of this dataset: some columns of the rows that a filter keeps.
+        """Return a scanner with a projection and a filter.
 
         Args:
             columns: Names, or expressions by name; None is all.
             filter: Which rows to keep.
-            batch_size: Most rows in a batch.
+            batch_size: Maximum rows in a batch.
             ignored: Settings of pyarrow's own reader (`use_threads`, `batch_readahead`, ...).
         """
         del ignored
@@ -128,32 +127,33 @@ class LazyDataset(pds.Dataset):  # type: ignore[misc]
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[LazyFragment]:  # noqa: A002
         """Return a few fragments that share one lazy stream of rows.
 
-        SmallFileReader they give every row once, whichever of them is asked; how the rows fall to them
-        depends on who asks first.
+        SmallFileReader they return every row once. Which fragment returns a row depends on timing.
         """
+        if self._for_datafusion:
+            DATAFUSION.start()
         shared = SharedRows()
         self._shares.add(shared)
         where = _both(self._where, filter)
         return iter([LazyFragment(self, where, shared, at) for at in range(shared.width)])
 
     def to_batches(self, columns: Any = None, **settings: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as batches; see `scanner` for the settings."""
+        """Yield the rows as batches; see `scanner` for the arguments."""
         return self.scanner(columns, **settings).to_batches()
 
     def to_table(self, columns: Any = None, **settings: Any) -> pa.Table:
-        """Return all rows; see `scanner` for the settings."""
+        """Return all rows; see `scanner` for the arguments."""
         return self.scanner(columns, **settings).to_table()
 
     def head(self, num_rows: int, columns: Any = None, **settings: Any) -> pa.Table:
-        """Return the first rows that are found."""
+        """Return the first rows found."""
         return self.scanner(columns, **settings).head(num_rows)
 
     def take(self, indices: Any, columns: Any = None, **settings: Any) -> pa.Table:
-        """Return rows by position; positions are those of this very read."""
+        """Return rows by their position in this read."""
         return self.scanner(columns, **settings).take(indices)
 
     def count_rows(self, filter: pc.Expression | None = None, **settings: Any) -> int:  # noqa: A002
-        """Return the number of rows, from the log alone where it tells."""
+        """Return the number of rows, from the log alone where its statistics are exact."""
         if _both(self._where, filter) is None:
             return self._feed.count()
         return self.scanner([], filter=filter, **settings).count_rows()
@@ -165,35 +165,39 @@ class LazyDataset(pds.Dataset):  # type: ignore[misc]
             self._feed, self._options, where=where, for_datafusion=self._for_datafusion
         )
 
-    # --- what pyarrow itself does in memory
+    # --- executed by pyarrow, in memory
 
     def sort_by(self, sorting: Any, **settings: Any) -> pds.InMemoryDataset:
         """Return all rows, sorted, in memory."""
         return pds.InMemoryDataset(self.to_table().sort_by(sorting, **settings))
 
     def join(self, right_dataset: pds.Dataset, *args: Any, **settings: Any) -> pds.InMemoryDataset:
-        """Return all rows joined with those of another dataset, in memory."""
+        """Return all rows joined with another dataset, in memory."""
         joined = self.to_table().join(right_dataset.to_table(), *args, **settings)
         return pds.InMemoryDataset(joined)
 
     def join_asof(
         self, right_dataset: pds.Dataset, *args: Any, **settings: Any
     ) -> pds.InMemoryDataset:
-        """Return all rows joined with the nearest of another dataset, in memory."""
+        """Return all rows joined with the nearest rows of another dataset, in memory."""
         joined = self.to_table().join_asof(right_dataset.to_table(), *args, **settings)
         return pds.InMemoryDataset(joined)
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Refuse: the log decides about the schema of a table."""
+        """Raise: the log defines the schema.
+
+        Raises:
+            UnsupportedOperationError: Always.
+        """
         del schema
-        reason = "a Delta table has the schema of its log; cast the batches, or select columns"
-        raise NotImplementedError(reason)
+        cure = "pass ReadOptions(schema=...) to to_pyarrow_dataset()"
+        raise UnsupportedOperationError("replacing the schema of a LazyDataset", cure)
 
     def _get_fragments(self, filter: pc.Expression | None) -> Iterator[LazyFragment]:  # noqa: A002
         return self.get_fragments(filter)
 
-    def _pushdown(self, columns: Any, where: pc.Expression | None) -> Pushdown:
-        return Pushdown(
+    def _pushdown(self, columns: Any, where: pc.Expression | None) -> ArrowPushdown:
+        return ArrowPushdown(
             self._feed,
             columns=columns,
             where=where,
@@ -206,7 +210,7 @@ class LazyDataset(pds.Dataset):  # type: ignore[misc]
 
 
 class LazyScanner:
-    """A read of a dataset that may be started as often as one likes."""
+    """A read of a dataset, with the interface of `pyarrow.dataset.Scanner`; it can be repeated."""
 
     def __init__(
         self,
@@ -221,7 +225,7 @@ class LazyScanner:
 
     @property
     def dataset_schema(self) -> pa.Schema:
-        """The schema of all rows of the dataset."""
+        """The schema of the dataset, before projection."""
         return self._dataset.schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
@@ -233,7 +237,7 @@ class LazyScanner:
             raise
 
     def scan_batches(self) -> Iterator[Any]:
-        """Yield the rows with the fragment they are from."""
+        """Yield the rows, each batch with a fragment."""
         fragment = next(self._dataset.get_fragments())
         for batch in self.to_batches():
             yield _TaggedBatch(batch, fragment)
@@ -243,7 +247,7 @@ class LazyScanner:
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Hand the rows to another library through the Arrow C interface."""
+        """Export the rows through the Arrow C stream interface."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_table(self) -> pa.Table:
@@ -251,7 +255,7 @@ class LazyScanner:
         return pa.Table.from_batches(list(self.to_batches()), self.projected_schema)
 
     def head(self, num_rows: int) -> pa.Table:
-        """Return the first rows that are found, and stop."""
+        """Return the first rows found, then stop reading."""
         found: list[pa.RecordBatch] = []
         left = num_rows
         batches = self.to_batches()
@@ -271,7 +275,7 @@ class LazyScanner:
 
 
 class LazyFragment:
-    """A share of the rows of a dataset; its siblings have the others."""
+    """A share of the rows of a dataset; the other fragments return the rest."""
 
     def __init__(
         self, dataset: LazyDataset, where: pc.Expression | None, shared: SharedRows, at: int
@@ -288,7 +292,7 @@ class LazyFragment:
 
     @property
     def partition_expression(self) -> pc.Expression:
-        """What holds for all rows: nothing in particular."""
+        """A condition that all rows satisfy: always true."""
         return pc.scalar(True)
 
     def scanner(
@@ -298,12 +302,12 @@ class LazyFragment:
         filter: pc.Expression | None = None,  # noqa: A002
         **ignored: Any,
     ) -> LazyScanner:
-        """Return a read of this share; the settings are those of `LazyDataset.scanner`."""
+        """Return a scanner of this share; see `LazyDataset.scanner` for the arguments."""
         del schema, ignored
         dataset = self._dataset
         read = dataset._pushdown(columns, _both(self._where, filter))  # noqa: SLF001
-        flow = lambda: read.batches(dataset._note)  # noqa: E731, SLF001 - its own part
-        start = lambda: self._shared.batches(self._at, read.key, flow)  # noqa: E731
+        stream = lambda: read.batches(dataset._note)  # noqa: E731, SLF001 - its own part
+        start = lambda: self._shared.batches(self._at, read.key, stream)  # noqa: E731
         return LazyScanner(dataset, read.schema, start)
 
     def to_batches(self, schema: pa.Schema | None = None, **settings: Any) -> Any:
@@ -327,8 +331,33 @@ class LazyFragment:
         return self.scanner(columns=[], **settings).count_rows()
 
 
+class _RefusingFile(io.RawIOBase):
+    """The only file of the dataset that pyarrow's C++ engine sees; reading it raises.
+
+    Its size can be queried: pyarrow does so when the dataset is made, and an exception there would
+    keep the frames of our callers alive.
+    """
+
+    def readable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        del offset, whence
+        return 0
+
+    def tell(self) -> int:
+        return _APPARENT_SIZE
+
+    def read(self, size: int = -1, /) -> NoReturn:
+        del size
+        operation = "scanning a LazyDataset with pyarrow's C++ engine (Acero, joins, unions)"
+        raise UnsupportedOperationError(
+            operation, "use dataset.to_table(), or dataset.scanner().to_reader()"
+        )
+
+
 class _TaggedBatch:
-    """A batch and its fragment, under the names of pyarrow."""
+    """A batch and its fragment, as `pyarrow.dataset.TaggedRecordBatch`."""
 
     def __init__(self, record_batch: pa.RecordBatch, fragment: LazyFragment) -> None:
         self.record_batch = record_batch
@@ -338,7 +367,7 @@ class _TaggedBatch:
 def _both(
     first: pc.Expression | None, second: pc.Expression | pa.Scalar | None
 ) -> pc.Expression | None:
-    if isinstance(second, pa.Scalar):  # DataFusion folds some conditions to a bare constant
+    if isinstance(second, pa.Scalar):  # DataFusion folds some conditions to a constant
         second = pc.scalar(second)
     if first is None or second is None:
         return second if first is None else first

@@ -1,8 +1,8 @@
-"""One lazy stream of rows drawn by several readers at once: each batch goes to one of them.
+"""Share one lazy stream of batches among several reader threads: each batch goes to one reader.
 
-Knows batches and threads; nothing of tables. Engines list the fragments of a dataset when they
-plan and read each in a thread of its own; a lazy scan has no fragments yet at that time, so a
-fixed number of them share whatever it finds.
+Knows batches and threads, nothing about tables. Engines list the fragments of a dataset at planning
+time and read each in its own thread. A lazy scan knows no files at that time, so a fixed number of
+fragments share its stream.
 """
 
 from __future__ import annotations
@@ -20,104 +20,107 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedRows"]
 
-_A_MOMENT, _ON_THE_WAY_OUT, _MOST_SECONDS = 0.001, 0.02, 5.0
+_POLL_SECONDS = 0.001
+_EXIT_SECONDS = 0.02
+"""Grace period for a DataFusion thread to return from Python after its last batch."""
+_CLOSE_TIMEOUT_SECONDS = 5.0
 
 
 class SharedRows:
-    """The rows of one dataset, for `width` readers that each have a number.
+    """The rows of one dataset, for `width` readers numbered from 0.
 
-    A reader that comes a second time starts the second round, which is a new stream that the
-    others join when they come a second time too. So every round gives every row once.
+    A reader that reads again starts a second round: a new stream, which the other readers join
+    when they read again. Every round returns every row once.
     """
 
     def __init__(self) -> None:
         self.width = max(_cores(), 2)
         self._lock = threading.Lock()
-        self._inside = 0  # readers that wait for a batch just now
+        self._waiting = 0  # readers blocked on a batch
         self._rounds: Counter[tuple[int, Hashable]] = Counter()
-        self._flows: dict[tuple[Hashable, int], _Flow] = {}
+        self._streams: dict[tuple[Hashable, int], _SharedStream] = {}
 
     def batches(
         self, at: int, key: Hashable, start: Callable[[], Iterator[pa.RecordBatch]]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield what falls to the reader `at`.
+        """Yield the batches that the reader `at` gets.
 
         Args:
             at: The reader's number, below `width`.
-            key: Equal for reads of the same rows; others do not share a stream.
+            key: Equal for reads of the same rows; only those share a stream.
             start: Starts the stream.
         """
-        place, flow = self._join(at, key, start)
+        round_key, stream = self._join(at, key, start)
         try:
-            while (batch := self._taken(flow)) is not None:
+            while (batch := self._next(stream)) is not None:
                 yield batch
         finally:
-            self._leave(place, flow)
+            self._leave(round_key, stream)
 
     def close(self) -> None:
-        """End all streams, whoever may still hold them; the readers see the end of the rows.
+        """Close all streams; their readers see the end of the rows.
 
-        Waits for readers that are under way to be gone: they are threads of DataFusion's, and one
-        that is still on its way out when the process ends aborts it.
+        Waits for the readers to return. They are DataFusion threads, and one that is still inside
+        Python when the interpreter exits aborts the process.
         """
         with self._lock:
-            flows = list(self._flows.values())
-        for flow in flows:
-            flow.close()
-        until = time.monotonic() + _MOST_SECONDS
-        while self._inside and time.monotonic() < until:
-            time.sleep(_A_MOMENT)
-        if flows:
-            time.sleep(_ON_THE_WAY_OUT)
+            streams = list(self._streams.values())
+        for stream in streams:
+            stream.close()
+        until = time.monotonic() + _CLOSE_TIMEOUT_SECONDS
+        while self._waiting and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
+        if streams:
+            time.sleep(_EXIT_SECONDS)
 
-    def _taken(self, flow: _Flow) -> pa.RecordBatch | None:
+    def _next(self, stream: _SharedStream) -> pa.RecordBatch | None:
         with self._lock:
-            self._inside += 1
+            self._waiting += 1
         try:
-            return flow.take()
+            return stream.next_batch()
         finally:
             with self._lock:
-                self._inside -= 1
+                self._waiting -= 1
 
     def _join(
         self, at: int, key: Hashable, start: Callable[[], Iterator[pa.RecordBatch]]
-    ) -> tuple[tuple[Hashable, int], _Flow]:
+    ) -> tuple[tuple[Hashable, int], _SharedStream]:
         with self._lock:
-            place = (key, self._rounds[at, key])
+            round_key = (key, self._rounds[at, key])
             self._rounds[at, key] += 1
-            if place not in self._flows:
-                self._flows[place] = _Flow(start())
-            return place, self._flows[place]
+            if round_key not in self._streams:
+                self._streams[round_key] = _SharedStream(start())
+            return round_key, self._streams[round_key]
 
-    def _leave(self, place: tuple[Hashable, int], flow: _Flow) -> None:
-        """Close the stream once nobody can come any more.
+    def _leave(self, round_key: tuple[Hashable, int], stream: _SharedStream) -> None:
+        """Close the stream after its last reader.
 
-        Not before: a reader that has enough (a LIMIT) leaves its siblings the rest.
+        Not earlier: a reader that stops at a LIMIT leaves the remaining rows to the others.
         """
         with self._lock:
-            flow.left += 1
-            is_last = flow.left == self.width
+            stream.finished_readers += 1
+            is_last = stream.finished_readers == self.width
             if is_last:
-                del self._flows[place]
+                del self._streams[round_key]
         if is_last:
-            flow.close()
+            stream.close()
 
 
-class _Flow:
-    """A stream that several threads take from."""
+class _SharedStream:
+    """A stream that several threads pull from, one at a time."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
         self._lock = threading.Lock()
-        self.left = 0
+        self.finished_readers = 0
 
-    def take(self) -> pa.RecordBatch | None:
-        """Return the next batch, None at the end."""
+    def next_batch(self) -> pa.RecordBatch | None:
+        """Return the next batch; None at the end."""
         with self._lock:
             return next(self._batches, None)
 
     def close(self) -> None:
-        """End the stream."""
+        """Close the stream."""
         with self._lock:
             close = getattr(self._batches, "close", None)
             if close is not None:

@@ -1,4 +1,4 @@
-"""Polars: a lazy frame whose filter, columns and head end in our plan."""
+"""Polars: a lazy frame whose filter, columns and row limit are pushed into our plan."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lazydelta.errors import MissingExtraError, PredicateError
-from lazydelta.interop.polars_filter import read_polars_filter
-from lazydelta.interop.source import Feed, Source, as_feed
+from lazydelta.interop.feeds import Feed, Source, as_feed
+from lazydelta.interop.fork_guard import POLARS
+from lazydelta.interop.polars_filters import translate_polars_filter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,11 +20,11 @@ __all__ = ["scan_polars", "to_polars"]
 
 
 def scan_polars(source: Source, options: ReadOptions | None = None) -> Any:
-    """Return a `polars.LazyFrame` of the rows of a table, a snapshot, a scan or a change feed.
+    """Return a `polars.LazyFrame` of the rows of a table, snapshot, scan or change feed.
 
-    Nothing is read before the frame is collected. Polars hands over which columns it needs, its
-    filter, and how many rows; files and row groups that cannot match are not read. A table is
-    pinned to the version it has now.
+    Nothing is read before the frame is collected. Polars passes the columns it needs, its filter
+    and its row limit; files and row groups that cannot match are not read. A table is pinned to
+    its current version.
 
     Args:
         source: What to read; its own filter, columns and limit stay in force.
@@ -31,19 +32,22 @@ def scan_polars(source: Source, options: ReadOptions | None = None) -> Any:
 
     Raises:
         MissingExtraError: Polars is not installed.
+        ForkedProcessError: The parent process of this one has used Polars.
     """
     pl = _polars()
     from polars.io.plugins import register_io_source
 
-    rows = _Rows(pl, as_feed(source), options)
+    POLARS.check()
+    rows = _IOSource(pl, as_feed(source), options)
     return register_io_source(rows, schema=rows.schema, is_pure=True)
 
 
 def to_polars(source: Source, options: ReadOptions | None = None) -> Any:
-    """Return all rows of a table, a snapshot, a scan or a change feed as a `polars.DataFrame`.
+    """Return all rows of a table, snapshot, scan or change feed as a `polars.DataFrame`.
 
     Raises:
         MissingExtraError: Polars is not installed.
+        ForkedProcessError: The parent process of this one has used Polars.
     """
     return scan_polars(source, options).collect()
 
@@ -56,8 +60,8 @@ def _polars() -> Any:
     return pl
 
 
-class _Rows:
-    """What Polars calls to get rows."""
+class _IOSource:
+    """The callback of a Polars IO plugin."""
 
     def __init__(self, pl: Any, feed: Feed, options: ReadOptions | None) -> None:
         self._pl = pl
@@ -73,8 +77,9 @@ class _Rows:
         n_rows: int | None,
         batch_size: int | None,
     ) -> Iterator[Any]:
-        """Yield frames of the wanted columns; `n_rows` are counted before the predicate."""
+        """Yield frames of the requested columns; `n_rows` applies before the predicate."""
         del batch_size
+        POLARS.start()
         feed = self._narrowed(with_columns, predicate, n_rows)
         with feed.to_batches(self._options) as batches:
             for batch in batches:
@@ -89,14 +94,14 @@ class _Rows:
         return self._pl.from_arrow(rows, rechunk=False)
 
     def _narrowed(self, columns: list[str] | None, predicate: Any, n_rows: int | None) -> Feed:
-        own = None
+        needed_columns = None
         if columns is not None:
             needed = {*columns, *(() if predicate is None else predicate.meta.root_names())}
-            own = [name for name in self._feed.names if name in needed]
-        limited = self._feed.narrowed(columns=own, limit=n_rows)
+            needed_columns = [name for name in self._feed.names if name in needed]
+        limited = self._feed.narrowed(columns=needed_columns, limit=n_rows)
         if predicate is None or limited.limit is not None:
             return limited
-        where = read_polars_filter(predicate, self._feed.filterable(self._options))
+        where = translate_polars_filter(predicate, self._feed.filterable(self._options))
         try:
             return limited.narrowed(where=where)
         except PredicateError:

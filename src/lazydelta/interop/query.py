@@ -1,7 +1,7 @@
-"""SQL over tables in one line, on whichever engine is installed.
+"""SQL over tables, on DuckDB or DataFusion.
 
-The engine sees the registered tables and nothing else: no files, no network, no variables of the
-caller. Results stream: rows are read as the result is.
+The engine sees only the registered tables: no files, no network, no variables of the caller.
+Results are streamed: rows are read while the result is consumed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from lazydelta.errors import ConfigError, MissingExtraError, QueryError
 from lazydelta.interop.dataset import LazyDataset
-from lazydelta.interop.source import Feed, Source, as_feed, check_name
+from lazydelta.interop.feeds import Feed, Source, as_feed, check_name
+from lazydelta.interop.fork_guard import DATAFUSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -30,27 +31,27 @@ _BATCH_ROWS = 65_536
 
 
 class QueryBuilder:
-    """Runs SQL on registered tables.
+    """Runs SQL queries on registered tables.
 
-    `QueryBuilder().register("trips", table).execute("select max(fare) from trips")` gives a
+    `QueryBuilder().register("trips", table).execute("select max(fare) from trips")` returns a
     `pyarrow.RecordBatchReader`.
 
     Args:
         engine: `duckdb` or `datafusion`; by default the first of the two that is installed.
 
     Raises:
-        ConfigError: There is no such engine.
+        ConfigError: The engine is unknown.
         MissingExtraError: The engine, or both, are not installed.
     """
 
     def __init__(self, engine: Engine | None = None) -> None:
         if engine is not None and engine not in get_args(Engine):
             raise ConfigError("engine", f"must be one of {get_args(Engine)}, not {engine!r}")
-        wanted = get_args(Engine) if engine is None else (engine,)
-        found = [name for name in wanted if find_spec(name) is not None]
-        if not found:
-            raise MissingExtraError(" or ".join(wanted), wanted[0])
-        self._engine: Engine = found[0]
+        candidates = get_args(Engine) if engine is None else (engine,)
+        installed = [name for name in candidates if find_spec(name) is not None]
+        if not installed:
+            raise MissingExtraError(" or ".join(candidates), candidates[0])
+        self._engine: Engine = installed[0]
         self._tables: dict[str, tuple[Feed, ReadOptions | None]] = {}
         self._latest: Mapping[str, LazyDataset] = {}
 
@@ -63,32 +64,37 @@ class QueryBuilder:
         return f"QueryBuilder(engine={self._engine!r}, tables={list(self._tables)})"
 
     def register(self, name: str, source: Source, options: ReadOptions | None = None) -> Self:
-        """Give a table, a snapshot, a scan or a change feed a name in SQL, kept as it is written.
+        """Register a table, snapshot, scan or change feed under a SQL name; case is preserved.
 
-        A table is pinned to the version it has now. A name that is there already is replaced.
+        A table is pinned to its current version. A source registered under the same name is
+        replaced.
 
         Raises:
-            ConfigError: The name is empty, or differs from another only in upper and lower case.
+            ConfigError: The name is empty, or differs from another only in case.
         """
         check_name(name)
-        twins = [have for have in self._tables if have.lower() == name.lower() and have != name]
-        if twins:
-            raise ConfigError("name", f"{name!r} and {twins[0]!r} are one name in SQL")
+        same = [other for other in self._tables if other.lower() == name.lower() and other != name]
+        if same:
+            reason = f"{name!r} and {same[0]!r} are the same name in SQL: choose another"
+            raise ConfigError("name", reason)
         self._tables[name] = (as_feed(source), options)
         return self
 
     def execute(self, sql: str) -> pa.RecordBatchReader:
-        """Return the result of a query as a reader; rows are read as it is.
+        """Return the result of a query as a reader; rows are read while it is consumed.
 
-        Names of columns and tables are found in any case and shown as the table writes them
-        (DuckDB), or taken exactly as written (DataFusion).
+        Names of columns and tables are case-insensitive in DuckDB, which preserves the table's
+        case, and case-sensitive in DataFusion.
 
         Raises:
-            QueryError: The engine refuses the query, now or while it runs.
+            QueryError: The engine rejects the query, now or while it runs.
+            ForkedProcessError: The parent process of this one has used DataFusion.
             DeltaError: A table cannot be read.
         """
+        if self._engine == "datafusion":
+            DATAFUSION.start()
         start = {"duckdb": _on_duckdb, "datafusion": _on_datafusion}[self._engine]
-        # Of its own for each query: two results may be read in turns.
+        # One dataset per query: two results may be consumed at the same time.
         tables = {
             name: LazyDataset(*registered, for_datafusion=self._engine == "datafusion")
             for name, registered in self._tables.items()
@@ -102,14 +108,14 @@ class QueryBuilder:
         return pa.RecordBatchReader.from_batches(reader.schema, batches)
 
     def explain(self, name: str) -> Explanation:
-        """Return what the latest query read of a table, and what it left out.
+        """Return what the latest query read of a table, and what it pruned.
 
         Raises:
-            ConfigError: No query has been run since the table was registered.
+            ConfigError: No query has run since the table was registered.
         """
         check_name(name)
         if name not in self._latest:
-            raise ConfigError("name", f"no query has read {name!r} yet")
+            raise ConfigError("name", f"no query has run on {name!r} yet")
         return self._latest[name].explain()
 
     def _batches(
@@ -126,13 +132,13 @@ class QueryBuilder:
             raise self._translated(sql, tables, error) from error
         finally:
             close()
-            for table in tables.values():  # engines may hold on to an unfinished read
+            for table in tables.values():  # engines may keep an unfinished read open
                 table.close()
 
     def _translated(
         self, sql: str, tables: Mapping[str, LazyDataset], error: Exception
     ) -> Exception:
-        """Return our own error where there is one: engines keep only its text."""
+        """Return our own error if a table raised one: engines keep only its message."""
         for table in tables.values():
             if table.failure is not None:
                 return table.failure
@@ -159,8 +165,8 @@ def _on_duckdb(
 
 def _duckdb_reader(relation: Any) -> pa.RecordBatchReader:
     if relation is None:
-        raise ValueError("it is no query: it gives no rows")
-    # Streams the result; older versions have it under another name.
+        raise ValueError("the statement is not a query: it returns no rows")
+    # Streams the result; older versions of DuckDB use another name.
     read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
     return read(_BATCH_ROWS)
 

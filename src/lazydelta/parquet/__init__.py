@@ -7,29 +7,17 @@ from lazydelta.parquet.file_schema import FileSchema
 from lazydelta.parquet.file_writer import Encoding, ParquetEncoder, dictionary_columns
 from lazydelta.parquet.footer import THRIFT_LIMIT, read_footer
 from lazydelta.parquet.joined import JoinedFile, write_gently
-from lazydelta.parquet.native import (
-    AlikeFile,
-    AlikeFiles,
-    NestedFile,
-    SortedRun,
-    has_native_decoder,
-)
+from lazydelta.parquet.native import AlikeFile, AlikeFiles, NestedFile, SortedRun, has_native_decoder
 from lazydelta.parquet.pieces import Piece
 from lazydelta.parquet.reader import DataFile
 from lazydelta.parquet.row_batches import Rows
-from lazydelta.parquet.row_group_filter import (
-    ColumnBounds,
-    int96_leaves,
-    leaf_columns,
-    matching_row_groups,
-)
+from lazydelta.parquet.row_group_filter import ColumnBounds, int96_leaves, leaf_columns, matching_row_groups
 from lazydelta.parquet.row_selection import chosen_alike, selected_rows
 from lazydelta.parquet.statistics import StatisticsPlan
 from lazydelta.parquet.string_types import with_string_types
 from lazydelta.parquet.zones import UnknownZoneError
 
 __all__ = [
-    "THRIFT_LIMIT",
     "AlikeFile",
     "AlikeFiles",
     "ColumnBounds",
@@ -44,6 +32,7 @@ __all__ = [
     "Rows",
     "SortedRun",
     "StatisticsPlan",
+    "THRIFT_LIMIT",
     "UnknownZoneError",
     "chosen_alike",
     "dictionary_columns",

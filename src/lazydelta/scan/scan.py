@@ -6,7 +6,7 @@ become rows `scan.read.reading`'s, and how rows are shown and where they can go 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -14,7 +14,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from lazydelta._parallel import prefetch
-from lazydelta._stream import Stream
+from lazydelta._stream import FlatStream, Stream
 from lazydelta.config import ReadOptions, ScanStrategy, Strategy, given_number
 from lazydelta.errors import ConfigError
 from lazydelta.expr import Predicate, as_predicate
@@ -148,14 +148,14 @@ class Scan(Feed):
 
     def files(self) -> Stream[ScanFile]:
         """Return the matching live files one by one, each with all that the log says of it."""
-        return Stream(self._each_file())
+        return FlatStream(self._file_lists())
 
-    def _each_file(self) -> Iterator[ScanFile]:
+    def _file_lists(self) -> Iterator[Iterable[ScanFile]]:
         shape = self._shape()
         with Stream(self._adds(ALL_FIELDS)) as batches:
             for adds in batches:
                 columns = FileColumns(shape.planned(adds), adds.column("path"), shape)
-                yield from map(partial(ScanFile, columns), range(len(columns)))
+                yield map(partial(ScanFile, columns), range(len(columns)))
 
     def _adds(self, fields: Sequence[str]) -> Iterator[pa.RecordBatch]:
         run = ScanRun(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from lazydelta._html import schema_html
 from lazydelta.errors import ColumnNotFoundError
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ class StructType:
 
     def __str__(self) -> str:
         return f"struct<{', '.join(map(str, self.fields))}>"
+
+    _repr_html_ = schema_html
 
     def __iter__(self) -> Iterator[StructField]:
         return iter(self.fields)

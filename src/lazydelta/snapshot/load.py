@@ -26,7 +26,7 @@ from lazydelta.log import (
     open_checkpoint,
     read_checksum,
 )
-from lazydelta.metrics import SegmentListed
+from lazydelta.metrics import SegmentListed, notify
 from lazydelta.protocol import (
     MalformedActionError,
     PathResolver,
@@ -75,16 +75,16 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
             break
         except LogCorruptError as error:
             segment = undamaged_segment(store, config, segment, error)
-    if config.observer is not None:
-        config.observer(
-            SegmentListed(
-                table=store.root,
-                version=segment.version,
-                checkpoint_version=None if segment.checkpoint is None else segment.floor,
-                commits=len(segment.tail),
-                seconds=time.perf_counter() - started,
-            )
-        )
+    notify(
+        config.observer,
+        SegmentListed(
+            table=store.root,
+            version=segment.version,
+            checkpoint_version=None if segment.checkpoint is None else segment.floor,
+            commits=len(segment.tail),
+            seconds=time.perf_counter() - started,
+        ),
+    )
     return Snapshot(
         store=store,
         config=config,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lazydelta._html import snapshot_html
 from lazydelta.errors import LogCorruptError
 from lazydelta.log import (
     Checkpoint,
@@ -62,6 +63,8 @@ class Snapshot:
 
     def __repr__(self) -> str:
         return f"Snapshot({self.store.root!r}, version={self.version})"
+
+    _repr_html_ = snapshot_html
 
     @property
     def version(self) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from lazydelta.errors import StoreError
-from lazydelta.metrics import Observer, StoreCalled
+from lazydelta.metrics import Observer, StoreCalled, notify
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
 
@@ -185,8 +185,7 @@ class MeteredStore:
         )
         with self._lock:
             self.calls.append(call)
-        if self._observer is not None:
-            self._observer(call)
+        notify(self._observer, call)
 
 
 class _MeteredOutput:

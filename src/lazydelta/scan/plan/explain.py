@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lazydelta._html import explanation_html
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -26,6 +28,8 @@ class Explanation(dict[str, Any]):
             lines.append(f"{level}")
             lines += [f"  {name.replace('_', ' '):<22} {_shown(v)}" for name, v in facts.items()]
         return "\n".join(lines)
+
+    _repr_html_ = explanation_html
 
 
 def _shown(value: object) -> str:

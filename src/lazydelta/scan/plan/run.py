@@ -19,7 +19,7 @@ import pyarrow as pa
 from lazydelta._arrow import bits, selection
 from lazydelta.errors import LogCorruptError, RetentionGuardError, UnsupportedActionError
 from lazydelta.log import LogFile, LogFileKind, LogSegment
-from lazydelta.metrics import FallbackTriggered, ScanFinished
+from lazydelta.metrics import FallbackTriggered, ScanFinished, notify
 from lazydelta.protocol import ADD, CommitBatch
 from lazydelta.replay import BatchSpool, Pruner, Reconciler, SeenFiles, Trip, find_trip
 from lazydelta.scan.plan.add_columns import adds_schema, from_commit, projected
@@ -266,9 +266,8 @@ class ScanRun:
             raise UnsupportedActionError(table, trip.version, trip.action)
         self.metrics.fallback_triggered += 1
         logger.info("%s: %s at version %d: falling back", table, trip.action, trip.version)
-        if self._config.observer is not None:
-            event = FallbackTriggered(table=table, version=trip.version, action=trip.action)
-            self._config.observer(event)
+        event = FallbackTriggered(table=table, version=trip.version, action=trip.action)
+        notify(self._config.observer, event)
         for adds in reference_adds(self._snapshot):
             unseen = self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
             yield self._matching(adds if unseen is None else adds.filter(selection(unseen)))
@@ -307,7 +306,7 @@ class ScanRun:
                 complete=metrics.complete,
                 metrics=metrics.named(),
             )
-            self._config.observer(event)
+            notify(self._config.observer, event)
 
 
 def _newer_than(batch: CommitBatch, version: int) -> CommitBatch:

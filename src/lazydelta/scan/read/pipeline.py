@@ -1,7 +1,7 @@
-"""Several files read at once, their batches handed to one consumer, in bounded memory.
+"""Read several files in parallel and pass their batches to one consumer, in bounded memory.
 
-Knows threads and batches; nothing of tables. Tasks are pulled one by one by whichever thread is
-free, so later tasks may still be found while the first are worked on.
+Knows threads and batches, nothing about tables. Each worker thread pulls one task at a time, so
+later tasks may still be planned while the first are read.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ __all__ = ["read_ahead", "threads_for"]
 T = TypeVar("T")
 
 _REMOTE_FILES = 8
-"""Files of a remote store read at once, however few cores there are: most of it is waiting."""
+"""Files of a remote store read in parallel, even on few cores: the threads mostly wait."""
 
 Read = Callable[[T], Iterator[pa.RecordBatch]]
 
 
-def threads_for(store: Store, asked: int | None) -> int:
-    """Return how many files to read at once.
+def threads_for(store: Store, requested: int | None) -> int:
+    """Return how many files to read in parallel.
 
     Args:
-        store: Where they are.
-        asked: What the caller wants; None leaves it to us.
+        store: The store of the files.
+        requested: The caller's choice; None chooses by the store and the number of cores.
     """
-    if asked is not None:
-        return asked
+    if requested is not None:
+        return requested
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(cores or 1, 1 if is_local(store) else _REMOTE_FILES)
 
 
 class _StoppedError(Exception):
-    """The consumer has gone, or another thread failed."""
+    """The consumer stopped, or another thread failed."""
 
 
 class _Slot:
-    """The batches of one task that wait for the consumer; in any order, all tasks share one."""
+    """Finished batches of one task. In unordered reads all tasks share one slot."""
 
     __slots__ = ("batches", "is_done")
 
     def __init__(self) -> None:
         self.batches: deque[tuple[pa.RecordBatch, int]] = deque()
-        """Each with its size."""
+        """Each with its size in bytes."""
         self.is_done = False
 
 
@@ -61,20 +61,20 @@ def read_ahead(
     tasks: Iterator[T], read: Read[T], *,
     width: int, memory_limit: int, ordered: bool, keeps_all: bool = False,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """Yield the batches of all tasks, up to `width` of which are read at the same time.
+    """Yield the batches of all tasks, up to `width` of which are read in parallel.
 
-    Closing the iterator ends the threads before `close()` returns. An error ends the iteration
-    at once, whichever task it is from.
+    Closing the iterator stops the threads before `close()` returns. An error of any task ends the
+    iteration at once.
 
     Args:
         tasks: Pulled under a lock, by one thread at a time; closed at the end.
-        read: Gives the batches of a task; called in a thread, closed if not used up.
-        width: How many threads read.
-        memory_limit: Bytes of finished batches that may wait; past them the threads wait. With
+        read: Returns the batches of a task. Called in a worker thread; closed if not exhausted.
+        width: Maximum number of worker threads.
+        memory_limit: Maximum bytes of finished batches; above it the workers wait. With
             `keeps_all` there is no bound: the consumer holds every batch anyway.
-        ordered: Whether batches come in the order of the tasks, or as they are ready.
-        keeps_all: Whether nothing is done with batches before the last has come. Then the
-            consumer sleeps while some wait: to wake it takes a core away from who reads.
+        ordered: Whether batches keep the order of the tasks, or come as they are ready.
+        keeps_all: Whether the consumer only collects all batches. Then it is woken less often:
+            each wake-up takes a core from the workers.
     """
     exchange = _Exchange(
         tasks, read, width=width, memory_limit=memory_limit, ordered=ordered, keeps_all=keeps_all
@@ -96,7 +96,7 @@ def read_ahead(
 
 
 class _Exchange(Generic[T]):
-    """What threads and consumer share; `_changed` guards all of it but the tasks."""
+    """State shared by workers and consumer; `_changed` guards all of it but the tasks."""
 
     def __init__(
         self, tasks: Iterator[T], read: Read[T], *,
@@ -109,7 +109,7 @@ class _Exchange(Generic[T]):
         self._memory_limit = memory_limit
         self._ordered = ordered
         self._keeps_all = keeps_all
-        self._woken_at = memory_limit // 2 if keeps_all else 0
+        self._wake_bytes = memory_limit // 2 if keeps_all else 0
         self._changed = threading.Condition()
         self._slots: deque[_Slot] = deque() if ordered else deque([_Slot()])
         self._waiting_bytes = 0
@@ -117,28 +117,28 @@ class _Exchange(Generic[T]):
         self._error: BaseException | None = None
         self._running = 0
         self.workers: list[threading.Thread] = []
-        """Threads that were started; no more are once it was stopped."""
+        """The threads started so far; none are started after `stop()`."""
 
     def start_worker(self) -> None:
-        """Start one more thread, unless there are enough."""
+        """Start one more thread, up to the maximum."""
         with self._changed:
             if self._stopped or len(self.workers) >= self._width:
                 return
             name = f"lazydelta-read-{len(self.workers)}"
             worker = threading.Thread(target=self._work, name=name, daemon=True)
-            worker.start()  # it waits for the lock before it could end
+            worker.start()  # it waits for the lock before it can finish
             self.workers.append(worker)
             self._running += 1
 
     def _work(self) -> None:
-        """Read task after task until there are none, or nobody wants them."""
+        """Read tasks until none are left or the exchange is stopped."""
         try:
             while (pulled := self._pull()) is not None:
-                self.start_worker()  # there may be more to read: few files do not take many threads
-                self._carry_out(*pulled)
+                self.start_worker()  # one thread per task found: few files start few threads
+                self._run(*pulled)
         except _StoppedError:
             pass
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the consumer
+        except BaseException as error:  # noqa: BLE001 - raised again in the consumer
             with self._changed:
                 self._error = self._error or error
                 self._stopped = True
@@ -158,7 +158,7 @@ class _Exchange(Generic[T]):
                     return task, self._slots[-1]
         return None
 
-    def _carry_out(self, task: T, slot: _Slot) -> None:
+    def _run(self, task: T, slot: _Slot) -> None:
         batches = self._read(task)
         try:
             for batch in batches:
@@ -184,14 +184,14 @@ class _Exchange(Generic[T]):
             self._wake()
 
     def _wake(self) -> None:
-        """Wake the consumer, if enough waits for it; who ends wakes it whatever waits."""
-        if self._waiting_bytes >= self._woken_at:
+        """Wake the consumer if enough bytes wait; a finished worker wakes it in any case."""
+        if self._waiting_bytes >= self._wake_bytes:
             self._changed.notify_all()
 
     def _has_room(self, slot: _Slot) -> bool:
         if self._keeps_all:
             return True
-        # The batch that the consumer waits for always has room, or all threads would deadlock.
+        # The batch that the consumer waits for is always accepted, or all would deadlock.
         is_next = not slot.batches and slot is self._slots[0]
         return is_next or self._waiting_bytes < self._memory_limit
 
@@ -203,7 +203,7 @@ class _Exchange(Generic[T]):
                     raise self._error
                 while self._slots and self._slots[0].is_done and not self._slots[0].batches:
                     self._slots.popleft()
-                    self._changed.notify_all()  # the next task may put its batches now
+                    self._changed.notify_all()  # a worker of the next task may now add its batch
                 if self._slots and self._slots[0].batches:
                     batch, size = self._slots[0].batches.popleft()
                     self._waiting_bytes -= size
@@ -214,7 +214,7 @@ class _Exchange(Generic[T]):
                 self._changed.wait()
 
     def stop(self) -> None:
-        """Let the threads go: they end at their next batch."""
+        """Stop the threads; each ends at its next batch."""
         with self._changed:
             self._stopped = True
             for slot in self._slots:

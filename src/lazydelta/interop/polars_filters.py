@@ -1,7 +1,7 @@
-"""Polars' filter expressions as a `Predicate`, as far as they can be understood.
+"""Translate Polars filter expressions to a `Predicate`.
 
-Read from the JSON that Polars writes an expression in, after it has settled all types. Polars
-orders NaN above all numbers, as we do. Whatever is not understood is left out.
+The input is the JSON serialization of an expression after Polars has resolved all types. Polars
+orders NaN above all numbers, as Delta does. Constructs that have no translation are dropped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lazydelta.errors import DeltaError
 from lazydelta.expr import Constant
-from lazydelta.interop.conditions import FLIPPED, Conditions
+from lazydelta.interop.predicate_builder import FLIPPED, PredicateBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lazydelta.expr import Predicate
     from lazydelta.schema import StructType
 
-__all__ = ["read_polars_filter"]
+__all__ = ["translate_polars_filter"]
 
 _COMPARE = {"Eq": "=", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 _AND, _OR = ("And", "LogicalAnd"), ("Or", "LogicalOr")
@@ -35,8 +35,8 @@ _UNKNOWN = object()
 _FOREIGN_ERRORS = (TypeError, ValueError, LookupError, OverflowError, pa.ArrowException, DeltaError)
 
 
-def read_polars_filter(expression: Any, schema: StructType) -> Predicate | None:
-    """Return a predicate that is true wherever the expression is; None if there is none.
+def translate_polars_filter(expression: Any, schema: StructType) -> Predicate | None:
+    """Return a predicate that is true for every row for which the expression is; None if unknown.
 
     Args:
         expression: A `polars.Expr` over the columns of the table.
@@ -44,36 +44,36 @@ def read_polars_filter(expression: Any, schema: StructType) -> Predicate | None:
     """
     try:
         tree = orjson.loads(expression.meta.serialize(format="json"))
-    except Exception:  # noqa: BLE001 - whatever keeps Polars from writing it, we do without
+    except Exception:  # noqa: BLE001 - an expression that cannot be serialized is not translated
         return None
-    conditions = Conditions(schema, nan_is_greatest=True)
+    builder = PredicateBuilder(schema, nan_is_greatest=True)
     try:
-        return _where(tree, conditions, exact=False)
+        return _where(tree, builder, exact=False)
     except _FOREIGN_ERRORS:
         return None
 
 
-def _where(node: Any, on: Conditions, *, exact: bool) -> Predicate | None:
+def _where(node: Any, builder: PredicateBuilder, *, exact: bool) -> Predicate | None:
     ((kind, body),) = node.items()
     if kind == "Column":
-        return on.is_true((body,))
+        return builder.is_true((body,))
     if kind == "Literal":
         value = _value(node)
         return Constant(value) if value is None or isinstance(value, bool) else None
     if kind == "BinaryExpr":
-        return _binary(body, on, exact=exact)
+        return _binary(body, builder, exact=exact)
     if kind == "Function":
-        return _function(body, on)
+        return _function(body, builder)
     return None
 
 
-def _binary(body: dict[str, Any], on: Conditions, *, exact: bool) -> Predicate | None:
+def _binary(body: dict[str, Any], builder: PredicateBuilder, *, exact: bool) -> Predicate | None:
     op, left, right = body["op"], body["left"], body["right"]
     if op in _COMPARE:
-        return _compare(_COMPARE[op], left, right, on)
+        return _compare(_COMPARE[op], left, right, builder)
     if op not in (*_AND, *_OR):
         return None
-    first, second = (_where(side, on, exact=exact) for side in (left, right))
+    first, second = (_where(side, builder, exact=exact) for side in (left, right))
     if first is not None and second is not None:
         return first & second if op in _AND else first | second
     if op in _OR or exact:
@@ -81,62 +81,64 @@ def _binary(body: dict[str, Any], on: Conditions, *, exact: bool) -> Predicate |
     return second if first is None else first
 
 
-def _function(body: dict[str, Any], on: Conditions) -> Predicate | None:
+def _function(body: dict[str, Any], builder: PredicateBuilder) -> Predicate | None:
     function, inputs = body["function"], body["input"]
     name = function.get("Boolean") or function.get("StringExpr")
     if name == "Not":
-        inner = _where(inputs[0], on, exact=True)
+        inner = _where(inputs[0], builder, exact=True)
         return None if inner is None else ~inner
     path = _column(inputs[0])
     if path is None:
         return None
     if isinstance(name, dict):
-        return _parametrised(name, path, inputs, on)
+        return _parametrized(name, path, inputs, builder)
     if name == "StartsWith":
         prefix = _value(inputs[1])
-        return on.starts_with(path, prefix) if isinstance(prefix, str) else None
-    return _about_missing(name, path, on)
+        return builder.starts_with(path, prefix) if isinstance(prefix, str) else None
+    return _null_test(name, path, builder)
 
 
-def _about_missing(name: str | None, path: tuple[str, ...], on: Conditions) -> Predicate | None:
+def _null_test(
+    name: str | None, path: tuple[str, ...], builder: PredicateBuilder
+) -> Predicate | None:
     if name == "IsNan":
-        return on.is_nan(path)
+        return builder.is_nan(path)
     if name not in ("IsNull", "IsNotNull"):
         return None
-    found = on.is_null(path)
+    found = builder.is_null(path)
     return found if found is None or name == "IsNull" else ~found
 
 
-def _parametrised(
-    name: dict[str, Any], path: tuple[str, ...], inputs: list[Any], on: Conditions
+def _parametrized(
+    name: dict[str, Any], path: tuple[str, ...], inputs: list[Any], builder: PredicateBuilder
 ) -> Predicate | None:
     if "IsBetween" in name:
         low, high = _BETWEEN[name["IsBetween"]["closed"]]
-        first = _compare(low, inputs[0], inputs[1], on)
-        second = _compare(high, inputs[0], inputs[2], on)
+        first = _compare(low, inputs[0], inputs[1], builder)
+        second = _compare(high, inputs[0], inputs[2], builder)
         return None if first is None or second is None else first & second
     if "IsIn" in name and name["IsIn"] == {"nulls_equal": False}:
         values = _list(inputs[1])
         if values is None or None in values:
             return None
-        return on.is_in(path, values, null_is_false=False)
+        return builder.is_in(path, values, null_is_false=False)
     return None
 
 
-def _compare(op: str, left: Any, right: Any, on: Conditions) -> Predicate | None:
+def _compare(op: str, left: Any, right: Any, builder: PredicateBuilder) -> Predicate | None:
     if "Literal" in left:
         op, left, right = FLIPPED[op], right, left
     path, other = _column(left), _column(right)
     if path is None:
         return None
     if other is not None:
-        return on.compare_columns(op, path, other, exact=True)
+        return builder.compare_columns(op, path, other, exact=True)
     value = _value(right)
-    return None if value is _UNKNOWN else on.compare(op, path, value, exact=True)
+    return None if value is _UNKNOWN else builder.compare(op, path, value, exact=True)
 
 
 def _column(node: dict[str, Any]) -> tuple[str, ...] | None:
-    """Return the path of a column, or of a field of a struct."""
+    """Return the path of a column or of a struct field."""
     if "Column" in node:
         return (node["Column"],)
     function = node.get("Function", {})
@@ -156,7 +158,7 @@ def _value(node: dict[str, Any]) -> Any:
         return None
     ((kind, value),) = scalar.items()
     read = _VALUES.get(kind)
-    if read is None or value is None:  # JSON has no NaN: null is what is left of it
+    if read is None or value is None:  # JSON has no NaN: it is serialized as null
         return _UNKNOWN
     return read(value)
 
@@ -178,7 +180,9 @@ def _decimal(value: tuple[int, int, int]) -> Decimal:
 
 _VALUES: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_PLAIN, lambda value: value),
-    "Float32": lambda value: float(np.float32(value)),  # written as the shortest text of a float
+    "Float32": lambda value: float(
+        np.float32(value)
+    ),  # serialized as the shortest decimal of a float32
     "Binary": bytes,
     "Date": lambda days: date(1970, 1, 1) + timedelta(days=days),
     "Datetime": _datetime,
@@ -187,7 +191,7 @@ _VALUES: dict[str, Callable[[Any], Any]] = {
 
 
 def _list(node: dict[str, Any]) -> list[Any] | None:
-    """Return the constants of a list, which Polars writes as an Arrow stream of one column."""
+    """Return the values of a list literal, serialized as an Arrow IPC stream of one column."""
     raw = node.get("Literal", {}).get("Scalar", {}).get("List")
     if raw is None:
         return None

@@ -1,9 +1,9 @@
-"""One condition of a foreign engine as one of ours, where both mean the same for every row.
+"""Build predicates from the conditions of another engine, where both have the same semantics.
 
-A filter that another engine hands over is always applied to the rows by that engine's own rules.
-Ours is only used to leave out files and row groups, so it may keep too much and never too little.
-Where types or special values (NaN, numbers that do not fit) could make the two differ, there is
-no condition at all: `None` everywhere here means "not translated".
+The other engine always applies its own filter to the rows. Our predicate only prunes files and row
+groups, so it may keep more rows than the filter, never fewer. Where types or special values (NaN,
+numbers out of range) could make the two differ, no predicate is built. `None` always means "not
+translated".
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
     from lazydelta.schema import DataType, StructType
 
-__all__ = ["FLIPPED", "Conditions"]
+__all__ = ["FLIPPED", "PredicateBuilder"]
 
 FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _FLOATS = ("float", "double")
-_WHOLE_IN_DOUBLE = 2**53
-_WHOLE_IN_FLOAT = 2**24
+_EXACT_IN_DOUBLE = 2**53
+_EXACT_IN_FLOAT = 2**24
 _COLLATIONS = "__COLLATIONS"
 
 
-class Conditions:
-    """Makes conditions on the columns of one table.
+class PredicateBuilder:
+    """Builds predicates on the columns of one table.
 
     Args:
         schema: The table's logical schema.
-        nan_is_greatest: Whether the engine orders NaN above all numbers, as we do; if not, a
-            comparison with NaN is false there.
+        nan_is_greatest: Whether the engine orders NaN above all numbers, as Delta does. If not,
+            its comparisons with NaN are false.
     """
 
     def __init__(self, schema: StructType, *, nan_is_greatest: bool) -> None:
@@ -53,7 +53,7 @@ class Conditions:
             op: One of `=`, `!=`, `<`, `<=`, `>`, `>=`.
             path: The column.
             value: A Python value; None is NULL.
-            exact: Whether it must hold for the very same rows; else it may hold for more.
+            exact: Whether it must be true for exactly the same rows; if not, for those and more.
         """
         kind = self._type(path)
         if kind is None:
@@ -81,15 +81,15 @@ class Conditions:
     def is_in(
         self, path: tuple[str, ...], values: Sequence[Any], *, null_is_false: bool
     ) -> Predicate | None:
-        """Return `column IN values`, the same rows.
+        """Return `column IN values`, exact.
 
         Args:
             path: The column.
-            values: What it may be; none of them is None.
-            null_is_false: Whether NULL is in no list, rather than unknown.
+            values: The list, without None.
+            null_is_false: Whether `NULL IN (...)` is false rather than NULL.
         """
         kind = self._type(path)
-        if kind is None or str(kind) in _FLOATS:  # hashing engines tell 0.0 from -0.0
+        if kind is None or str(kind) in _FLOATS:  # hashing engines distinguish 0.0 from -0.0
             return None
         if not all(_same_meaning(kind, value) and type(value) is not float for value in values):
             return None
@@ -101,19 +101,19 @@ class Conditions:
         return None if self._type(path) is None else col(path).is_null()
 
     def is_nan(self, path: tuple[str, ...]) -> Predicate | None:
-        """Return whether a number is NaN."""
+        """Return `column` is NaN."""
         if str(self._type(path)) not in _FLOATS:
             return None
         return col(path) == lit(math.nan)
 
     def is_true(self, path: tuple[str, ...]) -> Predicate | None:
-        """Return a boolean column as a condition."""
+        """Return a boolean column as a predicate."""
         if str(self._type(path)) != "boolean":
             return None
         return col(path) == lit(True)
 
     def starts_with(self, path: tuple[str, ...], prefix: str) -> Predicate | None:
-        """Return whether a text begins with another."""
+        """Return `column LIKE 'prefix%'`."""
         return col(path).startswith(prefix) if str(self._type(path)) == "string" else None
 
     def _type(self, path: tuple[str, ...]) -> DataType | None:
@@ -121,17 +121,17 @@ class Conditions:
             fields = self._schema.find(path)
         except DeltaError:
             return None
-        if tuple(field.name for field in fields) != path:  # others tell upper from lower case
+        if tuple(field.name for field in fields) != path:  # engines are case-sensitive
             return None
-        if _COLLATIONS in fields[-1].metadata:  # engines compare by bytes, which we must not
+        if _COLLATIONS in fields[-1].metadata:  # engines ignore the collation
             return None
         return fields[-1].type
 
     def _is_safe(self, op: str, *, exact: bool) -> bool:
-        """Whether NaN cannot make the two engines differ in a way that matters.
+        """Return whether NaN cannot make our predicate prune a matching row.
 
-        Elsewhere `NaN > 1` may be false where ours is true. Then ours keeps more rows; below a
-        NOT it would keep fewer.
+        `NaN > 1` is true in Delta and may be false in the engine. Then our predicate keeps more
+        rows; below a NOT it would keep fewer.
         """
         return self._nan_is_greatest or not exact or op in ("=", "!=")
 
@@ -147,19 +147,19 @@ _COMPARE = {
 
 
 def _same_meaning(kind: DataType, value: Any) -> bool:  # noqa: PLR0911 - one per type
-    """Whether engines agree on how a value compares with a column: neither side is rounded."""
+    """Return whether all engines compare a value with the column alike: neither side is rounded."""
     name = str(kind)
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
     if name in INTEGER_RANGES:
         if isinstance(value, float):
-            return math.isfinite(value) and abs(value) < _WHOLE_IN_DOUBLE
-        return is_whole
+            return math.isfinite(value) and abs(value) < _EXACT_IN_DOUBLE
+        return is_integer
     if name in _FLOATS:
-        if is_whole:
-            return abs(value) <= _WHOLE_IN_FLOAT
+        if is_integer:
+            return abs(value) <= _EXACT_IN_FLOAT
         return isinstance(value, float) and not math.isnan(value)
     if isinstance(kind, DecimalType):
-        return is_whole or (isinstance(value, Decimal) and value.is_finite())
+        return is_integer or (isinstance(value, Decimal) and value.is_finite())
     if name == "date":
         return isinstance(value, date) and not isinstance(value, datetime)
     if name in ("timestamp", "timestamp_ntz"):

@@ -1,8 +1,8 @@
-"""pyarrow's expressions as trees of parts. Knows how they are written down, not what they mean.
+"""Decode pyarrow expressions into trees of nodes. Knows their serialization, not their semantics.
 
-An `Expression` cannot be looked into from Python, but it pickles, as an Arrow batch: literals and
-options are its columns, the tree is the sequence of keys in its metadata (keys repeat, so they are
-read through Arrow's C interface, which keeps them all).
+pyarrow has no API to inspect an `Expression`, but it can be pickled. The pickle is an Arrow batch:
+its columns are the literals and options, the key sequence of its schema metadata is the tree. Keys
+repeat, so they are read through the Arrow C interface, which keeps all of them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Call", "Field", "Literal", "NotUnderstoodError", "Part", "parse", "walk"]
+__all__ = ["Call", "Field", "Literal", "Node", "NotUnderstoodError", "parse", "walk"]
 
 
 class NotUnderstoodError(Exception):
-    """The expression has something that is not known here."""
+    """The expression contains an unknown construct."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column, or a field in it."""
+    """A reference to a column or a nested field."""
 
     path: tuple[str, ...]
 
@@ -39,29 +39,29 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of some parts."""
+    """A function call."""
 
     name: str
-    args: tuple[Part, ...]
+    args: tuple[Node, ...]
     options: dict[str, Any]
 
 
-Part = Field | Literal | Call
+Node = Field | Literal | Call
 
 
-def parse(pickled: pa.Buffer) -> Part:
-    """Return the tree of an expression, from what it pickles to.
+def parse(pickled: pa.Buffer) -> Node:
+    """Return the tree of a pickled expression.
 
     Raises:
-        NotUnderstoodError: It has a part of a kind that was not seen yet.
+        NotUnderstoodError: It contains a node of an unknown kind.
     """
     batch = pa.ipc.open_file(pickled).get_batch(0)
-    return _Parser(batch, list(_metadata(batch.schema))).part()
+    return _Parser(batch, list(_metadata(batch.schema))).node()
 
 
-def walk(part: Part) -> Iterator[Part]:
-    """Yield a part and all that is below it."""
-    stack = [part]
+def walk(node: Node) -> Iterator[Node]:
+    """Yield a node and all its descendants."""
+    stack = [node]
     while stack:
         found = stack.pop()
         yield found
@@ -72,8 +72,8 @@ def walk(part: Part) -> Iterator[Part]:
 def _metadata(schema: pa.Schema) -> Iterator[tuple[str, str]]:
     """Yield the metadata of a schema in order; pyarrow's own dictionary drops repeated keys.
 
-    The third pointer of an `ArrowSchema` is to a count and that many pairs of key and value,
-    each a length and so many bytes; all numbers are 32 bits in the machine's order.
+    The third pointer of an `ArrowSchema` addresses an int32 count of key-value pairs. Keys and
+    values are an int32 length followed by the bytes. Integers are in native byte order.
     """
     capsule = schema.__arrow_c_schema__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -94,16 +94,16 @@ def _metadata(schema: pa.Schema) -> Iterator[tuple[str, str]]:
 
 
 class _Parser:
-    """Reads one tree from the sequence of its parts."""
+    """Reads one tree from the sequence of its nodes, in prefix order."""
 
     def __init__(self, batch: pa.RecordBatch, steps: list[tuple[str, str]]) -> None:
         self._batch = batch
         self._steps = iter(steps)
 
-    def part(self) -> Part:
-        return self._part(*next(self._steps, ("", "")))
+    def node(self) -> Node:
+        return self._node(*next(self._steps, ("", "")))
 
-    def _part(self, kind: str, value: str) -> Part:
+    def _node(self, kind: str, value: str) -> Node:
         if kind == "literal":
             return Literal(self._batch.column(int(value))[0])
         if kind == "field_ref":
@@ -118,7 +118,7 @@ class _Parser:
         return self._call(value)
 
     def _call(self, name: str) -> Call:
-        args: list[Part] = []
+        args: list[Node] = []
         options: dict[str, Any] = {}
         for kind, value in self._steps:
             if kind == "end":
@@ -127,5 +127,5 @@ class _Parser:
                 scalar = self._batch.column(int(value))[0]
                 options = dict(scalar.items())
             else:
-                args.append(self._part(kind, value))
+                args.append(self._node(kind, value))
         raise NotUnderstoodError

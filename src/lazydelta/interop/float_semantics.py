@@ -1,7 +1,7 @@
-"""pyarrow's filters for engines in which NaN equals itself and is greater than every number.
+"""Rewrite pyarrow filters for engines in which NaN equals NaN and is greater than all numbers.
 
-In pyarrow a comparison with NaN is false, as in IEEE 754. DataFusion hands its filters over as
-pyarrow's and trusts the answer, though it means them otherwise: here they get its meaning.
+pyarrow follows IEEE 754: a comparison with NaN is false. DataFusion converts its filters to pyarrow
+expressions and relies on the result, although its own semantics differ. The rewrite restores them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from lazydelta.interop.arrow_parts import Call, Field, Literal, NotUnderstoodError, Part, parse
+from lazydelta.interop.arrow_expressions import (
+    Call,
+    Field,
+    Literal,
+    Node,
+    NotUnderstoodError,
+    parse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,47 +30,47 @@ __all__ = ["with_nan_greatest"]
 
 
 def with_nan_greatest(expression: pc.Expression, schema: pa.Schema) -> pc.Expression:
-    """Return a filter with the same meaning, but for NaN; one that is not understood, as it is.
+    """Return the filter with NaN as the greatest number; unchanged if it cannot be decoded.
 
     Args:
         expression: The filter.
-        schema: Of the rows that it is for.
+        schema: The schema of the filtered rows.
     """
     try:
         _, (pickled,) = expression.__reduce__()
-        return _Rebuilt(schema).expression(parse(pickled))
+        return _Rewrite(schema).expression(parse(pickled))
     except (NotUnderstoodError, pa.ArrowException, LookupError, TypeError, ValueError):
         return expression
 
 
-class _Rebuilt:
-    """Puts an expression together again, part by part."""
+class _Rewrite:
+    """Rebuilds an expression, node by node."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
 
-    def expression(self, part: Part) -> pc.Expression:
-        if isinstance(part, Field):
-            return pc.field(*part.path)
-        if isinstance(part, Literal):
-            return pc.scalar(part.scalar)
-        if part.name in _COMPARE:
-            return self._compared(part)
-        if part.name in _LOGIC:
-            return _LOGIC[part.name](*map(self.expression, part.args))
-        if part.name == "is_in":
-            return _is_in(self.expression(part.args[0]), part.options)
-        if part.name == "is_null" and not part.options["nan_is_null"].as_py():
-            return self.expression(part.args[0]).is_null()
+    def expression(self, node: Node) -> pc.Expression:
+        if isinstance(node, Field):
+            return pc.field(*node.path)
+        if isinstance(node, Literal):
+            return pc.scalar(node.scalar)
+        if node.name in _COMPARE:
+            return self._compared(node)
+        if node.name in _LOGIC:
+            return _LOGIC[node.name](*map(self.expression, node.args))
+        if node.name == "is_in":
+            return _is_in(self.expression(node.args[0]), node.options)
+        if node.name == "is_null" and not node.options["nan_is_null"].as_py():
+            return self.expression(node.args[0]).is_null()
         raise NotUnderstoodError
 
-    def _compared(self, part: Call) -> pc.Expression:  # noqa: PLR0911 - one for each comparison
-        a, b = map(self.expression, part.args)
-        plain = _COMPARE[part.name](a, b)
-        if not any(map(self._is_float, part.args)):
+    def _compared(self, node: Call) -> pc.Expression:  # noqa: PLR0911 - one per comparison
+        a, b = map(self.expression, node.args)
+        plain = _COMPARE[node.name](a, b)
+        if not any(map(self._is_float, node.args)):
             return plain
-        a_nan, b_nan = map(self._is_nan, part.args)
-        match part.name:
+        a_nan, b_nan = map(self._is_nan, node.args)
+        match node.name:
             case "equal":
                 return plain | (a_nan & b_nan)
             case "not_equal":
@@ -77,20 +84,20 @@ class _Rebuilt:
             case _:
                 return plain | (a_nan & b.is_valid())
 
-    def _is_float(self, part: Part) -> bool:
-        if not isinstance(part, Field):
+    def _is_float(self, node: Node) -> bool:
+        if not isinstance(node, Field):
             return False
-        kind = self._schema.field(part.path[0]).type
-        for name in part.path[1:]:
+        kind = self._schema.field(node.path[0]).type
+        for name in node.path[1:]:
             kind = kind.field(name).type
         return pt.is_floating(kind)
 
-    def _is_nan(self, part: Part) -> pc.Expression:
-        if isinstance(part, Literal):
-            value = part.scalar.as_py()
+    def _is_nan(self, node: Node) -> pc.Expression:
+        if isinstance(node, Literal):
+            value = node.scalar.as_py()
             return pc.scalar(isinstance(value, float) and math.isnan(value))
-        found = self.expression(part)
-        return found.is_nan() if self._is_float(part) else pc.scalar(False)
+        found = self.expression(node)
+        return found.is_nan() if self._is_float(node) else pc.scalar(False)
 
 
 _COMPARE: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] = {

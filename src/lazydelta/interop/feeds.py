@@ -1,6 +1,6 @@
-"""What every adapter is given, brought to one thing: a `Feed`, which can be narrowed and read.
+"""Resolve the argument of every adapter to a `Feed`, which can be narrowed and read.
 
-A table, a snapshot and a scan are feeds of rows; a change feed is one of changes.
+Tables, snapshots and scans are feeds of rows; a change feed is a feed of row changes.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ Source = Table | Snapshot | Scan | ChangeFeed
 
 
 def check_name(name: Any) -> None:
-    """Refuse what no table in SQL can be called.
+    """Validate the name of a SQL table.
 
     Raises:
-        ConfigError: It is no text, or empty.
+        ConfigError: It is not a string, or it is empty.
     """
     if not isinstance(name, str) or not name:
-        raise ConfigError("name", f"a table needs a name, not {name!r:.80}")
+        raise ConfigError("name", f"must be a non-empty string, not {name!r:.80}")
 
 
 def as_feed(source: Any) -> Feed:
-    """Return the feed behind a source; a `Table` is pinned to the version it has now.
+    """Return the feed behind a source; a `Table` is pinned to its current version.
 
     Raises:
-        ConfigError: It is none of them.
+        ConfigError: The source is of another type.
     """
     if isinstance(source, Scan | ChangeFeed):
         return source
@@ -41,4 +41,4 @@ def as_feed(source: Any) -> Feed:
     if isinstance(source, Table):
         return source.scan()
     kind = type(source).__name__
-    raise ConfigError("source", f"give a Table, a Snapshot, a Scan or a ChangeFeed, not a {kind}")
+    raise ConfigError("source", f"must be a Table, Snapshot, Scan or ChangeFeed, not a {kind}")

@@ -1,7 +1,7 @@
-"""A projection and a filter in pyarrow's terms: the scan that serves them, and what is left to do.
+"""Push a pyarrow projection and filter into a feed, and apply what remains.
 
-The scan gets the columns that are needed and what of the filter can be translated; the rows then
-pass the filter itself, by pyarrow's rules.
+The feed reads the columns needed and prunes by the translatable part of the filter. pyarrow then
+applies the whole filter to the rows.
 """
 
 from __future__ import annotations
@@ -12,30 +12,31 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from lazydelta.errors import PredicateError
-from lazydelta.interop.arrow_filter import read_filter
-from lazydelta.interop.float_order import with_nan_greatest
+from lazydelta.interop.arrow_filters import translate_arrow_filter
+from lazydelta.interop.float_semantics import with_nan_greatest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     import pyarrow.compute as pc
 
-    from lazydelta.interop.source import Feed
+    from lazydelta.interop.feeds import Feed
     from lazydelta.scan.read import ReadOptions
 
-__all__ = ["Pushdown"]
+__all__ = ["ArrowPushdown"]
 
 
-class Pushdown:
+class ArrowPushdown:
     """One read of a feed.
 
     Args:
-        feed: What is read.
+        feed: The source of the rows.
         columns: Names, or expressions by name; None is all.
         where: Which rows to keep; None keeps all.
         options: How rows are read.
-        for_datafusion: Whether the filter means NaN to be greater than every number, and columns
-            are shown as nullable: where files break a NOT NULL, DataFusion would count wrong.
+        for_datafusion: Whether the filter orders NaN above all numbers and all fields are
+            nullable. DataFusion relies on NOT NULL: its results are wrong for files that violate
+            it.
 
     Raises:
         pyarrow.ArrowInvalid: The filter does not fit the schema.
@@ -55,7 +56,9 @@ class Pushdown:
         self._columns = columns if columns is None or isinstance(columns, dict) else list(columns)
         self._where = where
         self._options = options
-        self._known = None if where is None else read_filter(where, feed.filterable(options))
+        self._translated = (
+            None if where is None else translate_arrow_filter(where, feed.filterable(options))
+        )
         self._shown = shown = feed.presentation(options, views=False)
         schema, names = shown.plain, shown.plain.names
         if where is not None and for_datafusion:
@@ -67,19 +70,19 @@ class Pushdown:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for reads that give the same."""
+        """Equal for reads that return the same rows."""
         where = None
-        if self._known is not None:
-            where = self._known.key or str(self._where)
+        if self._translated is not None:
+            where = self._translated.key or str(self._where)
         columns = self._columns
         if isinstance(columns, dict):
             return (where, tuple((name, str(value)) for name, value in columns.items()))
         return (where, None if columns is None else tuple(columns))
 
     def feed(self) -> Feed:
-        """Return the feed that gives the rows, perhaps more of them."""
-        where = None if self._known is None else self._known.predicate
-        if where is None or self._base.limit is not None:  # a limit counts rows before the filter
+        """Return the narrowed feed; it may return more rows than the filter keeps."""
+        where = None if self._translated is None else self._translated.predicate
+        if where is None or self._base.limit is not None:  # the limit counts rows before the filter
             return self._base.narrowed(columns=self._needed)
         try:
             return self._base.narrowed(columns=self._needed, where=where)
@@ -87,14 +90,14 @@ class Pushdown:
             return self._base.narrowed(columns=self._needed)
 
     def batches(self, note: Callable[[Feed], None]) -> Generator[pa.RecordBatch]:
-        """Yield the rows; `note` is told which feed is read."""
+        """Yield the rows; `note` receives the feed that is read."""
         feed = self.feed()
         note(feed)
         with feed.to_batches(self._options, encoded=False) as batches:
             for batch in batches:
                 for kept in self._filtered(batch):
-                    for chosen in self._projected(kept):
-                        yield self._shown.converted(chosen, self.schema)
+                    for projected in self._projected(kept):
+                        yield self._shown.converted(projected, self.schema)
 
     def _filtered(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if self._where is None:
@@ -113,9 +116,9 @@ class Pushdown:
             yield from pds.InMemoryDataset(batch).to_table(columns=self._columns).to_batches()
 
     def _encoded(self, plain: pa.Schema, shown: pa.Schema) -> pa.Schema:
-        """Return the schema of the result with the encodings of the columns that it passes on."""
+        """Return the schema of the result, with the encodings of columns passed through."""
         if self._columns is not None and not self._is_plain:
-            return plain  # what expressions give is as pyarrow makes it
+            return plain  # pyarrow decides the types of computed columns
         names = shown.names if self._columns is None else plain.names
         fields = [shown.field(name) for name in names]
         if self._shows_nullable:
@@ -123,7 +126,7 @@ class Pushdown:
         return pa.schema(fields, shown.metadata if self._columns is None else None)
 
     def _checked(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema of the result; what does not fit fails now and not at the first row."""
+        """Return the schema of the result; raise early for an invalid filter or projection."""
         empty = schema.empty_table()
         if self._where is not None:
             empty.filter(self._where)
@@ -134,14 +137,16 @@ class Pushdown:
         return pds.InMemoryDataset(empty).to_table(columns=self._columns).schema
 
     def _needed_columns(self, schema: pa.Schema) -> list[str] | None:
-        """Return the columns of the table to read; None is all."""
+        """Return the columns to read; None is all."""
         needed: set[str] = set()
-        sources: list[Any] = [] if self._known is None else [self._known.columns]
+        sources: list[Any] = [] if self._translated is None else [self._translated.columns]
         if self._is_plain:
             sources.append(frozenset(self._columns or ()))
         elif isinstance(self._columns, dict):
             table = self._base.filterable(self._options)
-            sources += [read_filter(value, table).columns for value in self._columns.values()]
+            sources += [
+                translate_arrow_filter(value, table).columns for value in self._columns.values()
+            ]
         else:
             sources.append(None)
         for source in sources:
@@ -149,5 +154,5 @@ class Pushdown:
                 return None
             needed |= source
         if self._where is not None and not needed & set(schema.names):
-            return None  # a filter of constants needs rows to decide on
+            return None  # a constant filter still needs rows to apply to
         return [name for name in self._base.names if name in needed]
