@@ -1,72 +1,69 @@
-//! Columns of local Parquet files, decoded to Arrow. Texts and bytes come as views, which are not
-//! copied out of the pages that they are in, or one after the other in memory of their own. Rows
-//! that are not wanted are left out of a column as soon as it is decoded.
+//! Decode columns of local Parquet files to Arrow. Strings and binaries come as views into their
+//! pages, or copied into contiguous buffers. Rows that are not selected are dropped from a column
+//! as soon as it is decoded.
 //!
-//! Every column has a reader of its own, and the readers are shared out among threads that live as
-//! long as one batch: nothing stays behind that a fork of the Python process could break. Nested
-//! columns have one reader together (`nested`).
+//! Every flat column has its own reader, and the readers are distributed among threads that live
+//! as long as one batch: no thread is left that a fork of the Python process could break. Nested
+//! columns share one reader (`nested_columns`).
 //!
-//! Beside that, rows that are sorted in more memory than there is (`runs`), and whether a footer makes
-//! sense (`footers`). Knows nothing of tables.
+//! Also validates footers (`footer_validation`). Knows nothing of tables.
 
-mod alike;
-mod choice;
-mod columns;
-mod compact;
-mod crew;
-mod footers;
-mod headers;
-mod nested;
-mod recycle;
-mod runs;
-mod shared;
-mod texts;
+mod allocator;
+mod column_workers;
+mod file_source;
+mod file_template;
+mod flat_columns;
+mod footer_validation;
+mod nested_columns;
+mod page_headers;
+mod row_selection;
+mod strings;
+mod thrift;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use arrow_array::RecordBatchReader;
 use arrow_array::ffi::FFI_ArrowSchema;
-use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{RecordBatchIterator, RecordBatchReader};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_schema::{ArrowError, Schema};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
-use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use alike::{Like, Pattern};
-use columns::{Columns, Wanted};
-use nested::NestedFile;
-use recycle::Recycling;
-use shared::Shared;
+use allocator::CachingAllocator;
+use file_source::FileSource;
+use file_template::{OpenedFile, Template};
+use flat_columns::{Columns, ReadRequest};
+use nested_columns::NestedFile;
 
 #[global_allocator]
-static MEMORY: Recycling = Recycling::new();
+static ALLOCATOR: CachingAllocator = CachingAllocator::new();
 
-/// Of what Python calls here: a package of another number is not for this lazydelta.
-const INTERFACE: u32 = 7;
-/// Most values of lists and maps for a row, on average: a few bytes can stand for any number of them.
-const MOST_IN_A_LIST: i64 = 64;
+/// Version of the Python interface. lazydelta ignores a decoder of another version.
+const INTERFACE: u32 = 8;
+/// Most values of lists and maps per row, on average: a few bytes can encode any number of them.
+const MOST_VALUES_PER_ROW: i64 = 64;
 
-/// A file and its footer, which makes sense: one that is very deep would end the process.
-fn opened(path: &Path) -> Result<(Shared, ParquetMetaData), ParquetError> {
-    let file = Shared::open(path)?;
-    let footer = footers::read(&file)?;
-    if !footers::are_sound(&footer) {
-        return Err(ParquetError::General("its footer is unusual".into()));
+/// Open a file and its footer. The footer is validated first: parsing a very deep one aborts.
+fn opened(path: &Path) -> Result<(FileSource, ParquetMetaData), ParquetError> {
+    let file = FileSource::open(path)?;
+    let footer = footer_validation::read(&file)?;
+    if !footer_validation::is_valid(&footer) {
+        return Err(ParquetError::General("its footer is not valid".into()));
     }
     let metadata = ParquetMetaDataReader::decode_metadata(&footer)?;
     Ok((file, metadata))
 }
 
-/// Look at the pages of columns before they are decoded. `largest` is how large a page may become
-/// where its codec sets no bound.
+/// Validate the page headers of columns. `largest` bounds the decompressed size of a page whose
+/// codec sets no bound.
 fn check_columns(
-    file: &Shared,
+    file: &FileSource,
     metadata: &ParquetMetaData,
     leaves: &[usize],
     row_groups: &[usize],
@@ -81,9 +78,9 @@ fn check_columns(
     }
     for group in row_groups.iter().map(|at| metadata.row_group(*at)) {
         for chunk in leaves.iter().map(|leaf| group.column(*leaf)) {
-            let values = headers::check(file, chunk, largest)?.values;
+            let values = page_headers::check(file, chunk, largest)?.values;
             let is_list = chunk.column_descr().max_rep_level() > 0;
-            if is_list && values / MOST_IN_A_LIST > group.num_rows() {
+            if is_list && values / MOST_VALUES_PER_ROW > group.num_rows() {
                 return Err(ParquetError::General("its lists are long".into()));
             }
         }
@@ -91,31 +88,31 @@ fn check_columns(
     Ok(())
 }
 
-/// Types as Parquet has them, whatever the writer noted of Arrow's: other tools copy such notes.
+/// Ignore the embedded Arrow schema: other tools copy it without keeping it true.
 fn as_parquet() -> ArrowReaderOptions {
     ArrowReaderOptions::new().with_skip_arrow_metadata(true)
 }
 
-/// A footer, read so that texts and bytes are views.
+/// Return reader metadata by which strings and binaries are decoded as views.
 fn with_views(metadata: Arc<ParquetMetaData>) -> Result<ArrowReaderMetadata, ParquetError> {
     let footer = ArrowReaderMetadata::try_new(metadata.clone(), as_parquet())?;
-    let fields = footer.schema().fields().iter().map(texts::viewed_field);
+    let fields = footer.schema().fields().iter().map(strings::viewed_field);
     let options = as_parquet().with_schema(Arc::new(Schema::new(fields.collect::<Vec<_>>())));
     ArrowReaderMetadata::try_new(metadata, options)
 }
 
-/// A panic in the decoder, which no C caller could survive, is an error of the file.
+/// Turn a panic in the decoder into an error: no C caller could survive it.
 fn guarded<T>(work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let words = panic.downcast_ref::<String>().map(String::as_str);
-        let words = words.or_else(|| panic.downcast_ref::<&str>().copied());
+        let message = panic.downcast_ref::<String>().map(String::as_str);
+        let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
         Err(ArrowError::ParquetError(
-            words.unwrap_or("the decoder gave up").into(),
+            message.unwrap_or("the decoder panicked").into(),
         ))
     })
 }
 
-/// Batches of a file; anything that speaks Arrow's C stream interface reads them, once.
+/// Record batches, exported once through Arrow's C stream interface.
 #[pyclass(frozen)]
 struct Batches(Mutex<Option<Box<dyn RecordBatchReader + Send>>>);
 
@@ -133,25 +130,26 @@ impl Batches {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let _ = requested_schema; // it may be ignored, by the interface's own rules
+        let _ = requested_schema; // the interface allows to ignore it
         let columns = self.0.lock().ok().and_then(|mut columns| columns.take());
-        let columns = columns.ok_or_else(|| PyValueError::new_err("these batches were read"))?;
+        let columns =
+            columns.ok_or_else(|| PyValueError::new_err("these batches were consumed"))?;
         let stream = FFI_ArrowArrayStream::new(columns);
         PyCapsule::new(py, stream, Some(c"arrow_array_stream".into()))
     }
 }
 
-/// Decode some columns of a local file.
+/// Decode flat columns of a local file.
 ///
-/// `span` is where to begin and where to end in the rows of the row groups. `kept` has a bit for
-/// each row in between, the lowest first: those that are not set are left out. With `text_bytes`,
-/// texts and bytes come one after the other instead of as views, and a batch in which those of a
-/// column would take more is an error.
+/// `span` is the range of rows to decode, counted from the first of the row groups. `kept` is a
+/// bitmap over that range, lowest bit first: rows that are not set are dropped. With
+/// `max_string_bytes`, strings and binaries are contiguous instead of views, and a batch in which
+/// those of a column take more bytes is an error.
 ///
 /// Raises `OSError` if it cannot be opened, and `ValueError` if it is no Parquet file or damaged.
 #[pyfunction]
-#[pyo3(signature = (path, leaves, row_groups, batch_rows, *, span=None, kept=None, text_bytes=None))]
-#[allow(clippy::too_many_arguments)] // they have names where it is called
+#[pyo3(signature = (path, leaves, row_groups, batch_rows, *, span=None, kept=None, max_string_bytes=None))]
+#[allow(clippy::too_many_arguments)] // Python passes keywords
 fn read(
     py: Python<'_>,
     path: PathBuf,
@@ -160,23 +158,23 @@ fn read(
     batch_rows: usize,
     span: Option<(usize, usize)>,
     kept: Option<&[u8]>,
-    text_bytes: Option<usize>,
+    max_string_bytes: Option<usize>,
 ) -> PyResult<Batches> {
-    let wanted = Wanted {
+    let wanted = ReadRequest {
         leaves,
         row_groups,
         batch_rows,
         span,
         kept: kept.map(<[u8]>::to_vec),
-        text_bytes,
+        max_string_bytes,
     };
     py.detach(|| footer_guarded(|| Columns::open(&path, wanted)))
         .map(Batches::new)
-        .map_err(in_python)
+        .map_err(to_py_err)
 }
 
-/// A local file whose columns are decoded nested as they are in it. Texts and bytes come one after the
-/// other.
+/// A local file whose leaf columns are decoded into the nested types of the file. Strings and
+/// binaries are contiguous.
 ///
 /// Raises `OSError` if it cannot be opened, and `ValueError` if it is no Parquet file or damaged.
 #[pyclass(frozen, name = "NestedFile")]
@@ -188,10 +186,10 @@ impl PyNestedFile {
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         py.detach(|| footer_guarded(|| NestedFile::open(&path)))
             .map(Self)
-            .map_err(in_python)
+            .map_err(to_py_err)
     }
 
-    /// Decode some leaf columns of some row groups, so many rows at a time.
+    /// Decode leaf columns of row groups, in batches of `batch_rows`.
     fn read(
         &self,
         py: Python<'_>,
@@ -201,17 +199,17 @@ impl PyNestedFile {
     ) -> PyResult<Batches> {
         py.detach(|| footer_guarded(|| self.0.read(&leaves, row_groups, batch_rows)))
             .map(Batches::new)
-            .map_err(in_python)
+            .map_err(to_py_err)
     }
 }
 
-/// A panic over a footer is an error of the file.
+/// Turn a panic over a footer into an error.
 fn footer_guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
     catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(ParquetError::General("its footer makes no sense".into())))
+        .unwrap_or_else(|_| Err(ParquetError::General("its footer is invalid".into())))
 }
 
-fn in_python(error: ParquetError) -> PyErr {
+fn to_py_err(error: ParquetError) -> PyErr {
     match error {
         ParquetError::External(inner) if inner.is::<std::io::Error>() => {
             PyOSError::new_err(inner.to_string())
@@ -220,16 +218,15 @@ fn in_python(error: ParquetError) -> PyErr {
     }
 }
 
-/// Files that have the columns of one of them, which is given; some of these columns are read.
-/// `shown` is a schema for those of opened files, of the same types: names, whether they may be
-/// null, and notes are its own.
+/// Template for files with the schema of one given file, and the columns to read of them. `shown`
+/// replaces the schema of opened files: the same types with other names, nullability and metadata.
 ///
-/// Raises `ValueError` if that one cannot be read.
+/// Raises `ValueError` if the given file cannot be read.
 #[pyclass(frozen)]
-struct Alike(Pattern);
+struct FileTemplate(Template);
 
 #[pymethods]
-impl Alike {
+impl FileTemplate {
     #[new]
     #[pyo3(signature = (path, leaves, *, shown=None))]
     fn new(
@@ -239,134 +236,78 @@ impl Alike {
         shown: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let shown = shown.map(schema_of).transpose()?.map(Arc::new);
-        py.detach(|| guarded(|| Pattern::of(&path, leaves, shown).map_err(ArrowError::from)))
-            .map(Self)
-            .map_err(|error| PyValueError::new_err(error.to_string()))
+        py.detach(|| {
+            guarded(|| Template::from_file(&path, leaves, shown).map_err(ArrowError::from))
+        })
+        .map(Self)
+        .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// The columns, texts and bytes as views.
+    /// The schema of the columns; strings and binaries are views.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(self.0.schema())
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         PyCapsule::new(py, schema, Some(c"arrow_schema".into()))
     }
 
-    /// Open one of them, of any size. `inflated` is how many bytes a column of a row group may
-    /// decompress to, if it is small in the file.
+    /// Open a file of any size. A column of a row group that decompresses to more than
+    /// `max_inflated` bytes, and to much more than it takes in the file, is an error.
     ///
-    /// Raises `OSError` or `ValueError` if it is unlike the others, damaged or not there.
-    fn open(&self, py: Python<'_>, path: PathBuf, inflated: i64) -> PyResult<AlikeFile> {
-        py.detach(|| footer_guarded(|| self.0.open(&path, inflated)))
-            .map(AlikeFile)
-            .map_err(in_python)
+    /// Raises `OSError` or `ValueError` if it does not match, is damaged or missing.
+    fn open(&self, py: Python<'_>, path: PathBuf, max_inflated: i64) -> PyResult<TemplateFile> {
+        py.detach(|| footer_guarded(|| self.0.open(&path, max_inflated)))
+            .map(TemplateFile)
+            .map_err(to_py_err)
     }
 
-    /// Return the rows of small files, and how many files: up to the first that is unlike the others,
-    /// damaged, large or not there. `text_bytes` is as in `read`.
-    #[pyo3(signature = (paths, *, text_bytes=None))]
+    /// Return the rows of small files, and their number: up to the first that does not match, is
+    /// damaged, large or missing. `max_string_bytes` is as in `read`.
+    #[pyo3(signature = (paths, *, max_string_bytes=None))]
     fn read(
         &self,
         py: Python<'_>,
         paths: Vec<PathBuf>,
-        text_bytes: Option<usize>,
+        max_string_bytes: Option<usize>,
     ) -> PyResult<(Batches, usize)> {
-        py.detach(|| guarded(|| self.0.read(&paths, text_bytes)))
+        py.detach(|| guarded(|| self.0.read(&paths, max_string_bytes)))
             .map(|(rows, count)| (Batches::new(rows), count))
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 }
 
-/// A file that is like others.
+/// A file that matches a template.
 #[pyclass(frozen)]
-struct AlikeFile(Like);
+struct TemplateFile(OpenedFile);
 
 #[pymethods]
-impl AlikeFile {
+impl TemplateFile {
     #[getter]
     fn num_rows(&self) -> i64 {
         self.0.rows()
     }
 
-    /// How many bytes its rows take, by its footer.
+    /// Uncompressed bytes of its row groups, by its footer.
     #[getter]
     fn size(&self) -> i64 {
         self.0.size()
     }
 
-    /// Decode its rows. `kept` and `text_bytes` are as in `read`.
+    /// Decode its rows. `kept` and `max_string_bytes` are as in `read`.
     ///
     /// Raises `ValueError` if it is damaged.
-    #[pyo3(signature = (batch_rows, *, kept=None, text_bytes=None))]
+    #[pyo3(signature = (batch_rows, *, kept=None, max_string_bytes=None))]
     fn read(
         &self,
         py: Python<'_>,
         batch_rows: usize,
         kept: Option<&[u8]>,
-        text_bytes: Option<usize>,
+        max_string_bytes: Option<usize>,
     ) -> PyResult<Batches> {
         let kept = kept.map(<[u8]>::to_vec);
-        py.detach(|| footer_guarded(|| self.0.read(batch_rows, kept, text_bytes)))
+        py.detach(|| footer_guarded(|| self.0.read(batch_rows, kept, max_string_bytes)))
             .map(Batches::new)
-            .map_err(in_python)
+            .map_err(to_py_err)
     }
-}
-
-/// Rows that were sorted and written to a file, to be taken from it once.
-#[pyclass(frozen)]
-struct SortedRun(Mutex<runs::Run>);
-
-#[pymethods]
-impl SortedRun {
-    /// Write rows to a file. `rows` speaks Arrow's C stream interface; `order` has places in them, as
-    /// 32-bit integers. So many rows are a block: what is held when they are taken.
-    ///
-    /// Raises `OSError` if it cannot be written.
-    #[new]
-    fn new(
-        py: Python<'_>,
-        path: PathBuf,
-        rows: &Bound<'_, PyAny>,
-        order: PyBuffer<i32>,
-        block_rows: usize,
-    ) -> PyResult<Self> {
-        let (parts, order) = (batches_of(rows)?, order.to_vec(py)?);
-        py.detach(|| {
-            guarded(|| {
-                let parts = parts.collect::<Result<Vec<_>, _>>()?;
-                runs::Run::write(&path, &parts, &order, block_rows)
-            })
-        })
-        .map(|run| Self(Mutex::new(run)))
-        .map_err(of_runs)
-    }
-}
-
-/// Take the next rows of runs. `counts` has how many of each; `order` has their places if those of
-/// each run came one after the other.
-///
-/// Raises `OSError` if a file cannot be read.
-#[pyfunction]
-fn take_sorted(
-    py: Python<'_>,
-    runs: Vec<PyRef<'_, SortedRun>>,
-    counts: Vec<usize>,
-    order: PyBuffer<i32>,
-) -> PyResult<Batches> {
-    let order = order.to_vec(py)?;
-    let runs: Vec<_> = runs.iter().map(|run| &run.0).collect();
-    py.detach(|| {
-        guarded(|| {
-            let held = runs.iter().map(|run| run.try_lock());
-            let mut held = held.collect::<Result<Vec<_>, _>>().map_err(|_| in_use())?;
-            let mut runs: Vec<_> = held.iter_mut().map(|run| &mut **run).collect();
-            runs::next_rows(&mut runs, &counts, &order)
-        })
-    })
-    .map(|rows| {
-        let schema = rows.schema();
-        Batches::new(RecordBatchIterator::new([Ok(rows)], schema))
-    })
-    .map_err(of_runs)
 }
 
 fn schema_of(schema: &Bound<'_, PyAny>) -> PyResult<Schema> {
@@ -374,49 +315,27 @@ fn schema_of(schema: &Bound<'_, PyAny>) -> PyResult<Schema> {
     let schema = capsule
         .cast::<PyCapsule>()?
         .pointer_checked(Some(c"arrow_schema"))?;
-    // SAFETY: the name says what it is, and the capsule outlives this.
+    // SAFETY: the capsule's name tells its type, and the capsule outlives the reference.
     let schema: &FFI_ArrowSchema = unsafe { schema.cast().as_ref() };
     Schema::try_from(schema).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-fn batches_of(rows: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
-    let capsule = rows.call_method0("__arrow_c_stream__")?;
-    let stream = capsule
-        .cast::<PyCapsule>()?
-        .pointer_checked(Some(c"arrow_array_stream"))?;
-    // SAFETY: the name says what it is; it is moved out, and the capsule left with nothing.
-    unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr().cast()) }.map_err(of_runs)
-}
-
-fn in_use() -> ArrowError {
-    ArrowError::InvalidArgumentError("a run is asked twice at a time".into())
-}
-
-fn of_runs(error: ArrowError) -> PyErr {
-    match error {
-        ArrowError::IoError(_, inner) => inner.into(),
-        other => PyValueError::new_err(other.to_string()),
-    }
-}
-
-/// Whether a footer makes sense to all of its readers: what it says of columns is of their types.
+/// Whether a footer is valid for every reader: its column chunks match the schema.
 #[pyfunction]
-fn is_sound(footer: &[u8]) -> bool {
-    footers::are_sound(footer)
+fn is_valid_footer(footer: &[u8]) -> bool {
+    footer_validation::is_valid(footer)
 }
 
 #[pymodule]
 fn lazydelta_decoder(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // Panics become errors; nothing is written to the host's standard error. Only ours: every
-    // library has a hook of its own.
+    // Panics become errors and are not printed to stderr. Other Rust libraries of the process
+    // have their own hook.
     std::panic::set_hook(Box::new(|_| {}));
     module.add("INTERFACE", INTERFACE)?;
     module.add_class::<Batches>()?;
-    module.add_class::<Alike>()?;
-    module.add_class::<AlikeFile>()?;
+    module.add_class::<FileTemplate>()?;
+    module.add_class::<TemplateFile>()?;
     module.add_class::<PyNestedFile>()?;
-    module.add_class::<SortedRun>()?;
-    module.add_function(wrap_pyfunction!(take_sorted, module)?)?;
-    module.add_function(wrap_pyfunction!(is_sound, module)?)?;
+    module.add_function(wrap_pyfunction!(is_valid_footer, module)?)?;
     module.add_function(wrap_pyfunction!(read, module)?)
 }

@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 Tripwire = Literal["protocol", "strict"]
+DatetimeRebaseMode = Literal["exception", "corrected"]
 
 CODECS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
 """How the pages of data files may be compressed."""
@@ -134,6 +135,10 @@ class ReadOptions:
     schema_force_view_types: bool = False
     """Whether columns of text or bytes are shown as `string_view` and `binary_view`. Local files
     that are read whole then take about half the time, if the compiled decoder is installed."""
+    datetime_rebase_mode: DatetimeRebaseMode = "exception"
+    """What becomes of timestamps before 1900 in files of Spark's legacy calendar that were written
+    in another time zone than UTC: `exception` raises `DataFileError`, `corrected` returns them as
+    stored. Dates, and timestamps of UTC, are rebased in either mode."""
     schema: pa.Schema | None = None
     """The Arrow schema to show rows in: columns that it leaves out are not read, columns that the
     table has not are null, and a type may only be one that holds every value of the table's."""
@@ -147,6 +152,10 @@ class ReadOptions:
         for name in _NAMES_OF_COLUMNS:
             if not isinstance(getattr(self, name), str | None):
                 raise ConfigError(name, f"must be a name, not {getattr(self, name)!r}")
+        modes = get_args(DatetimeRebaseMode)
+        if self.datetime_rebase_mode not in modes:
+            reason = f"must be one of {', '.join(modes)}, not {self.datetime_rebase_mode!r}"
+            raise ConfigError("datetime_rebase_mode", reason)
         if not isinstance(self.schema, pa.Schema | None):
             given = type(self.schema).__name__
             raise ConfigError("schema", f"must be a pyarrow.Schema, not {given}")

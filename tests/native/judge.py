@@ -91,7 +91,7 @@ def _alike(path):
     if not sound.exists():
         return None, "there is no sound one"
     with closing(opened(sound, LIMIT)) as file:
-        alike = file.alike(file.schema.names, views=True)
+        alike = file.template(file.schema.names, views=True)
     file = None if alike is None else alike.open(str(path))
     if file is None:
         return None, "it is not opened"

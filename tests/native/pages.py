@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lazydelta.parquet.thrift import BINARY, I32, I64, LIST, STRUCT, encoded
-from tests.footers import varint
+from tests.footers import BINARY, I32, I64, LIST, STRUCT, varint
+from tests.thrift import encoded
 
 INT32, INT64, BYTES = 1, 2, 6
 PLAIN, DELTA, DELTA_LENGTHS, DELTA_TEXTS, CODES = 0, 5, 6, 7, 8

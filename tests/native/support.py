@@ -35,7 +35,7 @@ def watched():
 
     A file that is like one before is one run; if it is not opened as such, it is asked for again.
     """
-    decode, open_alike, seen = compiled.compiled_batches, compiled.AlikeFiles.open, []
+    decode, open_alike, seen = compiled.compiled_batches, compiled.FileTemplate.open, []
 
     def watching(*asked, **more):
         found = decode(*asked, **more)
@@ -50,7 +50,7 @@ def watched():
 
     with (
         patch.object(data_files, "compiled_batches", watching),
-        patch.object(compiled.AlikeFiles, "open", watching_alike),
+        patch.object(compiled.FileTemplate, "open", watching_alike),
     ):
         yield seen
 

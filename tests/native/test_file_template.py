@@ -14,7 +14,7 @@ import pytest
 
 from lazydelta import ReadOptions
 from lazydelta.errors import DataFileError, DataFileNotFoundError, DeletionVectorError
-from lazydelta.parquet import AlikeFiles
+from lazydelta.parquet import FileTemplate
 from lazydelta.scan.read import small_files as together
 from tests.native.support import is_view, plain, without_decoder
 from tests.native.test_small_files import FIELDS
@@ -34,14 +34,14 @@ def _no_file_is_small():
 @contextmanager
 def counted():
     """Yield a list that says of each file that was tried whether it was like one before."""
-    open_alike, seen = AlikeFiles.open, []
+    open_alike, seen = FileTemplate.open, []
 
     def watching(self, path):
         found = open_alike(self, path)
         seen.append(found is not None)
         return found
 
-    with patch.object(AlikeFiles, "open", watching):
+    with patch.object(FileTemplate, "open", watching):
         yield seen
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from lazydelta import ReadOptions
 from lazydelta.errors import DataFileError, DataFileNotFoundError
-from lazydelta.parquet import AlikeFiles
+from lazydelta.parquet import FileTemplate
 from lazydelta.scan.read.small_files import SmallFileReader
 from tests.native.support import plain, three_ways, without_decoder
 from tests.unit.scan.read.tables import Rows, field, inline
@@ -42,14 +42,14 @@ def rows_of(at, count=50):
 @contextmanager
 def counted():
     """Yield a list of how many files each go was asked for, and how many it read."""
-    read, seen = AlikeFiles.read, []
+    read, seen = FileTemplate.read, []
 
     def watching(self, paths):
         found = read(self, paths)
         seen.append((len(paths), found[1]))
         return found
 
-    with patch.object(AlikeFiles, "read", watching):
+    with patch.object(FileTemplate, "read", watching):
         yield seen
 
 

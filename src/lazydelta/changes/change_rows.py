@@ -144,6 +144,7 @@ class ChangeReader:
         self._table = snapshot.store.root
         self._batch_rows = options.batch_rows
         self._inflated_limit = options.max_inflated_bytes
+        self._rebase_mode = options.datetime_rebase_mode
         own = {field.name for field in FIELDS}
         for name in snapshot.schema.names:
             if name.lower() in own:
@@ -197,7 +198,7 @@ class ChangeReader:
         try:
             file = DataFile(
                 self.places.store(place), place.path, task.size,
-                inflated_limit=self._inflated_limit,
+                inflated_limit=self._inflated_limit, rebase_mode=self._rebase_mode,
             )  # fmt: skip
         except ObjectNotFoundError:
             raise DataFileNotFoundError(self._table, task.shown_path, task.version) from None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lazydelta._failpoints import failpoint
-from lazydelta.checkpoint.action_encoding import checkpoint_schema
+from lazydelta.checkpoint.action_files import checkpoint_schema
 from lazydelta.checkpoint.action_source import CheckpointSource
 from lazydelta.checkpoint.checkpoint_schema import checkpoint_interval
 from lazydelta.checkpoint.checksum_writer import checksum_of, put_checksum

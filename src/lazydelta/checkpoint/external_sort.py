@@ -23,7 +23,7 @@ from lazydelta._parallel import ordered_map
 from lazydelta.checkpoint.add_slices import joined, sliced
 from lazydelta.checkpoint.run_merge import MergedRuns
 from lazydelta.checkpoint.sort_keys import Partitions, Ties, sort_numbers
-from lazydelta.checkpoint.sorted_runs import run_kind
+from lazydelta.checkpoint.sorted_runs import Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from lazydelta.checkpoint.add_slices import Columns
     from lazydelta.checkpoint.checkpoint_schema import CheckpointShape
     from lazydelta.checkpoint.sort_bounds import LowerBound
-    from lazydelta.checkpoint.sorted_runs import Run
 
     Arrival = tuple[Columns, np.ndarray | None, LowerBound | None]
     Sorted = tuple[str, list[Columns], Ties, list[np.ndarray]]
@@ -155,7 +154,7 @@ class SortedAdds:
 
     def _spilled(self, run: Sorted) -> tuple[list[np.ndarray], Run]:
         path, parts, order, keys = run
-        return keys, run_kind().spilled(path, parts, order, self._shape, block_rows=_BLOCK_ROWS)
+        return keys, Run.spilled(path, parts, order, self._shape, block_rows=_BLOCK_ROWS)
 
 
 @dataclass(slots=True)

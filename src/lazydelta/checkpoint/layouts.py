@@ -1,7 +1,7 @@
 """The two layouts of a checkpoint: one classic file, or a V2 manifest with sidecars.
 
-Both are written row group by row group and appear at one moment: with the classic file itself, or
-with the manifest, before which nobody looks for the sidecars.
+Both are written row group by row group and become visible atomically: with the classic file, or
+with the manifest that references the sidecars.
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import orjson
 import pyarrow as pa
 
 from lazydelta._failpoints import failpoint
-from lazydelta._parallel import ordered_map
-from lazydelta.checkpoint.action_encoding import ActionEncoder
 from lazydelta.checkpoint.action_files import ActionFile, WrittenFile, count_actions
 from lazydelta.checkpoint.action_source import ROW_GROUP_ROWS
 from lazydelta.checkpoint.zone_map_tags import Zones
@@ -26,9 +23,8 @@ from lazydelta.log import checkpoint_path, sidecar_path
 from lazydelta.parquet import read_footer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from lazydelta.checkpoint.action_encoding import ActionGroup
     from lazydelta.checkpoint.add_slices import Columns
     from lazydelta.checkpoint.checkpoint_schema import CheckpointShape
     from lazydelta.checkpoint.full_replay import FullReplay
@@ -46,8 +42,6 @@ __all__ = [
 ]
 
 _SIDECAR_ADDS = 4 * ROW_GROUP_ROWS
-_ENCODERS = 2
-"""Encoding takes half as long again as decoding, which one thread does: two keep up with it."""
 
 
 class ActionSource(Protocol):
@@ -115,15 +109,14 @@ def write_classic(source: ActionSource) -> WrittenCheckpoint:
     """
     snapshot = source.snapshot
     store, path = snapshot.store, checkpoint_path(snapshot.version)
-    encoder = ActionEncoder(source.shape, others=True)
-    file = ActionFile(store, path, encoder)
+    file = ActionFile(store, path, source.shape, others=True)
     try:
-        file.append(encoder.others(source.others))
-        for adds in ordered_map(partial(encoder.files, "add"), source.adds(), width=_ENCODERS):
-            file.append(adds)
+        file.append_others(source.others)
+        for adds in source.adds():
+            file.append("add", adds)
         source.verify(file.adds)
         for removes in source.removes():
-            file.append(encoder.files("remove", removes))
+            file.append("remove", removes)
         failpoint("checkpoint-part-written")
         failpoint("checkpoint-manifest-prepared")
         written = file.publish()
@@ -150,7 +143,7 @@ def write_v2(source: ActionSource) -> WrittenCheckpoint:
 
 
 def write_sidecars(source: ActionSource) -> list[WrittenFile]:
-    """Write actions into sidecars, which nobody looks for yet."""
+    """Write actions into sidecars, which no manifest references yet."""
     sidecars: list[WrittenFile] = []
     for written in _sidecars(source):
         failpoint("checkpoint-part-written")
@@ -201,42 +194,36 @@ def publish_v2(
 
 
 def _sidecars(source: ActionSource) -> Iterator[WrittenFile]:
-    """Write adds, then removes, into files of their own."""
-    encoder = ActionEncoder(source.shape, others=False)
-    for kind, chunks in (("add", source.adds()), ("remove", source.removes())):
-        file: ActionFile | None = None
-        try:
-            for pieces, group in _encoded(encoder, kind, chunks):
-                if file is None:
-                    file, zones = _new_sidecar(source, encoder), Zones(source.shape.leading)
-                file.append(group)
-                for columns in pieces if kind == "add" else ():
-                    zones.add(columns)
-                if file.rows >= _SIDECAR_ADDS:
-                    done, file = file, None
-                    yield done.publish(zones.tags())
-            if file is not None:
+    """Write adds, then tombstones, into files of their own."""
+    yield from _sidecars_of(source, "add", source.adds())
+    yield from _sidecars_of(source, "remove", source.removes())
+
+
+def _sidecars_of(
+    source: ActionSource, kind: Literal["add", "remove"], chunks: Iterator[list[Columns]]
+) -> Iterator[WrittenFile]:
+    file: ActionFile | None = None
+    try:
+        for pieces in chunks:
+            if file is None:
+                file, zones = _new_sidecar(source), Zones(source.shape.leading)
+            file.append(kind, pieces)
+            for columns in pieces if kind == "add" else ():
+                zones.add(columns)
+            if file.rows >= _SIDECAR_ADDS:
                 done, file = file, None
                 yield done.publish(zones.tags())
-        finally:
-            if file is not None:
-                file.discard()
+        if file is not None:
+            done, file = file, None
+            yield done.publish(zones.tags())
+    finally:
+        if file is not None:
+            file.discard()
 
 
-def _new_sidecar(source: ActionSource, encoder: ActionEncoder) -> ActionFile:
+def _new_sidecar(source: ActionSource) -> ActionFile:
     path = sidecar_path(f"{uuid.uuid4()}.parquet")
-    return ActionFile(source.snapshot.store, path, encoder)
-
-
-def _encoded(
-    encoder: ActionEncoder, kind: str, chunks: Iterable[list[Columns]]
-) -> Iterator[tuple[list[Columns], ActionGroup]]:
-    """Yield each row group with its encoded form, in order, some being encoded side by side."""
-
-    def encoded(pieces: list[Columns]) -> tuple[list[Columns], ActionGroup]:
-        return pieces, encoder.files(kind, pieces)
-
-    return ordered_map(encoded, chunks, width=_ENCODERS)
+    return ActionFile(source.snapshot.store, path, source.shape, others=False)
 
 
 def _verify_stored(store: Store, written: WrittenFile, version: int) -> None:

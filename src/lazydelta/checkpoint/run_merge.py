@@ -14,6 +14,7 @@ import numpy as np
 
 from lazydelta.checkpoint.add_slices import joined, sliced
 from lazydelta.checkpoint.sort_keys import Ties, plain
+from lazydelta.checkpoint.sorted_runs import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from lazydelta.checkpoint.add_slices import Columns
     from lazydelta.checkpoint.checkpoint_schema import CheckpointShape
     from lazydelta.checkpoint.sort_keys import PlainRow
-    from lazydelta.checkpoint.sorted_runs import Run
 
 __all__ = ["MergedRuns"]
 
@@ -62,7 +62,7 @@ class MergedRuns:
             else:
                 places = chosen - (following - np.cumsum(counts) + counts)[runs]
                 ties = Ties(places, self._plan.same[start : end - 1])
-                yield type(self._runs[0]).taken(self._runs, counts.tolist(), ties, self._shape)
+                yield Run.taken(self._runs, counts.tolist(), ties, self._shape)
             following += counts
 
     def _by_blocks(self, counts: Sequence[int]) -> Iterator[Columns]:

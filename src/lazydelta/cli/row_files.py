@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lazydelta.errors import ConfigError
 from lazydelta.formats import plain_pairs
-from lazydelta.parquet import UnknownZoneError, int96_leaves, legacy_calendar, read_footer
+from lazydelta.parquet import LegacyTimestampError, int96_leaves, legacy_calendar, read_footer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ class RowFiles:
             for batch in batches:
                 self.count += batch.num_rows
                 yield batch
-        except (pa.ArrowException, OSError, UnknownZoneError) as error:
+        except (pa.ArrowException, OSError, LegacyTimestampError) as error:
             raise ConfigError(str(file), f"cannot be read as {kind}: {error}") from None
 
 
@@ -82,7 +82,7 @@ def _parquet(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
         metadata=read_footer(source).metadata,
         coerce_int96_timestamp_unit="us",  # nanoseconds end in the year 2262
     )
-    batches, calendar = opened.iter_batches(), legacy_calendar(opened.metadata, str(file))
+    batches, calendar = opened.iter_batches(), legacy_calendar(opened.metadata)
     if calendar is None:
         return opened.schema_arrow, batches
     int96 = int96_leaves(opened.metadata)

@@ -11,11 +11,30 @@ from lazydelta.expr.build import as_predicate, col, lit
 from lazydelta.expr.formula import Formula, bind_formula, constant_formula, equality_formula
 from lazydelta.expr.functions import DATE_UNITS
 from lazydelta.expr.generated import derivations
-from lazydelta.expr.nodes import And, AnyWithin, Call, Cast, Column, Compare, Constant, In, IsNull, IsTrue, Like, Literal, Not, Or, Predicate, Stat, Value
+from lazydelta.expr.nodes import (
+    And,
+    AnyWithin,
+    Call,
+    Cast,
+    Column,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    IsTrue,
+    Like,
+    Literal,
+    Not,
+    Or,
+    Predicate,
+    Stat,
+    Value,
+)
 from lazydelta.expr.patterns import fixed_prefix, split_pattern
 from lazydelta.expr.skip import guarded, to_skipping
 
 __all__ = [
+    "DATE_UNITS",
     "And",
     "AnyWithin",
     "Call",
@@ -23,7 +42,6 @@ __all__ = [
     "Column",
     "Compare",
     "Constant",
-    "DATE_UNITS",
     "Formula",
     "In",
     "IsNull",

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from lazydelta.formats.deletion_vectors import DeletedRows, DeletionVectorGroup
-from lazydelta.formats.json_lines import BadLineError, JsonLimits, are_objects, decode_lines, normalized_lines, parse_object, plain_pairs, split_lines
+from lazydelta.formats.json_lines import (
+    BadLineError,
+    JsonLimits,
+    are_objects,
+    decode_lines,
+    normalized_lines,
+    parse_object,
+    plain_pairs,
+    split_lines,
+)
 from lazydelta.formats.stats_json import num_records, parse_stats
 from lazydelta.formats.variant import BadVariantError, check_shredding, unshred
 

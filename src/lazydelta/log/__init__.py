@@ -8,18 +8,26 @@ from __future__ import annotations
 from lazydelta.log.checkpoints import Checkpoint, Leaf, LeafReader, open_checkpoint
 from lazydelta.log.checksum import Checksum, read_checksum
 from lazydelta.log.commits import CommitReader
-from lazydelta.log.file_names import LOG_DIRECTORY, LogFile, LogFileKind, checkpoint_path, checksum_path, compacted_path, sidecar_path
+from lazydelta.log.file_names import (
+    LOG_DIRECTORY,
+    LogFile,
+    LogFileKind,
+    checkpoint_path,
+    checksum_path,
+    compacted_path,
+    sidecar_path,
+)
 from lazydelta.log.last_checkpoint import CheckpointHint, read_hint, write_hint
 from lazydelta.log.listing import list_log
 from lazydelta.log.segment import CheckpointFiles, LogSegment, choose_segment, earliest_version
 
 __all__ = [
+    "LOG_DIRECTORY",
     "Checkpoint",
     "CheckpointFiles",
     "CheckpointHint",
     "Checksum",
     "CommitReader",
-    "LOG_DIRECTORY",
     "Leaf",
     "LeafReader",
     "LogFile",

@@ -29,7 +29,6 @@ from lazydelta.log.file_names import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile
 from lazydelta.parquet import (
     THRIFT_LIMIT,
     NestedFile,
-    UnknownZoneError,
     int96_leaves,
     leaf_columns,
     legacy_calendar,
@@ -196,7 +195,7 @@ class LeafReader:
             self.metadata: pq.FileMetaData = metadata
             leaves = leaf_columns(self.metadata)
             self.columns: dict[str, int] = {leaves.column(i).path: i for i in range(len(leaves))}
-        self._calendar = legacy_calendar(self.metadata, context.store.root)
+        self._calendar = legacy_calendar(self.metadata, "null")
         if leaf.is_manifest:
             context.footers[leaf.path] = self.metadata
 
@@ -251,13 +250,9 @@ class LeafReader:
         return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
     def _in_our_calendar(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return typed values rebased; those that cannot be are null, which means unknown."""
         calendar = self._calendar
-        if calendar is None:
-            return batch
-        try:
-            return calendar.moved_batch(batch, self._int96)
-        except UnknownZoneError as error:
-            raise self._context.corrupt(self.leaf.path, error, self._version) from None
+        return batch if calendar is None else calendar.moved_batch(batch, self._int96)
 
     @cached_property
     def _int96(self) -> frozenset[str]:

@@ -1,17 +1,16 @@
-"""Days and times of files in Spark's legacy calendar, brought to the one that tables are in.
+"""Rebase dates and timestamps of Spark's legacy hybrid calendar to the proleptic Gregorian one.
 
-Before 1582-10-15 that calendar is the Julian one: a day is a number of days off, and keeps its
-name. Times are the reading of a clock besides, by rules of their own (`parquet.zones`). Spark notes
-in the footer what of a file is in it. Knows footers and arrays; nothing of tables.
+Before 1582-10-15 the hybrid calendar is Julian: a rebased date keeps its year, month and day.
+Timestamps before 1900 also depend on the time zone of the writer, whose local mean time the legacy
+calendar ignores, so only those of UTC are rebased. Spark marks such files in the footer.
 """
 
 from __future__ import annotations
 
-import logging
 import operator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from functools import lru_cache, reduce
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,6 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lazydelta._arrow import validity
-from lazydelta.parquet.zones import FIRST_CERTAIN_TIME, old_zone
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -28,78 +26,98 @@ if TYPE_CHECKING:
 
     from lazydelta.schema import DataType
 
-__all__ = ["LegacyCalendar", "first_certain", "legacy_calendar"]
+__all__ = ["LegacyCalendar", "LegacyTimestampError", "first_certain", "legacy_calendar"]
 
-_log = logging.getLogger(__name__)
+RebaseMode = Literal["exception", "corrected", "null"]
 
 _SPARK = b"org.apache.spark."
 _DATETIMES, _INT96 = _SPARK + b"legacyDateTime", _SPARK + b"legacyINT96"
 _VERSION, _ZONE = _SPARK + b"version", _SPARK + b"timeZone"
 
 _FIRST_CERTAIN_DAY = -141_427
-"""1582-10-15, as days since 1970."""
+"""1582-10-15, in days since 1970."""
+_FIRST_CERTAIN_TIME = -2_208_988_800_000_000
+"""1900-01-01 UTC, in microseconds since 1970: from here on both calendars agree in every zone."""
+_UTC = frozenset(("UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z"))
 _FIRST_MARCH = -719_470
-"""The first of March of the year 0 in the Julian calendar: its leap days end years from there."""
+"""0000-03-01 in the Julian calendar: counted from there, a leap day is the last day of a year."""
 _DAY = 86_400_000_000
+_PARTITION_VALUES = "partitionValues_parsed"
 _ZONED = (pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC"))
+
+
+class LegacyTimestampError(ValueError):
+    """Timestamps that cannot be rebased; the caller adds the file and the column."""
+
+    def __init__(self, zone: str | None) -> None:
+        written_in = "an unknown time zone" if zone is None else f"the time zone {zone!r}"
+        super().__init__(
+            f"timestamps before 1900 in Spark's legacy calendar, written in {written_in}; only "
+            "those of UTC can be rebased. ReadOptions(datetime_rebase_mode='corrected') reads them "
+            "as stored; Spark rewrites them with datetimeRebaseModeInWrite=CORRECTED"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyCalendar:
-    """What of a file is in the old calendar."""
+    """Which columns of a file are in the legacy calendar."""
 
-    table: str
-    """Whose file it is."""
     datetimes: bool
-    """Whether dates are, and times that are whole numbers."""
+    """Whether dates and integer timestamps are."""
     int96: bool
-    """Whether times of 96 bits are."""
+    """Whether INT96 timestamps are."""
     zone: str | None
-    """Where its writer was; None if the footer does not tell."""
+    """Time zone of the writer; None if the footer does not have it."""
+    mode: RebaseMode = "exception"
+    """What becomes of timestamps that cannot be rebased: an error, as stored, or null."""
 
     def days(self, dates: pa.Array) -> pa.Array:
-        """Return dates by the names that they have in the file."""
+        """Return rebased dates."""
         if not _has_below(dates, _FIRST_CERTAIN_DAY):
             return dates
         days = _numbers(dates, np.int32).astype(np.int64)
         return _like(dates, (days - _lag(days)).astype(np.int32))
 
     def times(self, times: pa.Array) -> pa.Array:
-        """Return times, in microseconds, by what a clock showed in the file.
+        """Return rebased timestamps; they are in microseconds.
 
         Raises:
-            UnknownZoneError: It is not known how clocks went there.
+            LegacyTimestampError: They cannot be rebased, and the mode is `exception`.
         """
-        if not _has_below(times, FIRST_CERTAIN_TIME):
+        if not _has_below(times, _FIRST_CERTAIN_TIME):
             return times
-        if self.zone is None:
-            _tell_once(self.table)
-        zone = old_zone("UTC" if self.zone is None else self.zone)
-        micros = _numbers(times, np.int64).copy()
-        old = micros < FIRST_CERTAIN_TIME
-        readings = micros[old] + zone.standard
-        readings -= _lag(readings // _DAY) * _DAY
-        micros[old] = zone.instants(readings)
-        return _like(times, micros)
+        if self.zone in _UTC:
+            micros = _numbers(times, np.int64)
+            return _like(times, micros - _lag(micros // _DAY) * _DAY)
+        if self.mode == "exception":
+            raise LegacyTimestampError(self.zone)
+        if self.mode == "corrected":
+            return times
+        first = pa.scalar(_FIRST_CERTAIN_TIME, times.type)
+        return pc.if_else(pc.less(times, first), pa.scalar(None, times.type), times)
 
     def moved_batch(self, batch: pa.RecordBatch, int96: Collection[str]) -> pa.RecordBatch:
-        """Return all columns of a file as `moved` does."""
+        """Return a batch with its columns rebased (`moved`).
+
+        Raises:
+            LegacyTimestampError: Timestamps cannot be rebased, and the mode is `exception`.
+        """
         columns = zip(batch.columns, batch.schema.names, strict=True)
         moved = [self.moved(values, name, int96) for values, name in columns]
         return pa.RecordBatch.from_arrays(moved, schema=batch.schema)
 
     def moved(self, values: pa.Array, path: str, int96: Collection[str]) -> pa.Array:
-        """Return a column with its dates and times moved, those of its parts as well; not of maps.
+        """Return a column with its dates and timestamps rebased, also inside of structs and lists.
 
-        The same array if none is: few tables have days that old, and it is asked of every batch.
+        The same array if no value changes. Maps are not rebased.
 
         Args:
             values: As they are in the file.
             path: Of the column.
-            int96: Paths of the leaves that have 96 bits.
+            int96: Paths of the INT96 leaves.
 
         Raises:
-            UnknownZoneError: It is not known how clocks went there.
+            LegacyTimestampError: Timestamps cannot be rebased, and the mode is `exception`.
         """
         kind = values.type
         if pt.is_struct(kind):
@@ -116,28 +134,33 @@ class LegacyCalendar:
             return pa.Array.from_buffers(
                 kind, len(values), values.buffers()[:2], offset=values.offset, children=found
             )
-        return pa.Array.from_buffers(
+        rebased = pa.Array.from_buffers(
             kind, len(values), [validity(values)], values.null_count, children=found
         )
+        if self.mode == "null" and path.endswith(_PARTITION_VALUES):
+            return _null_where_lost(rebased, values)
+        return rebased
 
     def _moved_leaf(self, values: pa.Array, *, is_int96: bool) -> pa.Array:
         kind = values.type
         if pt.is_date32(kind):
             return self.days(values) if self.datetimes else values
-        is_told = self.int96 if is_int96 else self.datetimes and kind in _ZONED
-        if not (pt.is_timestamp(kind) and is_told):
+        is_legacy = self.int96 if is_int96 else self.datetimes and kind in _ZONED
+        if not (pt.is_timestamp(kind) and is_legacy):
             return values
         micros = values.cast(pa.timestamp("us", kind.tz))
         found = self.times(micros)
         return values if found is micros else found.cast(kind)
 
 
-def legacy_calendar(metadata: pq.FileMetaData, table: str) -> LegacyCalendar | None:
-    """Return what of a file is in the old calendar; None if nothing is.
+def legacy_calendar(
+    metadata: pq.FileMetaData, mode: RebaseMode = "exception"
+) -> LegacyCalendar | None:
+    """Return which columns of a file are in the legacy calendar; None if none are.
 
     Args:
         metadata: The footer.
-        table: Whose file it is, to tell of it.
+        mode: What becomes of timestamps that cannot be rebased.
     """
     notes = metadata.metadata or {}
     before_3_0, before_3_1 = _age(notes.get(_VERSION, b""))
@@ -145,22 +168,22 @@ def legacy_calendar(metadata: pq.FileMetaData, table: str) -> LegacyCalendar | N
     if not (datetimes or int96):
         return None
     zone = notes.get(_ZONE)
-    said = None if zone is None else zone.decode(errors="replace")
-    return LegacyCalendar(table=table, datetimes=datetimes, int96=int96, zone=said)
+    name = None if zone is None else zone.decode(errors="replace")
+    return LegacyCalendar(datetimes=datetimes, int96=int96, zone=name, mode=mode)
 
 
 def first_certain(metadata: pq.FileMetaData, kind: DataType) -> int | None:
-    """Return from which value on bounds of a footer are those of the rows; None if all are."""
-    first = {"date": _FIRST_CERTAIN_DAY, "timestamp": FIRST_CERTAIN_TIME}.get(str(kind))
+    """Return the least bound of a footer that needs no rebase; None if no bound needs one."""
+    first = {"date": _FIRST_CERTAIN_DAY, "timestamp": _FIRST_CERTAIN_TIME}.get(str(kind))
     if first is None:
         return None
-    calendar = legacy_calendar(metadata, "")
+    calendar = legacy_calendar(metadata)
     return first if calendar is not None and calendar.datetimes else None
 
 
 @lru_cache(maxsize=256)
 def _age(version: bytes) -> tuple[bool, bool]:
-    """Return whether a version of Spark is before 3.0, and before 3.1; no version is neither."""
+    """Return whether a Spark version is before 3.0, and before 3.1; both False without one."""
     parts = version.split(b".")[:2]
     if len(parts) < 2 or not all(part.isdigit() for part in parts):
         return False, False
@@ -168,26 +191,30 @@ def _age(version: bytes) -> tuple[bool, bool]:
     return found < (3, 0), found < (3, 1)
 
 
-@lru_cache(maxsize=256)
-def _tell_once(table: str) -> None:
-    _log.warning(
-        "%s has times before 1900 in Spark's legacy calendar, in files that do not say in which "
-        "zone they were written; they are taken to be of UTC",
-        table,
-    )
-
-
 def _lag(days: np.ndarray) -> np.ndarray:
-    """Return by how many days more a day that has some name is in the old calendar.
+    """Return how many days the Julian calendar is ahead at each day; 0 from 1582-10-15 on.
 
-    That changes on the first of March of each century that is no leap year in ours. The leap day
-    before it, which has no name in ours, becomes the first of March as well.
+    It changes on March 1 of each century year that is no Gregorian leap year. The Julian leap day
+    before it, which the Gregorian calendar lacks, becomes March 1 too.
     """
     years = (4 * (days - _FIRST_MARCH) + 3) // 1461
     found: np.ndarray = np.where(
         days < _FIRST_CERTAIN_DAY, years // 100 - years // 400 - 2, np.int64(0)
     )
     return found
+
+
+def _null_where_lost(rebased: pa.StructArray, values: pa.StructArray) -> pa.StructArray:
+    """Return structs that are null where a field was nulled.
+
+    For typed partition values, of which a null field means NULL and a null struct unknown.
+    """
+    lost = [
+        pc.and_(new.is_null(), old.is_valid())
+        for new, old in zip(rebased.flatten(), values.flatten(), strict=True)
+    ]
+    is_null = reduce(pc.or_, lost, values.is_null())
+    return pa.StructArray.from_arrays(rebased.flatten(), fields=list(rebased.type), mask=is_null)
 
 
 def _has_below(values: pa.Array, first: int) -> bool:
@@ -201,7 +228,7 @@ def _numbers(values: pa.Array, kind: type[np.generic]) -> np.ndarray:
 
 
 def _like(values: pa.Array, numbers: np.ndarray) -> pa.Array:
-    """Return an array of other values, null where the old one is."""
+    """Return an array of these numbers, null where `values` is."""
     return pa.Array.from_buffers(
         values.type, len(values), [validity(values), pa.py_buffer(numbers)], values.null_count
     )

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from lazydelta.parquet.footer_validation import validate_footer
 from lazydelta.parquet.thrift import ThriftError
 
-__all__ = ["THRIFT_LIMIT", "Footer", "parsed_footer", "read_footer"]
+__all__ = ["THRIFT_LIMIT", "Footer", "read_footer"]
 
 THRIFT_LIMIT = 256 << 20
 """Bytes that a footer may have, and so a text of it; and values that a list may."""
@@ -41,11 +41,6 @@ def read_footer(source: pa.NativeFile) -> Footer:
     data = _footer_of(source)
     reader = _opened(validate_footer(data))
     return Footer(data, reader.metadata, reader.schema_arrow)
-
-
-def parsed_footer(data: bytes) -> pq.FileMetaData:
-    """Return a footer that was put together as pyarrow has it."""
-    return _opened(data).metadata
 
 
 def _footer_of(source: pa.NativeFile) -> bytes:

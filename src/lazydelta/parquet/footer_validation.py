@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazydelta.parquet.footer_templates import FooterTemplates, Kept
-from lazydelta.parquet.native import is_sound
+from lazydelta.parquet.native import is_valid_footer
 from lazydelta.parquet.thrift import (
     BINARY,
     BOOL,
@@ -91,7 +91,7 @@ def validate_footer(data: bytes) -> bytes:
     Raises:
         ThriftError: It makes no sense.
     """
-    if is_sound(data):
+    if is_valid_footer(data):
         return data
     look = _Look(data)
     try:

@@ -1,7 +1,7 @@
-"""Columns decoded by the compiled decoder, if it is installed.
+"""Adapter of the compiled decoder, if it is installed.
 
-Knows what it may be asked for and what has to come out. It is an option (`native/`, ADR 0029):
-whoever asks must be ready to hear that pyarrow has to do it.
+The decoder is optional (`native/`, ADR 0029). Where it is missing or cannot read something, the
+functions return None and the caller uses pyarrow.
 """
 
 from __future__ import annotations
@@ -18,27 +18,24 @@ from lazydelta.parquet.row_batches import rows_that_fit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-
 __all__ = [
     "COMPILED_CODECS",
-    "AlikeFile",
-    "AlikeFiles",
+    "FileTemplate",
     "NestedFile",
-    "SortedRun",
-    "compiled_alike",
+    "TemplateFile",
     "compiled_batches",
+    "compiled_template",
     "has_native_decoder",
-    "is_sound",
+    "is_valid_footer",
 ]
 
 _log = logging.getLogger(__name__)
 
 COMPILED_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "ZSTD"})
-"""What the decoder was built with: what Delta writers use."""
+"""Codecs that the decoder is built with: those of Delta writers."""
 _VIEWS = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
-_INTERFACE = 7
-"""Of the decoder that is asked here; one of another number has other arguments."""
+_INTERFACE = 8
+"""Version of the decoder's interface that is called here."""
 
 
 @cache
@@ -51,7 +48,7 @@ def _decoder() -> Any | None:
         _log.warning("the compiled decoder is installed but does not load: %s", error)
         return None
     if getattr(lazydelta_decoder, "INTERFACE", None) != _INTERFACE:
-        _log.warning("the compiled decoder is not used: it is of another version than lazydelta")
+        _log.warning("the compiled decoder is not used: its version does not match lazydelta's")
         return None
     return lazydelta_decoder
 
@@ -61,10 +58,10 @@ def has_native_decoder() -> bool:
     return _decoder() is not None
 
 
-def is_sound(footer: bytes) -> bool:
-    """Whether the decoder says at once that a footer makes sense to all of its readers."""
+def is_valid_footer(footer: bytes) -> bool:
+    """Whether the decoder finds a footer valid; False also without a decoder."""
     decoder = _decoder()
-    return decoder is not None and decoder.is_sound(footer)
+    return decoder is not None and decoder.is_valid_footer(footer)
 
 
 def compiled_batches(
@@ -76,20 +73,20 @@ def compiled_batches(
     *,
     span: tuple[int, int] | None,
     kept: bytes | None,
-    text_bytes: int | None,
+    max_string_bytes: int | None,
 ) -> pa.RecordBatchReader | None:
     """Return columns of a file; None if pyarrow has to decode them.
 
     Args:
-        path: The file, on this machine.
-        fields: The columns, as pyarrow would decode them.
-        leaves: Their places in the file.
-        row_groups: Which rows.
-        rows: Most of them at a time.
-        span: Where to begin and end, counted from their first row; None reads all.
-        kept: A bit for each row in between: whether it comes; None takes all.
-        text_bytes: Most bytes that texts of a column may take in a batch, beyond which it fails;
-            None leaves texts and bytes as views.
+        path: Of the local file.
+        fields: The columns, as pyarrow decodes them.
+        leaves: Their leaf indices in the file.
+        row_groups: The row groups to decode.
+        rows: Most rows of a batch.
+        span: Range of rows, counted from the first of the row groups; None reads all.
+        kept: Bitmap over that range: rows whose bit is not set are dropped; None keeps all.
+        max_string_bytes: Most bytes of the strings of a column in a batch, else reading fails; None
+            decodes strings and binaries as views.
     """
     decoder = _decoder()
     if decoder is None or not _is_flat(fields, leaves):
@@ -97,20 +94,20 @@ def compiled_batches(
     try:
         batches = decoder.read(
             path, list(leaves), list(row_groups), rows,
-            span=span, kept=kept, text_bytes=text_bytes,
+            span=span, kept=kept, max_string_bytes=max_string_bytes,
         )  # fmt: skip
         reader = pa.RecordBatchReader.from_stream(batches)
-    except (OSError, ValueError):  # it is stricter than need be: pyarrow has opened this file
+    except (OSError, ValueError):  # the decoder is stricter than pyarrow, which opened the file
         return None
-    return reader if _as_pyarrow(reader.schema, fields, views=text_bytes is None) else None
+    return reader if _as_pyarrow(reader.schema, fields, views=max_string_bytes is None) else None
 
 
 class NestedFile:
-    """A file on this machine, whose columns are decoded nested as they are in it.
+    """A local file whose leaf columns are decoded into nested columns.
 
     Args:
-        decoder: The decoder's own.
-        schema: All columns, as pyarrow sees them.
+        decoder: The decoder's object.
+        schema: All columns, as pyarrow decodes them.
     """
 
     def __init__(self, decoder: Any, schema: pa.Schema) -> None:
@@ -125,18 +122,18 @@ class NestedFile:
             return None
         try:
             return cls(decoder.NestedFile(path), schema)
-        except (OSError, ValueError):  # it is stricter than need be: pyarrow has opened this file
+        except (OSError, ValueError):  # the decoder is stricter than pyarrow, which opened the file
             return None
 
     def batches(
         self, leaves: Sequence[int], row_groups: Sequence[int], rows: int
     ) -> pa.RecordBatchReader | None:
-        """Return leaf columns, so many rows at a time; None if pyarrow has to decode them.
+        """Return leaf columns in batches; None if pyarrow has to decode them.
 
         Args:
-            leaves: Their places.
-            row_groups: Which rows.
-            rows: So many of them at a time.
+            leaves: Their indices.
+            row_groups: The row groups to decode.
+            rows: Rows of a batch.
         """
         try:
             batches = self._decoder.read(list(leaves), list(row_groups), rows)
@@ -146,15 +143,15 @@ class NestedFile:
         return reader if _is_part(pa.struct(list(reader.schema)), self._whole) else None
 
 
-class AlikeFiles:
-    """Files with the same columns: what it takes to read them was found out from one.
+class FileTemplate:
+    """Reads columns of files with one schema, by options that were derived from one of them.
 
     Args:
-        decoder: The decoder's own, for some of the columns.
-        limit: Bytes that texts of a column may take in a batch, and that a column of a row group
-            may decompress to, if it is small in the file.
-        views: Whether texts and bytes come as views, which take no memory of their own.
-        are_renamed: Whether the columns of opened files have the names that were asked for.
+        decoder: The decoder's object.
+        limit: Most bytes of the strings of a column in a batch, and of a decompressed column of a
+            row group that is small in the file.
+        views: Whether strings and binaries are decoded as views.
+        are_renamed: Whether the columns of opened files have the requested names.
     """
 
     def __init__(self, decoder: Any, limit: int, *, views: bool, are_renamed: bool) -> None:
@@ -164,99 +161,55 @@ class AlikeFiles:
         self.are_renamed = are_renamed
 
     def read(self, paths: Sequence[str]) -> tuple[pa.RecordBatch | None, int]:
-        """Return the rows of small files, in their order, and how many files it was.
+        """Return the rows of small files, in their order, and the number of files.
 
-        It ends before the first that is not like the others, not small, damaged or missing: that
-        one has to be read by itself, and says what is wrong.
+        Stops before the first file that does not match, is not small, damaged or missing. The
+        caller reads that one alone, which reports what is wrong.
         """
         try:
-            batches, count = self._decoder.read(list(paths), text_bytes=self._text_bytes)
+            batches, count = self._decoder.read(list(paths), max_string_bytes=self._text_bytes)
             (batch,) = pa.RecordBatchReader.from_stream(batches)
-        except (pa.ArrowException, ValueError):  # together they are too large, say
+        except (pa.ArrowException, ValueError):  # for example too large in total
             return None, 0
         return batch, count
 
-    def open(self, path: str) -> AlikeFile | None:
-        """Return a file of any size; None if it has to be read by itself, for the same reasons."""
+    def open(self, path: str) -> TemplateFile | None:
+        """Return a file of any size; None if the caller has to read it alone."""
         try:
-            return AlikeFile(self._decoder.open(path, self._limit), self._text_bytes)
+            return TemplateFile(self._decoder.open(path, self._limit), self._text_bytes)
         except (OSError, ValueError):
             return None
 
 
-class AlikeFile:
-    """A file that is like others.
+class TemplateFile:
+    """A file that matches a template.
 
     Args:
-        decoder: The decoder's own.
-        text_bytes: As for `compiled_batches`.
+        decoder: The decoder's object.
+        max_string_bytes: As for `compiled_batches`.
     """
 
-    def __init__(self, decoder: Any, text_bytes: int | None) -> None:
+    def __init__(self, decoder: Any, max_string_bytes: int | None) -> None:
         self._decoder = decoder
-        self._text_bytes = text_bytes
+        self._text_bytes = max_string_bytes
         self.num_rows: int = decoder.num_rows
 
     def batches(self, most: int, kept: bytes | None) -> pa.RecordBatchReader:
-        """Return its rows. What is wrong with them is found out on the way.
+        """Return its rows in batches.
 
         Args:
-            most: Rows at a time; fewer where they are large.
-            kept: A bit for each row: whether it comes; None takes all.
+            most: Most rows of a batch; fewer where they are large.
+            kept: Bitmap: rows whose bit is not set are dropped; None keeps all.
 
         Raises:
             ValueError: It is damaged.
         """
         rows = rows_that_fit(self.num_rows, self._decoder.size, most)
-        batches = self._decoder.read(rows, kept=kept, text_bytes=self._text_bytes)
+        batches = self._decoder.read(rows, kept=kept, max_string_bytes=self._text_bytes)
         return pa.RecordBatchReader.from_stream(batches)
 
 
-class SortedRun:
-    """Rows in a temporary file, in an order; only where there is a decoder.
-
-    Args:
-        run: The decoder's own.
-    """
-
-    def __init__(self, run: Any) -> None:
-        self._run = run
-
-    @classmethod
-    def written(
-        cls, path: str, parts: Sequence[pa.RecordBatch], order: np.ndarray, *, block_rows: int
-    ) -> SortedRun:
-        """Write rows to a file.
-
-        Args:
-            path: Of the file.
-            parts: Where the rows are; all with the same columns.
-            order: Which rows, by their places if the parts were one after the other; 32-bit.
-            block_rows: How many of them are held at a time when they are taken.
-        """
-        rows = pa.RecordBatchReader.from_batches(parts[0].schema, parts)
-        decoder: Any = _decoder()
-        return cls(decoder.SortedRun(path, rows, order.astype("i4", copy=False), block_rows))
-
-    @staticmethod
-    def taken(
-        runs: Sequence[SortedRun], counts: Sequence[int], order: np.ndarray
-    ) -> pa.RecordBatch:
-        """Return the next rows of runs; where a run lacks a column of others, it is null.
-
-        Args:
-            runs: Each of them once.
-            counts: How many rows of each.
-            order: Their places if those of the first run came first, and so on; 32-bit.
-        """
-        decoder: Any = _decoder()
-        theirs = [run._run for run in runs]  # noqa: SLF001 - of this very class
-        rows = decoder.take_sorted(theirs, list(counts), order.astype("i4", copy=False))
-        (batch,) = pa.RecordBatchReader.from_stream(rows)
-        return batch
-
-
-def compiled_alike(
+def compiled_template(
     path: str,
     fields: Sequence[pa.Field],
     leaves: Sequence[int],
@@ -264,17 +217,16 @@ def compiled_alike(
     *,
     views: bool,
     shown: pa.Schema | None = None,
-) -> AlikeFiles | None:
-    """Return what reads files that are like one; None if pyarrow has to decode them.
+) -> FileTemplate | None:
+    """Return the template of a file; None if pyarrow has to decode such files.
 
     Args:
-        path: The one, on this machine.
-        fields: The columns to read, as pyarrow would decode them.
-        leaves: Their places in the file.
-        limit: As for `AlikeFiles`.
-        views: As for `AlikeFiles`.
-        shown: The columns of opened files as they are to be called, of the types that they have;
-            others are left as in the file.
+        path: Of the local file.
+        fields: The columns to read, as pyarrow decodes them.
+        leaves: Their leaf indices in the file.
+        limit: As for `FileTemplate`.
+        views: As for `FileTemplate`.
+        shown: Schema of opened files, with the same types; ignored if the types differ.
     """
     decoder = _decoder()
     if decoder is None or not leaves or not _is_flat(fields, leaves):
@@ -282,12 +234,12 @@ def compiled_alike(
     if shown is not None and shown.types != _decoded_types(fields, views=views):
         shown = None
     try:
-        alike = decoder.Alike(path, list(leaves), shown=shown)
-        as_pyarrow = _as_pyarrow(pa.schema(alike), fields, views=True)
+        template = decoder.FileTemplate(path, list(leaves), shown=shown)
+        as_pyarrow = _as_pyarrow(pa.schema(template), fields, views=True)
     except (pa.ArrowException, ValueError):
         return None
     renamed = shown is not None
-    return AlikeFiles(alike, limit, views=views, are_renamed=renamed) if as_pyarrow else None
+    return FileTemplate(template, limit, views=views, are_renamed=renamed) if as_pyarrow else None
 
 
 def _is_flat(fields: Sequence[pa.Field], leaves: Sequence[int]) -> bool:
@@ -295,7 +247,7 @@ def _is_flat(fields: Sequence[pa.Field], leaves: Sequence[int]) -> bool:
 
 
 def _is_part(found: pa.DataType, whole: pa.DataType) -> bool:
-    """Whether everything of a type is the same in another one, which may have more fields."""
+    """Whether a type is part of another one, which may have more struct fields."""
     if not (pt.is_struct(found) and pt.is_struct(whole)):
         return bool(found == whole)
     pairs = [(field.type, whole.get_field_index(field.name)) for field in found]
@@ -303,7 +255,7 @@ def _is_part(found: pa.DataType, whole: pa.DataType) -> bool:
 
 
 def _as_pyarrow(schema: pa.Schema, fields: Sequence[pa.Field], *, views: bool) -> bool:
-    """Whether the decoder sees what pyarrow sees; where not, as in old times, pyarrow is right."""
+    """Whether the decoder gives the names and types of pyarrow; INT96 timestamps differ."""
     names = [field.name for field in fields]
     return schema.names == names and schema.types == _decoded_types(fields, views=views)
 

@@ -22,7 +22,6 @@ _WINDOW = 4096
 """Bytes to look at for a header: they are some dozens, more only with long statistics."""
 _MOST_HEADER = 16 << 20
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
-_CODED = (2, 8)  # PLAIN_DICTIONARY and RLE_DICTIONARY: numbers into the dictionary
 _DELTA_BYTE_ARRAY = 7
 # Of a data page, by version: which field its own header is, and there encoding and statistics.
 _DATA_FIELDS = {_DATA: (5, 2, 5), _DATA_V2: (8, 4, 8)}
@@ -48,11 +47,6 @@ class Page(NamedTuple):
     """Bytes, once decompressed."""
     values: int
     """How many, nulls included; of a dictionary, its entries."""
-    start: int
-    """Position of its header."""
-    end: int
-    is_coded: bool = False
-    """Whether its values are numbers into the dictionary."""
     grows: bool = False
     """Whether its texts are what each adds to the one before."""
     statistics: PageStatistics = PageStatistics()
@@ -72,27 +66,25 @@ def read_pages(read_at: ReadAt, start: int, length: int) -> Iterator[Page]:
     position, end = start, start + length
     while position < end:
         header, size = _header(read_at, position, end)
-        first, position = position, position + size + _number(header, 3)
+        position += size + _number(header, 3)
         if _number(header, 3) < 0 or _number(header, 2) < 0 or position > end:
             raise BadPageError("a page does not fit in its column")
         kind = _number(header, 1)
         if kind == _DICTIONARY:
             values = max(_number(header.get(7), 1), 0)
-            yield Page(True, _number(header, 2), values, first, position)
+            yield Page(True, _number(header, 2), values)
         elif kind in _DATA_FIELDS:
-            yield _data_page(header, kind, first, position)
+            yield _data_page(header, kind)
 
 
-def _data_page(header: dict[int, Any], kind: int, start: int, end: int) -> Page:
+def _data_page(header: dict[int, Any], kind: int) -> Page:
     place, encoding, statistics = _DATA_FIELDS[kind]
     own = header.get(place)
     values = _number(own, 1)
     if not isinstance(own, dict) or values < 0:
         raise BadPageError("a page has less than no values")
-    coding = _number(own, encoding)
-    known = _statistics(own.get(statistics))
-    is_coded, grows = coding in _CODED, coding == _DELTA_BYTE_ARRAY
-    return Page(False, _number(header, 2), values, start, end, is_coded, grows, known)
+    grows = _number(own, encoding) == _DELTA_BYTE_ARRAY
+    return Page(False, _number(header, 2), values, grows, _statistics(own.get(statistics)))
 
 
 def _statistics(found: Any) -> PageStatistics:

@@ -6,10 +6,9 @@ true when row groups are left out, so whoever drops rows by position can do so a
 
 from __future__ import annotations
 
-import copy
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,22 +26,22 @@ from lazydelta.parquet.footer import THRIFT_LIMIT, read_footer
 from lazydelta.parquet.leaf_index import Leaves, codecs_of
 from lazydelta.parquet.native import (
     COMPILED_CODECS,
-    compiled_alike,
     compiled_batches,
+    compiled_template,
     has_native_decoder,
 )
 from lazydelta.parquet.page_filter import PageFilter
 from lazydelta.parquet.page_headers import BadPageError
-from lazydelta.parquet.row_batches import BATCH_BYTES, LEAST_ROWS, Rows, SideBySide, rows_that_fit
+from lazydelta.parquet.row_batches import LEAST_ROWS, Rows, rows_that_fit
 from lazydelta.parquet.row_ranges import leaves_asked_for
 from lazydelta.store import is_local, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from lazydelta.config import DatetimeRebaseMode
     from lazydelta.expr import Predicate
-    from lazydelta.parquet.excerpt import Excerpt
-    from lazydelta.parquet.native import AlikeFiles
+    from lazydelta.parquet.native import FileTemplate
     from lazydelta.store import Store
 
 __all__ = ["DataFile"]
@@ -50,12 +49,8 @@ __all__ = ["DataFile"]
 # A local page cache makes small reads cheap; a remote store is paid by the request.
 _LOCAL_BUFFER = 1 << 20
 _REMOTE_RUN_BYTES = 64 << 20
-_LEAST_BYTES = 512 << 10
-"""What must be left out of a local file before its pages are looked at: some ms of decoding."""
-_LEAST_UNINDEXED_BYTES = 4 << 20
-"""The same where pages are found by their headers, one after the other."""
-_BYTES_PER_BYTE_LEFT_OUT = 16
-"""To find the pages takes longer in a large row group: then more must be left out."""
+_PAGE_FILTER_BYTES = 1 << 20
+"""Least size of the predicate's columns in a row group for page statistics to be read."""
 
 
 class DataFile:
@@ -70,6 +65,7 @@ class DataFile:
         threads: Whether pyarrow decodes columns side by side, so that a single file does not
             leave cores idle. Many files side by side do so themselves; the compiled decoder sees
             how many threads are at work.
+        rebase_mode: As in `ReadOptions`.
 
     Raises:
         ObjectNotFoundError: It is not there.
@@ -84,6 +80,7 @@ class DataFile:
         *,
         inflated_limit: int,
         threads: bool = True,
+        rebase_mode: DatetimeRebaseMode = "exception",
     ) -> None:
         self.path = path
         self._threads = threads
@@ -104,7 +101,7 @@ class DataFile:
                 self._source.close()
                 raise
         self.num_rows: int = self.metadata.num_rows
-        self.calendar = legacy_calendar(self.metadata, self._table)
+        self.calendar = legacy_calendar(self.metadata, rebase_mode)
         self._known_starts: list[int] | None = None
         self._paging = None if self._is_remote else PageFilter(footer, self._source)
 
@@ -185,26 +182,28 @@ class DataFile:
             not codecs_of(self.metadata, leaves, run) <= BOUNDED_CODECS
         ):  # else the decoder sees to it
             rows = self._within_limit(leaves, run, rows)
-        text_bytes = None if views else self._inflated_limit
+        max_string_bytes = None if views else self._inflated_limit
         batches = compiled_batches(
             self._local_path, self._leaves.fields(leaves, self.schema), leaves, run, rows,
-            span=span, kept=kept, text_bytes=text_bytes,
+            span=span, kept=kept, max_string_bytes=max_string_bytes,
         )  # fmt: skip
         if batches is None:
             self._refused.add(frozenset(columns))
             return None
         return self._in_our_words(batches)
 
-    def alike(
+    def template(
         self, columns: Sequence[str], *, views: bool = False, shown: pa.Schema | None = None
-    ) -> AlikeFiles | None:
-        """Return what reads some columns of this file and of others like it; None if nothing does.
+    ) -> FileTemplate | None:
+        """Return the template that reads columns of this file and of others with its schema.
+
+        None if the compiled decoder cannot read them.
 
         Args:
             columns: Paths of leaves, or of what holds them.
-            views: Whether texts and bytes come as views.
-            shown: The same columns as they are to be called where files are opened; None if that
-                is not all there is to do. Not done where the file has them in another order.
+            views: Whether strings and binaries are decoded as views.
+            shown: Schema of opened files, if columns only need other names. Ignored where the file
+                has them in another order.
         """
         leaves, groups = self._leaves.of(columns), range(self.metadata.num_row_groups)
         if self._local_path is None or not self._is_compilable(columns, groups):
@@ -213,7 +212,7 @@ class DataFile:
         if [field.name for field in fields] != list(columns):
             shown = None
         limit = self._inflated_limit
-        return compiled_alike(self._local_path, fields, leaves, limit, views=views, shown=shown)
+        return compiled_template(self._local_path, fields, leaves, limit, views=views, shown=shown)
 
     def _is_compilable(self, columns: Sequence[str], run: Sequence[int]) -> bool:
         """Whether the compiled decoder can be asked; it may still say no, but only once."""
@@ -224,8 +223,10 @@ class DataFile:
         ):
             return False
         leaves = self._leaves.of(columns)
-        is_flat = all("." not in self._leaves.paths[at] for at in leaves)
-        return is_flat and codecs_of(self.metadata, leaves, run) <= COMPILED_CODECS
+        for column in map(self._leaves.columns.column, leaves):
+            if "." in column.path or column.physical_type == "INT96":
+                return False
+        return codecs_of(self.metadata, leaves, run) <= COMPILED_CODECS
 
     def _in_our_words(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with self._guarded():
@@ -236,7 +237,8 @@ class DataFile:
     ) -> Iterator[Rows]:
         """Yield the chosen columns of some rows of a row group.
 
-        Pages that hold none of them are not decoded where much comes before the first.
+        The compiled decoder skips the pages before the first row. pyarrow decodes the row group
+        from its start.
 
         Args:
             columns: Paths of leaves, or of what holds them.
@@ -258,17 +260,30 @@ class DataFile:
             self._refused.add(frozenset(columns))
         if decoded is not None:
             return
-        if self._paging is not None and self._leaps_by_pages(columns, row_group, start - first):
-            at_once = self._excerpted_at_once(columns, row_group, batch_rows)
-            wanted = start - first, end - first
-            excerpts = self._paging.excerpts(row_group, self._leaves.of(columns), wanted, at_once)
-            if excerpts is not None:
-                yield from self._excerpted(excerpts, (first, start, end), batch_rows)
-                return
         for rows in self.rows(columns, [row_group], batch_rows=min(batch_rows, end - first)):
             if rows.end > start:
                 yield rows.part(start, end)
             if rows.end >= end:
+                return
+
+    def rows_within(
+        self,
+        columns: Sequence[str],
+        row_group: int,
+        spans: Sequence[tuple[int, int]],
+        *,
+        batch_rows: int,
+    ) -> Iterator[Rows]:
+        """Yield the chosen columns of ranges of rows of a row group, by `spans`.
+
+        Once the compiled decoder has refused the columns, the rows between the ranges come too:
+        pyarrow would decode the row group from its start for each range.
+        """
+        for at, (start, end) in enumerate(spans):
+            is_last = at > 0 and not self._is_compilable(columns, [row_group])
+            until = spans[-1][1] if is_last else end
+            yield from self.rows_between(columns, row_group, start, until, batch_rows=batch_rows)
+            if is_last:
                 return
 
     def first_row(self, row_group: int) -> int:
@@ -276,24 +291,8 @@ class DataFile:
         return self._starts()[row_group]
 
     def leaps(self, columns: Sequence[str], row_group: int, rows: int) -> bool:
-        """Whether `rows_between` leaves out so many rows that come before its first."""
-        if self._is_compilable(columns, [row_group]):
-            return rows >= LEAST_ROWS
-        return self._leaps_by_pages(columns, row_group, rows)
-
-    def _leaps_by_pages(self, columns: Sequence[str], row_group: int, rows: int) -> bool:
-        """Whether so many rows are left out by an excerpt of the pages behind them."""
-        leaves = self._leaves.of(columns)
-        size = self.column_bytes(columns, [row_group])
-        left_out = size * rows // max(self.metadata.row_group(row_group).num_rows, 1)
-        if self._paging is None or left_out < _LEAST_BYTES + size // _BYTES_PER_BYTE_LEFT_OUT:
-            return False
-        if not (self._paging.is_cheap(size) and self._paging.has_pages(leaves)):
-            return False
-        chunks = self.metadata.row_group(row_group)
-        return left_out >= _LEAST_UNINDEXED_BYTES or all(
-            chunks.column(at).has_offset_index for at in leaves
-        )
+        """Whether `rows_between` skips a gap of so many rows instead of decoding it."""
+        return rows >= LEAST_ROWS and self._is_compilable(columns, [row_group])
 
     def spans(
         self,
@@ -303,10 +302,12 @@ class DataFile:
         leaves: Mapping[tuple[str, ...], str],
         partition: Mapping[str, pa.Scalar],
     ) -> list[tuple[int, int]]:
-        """Return runs of rows of a row group that may match, by their positions in the file.
+        """Return ranges of rows of a row group that may match, by their positions in the file.
+
+        The whole row group where only pyarrow can read it, which cannot skip pages.
 
         Args:
-            columns: What is going to be read: runs are one if nothing is left out between them.
+            columns: What is going to be read: ranges with a short gap between them are merged.
             row_group: Which one.
             rule: Over statistics of logical paths (`matching_row_groups`); None keeps all.
             leaves: Path in the file by logical path.
@@ -315,14 +316,14 @@ class DataFile:
         first, end = self._starts()[row_group : row_group + 2]
         asked = set() if rule is None else leaves_asked_for(rule, leaves)
         size = self.column_bytes(asked, [row_group])
-        if self._paging is None or rule is None or size < 2 * _LEAST_BYTES:
+        if self._paging is None or rule is None or size < _PAGE_FILTER_BYTES:
             return [(first, end)]
-        if not self._paging.is_cheap(size):
+        if not (self._paging.is_cheap(size) and self._is_compilable(columns, [row_group])):
             return [(first, end)]
         found: list[tuple[int, int]] = []
         for start, until in self._paging.spans(row_group, rule, leaves, partition):
             left_out = first + start - found[-1][1] if found else 0
-            if found and not self._leaps_by_pages(columns, row_group, left_out):
+            if found and not self.leaps(columns, row_group, left_out):
                 found[-1] = found[-1][0], first + until
             else:
                 found.append((first + start, first + until))
@@ -333,48 +334,6 @@ class DataFile:
         places = self._leaves.around(columns)
         groups = [self.metadata.row_group(at) for at in row_groups]
         return sum(group.column(at).total_compressed_size for group in groups for at in places)
-
-    def _around(self, source: pa.NativeFile, metadata: pq.FileMetaData) -> Self:
-        """Return the same file, as far as another footer speaks of it."""
-        other = copy.copy(self)
-        other._source, other._local_path = source, None  # noqa: SLF001
-        other._paging, other._known_starts = None, None  # noqa: SLF001
-        other.metadata, other.num_rows = metadata, metadata.num_rows
-        return other
-
-    def _excerpted(
-        self, excerpts: Iterator[Excerpt], positions: tuple[int, int, int], batch_rows: int
-    ) -> Iterator[Rows]:
-        """Yield the rows of excerpts, by their positions in this file.
-
-        Args:
-            excerpts: Of one row group.
-            positions: Its first row, the first one that is wanted, and behind the last.
-            batch_rows: Most rows at a time.
-        """
-        first, start, end = positions
-        held = SideBySide()
-        while start < end:
-            with self._guarded():
-                excerpt = next(excerpts)
-            part = self._around(excerpt.source, excerpt.metadata)
-            for at, window in enumerate(excerpt.windows):
-                names = [self._leaves.paths[place] for place in window.places]
-                moved = first + window.start - part.first_row(at)
-                at_once = min(batch_rows, end - first - window.start)
-                for rows in part.rows(names, [at], batch_rows=at_once):
-                    held.add(rows._replace(start=rows.start + moved))
-                    if rows.end + moved >= end:
-                        break
-            for rows in held.take(start, min(end, held.end)):
-                yield rows
-                start = rows.end
-
-    def _excerpted_at_once(self, columns: Sequence[str], row_group: int, batch_rows: int) -> int:
-        """Return how many rows an excerpt should have, since all of them are held at once."""
-        group = self.metadata.row_group(row_group)
-        size = sum(group.column(at).total_uncompressed_size for at in self._leaves.around(columns))
-        return max(min(batch_rows, BATCH_BYTES * group.num_rows // max(size, 1)), 1)
 
     def _within_limit(self, places: Sequence[int], run: Sequence[int], most: int) -> int:
         """Return how many rows to decode at once; what would fill the memory is refused."""

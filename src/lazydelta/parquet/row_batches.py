@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = ["LEAST_ROWS", "Rows", "rows_that_fit"]
 
-__all__ = ["BATCH_BYTES", "LEAST_ROWS", "Rows", "SideBySide", "rows_that_fit"]
-
-BATCH_BYTES = 32 << 20
+_BATCH_BYTES = 32 << 20
 """How large a batch may become, by what footers say."""
 LEAST_ROWS = 1024
 """In a batch, however large they are."""
@@ -27,7 +23,7 @@ def rows_that_fit(count: int, size: int, most: int) -> int:
         most: Rows that are wanted at once.
     """
     per_row = max(size // max(count, 1), 1)
-    return min(most, max(count, 1), max(LEAST_ROWS, BATCH_BYTES // per_row))
+    return min(most, max(count, 1), max(LEAST_ROWS, _BATCH_BYTES // per_row))
 
 
 class Rows(NamedTuple):
@@ -59,35 +55,3 @@ class Rows(NamedTuple):
                 found.update(zip(rows.columns.schema.names, rows.columns.columns, strict=True))
         batch = pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
         return Rows(self.start, self.length, batch)
-
-
-class SideBySide:
-    """Columns of the same rows that come in different pieces."""
-
-    def __init__(self) -> None:
-        self._pieces: dict[str, deque[Rows]] = {}
-
-    def add(self, rows: Rows) -> None:
-        """Add some columns of some rows, which follow those that these columns have already."""
-        assert rows.columns is not None  # noqa: S101 - columns were asked for
-        for name in rows.columns.schema.names:
-            one = Rows(rows.start, rows.length, rows.columns.select([name]))
-            self._pieces.setdefault(name, deque()).append(one)
-
-    @property
-    def end(self) -> int:
-        """The position up to which all columns have pieces."""
-        return min(pieces[-1].end for pieces in self._pieces.values())
-
-    def take(self, start: int, end: int) -> Iterator[Rows]:
-        """Yield rows with all columns, each of which has pieces up to the end."""
-        while start < end:
-            for pieces in self._pieces.values():
-                while pieces[0].end <= start:
-                    pieces.popleft()
-            first, *others = (pieces[0] for pieces in self._pieces.values())
-            rows = first.part(start, min([end, *(piece.end for piece in others)]))
-            for other in others:
-                rows = rows.beside(other)
-            yield rows
-            start = rows.end

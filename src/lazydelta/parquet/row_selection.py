@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lazydelta.parquet.native import AlikeFile
+    from lazydelta.parquet.native import TemplateFile
     from lazydelta.parquet.reader import DataFile
 
     Kept: TypeAlias = Callable[[int, int], pa.BooleanArray | None]
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Chosen: TypeAlias = tuple[Rows, pa.BooleanArray | None]
     """Rows, and which of them are meant; None if all are."""
 
-__all__ = ["chosen_alike", "selected_rows"]
+__all__ = ["chosen_template_rows", "selected_rows"]
 
 _MOST_ROWS = 1 << 27
 """For which bits are made at once: they take 16 MB. A footer may claim any number of rows."""
@@ -77,10 +77,10 @@ def selected_rows(
             yield from _behind(((rows, _kept_of(rows, kept)) for rows in every), passed)
 
 
-def chosen_alike(
-    file: AlikeFile, *, batch_rows: int, kept: Kept | None
+def chosen_template_rows(
+    file: TemplateFile, *, batch_rows: int, kept: Kept | None
 ) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a file that is like others.
+    """Return the rows of a file that matches a template.
 
     Args:
         file: What to read.

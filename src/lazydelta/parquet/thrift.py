@@ -1,4 +1,4 @@
-"""Structs of Parquet: from bytes to dicts by field number, and back.
+"""Structs of Parquet: from bytes to dicts by field number.
 
 They are in Thrift's compact protocol. What a field means is the business of who asks, and fields
 that nobody knows do no harm. What is read may be damaged or hostile: depth and the length of
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 __all__ = [
     "BINARY",
@@ -24,8 +24,6 @@ __all__ = [
     "STRUCT",
     "Reader",
     "ThriftError",
-    "encoded",
-    "encoded_number",
     "without_fields",
 ]
 
@@ -35,9 +33,6 @@ _STEPPED = INTEGERS | {BINARY, STRUCT}  # what is passed over without being read
 _DEEPEST = 16
 _LONGEST_SHIFT = 63
 _SHORT_LIST = 15
-
-Field = tuple[int, int, Any]
-"""Number, type and value; a struct's value is encoded already, a list's is its type and values."""
 
 
 class ThriftError(ValueError):
@@ -184,56 +179,21 @@ def without_fields(data: bytes, fields: Sequence[tuple[int, int, int]]) -> bytes
         at = end
         step, kind = data[end] >> 4, data[end] & 15
         if step and kind and end not in starts:  # the next field is counted from this one
-            parts.append(bytes([kind]) + encoded_number(number + step))
+            parts.append(bytes([kind]) + _encoded_number(number + step))
             at += 1
     return b"".join([*parts, data[at:]])
 
 
-def encoded(fields: Iterable[Field], *, after: int = 0, is_whole: bool = True) -> bytes:
-    """Return fields of a struct as bytes.
+def _encoded_number(number: int) -> bytes:
+    """Return an integer as a zigzag varint.
 
-    Args:
-        fields: In ascending order of their numbers.
-        after: Number of the field before them.
-        is_whole: Whether the struct ends with them.
-    """
-    parts = []
-    for number, kind, value in fields:
-        parts += [bytes([(number - after) << 4 | kind]), _encoded_value(kind, value)]
-        after = number
-    return b"".join(parts) + (b"\0" if is_whole else b"")
-
-
-def _encoded_value(kind: int, value: Any) -> bytes:
-    if kind in (I32, I64):
-        return encoded_number(value)
-    if kind == BINARY:
-        return _encoded_number(len(value)) + bytes(value)
-    if kind == LIST:
-        return _encoded_list(*value)
-    return bytes(value)
-
-
-def _encoded_list(kind: int, values: Sequence[Any]) -> bytes:
-    count = len(values)
-    head = bytes([min(count, _SHORT_LIST) << 4 | kind])
-    size = b"" if count < _SHORT_LIST else _encoded_number(count)
-    return head + size + b"".join(_encoded_value(kind, value) for value in values)
-
-
-def encoded_number(number: int) -> bytes:
-    """Return an integer as it stands in a struct.
-
-    >>> [encoded_number(number).hex() for number in (0, -1, 1, 64)]
+    >>> [_encoded_number(number).hex() for number in (0, -1, 1, 64)]
     ['00', '01', '02', '8001']
     """
-    return _encoded_number(number << 1 if number >= 0 else ~(number << 1))
-
-
-def _encoded_number(number: int) -> bytes:
+    rest = number << 1 if number >= 0 else ~(number << 1)
     found = bytearray()
-    while number > 127:
-        found.append(number & 127 | 128)
-        number >>= 7
-    found.append(number)
+    while rest > 127:
+        found.append(rest & 127 | 128)
+        rest >>= 7
+    found.append(rest)
     return bytes(found)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from lazydelta.snapshot.load import load_snapshot
 from lazydelta.snapshot.segment_search import find_segment, undamaged_segment
 from lazydelta.snapshot.state import BYTES_PER_ADD, Snapshot, skip_damaged_checkpoint
-from lazydelta.snapshot.time_travel import HistoryEntry, file_times, parse_timestamp, read_history, version_at, version_since
+from lazydelta.snapshot.time_travel import (
+    HistoryEntry,
+    file_times,
+    parse_timestamp,
+    read_history,
+    version_at,
+    version_since,
+)
 
 __all__ = [
     "BYTES_PER_ADD",

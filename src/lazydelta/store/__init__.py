@@ -6,7 +6,7 @@ cloud URL is opened, not before.
 
 from __future__ import annotations
 
-from lazydelta.store.base import Buffer, LISTING, ObjectMeta, Store, is_local, local_path
+from lazydelta.store.base import LISTING, Buffer, ObjectMeta, Store, is_local, local_path
 from lazydelta.store.local import LocalStore
 from lazydelta.store.memory import MemoryStore
 from lazydelta.store.metered import MeteredStore
@@ -15,8 +15,8 @@ from lazydelta.store.schemes import StoreFactory, open_store, register_store
 from lazydelta.store.uploads import Output, open_output
 
 __all__ = [
-    "Buffer",
     "LISTING",
+    "Buffer",
     "LocalStore",
     "MemoryStore",
     "MeteredStore",

@@ -14,10 +14,10 @@ from lazydelta.transaction.transaction import ADDS, CHANGE_FILES, REMOVES, Reads
 __all__ = [
     "ADDS",
     "CHANGE_FILES",
+    "REMOVES",
     "CommitResult",
     "Committed",
     "Hook",
-    "REMOVES",
     "Reads",
     "Resolution",
     "Transaction",

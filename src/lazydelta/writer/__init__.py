@@ -12,23 +12,45 @@ from lazydelta.writer.constraints import GENERATION, Rule, table_rules
 from lazydelta.writer.data_files import write_data_files
 from lazydelta.writer.enforcement import Enforcement, SchemaMode, plan_enforcement
 from lazydelta.writer.generated_columns import plan_computed_columns
-from lazydelta.writer.identity import high_water_marks, identity_columns, is_identity, with_high_water_marks, without_high_water_marks
+from lazydelta.writer.identity import (
+    high_water_marks,
+    identity_columns,
+    is_identity,
+    with_high_water_marks,
+    without_high_water_marks,
+)
 from lazydelta.writer.layout import DataLayout, statistics_columns
-from lazydelta.writer.property_validation import CHANGE_FEED, CONSTRAINT, ENGINE_MANAGED, MAPPING_MODE, MAX_COLUMN_ID, ROW_TRACKING, RequestedProperties, check_keys, is_on, row_tracking_columns
-from lazydelta.writer.required_protocol import all_fields, first_protocol, needed_features, needed_protocol
+from lazydelta.writer.property_validation import (
+    CHANGE_FEED,
+    CONSTRAINT,
+    ENGINE_MANAGED,
+    MAPPING_MODE,
+    MAX_COLUMN_ID,
+    ROW_TRACKING,
+    RequestedProperties,
+    check_keys,
+    is_on,
+    row_tracking_columns,
+)
+from lazydelta.writer.required_protocol import (
+    all_fields,
+    first_protocol,
+    needed_features,
+    needed_protocol,
+)
 from lazydelta.writer.row_sources import as_source
 from lazydelta.writer.schema_evolution import TableDefinition, refuse_void_within
 
 __all__ = [
     "CHANGE_FEED",
     "CONSTRAINT",
-    "DataLayout",
     "ENGINE_MANAGED",
-    "Enforcement",
     "GENERATION",
     "MAPPING_MODE",
     "MAX_COLUMN_ID",
     "ROW_TRACKING",
+    "DataLayout",
+    "Enforcement",
     "RequestedProperties",
     "Rule",
     "SchemaMode",

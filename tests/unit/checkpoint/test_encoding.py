@@ -1,8 +1,6 @@
-"""Files of checkpoints are encoded in pieces by several threads, and nobody can tell."""
+"""Row groups of checkpoint files, and writes that fail."""
 
 from __future__ import annotations
-
-import threading
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,12 +8,9 @@ import pytest
 
 from lazydelta.checkpoint import action_source as checkpoint_source
 from lazydelta.checkpoint import layouts as checkpoint_layouts
-from lazydelta.checkpoint.action_encoding import ActionEncoder
-from lazydelta.checkpoint.checkpoint_schema import CheckpointSettings, CheckpointShape
+from lazydelta.checkpoint.action_files import ActionFile
 from lazydelta.checkpoint.checkpoint_writer import write_checkpoint
-from lazydelta.checkpoint.full_replay import full_replay
-from lazydelta.parquet import Piece
-from lazydelta.protocol import clustering_columns
+from lazydelta.errors import InternalError
 from lazydelta.testing import add
 from tests.unit.checkpoint.checkpoint_cases import (
     NOW,
@@ -72,92 +67,36 @@ def parquet_files(store):
     ]
 
 
-def by_one_writer(data, encoder):
-    """Return what a single writer makes of the row groups of a file."""
-    file = pq.ParquetFile(pa.BufferReader(data))
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, encoder.schema, **encoder.options) as writer:
-        for at in range(file.num_row_groups):
-            group = file.read_row_group(at).cast(encoder.schema)
-            writer.write_table(group, group.num_rows)
-    return sink.getvalue().to_pybytes()
-
-
 @pytest.mark.parametrize("configuration", [None, V2], ids=["classic", "v2"])
-def test_a_file_has_the_bytes_of_a_single_writer(configuration, small_groups):
+def test_every_row_group_holds_one_kind_of_action(configuration, small_groups):
     store, builder = table_of_many_kinds(configuration)
     write_checkpoint(snapshot_of(store), now_ms=NOW)
-    snapshot = snapshot_of(store)
-    with full_replay(snapshot) as replay:
-        shape = CheckpointShape(
-            snapshot,
-            CheckpointSettings.of(snapshot),
-            clustered_by=clustering_columns(replay.domains),
-        )
-    encoder = ActionEncoder(shape, others=configuration is None)
-    files = [bytes(store.read(path)) for path in parquet_files(store)]
-    assert sum(pq.read_metadata(pa.BufferReader(data)).num_row_groups for data in files) >= 12
-    for data in files:
-        assert data == by_one_writer(data, encoder)
-    assert state_of(store) == expected_state(builder)
-
-
-def test_what_has_no_value_is_encoded_once(small_groups, monkeypatch):
-    empty, others = [], []
-    encoded = Piece.encoded
-
-    def counting(columns, options):
-        column = columns.column(0).combine_chunks()
-        has_values = any(field.null_count < len(field) for field in column.flatten())
-        what = (columns.schema.names[0], str(column.type), column.null_count, len(column))
-        (others if has_values else empty).append(what)
-        return encoded(columns, options)
-
-    monkeypatch.setattr(Piece, "encoded", counting)
-    monkeypatch.setattr(checkpoint_layouts, "_ENCODERS", 1)
-    store, builder = table_of_many_kinds()
-    write_checkpoint(snapshot_of(store), now_ms=NOW)
-    assert state_of(store) == expected_state(builder)
-    assert len(set(empty)) == len(empty)
-    # Columns of other kinds of action are null; of adds, fields are.
-    assert {(name, nulls) for name, _, nulls, rows in empty if rows == 4} == {
-        ("txn", 4),
-        ("metaData", 4),
-        ("protocol", 4),
-        ("domainMetadata", 4),
-        ("remove", 4),
-        ("add", 0),
-    }
-    assert sum(name == "add" and rows == 4 for name, _, _, rows in others) >= ADDS // 4
-
-
-def test_row_groups_are_encoded_side_by_side(small_groups, monkeypatch):
-    met = threading.Barrier(2, timeout=30)
-    files = ActionEncoder.files
-
-    def meeting(self, kind, pieces):
-        if kind == "add" and len(pieces[0]["path"]) == 4:
-            met.wait()  # would time out if one were encoded after the other
-        return files(self, kind, pieces)
-
-    monkeypatch.setattr(ActionEncoder, "files", meeting)
-    store, builder = table_of_many_kinds()
-    write_checkpoint(snapshot_of(store), now_ms=NOW)
+    groups = []
+    for path in parquet_files(store):
+        file = pq.ParquetFile(pa.BufferReader(bytes(store.read(path))))
+        for at in range(file.num_row_groups):
+            group = file.read_row_group(at)
+            kinds = {name for name in ("add", "remove") if group[name].null_count < len(group)}
+            groups.append(kinds)
+            assert all(group[name].null_count == 0 for name in kinds)
+            assert len(group) <= 4 or "add" not in kinds
+    assert len(groups) >= 12
+    assert all(len(kinds) <= 1 for kinds in groups)
     assert state_of(store) == expected_state(builder)
 
 
 @pytest.mark.parametrize("configuration", [None, V2], ids=["classic", "v2"])
 @pytest.mark.parametrize("kind", ["add", "remove"])
-def test_an_encoder_that_fails_leaves_no_checkpoint(kind, configuration, small_groups, monkeypatch):
+def test_a_failed_write_leaves_no_checkpoint(kind, configuration, small_groups, monkeypatch):
     store, builder = table_of_many_kinds(configuration)
-    files = ActionEncoder.files
+    append = ActionFile.append
 
     def failing(self, which, pieces):
         if which == kind:
             raise MemoryError("no more memory")
-        return files(self, which, pieces)
+        append(self, which, pieces)
 
-    monkeypatch.setattr(ActionEncoder, "files", failing)
+    monkeypatch.setattr(ActionFile, "append", failing)
     with pytest.raises(MemoryError, match="no more memory"):
         write_checkpoint(snapshot_of(store), now_ms=NOW)
     assert not [path for path in parquet_files(store) if "_sidecars" not in path]
@@ -165,3 +104,18 @@ def test_an_encoder_that_fails_leaves_no_checkpoint(kind, configuration, small_g
     monkeypatch.undo()
     write_checkpoint(snapshot_of(store), now_ms=NOW)
     assert state_of(store) == expected_state(builder)
+
+
+@pytest.mark.parametrize("configuration", [None, V2], ids=["classic", "v2"])
+def test_a_footer_with_other_counts_is_not_published(configuration, small_groups, monkeypatch):
+    store, _ = table_of_many_kinds(configuration)
+    append = ActionFile.append
+
+    def losing(self, kind, pieces):
+        append(self, kind, pieces)
+        self.rows += 1
+
+    monkeypatch.setattr(ActionFile, "append", losing)
+    with pytest.raises(InternalError, match="actions, but"):
+        write_checkpoint(snapshot_of(store), now_ms=NOW)
+    assert not parquet_files(store)

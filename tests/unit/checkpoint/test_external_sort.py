@@ -25,8 +25,7 @@ from lazydelta.checkpoint.checkpoint_schema import CheckpointSettings, Checkpoin
 from lazydelta.checkpoint.checkpoint_writer import write_checkpoint
 from lazydelta.checkpoint.sort_bounds import lower_bounds
 from lazydelta.checkpoint.sort_keys import Partitions, Ties, sort_numbers
-from lazydelta.checkpoint.sorted_runs import CompiledRun, MappedRun
-from lazydelta.parquet import has_native_decoder
+from lazydelta.checkpoint.sorted_runs import Run
 from lazydelta.testing import add
 from tests.support import examples
 from tests.unit.checkpoint.checkpoint_cases import (
@@ -38,14 +37,6 @@ from tests.unit.checkpoint.checkpoint_cases import (
     state_of,
 )
 
-KINDS = [
-    pytest.param(MappedRun, id="mapped"),
-    pytest.param(
-        CompiledRun,
-        id="compiled",
-        marks=pytest.mark.skipif(not has_native_decoder(), reason="needs the decoder: make native"),
-    ),
-]
 NO_STRUCT = {"delta.checkpoint.writeStatsAsStruct": "false"}
 
 # --- what comes before what
@@ -234,18 +225,16 @@ def drawn_table(drawn, configuration=None):
     return built(schema=schema, partition_by=partition_by, configuration=configuration or {})
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("way", list(WAYS))
 @pytest.mark.parametrize("properties", [{}, NO_STRUCT], ids=["typed", "as-text"])
 @given(drawn=tables(), commits=st.integers(1, 3), group_rows=st.integers(1, 7))
 @examples(6, long=12)
-def test_a_checkpoint_lies_in_that_order(kind, way, properties, drawn, commits, group_rows):
+def test_a_checkpoint_lies_in_that_order(way, properties, drawn, commits, group_rows):
     parts, kinds, files = drawn
     store, builder = drawn_table(drawn, properties)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in WAYS[way].items():
             patch.setattr(checkpoint_order, name, value)
-        patch.setattr(checkpoint_order, "run_kind", lambda: kind)
         patch.setattr(checkpoint_source, "ROW_GROUP_ROWS", group_rows)
         patch.setattr(full_replay, "_BATCH_ROWS", 4)
         for at in range(commits):  # the later ones are sorted into the checkpoint before
@@ -281,7 +270,7 @@ def test_what_lies_in_order_is_not_spilled(configuration, monkeypatch):
     builder.commit(*in_order(7, 21, 99, day=3), "-f-2-0004")
     # So few may wait that a table which does not come in order has to be spilled.
     monkeypatch.setattr(checkpoint_order, "_POOL_ROWS", 31)
-    monkeypatch.setattr(checkpoint_order, "run_kind", None)
+    monkeypatch.setattr(checkpoint_order, "Run", None)
     write_checkpoint(snapshot_of(store), now_ms=NOW)
     assert state_of(store) == expected_state(builder)
 
@@ -299,11 +288,10 @@ def ordered(*places):
     return Ties(np.array(places), np.zeros(len(places) - 1, np.bool_))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_of_a_run_outlive_its_file_and_its_memory(kind, tmp_path):
+def test_rows_of_a_run_outlive_its_file_and_its_memory(tmp_path):
     paths, sizes = pa.array(map(str, range(10))), pa.array([None, *range(9)])
     parts = [{"path": paths[:3], "size": sizes[:3]}, {"path": paths[3:], "size": sizes[3:]}]
-    run = kind.spilled(str(tmp_path / "run"), parts, ordered(*range(10)), RUN_SHAPE, block_rows=4)
+    run = Run.spilled(str(tmp_path / "run"), parts, ordered(*range(10)), RUN_SHAPE, block_rows=4)
     (tmp_path / "run").unlink()
     pieces = [run.next_piece(most) for most in (5, 1, 9)]
     run.release()
@@ -314,17 +302,16 @@ def test_rows_of_a_run_outlive_its_file_and_its_memory(kind, tmp_path):
     assert pa.concat_arrays([piece["size"] for piece in pieces]).equals(sizes)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_are_taken_from_several_runs_which_lack_columns(kind, tmp_path):
+def test_rows_are_taken_from_several_runs_which_lack_columns(tmp_path):
     tags = pa.array([[("a", 1)], None, []], pa.map_("string", "int8"))
     first = {"path": pa.array(["e", "a", "c"]), "tags": tags}
     second = {"path": pa.array(["d"]), "size": pa.array([4])}, {"path": pa.array(["f", "b"])}
     runs = [
-        kind.spilled(str(tmp_path / "1"), [first], ordered(1, 2, 0), RUN_SHAPE, block_rows=2),
-        kind.spilled(str(tmp_path / "2"), second, ordered(2, 0, 1), RUN_SHAPE, block_rows=2),
+        Run.spilled(str(tmp_path / "1"), [first], ordered(1, 2, 0), RUN_SHAPE, block_rows=2),
+        Run.spilled(str(tmp_path / "2"), second, ordered(2, 0, 1), RUN_SHAPE, block_rows=2),
     ]
     taken = [
-        kind.taken(runs, counts, ordered(*order), RUN_SHAPE)
+        Run.taken(runs, counts, ordered(*order), RUN_SHAPE)
         for counts, order in (([1, 1], [0, 1]), ([2, 1], [0, 2, 1]), ([0, 1], [0]))
     ]
     shown = [
@@ -345,25 +332,23 @@ def test_rows_are_taken_from_several_runs_which_lack_columns(kind, tmp_path):
     ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_that_agree_in_numbers_are_taken_by_their_values(kind, tmp_path):
+def test_rows_that_agree_in_numbers_are_taken_by_their_values(tmp_path):
     runs = [
-        kind.spilled(
+        Run.spilled(
             str(tmp_path / str(at)), [{"path": pa.array(paths)}], ordered(0, 1), RUN_SHAPE,
             block_rows=9,
         )
         for at, paths in enumerate((["b", "d"], ["a", "c"]))
     ]  # fmt: skip
     ties = Ties(np.arange(4), np.array([True, False, True]))
-    found = kind.taken(runs, [2, 2], ties, RUN_SHAPE)["path"].to_pylist()
+    found = Run.taken(runs, [2, 2], ties, RUN_SHAPE)["path"].to_pylist()
     assert found == ["b", "d", "a", "c"]
-    with pytest.raises(Exception, match=r"fewer rows|pop from empty"):
-        kind.taken(runs, [1, 0], ordered(0), RUN_SHAPE)
+    with pytest.raises(IndexError, match="pop from empty"):
+        Run.taken(runs, [1, 0], ordered(0), RUN_SHAPE)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fails", [False, True])
-def test_temporary_files_are_gone_in_the_end(fails, kind, tmp_path, monkeypatch):
+def test_temporary_files_are_gone_in_the_end(fails, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for name, value in {"_POOL_ROWS": 1, "_RUN_ROWS": 5, "_BLOCK_ROWS": 2}.items():
         monkeypatch.setattr(checkpoint_order, name, value)
@@ -373,10 +358,9 @@ def test_temporary_files_are_gone_in_the_end(fails, kind, tmp_path, monkeypatch)
         if fails and len(written) == 2:
             raise OSError("No space left on device")
         written.append(path)
-        return kind.spilled(path, *given, **more)
+        return Run.spilled(path, *given, **more)
 
-    counted = SimpleNamespace(spilled=spilled)
-    monkeypatch.setattr(checkpoint_order, "run_kind", lambda: counted)
+    monkeypatch.setattr(checkpoint_order, "Run", SimpleNamespace(spilled=spilled))
     store, builder = built(schema={"id": "long"})
     for at in range(0, 30, 5):
         builder.commit(*(add(f"f{n}") for n in range(at, at + 5)))
@@ -392,10 +376,8 @@ def test_temporary_files_are_gone_in_the_end(fails, kind, tmp_path, monkeypatch)
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_that_no_number_parts_are_merged_block_by_block(kind, monkeypatch):
+def test_rows_that_no_number_parts_are_merged_block_by_block(monkeypatch):
     """More files than are held at once, of one partition and with the same least values."""
-    monkeypatch.setattr(checkpoint_order, "run_kind", lambda: kind)
     for name, value in {"_POOL_ROWS": 1, "_RUN_ROWS": 50, "_BLOCK_ROWS": 8}.items():
         monkeypatch.setattr(checkpoint_order, name, value)
     monkeypatch.setattr(checkpoint_source, "ROW_GROUP_ROWS", 20)

@@ -1,4 +1,4 @@
-"""Days and times of Spark's legacy calendar. What is expected is what Spark 4.2 read, on Java 17."""
+"""Rebase of Spark's legacy calendar. Expected values are what Spark 4.2 reads, on Java 17."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lazydelta.parquet.datetime_rebase import LegacyCalendar, first_certain, legacy_calendar
-from lazydelta.parquet.zones import UnknownZoneError, old_zone
+from lazydelta.parquet.datetime_rebase import (
+    LegacyCalendar,
+    LegacyTimestampError,
+    first_certain,
+    legacy_calendar,
+)
 from lazydelta.schema import PrimitiveType
 
 SPARK = "org.apache.spark."
@@ -28,26 +32,11 @@ TIMES = [
     -62135510400, -30610224000, -30604953600, -12219292801, -12219292800,
     -5000000000, -2717640001, -2717640000, -2208988801, -2208988800,
 ]  # fmt: skip
-MOVED_BY = {
-    "UTC": [172800, -432000, -432000, -864000, 0, 0, 0, 0, 0, 0],
-    "America/Los_Angeles": [
-        172378, -432422, -432422, -864422, -864422, -422, -422, 0, 0, 0,
-    ],
-    "PST": [172378, -432422, -432422, -864422, -864422, -422, -422, 0, 0, 0],
-    "Europe/Amsterdam": [175350, -429450, -429450, 2550, 2550, 2550, 2550, 2550, 3600, 0],
-    "Asia/Kolkata": [171392, -433408, -433408, -1408, -1408, -1408, 530, 530, 530, 0],
-    "Asia/Tokyo": [171661, -433139, -433139, -1139, -1139, -1139, -1139, -1139, 0, 0],
-    "Africa/Monrovia": [175388, -429412, -429412, -861412, 2588, 2588, 2588, 2588, 2588, 0],
-    "Australia/Sydney": [172508, -432292, -432292, -292, -292, -292, -292, -292, 0, 0],
-    "Asia/Manila": [258960, -345840, -345840, 86160, 86160, 86160, -240, -240, 0, 0],
-    "GMT-03:30": [172800, -432000, -432000, -864000, -864000, 0, 0, 0, 0, 0],
-    "+01:00": [172800, -432000, -432000, -864000, 0, 0, 0, 0, 0, 0],
-    "EST": [172800, -432000, -432000, -864000, -864000, 0, 0, 0, 0, 0],
-}  # fmt: skip
+REBASED_BY = [172800, -432000, -432000, -864000, 0, 0, 0, 0, 0, 0]
 
 
-def calendar(zone="UTC", *, datetimes=True, int96=True, table="t"):
-    return LegacyCalendar(table=table, datetimes=datetimes, int96=int96, zone=zone)
+def calendar(zone="UTC", *, datetimes=True, int96=True, mode="exception"):
+    return LegacyCalendar(datetimes=datetimes, int96=int96, zone=zone, mode=mode)
 
 
 def numbers(array, kind=pa.int64()):
@@ -74,12 +63,12 @@ def test_days_keep_their_names():
     assert numbers(found, pa.int32()) == list(DAYS.values())
 
 
-@pytest.mark.parametrize("zone", MOVED_BY)
-def test_times_keep_what_the_clock_showed(zone):
+@pytest.mark.parametrize("zone", ["UTC", "Etc/UTC", "GMT", "Z"])
+def test_timestamps_of_utc_are_rebased(zone):
     stored = [seconds * 1_000_000 + 5 for seconds in TIMES]
     found = numbers(calendar(zone).times(times(stored)))
     pairs = zip(found, stored, strict=True)
-    assert [(new - old) / 1_000_000 for new, old in pairs] == MOVED_BY[zone]
+    assert [(new - old) / 1_000_000 for new, old in pairs] == REBASED_BY
 
 
 def test_nulls_stay_and_parts_of_arrays_are_parts():
@@ -150,7 +139,7 @@ def test_columns_without_old_values_are_the_same_arrays():
     ids=repr,
 )
 def test_what_a_footer_says_of_it(notes, expected):
-    found = legacy_calendar(footer(notes), "t")
+    found = legacy_calendar(footer(notes))
     assert (found and (found.datetimes, found.int96, found.zone)) == expected
     bounds = [first_certain(footer(notes), PrimitiveType(kind)) for kind in ("date", "timestamp")]
     is_old = expected is not None and expected[0]
@@ -158,34 +147,30 @@ def test_what_a_footer_says_of_it(notes, expected):
     assert first_certain(footer(notes), PrimitiveType("timestamp_ntz")) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "hours"),
-    [
-        ("UTC", 0), ("GMT", 0), ("Z", 0), ("", 0), ("+01:00", 0), ("UTC+01:00", 0), ("UT-3", 0),
-        ("GMT+24:00", 0), ("GMT+1", 1), ("GMT+01:00", 1), ("GMT-930", -9.5), ("GMT+0930", 9.5),
-        ("EST", -5), ("CET", 1), ("Etc/GMT+5", -5),
-    ],
-)  # fmt: skip
-def test_zones_that_are_offsets_as_java_reads_them(name, hours):
-    zone = old_zone(name)
-    assert zone.standard == hours * 3_600_000_000
-    assert zone.offsets.tolist() == [zone.standard]
+OLD, LATE = -2208988801_000_000, -2208988800_000_000
 
 
-@pytest.mark.parametrize("name", ["No/Where", "America", "../etc/passwd", "x\0y", "/etc/passwd"])
-def test_a_zone_that_is_not_known_names_itself_and_the_cure(name):
-    with pytest.raises(UnknownZoneError, match="pip install tzdata") as raised:
-        calendar(name).times(times([-12219292801_000_000]))
-    assert repr(name) in str(raised.value)
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "GMT+01:00", "No/Where", None])
+def test_timestamps_before_1900_of_other_zones(zone):
+    stored = times([OLD, None, LATE, 0])
+    with pytest.raises(LegacyTimestampError, match="datetime_rebase_mode='corrected'") as raised:
+        calendar(zone).times(stored)
+    assert ("an unknown time zone" if zone is None else repr(zone)) in str(raised.value)
+    assert calendar(zone, mode="corrected").times(stored) is stored
+    assert numbers(calendar(zone, mode="null").times(stored)) == [None, None, LATE, 0]
 
 
-def test_times_without_a_zone_are_of_utc_and_that_is_told_once_for_a_table(caplog):
-    old = times([-12219292801_000_000])
-    silent = calendar(None, table="quiet")
-    silent.times(times([0]))
-    silent.days(dates([-141428]))
-    assert not caplog.text
-    for _ in range(2):
-        found = calendar(None, table="told-once").times(old)
-        assert numbers(found) == numbers(calendar("UTC").times(old))
-    assert caplog.text.count("told-once has times before 1900") == 1
+def test_typed_partition_values_that_are_lost_are_unknown_and_not_null():
+    """A null field means that the partition value is NULL; a null struct that it is unknown."""
+    values = pa.StructArray.from_arrays(
+        [times([OLD, None, 0, OLD]), pa.array([1, 2, None, 4])], names=["t", "n"],
+        mask=pa.array([False, False, False, True]),
+    )  # fmt: skip
+    lossy = calendar("Asia/Tokyo", mode="null")
+    found = lossy.moved(values, "add.partitionValues_parsed", ())
+    assert found.is_null().to_pylist() == [True, False, False, True]
+    assert found.slice(1, 2).equals(values.slice(1, 2))
+    bounds = lossy.moved(values, "add.stats_parsed.minValues", ())
+    assert bounds.is_null().to_pylist() == [False, False, False, True]
+    assert numbers(bounds.flatten()[0]) == [None, None, 0, None]
+    assert bounds.flatten()[1].to_pylist() == [1, 2, None, None]

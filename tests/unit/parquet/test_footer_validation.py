@@ -22,10 +22,11 @@ from lazydelta.parquet import footer_validation as sound
 from lazydelta.parquet import has_native_decoder
 from lazydelta.parquet.footer import read_footer
 from lazydelta.parquet.footer_validation import validate_footer
-from lazydelta.parquet.native import is_sound
-from lazydelta.parquet.thrift import BINARY, I64, Reader, ThriftError, encoded, without_fields
+from lazydelta.parquet.native import is_valid_footer
+from lazydelta.parquet.thrift import BINARY, I64, Reader, ThriftError, without_fields
 from tests.footers import changes, edited, footer_of, parsed
 from tests.native.support import without_decoder
+from tests.thrift import encoded
 
 ROWS = pa.table(
     {
@@ -87,7 +88,7 @@ def test_a_good_footer_stays_as_it_is(tmp_path, written):
     with without_decoder():
         assert validate_footer(footer) is footer
     if has_native_decoder():
-        assert is_sound(footer)
+        assert is_valid_footer(footer)
 
 
 def test_the_decoder_says_yes_only_to_what_is_left_as_it_is():
@@ -96,7 +97,7 @@ def test_the_decoder_says_yes_only_to_what_is_left_as_it_is():
     whole = by_pyarrow()
     yes = no = 0
     for what, footer in changes(footer_of(whole), every=3):
-        if not is_sound(footer):
+        if not is_valid_footer(footer):
             no += 1
             continue
         yes += 1

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazydelta.expr import as_predicate, bind, evaluate, to_skipping
-from lazydelta.parquet.excerpt import RawFooter
 from lazydelta.parquet.footer import read_footer
 from lazydelta.parquet.page_filter import PageFilter
 from lazydelta.parquet.page_headers import BadPageError, PageStatistics
 from lazydelta.parquet.page_index import PageMap, map_pages
 from lazydelta.parquet.row_ranges import matching_row_ranges
+from lazydelta.parquet.thrift import Reader
 from lazydelta.schema import PrimitiveType, StructField, StructType
 from tests.unit.parquet.test_row_group_filter import bound_to, cases
 
@@ -92,9 +92,7 @@ def test_pages_of_two_columns_are_cut_at_each_others_ends():
     pq.write_table(table, sink, data_page_size=80, write_batch_size=10, use_dictionary=["y"])
     source = pa.BufferReader(sink.getvalue())
     paging = PageFilter(read_footer(source), source)
-    assert len(paging._map_of(0, 0, statistics=True).rows) > len(
-        paging._map_of(0, 1, statistics=True).rows
-    )
+    assert len(paging._map_of(0, 0).rows) > len(paging._map_of(0, 1).rows)
     rule = rule_for("x between 25 and 45 and y >= '01'")
     matching = [r for r in range(90) if 25 <= r <= 45 and texts[r].as_py() >= "01"]
     spans = paging.spans(0, rule, LEAVES, {})
@@ -122,7 +120,7 @@ def test_nulls(nulls, where, kept, index):
 
 def test_a_page_of_nothing_but_nulls():
     """The predicate cannot match there, though the page has no bounds."""
-    pages = PageMap([0, 10, 20], [0, 1, 2], None, [
+    pages = PageMap([0, 10, 20], [
         PageStatistics(None, None, 10), PageStatistics(b"\1" + bytes(7), b"\2" + bytes(7), 0),
     ])  # fmt: skip
     sink = io.BytesIO()
@@ -149,7 +147,8 @@ def chunk_and_source(**options):
     pq.write_table(table, sink, data_page_size=100, write_batch_size=10, **options)
     data = sink.getvalue()
     size = pq.read_metadata(io.BytesIO(data)).serialized_size
-    return RawFooter(data[-8 - size : -8]).chunk(0, 0), lambda at, size: data[at : at + size]
+    footer = Reader(data[-8 - size : -8]).struct()
+    return footer[4][0][1][0], lambda at, size: data[at : at + size]
 
 
 @pytest.mark.parametrize("dictionary", [True, False])
@@ -157,15 +156,13 @@ def chunk_and_source(**options):
 def test_headers_and_index_tell_the_same(dictionary, version):
     how = {"use_dictionary": dictionary, "data_page_version": version, "compression": "none"}
     with_index, without = (chunk_and_source(write_page_index=i, **how) for i in (True, False))
-    by_index = map_pages(with_index[0], 1000, with_index[1], statistics=True)
-    by_headers = map_pages(without[0], 1000, without[1], statistics=True)
+    by_index = map_pages(with_index[0], 1000, with_index[1])
+    by_headers = map_pages(without[0], 1000, without[1])
     assert (4 in with_index[0], 4 in without[0]) == (True, False)
     assert by_index.rows == by_headers.rows
     assert by_index.statistics == by_headers.statistics
     assert len(by_index.rows) > 5
-    assert (by_index.dictionary is not None) == dictionary
     assert by_index.statistics[0] != PageStatistics()
-    assert by_index.holding(0, 1000) == (0, len(by_index.rows) - 1)
 
 
 @pytest.mark.parametrize(
@@ -181,10 +178,19 @@ def test_headers_and_index_tell_the_same(dictionary, version):
 )
 def test_what_does_not_add_up_has_no_map(change, why):
     chunk, read_at = chunk_and_source(write_page_index=True)
-    assert map_pages(chunk, 1000, read_at, statistics=True) is not None
-    assert map_pages(chunk, 999, read_at, statistics=True) is None
+    assert map_pages(chunk, 1000, read_at) is not None
+    assert map_pages(chunk, 999, read_at) is None
     change(chunk)
-    assert map_pages(chunk, 1000, read_at, statistics=True) is None, why
+    assert map_pages(chunk, 1000, read_at) is None, why
+
+
+@pytest.mark.parametrize("footer", [b"", b"\x19", bytes(8), b"\x49\x0c\0", b"\x46\2\0"])
+def test_a_footer_that_cannot_be_parsed_keeps_all_rows(footer):
+    sink = io.BytesIO()
+    pq.write_table(ORDERED, sink, data_page_size=1, write_batch_size=10, write_page_index=True)
+    source = pa.BufferReader(sink.getvalue())
+    paging = PageFilter(read_footer(source)._replace(data=footer), source)
+    assert paging.spans(0, rule_for("x = 42"), LEAVES, {}) == [(0, 100)]
 
 
 @pytest.mark.parametrize(("position", "size"), [(2**40, 10), (-1, 10), (0, -1), (2**70, 1)])
@@ -209,5 +215,5 @@ def test_any_bytes_in_place_of_the_index(junk, at):
             data[at : at + len(junk)] = junk
         return bytes(data)
 
-    found = map_pages(chunk, 1000, damaged, statistics=True)
+    found = map_pages(chunk, 1000, damaged)
     assert found is None or (found.rows[0], found.rows[-1]) == (0, 1000)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazydelta.parquet.thrift import BINARY, I32, I64, LIST, STRUCT, Reader, ThriftError, encoded
+from lazydelta.parquet.thrift import BINARY, I32, I64, LIST, STRUCT, Reader, ThriftError
+from tests.thrift import encoded
 
 INTEGERS = st.integers(-(2**62), 2**62)
 VALUES = st.one_of(

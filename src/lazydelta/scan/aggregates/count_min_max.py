@@ -109,7 +109,9 @@ def _rows_of(
     known: FileStatistics, adds: Callable[[], Iterator[pa.RecordBatch]], columns: tuple[str, ...]
 ) -> Stream[pa.RecordBatch]:
     """Return the rows of chosen files that satisfy the predicate."""
-    return Stream(Reading(known.view(columns), ReadOptions(), adds).batches())
+    view = known.view(columns)
+    options = ReadOptions(datetime_rebase_mode=view.snapshot.config.read.datetime_rebase_mode)
+    return Stream(Reading(view, options, adds).batches())
 
 
 # --- least and greatest -------------------------------------------------------------------------

@@ -111,7 +111,8 @@ class _Search:
         """Return the partitions of the rows of files."""
         found = empty_table(self._schema)
         view = self._known.view(self._names)
-        with Stream(Reading(view, ReadOptions(), lambda: iter([adds])).batches()) as batches:
+        options = ReadOptions(datetime_rebase_mode=view.snapshot.config.read.datetime_rebase_mode)
+        with Stream(Reading(view, options, lambda: iter([adds])).batches()) as batches:
             for batch in batches:
                 shown = pa.Table.from_batches([batch]).cast(self._schema)
                 found = _distinct(pa.concat_tables([found, _distinct(shown)]))

@@ -81,13 +81,10 @@ class LateMaterialization:
         for group, spans in parts:
             others = _Others(file, fit.other_columns, group, batch_rows)
             last = spans[-1][1] if spans else 0
-            for start, end in spans:
-                for rows in file.rows_between(
-                    fit.filter_columns, group, start, end, batch_rows=batch_rows
-                ):
-                    keep = wanted(rows)
-                    if keep.true_count:
-                        yield from others.beside(rows, keep, last)
+            for rows in file.rows_within(fit.filter_columns, group, spans, batch_rows=batch_rows):
+                keep = wanted(rows)
+                if keep.true_count:
+                    yield from others.beside(rows, keep, last)
             self._tried += 1
             num_rows = file.metadata.row_group(group).num_rows
             self._paid += others.decoded <= _MOST_DECODED * num_rows

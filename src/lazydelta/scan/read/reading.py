@@ -303,6 +303,7 @@ class Reading:
             file = DataFile(
                 self._places.store(place), place.path, task.size,
                 inflated_limit=self._options.max_inflated_bytes,
+                rebase_mode=self._options.datetime_rebase_mode,
                 threads=min(self._files, self._width) < self._cores,  # else files keep them busy
             )  # fmt: skip
         except ObjectNotFoundError:
@@ -414,8 +415,7 @@ class Reading:
                 yield rows
             return
         for group, spans in parts:
-            for start, end in spans:
-                yield from file.rows_between(fit.columns, group, start, end, batch_rows=batch_rows)
+            yield from file.rows_within(fit.columns, group, spans, batch_rows=batch_rows)
 
     def _parts(
         self, file: DataFile, fit: FileProjection, columns: Sequence[str],

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from lazydelta.parquet import Rows, chosen_alike, has_native_decoder
+from lazydelta.parquet import Rows, chosen_template_rows, has_native_decoder
 from lazydelta.scan.read.row_projection import FileFacts
 from lazydelta.store import is_local
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lazydelta.formats import DeletedRows
-    from lazydelta.parquet import AlikeFile, AlikeFiles, DataFile
+    from lazydelta.parquet import DataFile, FileTemplate, TemplateFile
     from lazydelta.scan.read.row_projection import FileProjection, RowProjection
     from lazydelta.store import Store
 
@@ -54,7 +54,7 @@ File = TypeVar("File", bound=SmallFile)
 class _Pattern(NamedTuple):
     """How files that are alike become rows."""
 
-    alike: AlikeFiles
+    alike: FileTemplate
     fit: FileProjection
     views: bool
 
@@ -69,7 +69,7 @@ class _Pattern(NamedTuple):
 class LikeFile(NamedTuple):
     """A file that is like one that was read before, whatever its size."""
 
-    opened: AlikeFile
+    opened: TemplateFile
     pattern: _Pattern
 
     @property
@@ -92,7 +92,7 @@ class LikeFile(NamedTuple):
         """
         kept = None if deleted is None else deleted.kept
         alike = self.pattern.alike
-        for columns in chosen_alike(self.opened, batch_rows=batch_rows, kept=kept):
+        for columns in chosen_template_rows(self.opened, batch_rows=batch_rows, kept=kept):
             batch = columns if alike.are_renamed else self.pattern.shown(columns, file)
             if batch is not None and batch.num_rows:
                 yield batch
@@ -191,7 +191,7 @@ class SmallFileReader:
             return
         fit = self._shape.fit(file.schema, file.calendar)
         shown = views and fit.takes_views
-        alike = file.alike(fit.columns, views=shown, shown=fit.renamed(views=shown))
+        alike = file.template(fit.columns, views=shown, shown=fit.renamed(views=shown))
         self._pattern = None if alike is None else _Pattern(alike, fit, shown)
         self._is_possible = alike is not None
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lazydelta._arrow import validity
-from lazydelta.parquet import LegacyCalendar, UnknownZoneError
+from lazydelta.parquet import LegacyCalendar, LegacyTimestampError
 from lazydelta.scan.read.variant_columns import variant_converter
 from lazydelta.schema import (
     ArrayType,
@@ -174,20 +174,22 @@ class _Matcher:
             case MapType() if pt.is_map(source) or _is_entries(source):
                 return self.map(source, kind, where)
             case PrimitiveType("variant") if pt.is_struct(source):
-                return self.variant(source)
+                return self.variant(source, where)
             case StructType() | ArrayType() | MapType() | PrimitiveType("variant"):
                 raise FileSchemaError(
                     f"column {where!r} is {source} in the file, {kind} in the table"
                 )
         convert = _primitive(source, kind, where)
-        return convert if self.calendar is None else _moved(source, kind, convert, self.calendar)
+        if self.calendar is None:
+            return convert
+        return _rebased(source, kind, convert, self.calendar, where)
 
-    def variant(self, source: pa.StructType) -> Convert | None:
+    def variant(self, source: pa.StructType, where: str) -> Convert | None:
         convert, calendar = variant_converter(source), self.calendar
         if calendar is None:
             return convert
-        # What is shredded is a column like others; no times of 96 bits are among them.
-        return _then(_with_known_zone(lambda array: calendar.moved(array, "", ())), convert)
+        # Shredded values are columns like others; there are no INT96 timestamps among them.
+        return _then(_rebase(lambda array: calendar.moved(array, "", ()), where), convert)
 
     def struct(self, source: pa.StructType, kind: StructType, where: str) -> Convert | None:
         target = to_arrow_type(kind)
@@ -326,27 +328,31 @@ def _primitive(source: pa.DataType, kind: DataType, where: str) -> Convert | Non
     return lambda array: array.cast(target)
 
 
-def _moved(
-    source: pa.DataType, kind: DataType, convert: Convert | None, calendar: LegacyCalendar
+def _rebased(
+    source: pa.DataType,
+    kind: DataType,
+    convert: Convert | None,
+    calendar: LegacyCalendar,
+    where: str,
 ) -> Convert | None:
-    """Return the same for a file in the old calendar; times without a zone are in none."""
+    """Return the converter for a file in the legacy calendar; timestamp_ntz is never in it."""
     if pt.is_date32(source) and calendar.datetimes:
         return _then(calendar.days, convert)
     is_time = pt.is_timestamp(source) and kind == PrimitiveType("timestamp")
-    # Without a zone are those of 96 bits, of which nothing else is known here.
+    # A timestamp without a zone is INT96.
     if not is_time or not (calendar.int96 if source.tz is None else calendar.datetimes):
         return convert
-    return _with_known_zone(lambda array: calendar.times(_applied(convert, array)))
+    return _rebase(lambda array: calendar.times(_applied(convert, array)), where)
 
 
-def _with_known_zone(move: Convert) -> Convert:
-    def moved(array: pa.Array) -> pa.Array:
+def _rebase(rebase: Convert, where: str) -> Convert:
+    def rebased(array: pa.Array) -> pa.Array:
         try:
-            return move(array)
-        except UnknownZoneError as error:
-            raise FileSchemaError(str(error)) from None
+            return rebase(array)
+        except LegacyTimestampError as error:
+            raise FileSchemaError(f"column {where!r} has {error}") from None
 
-    return moved
+    return rebased
 
 
 def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:

@@ -63,7 +63,7 @@ def test_days_of_spark_s_legacy_calendar_keep_their_names(tmp_path):
     assert found == [date(1582, 10, 4), date(1970, 1, 1), None]
 
 
-def test_times_of_a_zone_that_nobody_knows_are_refused(tmp_path):
+def test_legacy_timestamps_of_another_zone_than_utc_are_refused(tmp_path):
     stored = pa.table({"t": pa.array([-(10**16)], pa.timestamp("us", "UTC"))})
     notes = NOTES | {"org.apache.spark.timeZone": "No/Where"}
     pq.write_table(stored.replace_schema_metadata(notes), tmp_path / "rows.parquet")

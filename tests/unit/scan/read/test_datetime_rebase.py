@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lazydelta import ReadOptions, Table
-from lazydelta.errors import DataFileError
+from lazydelta import Config, ReadOptions, Table
+from lazydelta.errors import ConfigError, DataFileError
 from lazydelta.parquet import matching_row_groups
 from lazydelta.parquet import reader as parquet
 from lazydelta.parquet.page_filter import PageFilter
@@ -27,10 +27,12 @@ VERSION = {SPARK + "version": "3.5.0"}
 NOTES = VERSION | {
     SPARK + "legacyDateTime": "",
     SPARK + "legacyINT96": "",
-    SPARK + "timeZone": "America/Los_Angeles",
+    SPARK + "timeZone": "UTC",
 }
+TOKYO = NOTES | {SPARK + "timeZone": "Asia/Tokyo"}
+CORRECTED = ReadOptions(datetime_rebase_mode="corrected")
 DAY = date(1500, 3, 1)
-NOON = datetime(1500, 3, 1, 19, 52, 58, tzinfo=UTC)  # noon in Los Angeles, by the sun
+NOON = datetime(1500, 3, 1, 12, tzinfo=UTC)
 EPOCH = date(1970, 1, 1)
 
 
@@ -47,8 +49,8 @@ def days(*found):
 
 
 def noon(kind):
-    """Return noon of the day in Los Angeles, eight hours behind, as Spark has it in a file."""
-    seconds = stored_day(DAY) * 86400 + 20 * 3600
+    """Return noon of the day as Spark stores it in the legacy calendar."""
+    seconds = stored_day(DAY) * 86400 + 12 * 3600
     scale = 1_000_000 if kind.unit == "us" else 1000
     return pa.array([seconds * scale], pa.int64()).cast(kind)
 
@@ -96,7 +98,7 @@ def test_only_what_the_footer_names_is_moved(tmp_path):
     columns = {"d": days(DAY), "t": noon(pa.timestamp("us"))}
     notes = [VERSION, {SPARK + "version": "3.0.1"}, {SPARK + "version": "2.4.8"}]
     for at, note in enumerate(notes):
-        rows = old(columns, {**note, SPARK + "timeZone": "America/Los_Angeles"})
+        rows = old(columns, {**note, SPARK + "timeZone": "UTC"})
         made.file(f"{at}.parquet", rows, use_deprecated_int96_timestamps=True)
     found = made.open().to_arrow(ReadOptions(ordered=True)).to_pylist()
     as_stored = (columns["d"][0].as_py(), columns["t"][0].as_py().replace(tzinfo=UTC))
@@ -187,7 +189,7 @@ def as_spark_has_them(named):
 def test_no_row_is_lost_by_bounds_of_a_footer_or_its_pages(tmp_path, monkeypatch, pages):
     """The bounds are stored days: ten days off before the switch."""
     if pages:
-        monkeypatch.setattr(parquet, "_LEAST_BYTES", 0)
+        monkeypatch.setattr(parquet, "_PAGE_FILTER_BYTES", 0)
         monkeypatch.setattr(PageFilter, "is_cheap", lambda *_: True)
     named = many_days()
     rows = old({"d": as_spark_has_them(named), "k": list(range(len(named)))})
@@ -221,14 +223,14 @@ def test_bounds_after_the_switch_still_leave_row_groups_out(tmp_path):
     assert kept == [0, 1, 2, 3, 7], "those before the switch are not known"
 
 
-def test_times_are_found_by_what_they_are_moved_to(tmp_path):
+def test_times_are_found_by_what_they_are_rebased_to(tmp_path):
     made = Rows(tmp_path / "t", [field("t", "timestamp"), field("k", "long")])
-    hours = pa.array(range(-900_000, -600_000, 1500), pa.int64())
+    hours = pa.array(range(-3_900_000, -600_000, 15_000), pa.int64())
     stored = pc.multiply(hours, 3_600_000_000).cast(ZONED)
     made.file("a.parquet", old({"t": stored, "k": hours}), row_group_size=10)
     table = made.open()
     every = table.to_arrow()
-    assert (every["t"].to_pylist()[0] - stored[0].as_py()).total_seconds() == -422
+    assert (every["t"].to_pylist()[0] - stored[0].as_py()).days < -8
     for at in range(0, every.num_rows, 7):
         found = table.scan(f"t = timestamp '{every['t'][at].as_py().isoformat()}'").to_arrow()
         assert found["k"].to_pylist() == [every["k"][at].as_py()]
@@ -242,28 +244,64 @@ def test_changes(tmp_path):
     assert [(row["d"], row["_change_type"]) for row in rows] == [(DAY, "insert")]
 
 
-def test_a_zone_that_is_not_known_is_told_where_it_matters(tmp_path):
-    made = Rows(tmp_path / "t", [field("t", "timestamp")])
-    notes = NOTES | {SPARK + "timeZone": "No/Where"}
-    late = pa.array([datetime(2000, 1, 1, tzinfo=UTC)], ZONED)
-    made.file("late.parquet", old({"t": late}, notes))
-    assert made.rows() == [{"t": late[0].as_py()}]
-    made.file("old.parquet", old({"t": noon(ZONED)}, notes))
-    with pytest.raises(DataFileError, match=r"old\.parquet.*'No/Where'.*pip install tzdata"):
+@pytest.mark.usefixtures("_read_by")
+@pytest.mark.parametrize("notes", [TOKYO, {SPARK + "version": "2.4.8"}], ids=["tokyo", "unknown"])
+def test_timestamps_before_1900_of_other_zones_are_refused(tmp_path, notes):
+    made = Rows(tmp_path / "t", [field("t", "timestamp"), field("d", "date")])
+    late = pa.array([datetime(1900, 1, 1, tzinfo=UTC)], ZONED)
+    made.file("late.parquet", old({"t": late, "d": days(DAY)}, notes))
+    assert made.rows() == [{"t": late[0].as_py(), "d": DAY}]
+    made.file("old.parquet", old({"t": noon(ZONED), "d": days(DAY)}, notes))
+    reason = r"old\.parquet.*column 't'.*before 1900.*datetime_rebase_mode='corrected'"
+    with pytest.raises(DataFileError, match=reason):
         made.rows()
+    found = made.open().scan().to_arrow(CORRECTED)
+    assert set(found["t"].to_pylist()) == {late[0].as_py(), noon(ZONED)[0].as_py()}
+    assert found["d"].to_pylist() == [DAY, DAY], "dates do not depend on the zone"
+    assert made.rows(columns=["d"]) == [{"d": DAY}] * 2, "what is not read is not refused"
 
 
-def test_files_without_a_zone_are_told_of_once(tmp_path, caplog):
-    made = Rows(tmp_path / "t", [field("t", "timestamp")])
-    for name in ("a.parquet", "b.parquet"):
-        made.file(name, old({"t": noon(ZONED)}, {SPARK + "version": "2.4.8"}))
-    assert {row["t"] for row in made.rows()} == {datetime(1500, 3, 1, 20, tzinfo=UTC)}
-    assert caplog.text.count("do not say in which zone") == 1
+def test_nested_timestamps_of_other_zones_are_refused_by_their_path(tmp_path):
+    struct = {"type": "struct", "fields": [field("t", "timestamp")]}
+    made = Rows(tmp_path / "t", [field("s", struct)])
+    made.file(
+        "a.parquet", old({"s": pa.StructArray.from_arrays([noon(ZONED)], names=["t"])}, TOKYO)
+    )
+    with pytest.raises(DataFileError, match=r"column 's\.t' has timestamps before 1900"):
+        made.rows()
+    assert made.open().to_arrow(CORRECTED)["s"].to_pylist() == [{"t": noon(ZONED)[0].as_py()}]
+
+
+def test_variants_changes_and_answers_of_other_zones(tmp_path):
+    configuration = {"delta.enableChangeDataFeed": "true"}
+    features = ["variantType"]
+    fields = [field("v", "variant"), field("t", "timestamp")]
+    made = Rows(tmp_path / "t", fields, configuration=configuration, features=features)
+    rows = old({"v": shredded(days(DAY), noon(ZONED)), "t": noon(ZONED)}, TOKYO)
+    made.file("a.parquet", rows).commit()
+    table = made.open()
+    with pytest.raises(DataFileError, match="column 'v' has timestamps before 1900"):
+        table.scan(columns=["v"]).to_arrow()
+    assert table.scan(columns=["v"]).to_arrow(CORRECTED).num_rows == 1
+    with pytest.raises(DataFileError, match="has timestamps before 1900"):
+        table.changes(start_version=0).to_arrow()
+    where = "t < timestamp '1800-01-01T00:00:00Z'"
+    with pytest.raises(DataFileError, match="before 1900"):
+        table.scan(where).count()
+    as_stored = Table.open(tmp_path / "t", config=Config(read=CORRECTED))
+    assert as_stored.changes(start_version=0).to_arrow().num_rows == 1
+    assert as_stored.scan(where).count() == 1
+
+
+def test_a_rebase_mode_that_does_not_exist():
+    with pytest.raises(ConfigError, match="exception, corrected, not 'legacy'"):
+        ReadOptions(datetime_rebase_mode="legacy")
 
 
 @pytest.mark.parametrize("stats", ["stats", "partition"])
 @pytest.mark.parametrize("int96", [False, True])
-def test_typed_values_of_a_checkpoint_are_moved_as_well(tmp_path, stats, int96):
+@pytest.mark.parametrize("notes", [NOTES, TOKYO], ids=["utc", "tokyo"])
+def test_typed_values_of_a_checkpoint_are_rebased_as_well(tmp_path, stats, int96, notes):
     """Spark writes a checkpoint in the calendar that it writes rows in."""
     parted = ("d",) if stats == "partition" else ()
     made = TableBuilder(
@@ -285,7 +323,7 @@ def test_typed_values_of_a_checkpoint_are_moved_as_well(tmp_path, stats, int96):
         stats_json=False, stats_parsed=True, partition_values_parsed=bool(parted), row_group_rows=1
     )
     (place,) = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
-    rows = pq.read_table(place).replace_schema_metadata(NOTES)
+    rows = pq.read_table(place).replace_schema_metadata(notes)
     pq.write_table(rows, place, row_group_size=1, use_deprecated_int96_timestamps=int96)
     table = Table.open(tmp_path)
 
@@ -297,4 +335,30 @@ def test_typed_values_of_a_checkpoint_are_moved_as_well(tmp_path, stats, int96):
     if parted:
         return
     assert kept(f"t = timestamp '{NOON.isoformat()}'") == 3
-    assert kept("t < timestamp '1500-02-28T00:00:00Z'") == 0
+    assert kept("t < timestamp '1500-02-28T00:00:00Z'") == (0 if notes is NOTES else 3)
+    table.checkpoint()
+    assert kept(f"t = timestamp '{NOON.isoformat()}'") == 3
+
+
+def test_typed_partition_values_of_other_zones_are_unknown(tmp_path):
+    made = TableBuilder(tmp_path, schema={"t": "timestamp", "k": "long"}, partition_by=("t",))
+    time = noon(ZONED)[0].as_py().strftime("%Y-%m-%d %H:%M:%S").rjust(19, "0")
+    late = "2020-01-01 00:00:00"
+    add = {"size": 1, "modificationTime": 0, "dataChange": True}
+    made.commit(
+        *(
+            {"add": {"path": f"{at}.parquet", "partitionValues": {"t": value}, **add}}
+            for at, value in enumerate([time, late])
+        )
+    )
+    made.checkpoint(stats_parsed=True, partition_values_parsed=True)
+    (place,) = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
+    pq.write_table(pq.read_table(place).replace_schema_metadata(TOKYO), place)
+    table = Table.open(tmp_path)
+
+    def kept(where):
+        return sum(batch.num_rows for batch in table.scan(where).file_batches())
+
+    assert kept(f"t = timestamp '{noon(ZONED)[0].as_py().isoformat()}'") == 1
+    assert kept("t = timestamp '2020-01-01T00:00:00Z'") >= 1
+    assert kept("t > timestamp '2021-01-01T00:00:00Z'") <= 1

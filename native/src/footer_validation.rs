@@ -1,28 +1,28 @@
-//! Whether a footer makes sense to all of its readers: a quick yes. A no says nothing of what is
-//! wrong, and may be due to an unusual writer: whoever asked looks at it again, with patience.
+//! Fast validation of footers. A footer that is not valid here may come from an unusual writer:
+//! the caller then validates it in Python, which finds the reason.
 
 use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::compact::{BINARY, BOOL, Compact, I16, I32, I64, LIST, STRUCT};
-use crate::shared::Shared;
+use crate::file_source::FileSource;
+use crate::thrift::{BINARY, BOOL, Compact, I16, I32, I64, LIST, STRUCT};
 
 const BYTES: i64 = 6;
 const FIXED: i64 = 7;
 const CODECS: std::ops::Range<i64> = 0..8;
 const REPEATED: i64 = 2;
 const MAGIC: &[u8] = b"PAR1";
-/// The footer's length and the magic number.
+/// Bytes of the footer's length and the magic number.
 const END: u64 = 8;
-/// Bytes of a footer: longer ones are left to others.
+/// Most bytes of a footer.
 const LONGEST: u64 = 256 << 20;
-/// Structs, lists and maps in each other: deeper ones are left to readers that count them.
+/// Most levels of nested columns.
 const DEEPEST: usize = 64;
-/// Bytes of a value, by type: texts have any number, those of a fixed length say how many.
+/// Bytes of a value, by physical type; 0 for byte arrays, whose length varies.
 const WIDTHS: [i64; 8] = [1, 4, 8, 12, 4, 8, 0, 0];
 
-// Types of the fields of structs, by number; what comes behind them is of a type nobody knows.
+// Types of the fields of structs, by number; later fields may have any type.
 const FILE: [u8; 9] = [I32, LIST, I64, LIST, LIST, BINARY, LIST, STRUCT, BINARY];
 const ELEMENT: [u8; 10] = [I32, I32, I32, BINARY, I32, I32, I32, I32, I32, STRUCT];
 const ROW_GROUP: [u8; 7] = [LIST, I64, I64, LIST, I64, I64, I16];
@@ -42,13 +42,13 @@ struct Leaf {
     definitions: usize,
 }
 
-/// The footer of a file, as it stands in it.
-pub fn read(file: &Shared) -> Result<Bytes> {
+/// Read the bytes of a file's footer.
+pub fn read(file: &FileSource) -> Result<Bytes> {
     let size = file.len();
     let end = file.get_bytes(size.saturating_sub(END), END as usize)?;
     let (length, magic) = end.split_at(4);
     if magic != MAGIC {
-        return Err(ParquetError::General("it is no Parquet file".into()));
+        return Err(ParquetError::General("it is not a Parquet file".into()));
     }
     let length = u64::from(u32::from_le_bytes([
         length[0], length[1], length[2], length[3],
@@ -59,27 +59,27 @@ pub fn read(file: &Shared) -> Result<Bytes> {
     file.get_bytes(start, length as usize)
 }
 
-/// Whether the columns of all row groups are those of the schema, with codecs and statistics that
-/// such columns can have.
-pub fn are_sound(footer: &[u8]) -> bool {
+/// Whether the column chunks of all row groups match the schema, and have codecs and statistics
+/// that such columns can have.
+pub fn is_valid(footer: &[u8]) -> bool {
     let mut leaves = None;
     let mut compact = Compact::new(footer);
-    let walked = compact.each(&FILE, |compact, field, kind| match field {
+    let walked = compact.each_field(&FILE, |compact, field, kind| match field {
         2 => {
             leaves = Some(schema(compact)?);
             Some(())
         }
         4 => row_groups(compact, leaves.as_ref()?),
         5 | 7 => structs(compact),
-        _ => compact.pass(kind),
+        _ => compact.skip_value(kind),
     });
     walked.is_some()
 }
 
-/// Read the schema: elements, each before those inside of it.
+/// Read the schema, whose elements are in depth-first order.
 fn schema(compact: &mut Compact) -> Option<Vec<Leaf>> {
     let mut leaves = Vec::new();
-    let mut open: Vec<(i64, usize, usize)> = Vec::new(); // children to come, levels around them
+    let mut open: Vec<(i64, usize, usize)> = Vec::new(); // children to come, enclosing levels
     for at in 0..compact.list(STRUCT)? {
         let element = Element::read(compact)?;
         let (repetitions, definitions) = match open.last_mut() {
@@ -114,7 +114,7 @@ fn schema(compact: &mut Compact) -> Option<Vec<Leaf>> {
     open.is_empty().then_some(leaves)
 }
 
-/// What an element of a schema says of itself.
+/// An element of the schema.
 #[derive(Default)]
 struct Element {
     kind: Option<i64>,
@@ -126,13 +126,13 @@ struct Element {
 impl Element {
     fn read(compact: &mut Compact) -> Option<Self> {
         let mut found = Self::default();
-        compact.each(&ELEMENT, |compact, field, kind| {
+        compact.each_field(&ELEMENT, |compact, field, kind| {
             match field {
-                1 => found.kind = Some(compact.small()?),
-                2 => found.length = Some(compact.small()?),
-                3 => found.repetition = compact.small()?,
-                5 => found.children = Some(compact.small()?),
-                _ => compact.pass(kind)?,
+                1 => found.kind = Some(compact.int32()?),
+                2 => found.length = Some(compact.int32()?),
+                3 => found.repetition = compact.int32()?,
+                5 => found.children = Some(compact.int32()?),
+                _ => compact.skip_value(kind)?,
             }
             Some(())
         })?;
@@ -142,10 +142,10 @@ impl Element {
 
 fn row_groups(compact: &mut Compact, leaves: &[Leaf]) -> Option<()> {
     for _ in 0..compact.list(STRUCT)? {
-        compact.each(&ROW_GROUP, |compact, field, kind| match field {
+        compact.each_field(&ROW_GROUP, |compact, field, kind| match field {
             1 => chunks(compact, leaves),
             4 => structs(compact),
-            _ => compact.pass(kind),
+            _ => compact.skip_value(kind),
         })?;
     }
     Some(())
@@ -157,13 +157,13 @@ fn chunks(compact: &mut Compact, leaves: &[Leaf]) -> Option<()> {
     }
     for leaf in leaves {
         let mut is_described = false;
-        compact.each(&CHUNK, |compact, field, kind| match field {
+        compact.each_field(&CHUNK, |compact, field, kind| match field {
             3 => {
                 is_described = true;
                 details(compact, leaf)
             }
             8 => None, // encrypted
-            _ => compact.pass(kind),
+            _ => compact.skip_value(kind),
         })?;
         if !is_described {
             return None;
@@ -174,44 +174,44 @@ fn chunks(compact: &mut Compact, leaves: &[Leaf]) -> Option<()> {
 
 fn details(compact: &mut Compact, leaf: &Leaf) -> Option<()> {
     let (mut physical, mut codec) = (None, None);
-    compact.each(&DETAILS, |compact, field, kind| match field {
+    compact.each_field(&DETAILS, |compact, field, kind| match field {
         1 => {
-            physical = Some(compact.small()?);
+            physical = Some(compact.int32()?);
             Some(())
         }
-        2 => compact.pass_list(I32).map(|_| ()),
-        3 => compact.pass_list(BINARY).map(|_| ()),
+        2 => compact.skip_list(I32).map(|_| ()),
+        3 => compact.skip_list(BINARY).map(|_| ()),
         4 => {
-            codec = Some(compact.small()?);
+            codec = Some(compact.int32()?);
             Some(())
         }
         8 | 13 => structs(compact),
         12 => statistics(compact, leaf),
         16 => sizes(compact, leaf),
-        17 => None, // of an area, which hardly anyone has
-        _ => compact.pass(kind),
+        17 => None, // geospatial statistics are rare
+        _ => compact.skip_value(kind),
     })?;
     (physical? == leaf.kind && CODECS.contains(&codec?)).then_some(())
 }
 
-/// Bounds are as long as values are.
+/// Bounds must have the length of values.
 fn statistics(compact: &mut Compact, leaf: &Leaf) -> Option<()> {
-    compact.each(&STATISTICS, |compact, field, kind| match field {
+    compact.each_field(&STATISTICS, |compact, field, kind| match field {
         1 | 2 | 5 | 6 => {
-            let length = compact.pass_bytes()?;
+            let length = compact.skip_binary()?;
             (leaf.kind == BYTES || length == leaf.width).then_some(())
         }
-        _ => compact.pass(kind),
+        _ => compact.skip_value(kind),
     })
 }
 
-/// Only texts have a length of their own, and values are counted at every level or at none.
+/// Only byte arrays have a total length, and histograms have every level or none.
 fn sizes(compact: &mut Compact, leaf: &Leaf) -> Option<()> {
-    compact.each(&SIZES, |compact, field, kind| match field {
+    compact.each_field(&SIZES, |compact, field, kind| match field {
         1 if leaf.kind != BYTES => None,
-        2 => levels(compact.pass_list(I64)?, leaf.repetitions),
-        3 => levels(compact.pass_list(I64)?, leaf.definitions),
-        _ => compact.pass(kind),
+        2 => levels(compact.skip_list(I64)?, leaf.repetitions),
+        3 => levels(compact.skip_list(I64)?, leaf.definitions),
+        _ => compact.skip_value(kind),
     })
 }
 
@@ -220,5 +220,5 @@ fn levels(counted: usize, all: usize) -> Option<()> {
 }
 
 fn structs(compact: &mut Compact) -> Option<()> {
-    compact.pass_list(STRUCT).map(|_| ())
+    compact.skip_list(STRUCT).map(|_| ())
 }

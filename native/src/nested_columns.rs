@@ -1,4 +1,4 @@
-//! Columns that are parts of structs and maps, decoded together, as the file nests them.
+//! Decode leaf columns of structs, lists and maps, with one reader, into nested arrays.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,17 +11,18 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::errors::ParquetError;
 
-use crate::shared::Shared;
-use crate::{check_columns, guarded, opened, texts, with_views};
+use crate::file_source::FileSource;
+use crate::{check_columns, guarded, opened, strings, with_views};
 
 /// Largest page, decompressed, where the codec sets no bound.
 const LARGEST_PAGE: i64 = 1 << 28;
-/// Most bytes that the texts of a leaf may take in a batch.
-const MOST_TEXT: usize = 1 << 28;
+/// Most bytes that the strings of a leaf may take in a batch.
+const MOST_STRING_BYTES: usize = 1 << 28;
 
-/// A file whose footer was read: that of many row groups takes longer than some of them.
+/// An open file whose footer is parsed once: with many row groups that takes longer than decoding
+/// some of them.
 pub struct NestedFile {
-    file: Shared,
+    file: FileSource,
     footer: ArrowReaderMetadata,
 }
 
@@ -32,7 +33,7 @@ impl NestedFile {
         Ok(Self { file, footer })
     }
 
-    /// Some leaves of some row groups, a batch at a time.
+    /// Decode leaves of row groups in batches.
     pub fn read(
         &self,
         leaves: &[usize],
@@ -46,13 +47,13 @@ impl NestedFile {
         let reader = reader.with_projection(mask).with_row_groups(row_groups);
         let viewed = reader.with_batch_size(batch_rows).build()?;
         let schema = viewed.schema();
-        let fields = schema.fields().iter().map(texts::plain_field);
+        let fields = schema.fields().iter().map(strings::plain_field);
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         Ok(Nested { viewed, schema })
     }
 }
 
-/// What is decoded as views, which bounds the memory that a dictionary can ask for, and then copied.
+/// Batches that are decoded as views, which bounds the memory for dictionaries, and then copied.
 pub struct Nested {
     viewed: ParquetRecordBatchReader,
     schema: SchemaRef,
@@ -64,7 +65,7 @@ impl Nested {
             return Ok(None);
         };
         let columns = batch.columns().iter().cloned();
-        let columns = columns.map(|column| texts::plain(column, MOST_TEXT));
+        let columns = columns.map(|column| strings::plain(column, MOST_STRING_BYTES));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         RecordBatch::try_new(self.schema.clone(), columns).map(Some)
     }

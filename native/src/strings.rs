@@ -1,7 +1,7 @@
-//! Texts and bytes one after the other in memory of their own, as Arrow has them by default.
+//! Convert view arrays of strings and binaries to contiguous ones, Arrow's default layout.
 //!
-//! They are decoded as views and then copied: how much memory it takes is known before it is
-//! taken, and what was left out in between is not copied.
+//! Decoding to views and copying them bounds the memory before it is allocated, and rows that
+//! were not selected are not copied.
 
 use std::sync::Arc;
 
@@ -15,31 +15,31 @@ use arrow_array::{
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef};
 
-/// Texts up to this length are within their view.
-const WITHIN: usize = 12;
-/// Texts up to this length are copied by as much, which is quicker than to the byte.
+/// Longest string that is stored inline in its view.
+const INLINE: usize = 12;
+/// Strings up to this length are copied as blocks of this length, which is faster.
 const SHORT: usize = 32;
 
-/// The same field without views, down to what is nested in it.
+/// The same field without views, also in nested types.
 pub fn plain_field(field: &FieldRef) -> FieldRef {
-    with_texts(field, &|kind| match kind {
+    with_leaves(field, &|kind| match kind {
         DataType::Utf8View => DataType::Utf8,
         DataType::BinaryView => DataType::Binary,
         _ => kind.clone(),
     })
 }
 
-/// The same field, texts and bytes as views.
+/// The same field with strings and binaries as views.
 pub fn viewed_field(field: &FieldRef) -> FieldRef {
-    with_texts(field, &|kind| match kind {
+    with_leaves(field, &|kind| match kind {
         DataType::Utf8 => DataType::Utf8View,
         DataType::Binary => DataType::BinaryView,
         _ => kind.clone(),
     })
 }
 
-fn with_texts(field: &FieldRef, of_leaf: &impl Fn(&DataType) -> DataType) -> FieldRef {
-    let below = |field| with_texts(field, of_leaf);
+fn with_leaves(field: &FieldRef, of_leaf: &impl Fn(&DataType) -> DataType) -> FieldRef {
+    let below = |field| with_leaves(field, of_leaf);
     let kind = match field.data_type() {
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(below).collect()),
         DataType::List(element) => DataType::List(below(element)),
@@ -49,7 +49,7 @@ fn with_texts(field: &FieldRef, of_leaf: &impl Fn(&DataType) -> DataType) -> Fie
     Arc::new(Field::clone(field).with_data_type(kind))
 }
 
-/// Return a column without views. It is an error if the texts of a leaf would take more than `most`
+/// Return a column without views. It is an error if the strings of a leaf take more than `most`
 /// bytes.
 pub fn plain(array: ArrayRef, most: usize) -> Result<ArrayRef, ArrowError> {
     Ok(match array.data_type() {
@@ -96,7 +96,7 @@ fn copied<V: ByteViewType, P: ByteArrayType<Offset = i32>>(
     let size: usize = array.views().iter().map(|view| length(*view)).sum();
     if size > most.min(i32::MAX as usize) {
         return Err(ArrowError::ParquetError(format!(
-            "texts of {size} bytes are too many for one batch"
+            "strings of {size} bytes are too many for one batch"
         )));
     }
     let mut values = Vec::new();
@@ -104,7 +104,9 @@ fn copied<V: ByteViewType, P: ByteArrayType<Offset = i32>>(
     let enough = values.try_reserve_exact(size + SHORT).is_ok()
         && offsets.try_reserve_exact(array.len() + 1).is_ok();
     if !enough {
-        return Err(ArrowError::MemoryError(format!("no {size} bytes are left")));
+        return Err(ArrowError::MemoryError(format!(
+            "cannot allocate {size} bytes"
+        )));
     }
     offsets.push(0);
     let buffers = array.data_buffers();
@@ -123,11 +125,11 @@ fn length(view: u128) -> usize {
     view as u32 as usize
 }
 
-/// Add what a view shows. Short texts are added by a fixed length and then cut.
+/// Append the value of a view. Short strings are appended as a block and then truncated.
 fn push(values: &mut Vec<u8>, view: u128, buffers: &[Buffer]) {
     let length = length(view);
     let end = values.len() + length;
-    if length <= WITHIN {
+    if length <= INLINE {
         values.extend_from_slice(&view.to_le_bytes()[4..]);
         values.truncate(end);
         return;

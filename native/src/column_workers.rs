@@ -1,37 +1,37 @@
-//! Work on columns, shared out among as many threads as there are cores to spare.
+//! Decode columns in parallel, on as many threads as there are idle cores.
 //!
-//! Files are mostly read side by side by threads of the caller's, which keep the cores busy. Where
-//! they do not, as with one file or the last of many, helpers take columns too, and leave again
-//! as soon as they are one too many. They live as long as one batch: nothing stays behind that a
-//! fork of the process could break.
+//! Callers mostly read several files in parallel, which keeps the cores busy. Where they do not,
+//! as with one file or the last of many, worker threads take columns too, and end as soon as there
+//! are more busy threads than cores. They live as long as one batch: a fork of the process cannot
+//! break a pool.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// How many cores there are; 0 before anybody asked.
+/// Number of cores; 0 until it is known.
 static CORES: AtomicUsize = AtomicUsize::new(0);
 
-/// How many threads of this process are decoding now.
+/// Number of threads of this process that are decoding.
 static BUSY: AtomicUsize = AtomicUsize::new(0);
 
-/// One of the busy threads, until it is dropped.
-struct Hand;
+/// Counts a thread as busy until it is dropped.
+struct BusyGuard;
 
-impl Hand {
+impl BusyGuard {
     fn new() -> Self {
         BUSY.fetch_add(1, Ordering::Relaxed);
         Self
     }
 }
 
-impl Drop for Hand {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
         BUSY.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// To ask the system takes as long as to decode a small file.
+/// Cached: the system call takes as long as decoding a small file.
 fn cores() -> usize {
     let known = CORES.load(Ordering::Relaxed);
     if known > 0 {
@@ -42,14 +42,14 @@ fn cores() -> usize {
     found
 }
 
-/// Apply a function to every item; return what it gave, in the order of the items.
+/// Apply a function to every item; return the results in the order of the items.
 ///
-/// `order` says which comes first: the one that takes longest, so that nobody waits for it in the
-/// end. Helpers come only if `is_much`, for they take some time to come.
-pub fn shared_out<I: Send, O: Send, E: Send>(
+/// `order` is the order of execution: the slowest item first, so that no thread waits for it at
+/// the end. Worker threads are started only if `is_large`, because starting them takes time.
+pub fn for_each_column<I: Send, O: Send, E: Send>(
     items: &mut [I],
     order: &[usize],
-    is_much: bool,
+    is_large: bool,
     each: impl Fn(&mut I) -> Result<O, E> + Sync,
 ) -> Result<Vec<O>, E> {
     let (cores, next) = (cores(), AtomicUsize::new(0));
@@ -59,33 +59,33 @@ pub fn shared_out<I: Send, O: Send, E: Send>(
         .collect();
     let take_one = || {
         let at = *order.get(next.fetch_add(1, Ordering::Relaxed))?;
-        let (item, done) = &mut *work[at].lock().expect("no other thread has it");
+        let (item, done) = &mut *work[at].lock().expect("each item is taken once");
         *done = Some(each(item));
         Some(())
     };
-    let _hand = Hand::new();
+    let _busy = BusyGuard::new();
     thread::scope(|scope| {
         let spare = cores.saturating_sub(BUSY.load(Ordering::Relaxed));
-        let helpers = if is_much {
+        let workers = if is_large {
             spare.min(order.len() - 1)
         } else {
             0
         };
-        for _ in 0..helpers {
-            let hand = Hand::new();
+        for _ in 0..workers {
+            let busy = BusyGuard::new();
             let take_one = &take_one;
-            let help = move || {
-                let _hand = hand;
+            let work_on = move || {
+                let _busy = busy;
                 while BUSY.load(Ordering::Relaxed) <= cores && take_one().is_some() {}
             };
-            if thread::Builder::new().spawn_scoped(scope, help).is_err() {
-                break; // the system has no more of them: those that there are do the work
+            if thread::Builder::new().spawn_scoped(scope, work_on).is_err() {
+                break; // no more threads available: the existing ones do the work
             }
         }
         while take_one().is_some() {}
     });
     let finished = |slot: Mutex<(&mut I, Option<_>)>| slot.into_inner().ok()?.1;
     work.into_iter()
-        .map(|slot| finished(slot).expect("all were worked on"))
+        .map(|slot| finished(slot).expect("every item was processed"))
         .collect()
 }

@@ -1,26 +1,26 @@
-//! What the pages of a column say of themselves, looked at before the decoder believes it.
+//! Validate the page headers of a column before the decoder trusts them.
 //!
-//! The decoder takes the memory that a header asks for, and Rust ends the process where there is
-//! none. So a header that asks for more than its bytes can hold is an error here, and so is one
-//! that is not written as every writer writes it: two readers may see different things in it.
+//! The decoder allocates the memory that a header claims, and Rust aborts the process where there
+//! is not enough. So a header that claims more than its bytes can hold is an error here, and so is
+//! one with unknown fields: two readers may see different things in it.
 
 use parquet::basic::{Compression, Type};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::ChunkReader;
 
-use crate::compact::{BINARY, BOOL, Compact, Fields, I32, I64, STRUCT};
-use crate::shared::Shared;
+use crate::file_source::FileSource;
+use crate::thrift::{BINARY, BOOL, Compact, Fields, I32, I64, STRUCT};
 
-/// Encodings whose values take no more memory than their page says: plain, dictionary (two names),
-/// run lengths, bit-packed, byte streams. Those by differences announce a count of their own.
+/// Encodings whose values take no more memory than the page header claims: PLAIN, both dictionary
+/// encodings, RLE, BIT_PACKED, BYTE_STREAM_SPLIT. Delta encodings have a value count of their own.
 const ENCODINGS: [i64; 6] = [0, 2, 3, 4, 8, 9];
 const DICTIONARY_PAGE: i64 = 2;
-/// What a header has whatever its page: kind, two sizes, checksum; then comes what describes it.
+/// Fields of every header: page type, two sizes, checksum. The header of the page type follows.
 const HEADER: [u8; 4] = [I32, I32, I32, I32];
 const STATISTICS: [u8; 9] = [BINARY, BINARY, I64, I64, BINARY, BINARY, BOOL, BOOL, I64];
 
-/// How a kind of page is described.
+/// The header of a page type.
 struct Description {
     kind: i64,
     place: u8,
@@ -48,37 +48,38 @@ const DESCRIPTIONS: [Description; 3] = [
         encoding: 4,
     },
 ];
-/// No page of Snappy decompresses to more than this many times its size: three bytes make 64.
+/// Highest compression ratio of Snappy: three bytes encode at most 64.
 const SNAPPY_RATIO: i64 = 22;
-/// Most headers have some fifty bytes; those with long statistics are read in a second go.
+/// Most headers have about fifty bytes; those with long statistics are read again.
 const USUAL_HEADER: u64 = 128;
 const LARGEST_HEADER: u64 = 16 << 20;
 
-/// What the pages of a column come to.
+/// Totals over the pages of a column.
 #[derive(Default)]
 pub struct Pages {
     pub values: i64,
-    /// Bytes, decompressed.
+    /// Decompressed bytes.
     pub size: i64,
 }
 
-/// Check every page of a column of a row group, and return what they come to. `largest` is how
-/// large a page may become where its codec sets no bound.
-pub fn check(file: &Shared, chunk: &ColumnChunkMetaData, largest: i64) -> Result<Pages> {
+/// Validate the page headers of a column chunk, and return their totals. `largest` bounds the
+/// decompressed size of a page whose codec sets no bound.
+pub fn check(file: &FileSource, chunk: &ColumnChunkMetaData, largest: i64) -> Result<Pages> {
     match chunk.compression() {
         Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_) => (),
-        _ => return Err(wrong("is compressed in a way that is left to others")),
+        _ => return Err(invalid("has a codec that is not supported")),
     }
     let (start, size) = chunk.byte_range();
     let mut pages = Pages::default();
     let (mut at, end) = (start, start.saturating_add(size));
     while at < end {
         let (fields, size) = fields_at(file, at, end)?;
-        let header = Header::of(&fields).ok_or_else(|| wrong("has an unusual header"))?;
+        let header =
+            Header::of(&fields).ok_or_else(|| invalid("has a header that is not valid"))?;
         header.check(chunk, at == start, largest)?;
         at += size as u64;
         if header.compressed as u64 > end.saturating_sub(at) {
-            return Err(wrong("reaches beyond its column"));
+            return Err(invalid("reaches beyond its column"));
         }
         at += header.compressed as u64;
         pages.size = pages.size.saturating_add(header.decompressed);
@@ -89,7 +90,7 @@ pub fn check(file: &Shared, chunk: &ColumnChunkMetaData, largest: i64) -> Result
     Ok(pages)
 }
 
-/// The numbers of a page header that decide how much memory is taken.
+/// The values of a page header that determine how much memory is allocated.
 struct Header {
     kind: i64,
     decompressed: i64,
@@ -99,8 +100,8 @@ struct Header {
 }
 
 impl Header {
-    /// None unless it has what it must, in the right types, and nothing besides: the decoder looks
-    /// at numbers of fields and not at their types.
+    /// None unless the required fields are there, of the right types, and no others: the decoder
+    /// ignores the types of fields.
     fn of(fields: &Fields) -> Option<Self> {
         let kind = fields.number(1)?;
         let known = DESCRIPTIONS.iter().find(|known| known.kind == kind)?;
@@ -109,9 +110,9 @@ impl Header {
         types.push(STRUCT);
         let page = fields.inner(known.place)?;
         let statistics = page.inner(known.types.len() as u8);
-        if !fields.are(&types)
-            || !page.are(known.types)
-            || statistics.is_some_and(|found| !found.are(&STATISTICS))
+        if !fields.have_types(&types)
+            || !page.have_types(known.types)
+            || statistics.is_some_and(|found| !found.have_types(&STATISTICS))
         {
             return None;
         }
@@ -126,7 +127,7 @@ impl Header {
 
     fn check(&self, chunk: &ColumnChunkMetaData, is_first: bool, largest: i64) -> Result<()> {
         if self.compressed < 0 || self.decompressed < 0 || self.values < 0 {
-            return Err(wrong("has a negative size"));
+            return Err(invalid("has a negative size"));
         }
         let most = match chunk.compression() {
             Compression::UNCOMPRESSED => self.compressed,
@@ -134,22 +135,22 @@ impl Header {
             _ => largest,
         };
         if self.decompressed > most {
-            return Err(wrong("cannot become as large as it says"));
+            return Err(invalid("cannot decompress to the size that it claims"));
         }
         if !ENCODINGS.contains(&self.encoding) {
-            return Err(wrong("has an encoding that is left to others"));
+            return Err(invalid("has an encoding that is not supported"));
         }
         if self.kind == DICTIONARY_PAGE {
             let held = self.values.saturating_mul(least_width(chunk.column_type()));
             if held > self.decompressed || !is_first {
-                return Err(wrong("is no dictionary of that size in this place"));
+                return Err(invalid("is not a valid dictionary"));
             }
         }
         Ok(())
     }
 }
 
-/// Bytes that a value takes in a dictionary at least.
+/// Least bytes of a value in a dictionary.
 fn least_width(kind: Type) -> i64 {
     match kind {
         Type::INT64 | Type::DOUBLE => 8,
@@ -159,21 +160,21 @@ fn least_width(kind: Type) -> i64 {
     }
 }
 
-fn wrong(what: &str) -> ParquetError {
+fn invalid(what: &str) -> ParquetError {
     ParquetError::General(format!("a page {what}"))
 }
 
-/// Read the header at a place; return its fields and how long it is.
-fn fields_at(file: &Shared, at: u64, end: u64) -> Result<(Fields, usize)> {
+/// Read the header at a position; return its fields and its length.
+fn fields_at(file: &FileSource, at: u64, end: u64) -> Result<(Fields, usize)> {
     let mut length = USUAL_HEADER;
     loop {
         let bytes = file.get_bytes(at, length.min(end - at) as usize)?;
         let mut compact = Compact::new(&bytes);
         if let Some(fields) = compact.fields() {
-            return Ok((fields, compact.passed()));
+            return Ok((fields, compact.position()));
         }
         if length >= LARGEST_HEADER.min(end - at) {
-            return Err(wrong("has no header"));
+            return Err(invalid("has no header"));
         }
         length *= 8;
     }

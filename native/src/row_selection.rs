@@ -1,4 +1,4 @@
-//! Which of the rows that are decoded are wanted.
+//! Row selection: which decoded rows are kept, by a bitmap.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use arrow_schema::{ArrowError, DataType};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use parquet::errors::ParquetError;
 
-/// The rows that are still to be decoded.
-pub struct Rows {
+/// The selection among all rows of a read, consumed batch by batch.
+pub struct RowSelection {
     count: usize,
     at: usize,
-    /// A bit for each, whether it is wanted; None wants all.
+    /// A bit for each row, set if it is kept; None keeps all.
     kept: Option<BooleanBuffer>,
 }
 
-impl Rows {
-    /// So many rows; bits are counted from the lowest of a byte on.
+impl RowSelection {
+    /// The selection among `count` rows; the lowest bit of a byte is the first row.
     pub fn new(count: usize, kept: Option<Vec<u8>>) -> Result<Self, ParquetError> {
         let at = 0;
         let Some(bits) = kept else {
@@ -29,50 +29,50 @@ impl Rows {
             });
         };
         if bits.len() != count.div_ceil(8) {
-            let reason = format!("{} bytes do not choose among {count} rows", bits.len());
+            let reason = format!("a bitmap of {} bytes does not fit {count} rows", bits.len());
             return Err(ParquetError::General(reason));
         }
         let kept = Some(BooleanBuffer::new(Buffer::from_vec(bits), 0, count));
         Ok(Self { count, at, kept })
     }
 
-    /// The choice among the next ones, at most so many; None if none are left.
-    pub fn next(&mut self, most: usize) -> Option<Choice> {
+    /// The selection among the next rows, at most `most`; None at the end.
+    pub fn next(&mut self, most: usize) -> Option<BatchSelection> {
         let rows = most.min(self.count - self.at);
         if rows == 0 {
             return None;
         }
         let bits = self.kept.as_ref().map(|kept| kept.slice(self.at, rows));
         self.at += rows;
-        Some(Choice::new(rows, bits))
+        Some(BatchSelection::new(rows, bits))
     }
 }
 
-/// The choice among the rows of one batch; columns share it.
-pub struct Choice {
+/// The selection among the rows of one batch, shared by its columns.
+pub struct BatchSelection {
     rows: usize,
     kept: Option<FilterPredicate>,
 }
 
-impl Choice {
+impl BatchSelection {
     fn new(rows: usize, bits: Option<BooleanBuffer>) -> Self {
         let some = bits.filter(|bits| bits.count_set_bits() < rows);
-        // Worked out once, and not again by each of the columns.
+        // Optimized once for all columns.
         let predicate = |bits| FilterBuilder::new(&BooleanArray::new(bits, None)).optimize();
         let kept = some.map(|bits| predicate(bits).build());
         Self { rows, kept }
     }
 
-    /// How many rows it is made among.
+    /// The number of rows of the batch, before the selection.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Return the chosen values of a column, which must have as many as there are rows.
-    pub fn of(&self, array: ArrayRef) -> Result<ArrayRef, ArrowError> {
+    /// Return the selected values of a column, which must have `rows` values.
+    pub fn apply(&self, array: ArrayRef) -> Result<ArrayRef, ArrowError> {
         if array.len() != self.rows {
             return Err(ArrowError::ParquetError(format!(
-                "{} rows were found where {} should be",
+                "{} rows were decoded instead of {}",
                 array.len(),
                 self.rows
             )));
@@ -80,17 +80,17 @@ impl Choice {
         let Some(kept) = &self.kept else {
             return Ok(array);
         };
-        let chosen = kept.filter(&array)?;
+        let selected = kept.filter(&array)?;
         Ok(if 2 * kept.count() < self.rows {
-            unbound(chosen)
+            compacted(selected)
         } else {
-            chosen
+            selected
         })
     }
 }
 
-/// Without the pages of which views show the smaller part.
-fn unbound(array: ArrayRef) -> ArrayRef {
+/// Copy views that would keep alive pages of which they show the smaller part.
+fn compacted(array: ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Utf8View => Arc::new(array.as_string_view().gc()),
         DataType::BinaryView => Arc::new(array.as_binary_view().gc()),

@@ -1,8 +1,8 @@
-//! Thrift's compact protocol, as far as footers and headers of pages need it, and strictly: fields
-//! ascend, and are of no other types than these have. What is not so is none of it.
+//! Strict reader of Thrift's compact protocol, as far as footers and page headers need it: field
+//! numbers ascend, and only the types of those structs are accepted.
 
 pub const BOOL: u8 = 1; // true
-const FALSE: u8 = 2; // of the same type
+const FALSE: u8 = 2; // the same type with another value
 const I8: u8 = 3;
 pub const I16: u8 = 4;
 pub const I32: u8 = 5;
@@ -11,7 +11,7 @@ const DOUBLE: u8 = 7;
 pub const BINARY: u8 = 8;
 pub const LIST: u8 = 9;
 pub const STRUCT: u8 = 12;
-/// Structs in each other; headers of pages need three, footers six.
+/// Most levels of nested structs; page headers need three, footers six.
 const DEEPEST: usize = 8;
 
 /// A struct.
@@ -24,8 +24,8 @@ enum Value {
 }
 
 impl Fields {
-    /// Whether every field has the type that stands in its place; 0 stands for none.
-    pub fn are(&self, types: &[u8]) -> bool {
+    /// Whether every field has the type at its position; 0 allows no field.
+    pub fn have_types(&self, types: &[u8]) -> bool {
         let is = |value: &Value| match value {
             Value::Number(_) => I32,
             Value::Inner(_) => STRUCT,
@@ -58,7 +58,7 @@ impl Fields {
     }
 }
 
-/// Bytes that are read from the front; None where they end too early or make no sense.
+/// Reads bytes from the front. Methods return None where these end too early or are malformed.
 pub struct Compact<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -69,8 +69,8 @@ impl<'a> Compact<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// How many bytes were read.
-    pub fn passed(&self) -> usize {
+    /// The number of bytes read.
+    pub fn position(&self) -> usize {
         self.at
     }
 
@@ -84,16 +84,16 @@ impl<'a> Compact<'a> {
             return None;
         }
         let mut fields = Vec::new();
-        self.each(&[], |compact, field, kind| {
+        self.each_field(&[], |compact, field, kind| {
             fields.push((field, compact.value(kind, depth)?));
             Some(())
         })?;
         Some(Fields(fields))
     }
 
-    /// Read a struct: give number and type of each field to someone who reads its value. `types` are
-    /// those of the first fields; 0 stands for any.
-    pub fn each(
+    /// Read a struct: `read` gets number and type of each field and reads its value. `types` are
+    /// the types of the first fields; 0 allows any.
+    pub fn each_field(
         &mut self,
         types: &[u8],
         mut read: impl FnMut(&mut Self, u8, u8) -> Option<()>,
@@ -121,14 +121,14 @@ impl<'a> Compact<'a> {
 
     fn value(&mut self, kind: u8, depth: usize) -> Option<Value> {
         Some(match kind {
-            BOOL | FALSE => Value::Other(BOOL), // it is its own type
-            I32 => Value::Number(self.small()?),
+            BOOL | FALSE => Value::Other(BOOL), // the value is in the type
+            I32 => Value::Number(self.int32()?),
             I64 => {
                 self.number()?;
                 Value::Other(I64)
             }
             BINARY => {
-                self.pass_bytes()?;
+                self.skip_binary()?;
                 Value::Other(BINARY)
             }
             STRUCT => Value::Inner(self.fields_within(depth + 1)?),
@@ -136,12 +136,12 @@ impl<'a> Compact<'a> {
         })
     }
 
-    /// Read an integer of 32 bits; None where they do not hold it, and others would cut it off.
-    pub fn small(&mut self) -> Option<i64> {
+    /// Read a 32-bit integer; None if it does not fit, because other readers truncate it.
+    pub fn int32(&mut self) -> Option<i64> {
         i32::try_from(self.signed()?).ok().map(i64::from)
     }
 
-    /// Read how many values a list has; they come next. None unless they are of a type.
+    /// Read the header of a list of a type; return its number of values, which come next.
     pub fn list(&mut self, inner: u8) -> Option<usize> {
         let head = self.byte()?;
         let count = match head >> 4 {
@@ -152,36 +152,36 @@ impl<'a> Compact<'a> {
         (fits && (count == 0 || head & 0x0f == inner)).then_some(count)
     }
 
-    /// Pass over a list of values of a type; return how many.
-    pub fn pass_list(&mut self, inner: u8) -> Option<usize> {
+    /// Skip a list of values of a type; return their number.
+    pub fn skip_list(&mut self, inner: u8) -> Option<usize> {
         let count = self.list(inner)?;
         for _ in 0..count {
-            self.pass(inner)?;
+            self.skip_value(inner)?;
         }
         Some(count)
     }
 
-    /// Pass over bytes; return how many.
-    pub fn pass_bytes(&mut self) -> Option<i64> {
+    /// Skip a binary; return its length.
+    pub fn skip_binary(&mut self) -> Option<i64> {
         let length = self.number()?;
-        self.skip(length)?;
+        self.advance(length)?;
         i64::try_from(length).ok()
     }
 
-    /// Pass over a value that is no list, nor has any inside.
-    pub fn pass(&mut self, kind: u8) -> Option<()> {
-        self.pass_within(kind, 0)
+    /// Skip a value that neither is nor contains a list.
+    pub fn skip_value(&mut self, kind: u8) -> Option<()> {
+        self.skip_within(kind, 0)
     }
 
-    fn pass_within(&mut self, kind: u8, depth: usize) -> Option<()> {
+    fn skip_within(&mut self, kind: u8, depth: usize) -> Option<()> {
         match kind {
             BOOL | FALSE => Some(()),
-            I8 => self.skip(1),
+            I8 => self.advance(1),
             I16 | I32 | I64 => self.number().map(|_| ()),
-            DOUBLE => self.skip(8),
-            BINARY => self.pass_bytes().map(|_| ()),
+            DOUBLE => self.advance(8),
+            BINARY => self.skip_binary().map(|_| ()),
             STRUCT if depth < DEEPEST => {
-                self.each(&[], |compact, _, kind| compact.pass_within(kind, depth + 1))
+                self.each_field(&[], |compact, _, kind| compact.skip_within(kind, depth + 1))
             }
             _ => None,
         }
@@ -210,7 +210,7 @@ impl<'a> Compact<'a> {
         None
     }
 
-    fn skip(&mut self, length: u64) -> Option<()> {
+    fn advance(&mut self, length: u64) -> Option<()> {
         self.at = self.at.checked_add(usize::try_from(length).ok()?)?;
         (self.at <= self.bytes.len()).then_some(())
     }

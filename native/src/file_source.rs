@@ -1,6 +1,6 @@
-//! A file that several columns read at once: every read says where, and none moves a position
-//! that another one depends on, as clones of a `File` do. However many columns, it is open once,
-//! and a small one is read once: page by page, asking took longer than decoding.
+//! A file that several columns read concurrently, by positional reads: clones of a `File` share
+//! one cursor. The file is opened once for all columns. A small one is read as a whole: page by
+//! page, the system calls took longer than decoding.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -12,21 +12,21 @@ use bytes::{Buf, Bytes};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
-/// Files up to this size are read as a whole.
+/// Largest size of a file that is read as a whole.
 const SMALL: u64 = 1 << 18;
 
-/// What is read at once of a header: most have some fifty bytes, and pages are read apart.
+/// Buffer size for page headers: most have about fifty bytes, and pages are read separately.
 const HEADER: usize = 512;
 
 #[derive(Clone)]
-pub struct Shared {
+pub struct FileSource {
     file: Arc<File>,
     size: u64,
-    /// All of a small file.
+    /// The content of a small file.
     whole: Option<Bytes>,
 }
 
-impl Shared {
+impl FileSource {
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let size = file.metadata()?.len();
@@ -42,7 +42,7 @@ impl Shared {
         Ok(found)
     }
 
-    /// So many bytes, or fewer if the file ends before.
+    /// Read `length` bytes, or fewer at the end of the file.
     fn bytes(&self, start: u64, length: usize) -> io::Result<Bytes> {
         let mut found = Vec::with_capacity(length);
         while found.len() < length && extend_at(&self.file, &mut found, start)? > 0 {}
@@ -50,30 +50,30 @@ impl Shared {
         Ok(found.into())
     }
 
-    fn from(&self, at: u64) -> From {
+    fn cursor(&self, at: u64) -> Cursor {
         let file = self.file.clone();
-        From { file, at }
+        Cursor { file, at }
     }
 }
 
-impl Length for Shared {
+impl Length for FileSource {
     fn len(&self) -> u64 {
         self.size
     }
 }
 
-impl ChunkReader for Shared {
+impl ChunkReader for FileSource {
     type T = Source;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
         Ok(match &self.whole {
-            None => Source::File(BufReader::with_capacity(HEADER, self.from(start))),
-            Some(whole) => Source::Memory(whole.slice(within(start, whole.len())..).reader()),
+            None => Source::File(BufReader::with_capacity(HEADER, self.cursor(start))),
+            Some(whole) => Source::Memory(whole.slice(clamped(start, whole.len())..).reader()),
         })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        // Memory is taken for what there is: a footer may lie, and no caller survives an abort.
+        // Checked before the allocation: a footer may lie, and a failed allocation aborts.
         if length as u64 > self.size.saturating_sub(start) {
             let reason = format!("{length} bytes at {start} reach beyond its end");
             return Err(ParquetError::EOF(reason));
@@ -81,24 +81,24 @@ impl ChunkReader for Shared {
         let found = match &self.whole {
             None => self.bytes(start, length)?,
             Some(whole) => {
-                let start = within(start, whole.len());
+                let start = clamped(start, whole.len());
                 whole.slice(start..whole.len().min(start + length))
             }
         };
         if found.len() < length {
-            return Err(ParquetError::EOF("it has become shorter".into()));
+            return Err(ParquetError::EOF("it was truncated".into()));
         }
         Ok(found)
     }
 }
 
-fn within(place: u64, length: usize) -> usize {
+fn clamped(place: u64, length: usize) -> usize {
     usize::try_from(place).unwrap_or(length).min(length)
 }
 
-/// What a reader reads on from.
+/// Sequential reader of a file or of its content in memory.
 pub enum Source {
-    File(BufReader<From>),
+    File(BufReader<Cursor>),
     Memory(Reader<Bytes>),
 }
 
@@ -111,13 +111,13 @@ impl Read for Source {
     }
 }
 
-/// Reads on from a place.
-pub struct From {
+/// Reads a shared file from a position of its own.
+pub struct Cursor {
     file: Arc<File>,
     at: u64,
 }
 
-impl Read for From {
+impl Read for Cursor {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = read_at(&self.file, into, self.at)?;
         self.at += count as u64;
@@ -125,8 +125,8 @@ impl Read for From {
     }
 }
 
-/// Read on behind what there is of the bytes from a place on, as far as there is room; return how
-/// many came. Room for a page is not cleared before it is written, as `Read` would.
+/// Append bytes of the file up to the capacity of the buffer, which holds the bytes from `start`
+/// on; return their number. The buffer is not zeroed first, as `Read` would require.
 #[cfg(unix)]
 fn extend_at(file: &File, found: &mut Vec<u8>, start: u64) -> io::Result<usize> {
     use rustix::{buffer::spare_capacity, io};

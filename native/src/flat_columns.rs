@@ -1,4 +1,4 @@
-//! Flat columns of a file, each with a reader of its own, a batch at a time.
+//! Decode flat columns of a file in batches, each column with its own reader.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,57 +11,57 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::errors::ParquetError;
 
-use crate::choice::{Choice, Rows};
-use crate::crew::shared_out;
-use crate::shared::Shared;
-use crate::{check_columns, guarded, opened, texts, with_views};
+use crate::column_workers::for_each_column;
+use crate::file_source::FileSource;
+use crate::row_selection::{BatchSelection, RowSelection};
+use crate::{check_columns, guarded, opened, strings, with_views};
 
-/// Values of a batch from which on another thread brings more than it costs.
+/// Values of a batch from which on another thread gains more than it costs.
 const MANY_VALUES: usize = 1 << 16;
-/// The same for the first batch, which reads dictionaries and passes over rows: bytes of columns.
+/// The same for the first batch, which reads dictionaries and skips rows: bytes of columns.
 const MANY_BYTES: i64 = 1 << 20;
 
-/// What is to be read of a file.
-pub struct Wanted {
-    /// Top-level columns, by their place in the Parquet schema.
+/// What to read of a file.
+pub struct ReadRequest {
+    /// Top-level columns, by their index in the Parquet schema.
     pub leaves: Vec<usize>,
     pub row_groups: Vec<usize>,
     /// Most rows to decode at once.
     pub batch_rows: usize,
-    /// Between which of the rows, from the first of the row groups on; None reads all.
+    /// Range of rows, counted from the first of the row groups; None reads all.
     pub span: Option<(usize, usize)>,
-    /// Which of the rows; None keeps all.
+    /// Bitmap of the rows of the range that are kept; None keeps all.
     pub kept: Option<Vec<u8>>,
-    /// Most bytes that the texts of a column may take in a batch; None leaves them views.
-    pub text_bytes: Option<usize>,
+    /// Most bytes that the strings of a column may take in a batch; None leaves them views.
+    pub max_string_bytes: Option<usize>,
 }
 
-/// Some columns of some row groups, a batch at a time.
+/// Columns of row groups, in batches.
 pub struct Columns {
     schema: SchemaRef,
     readers: Vec<ParquetRecordBatchReader>,
-    /// The readers' places, the largest column first.
+    /// Indices of the readers, the largest column first.
     order: Vec<usize>,
-    /// How large they are together, until the first batch.
+    /// Their total size, until the first batch is read.
     unopened: Option<i64>,
     batch_rows: usize,
-    rows: Rows,
-    text_bytes: Option<usize>,
+    rows: RowSelection,
+    max_string_bytes: Option<usize>,
 }
 
 impl Columns {
-    pub fn open(path: &Path, wanted: Wanted) -> Result<Self, ParquetError> {
+    pub fn open(path: &Path, wanted: ReadRequest) -> Result<Self, ParquetError> {
         let (leaves, row_groups) = (&wanted.leaves, &wanted.row_groups);
         let (file, metadata) = opened(path)?;
-        check_columns(&file, &metadata, leaves, row_groups, i64::MAX)?; // who asks has summed pages up
+        check_columns(&file, &metadata, leaves, row_groups, i64::MAX)?; // the caller has bounded the pages
         Self::of(&file, &with_views(Arc::new(metadata))?, wanted)
     }
 
-    /// Those of a file whose pages were looked at.
+    /// The columns of a file whose page headers are validated.
     pub fn of(
-        file: &Shared,
+        file: &FileSource,
         footer: &ArrowReaderMetadata,
-        wanted: Wanted,
+        wanted: ReadRequest,
     ) -> Result<Self, ParquetError> {
         let (leaves, row_groups) = (&wanted.leaves, &wanted.row_groups);
         let rows: i64 = row_groups
@@ -95,9 +95,9 @@ impl Columns {
         let fields: Vec<_> = readers
             .iter()
             .flat_map(|reader| reader.schema().fields().to_vec())
-            .map(|field| match wanted.text_bytes {
+            .map(|field| match wanted.max_string_bytes {
                 None => field,
-                Some(_) => texts::plain_field(&field),
+                Some(_) => strings::plain_field(&field),
             })
             .collect();
         let sizes: Vec<_> = leaves
@@ -112,25 +112,25 @@ impl Columns {
             order,
             unopened: Some(sizes.into_iter().fold(0, i64::saturating_add)),
             batch_rows: wanted.batch_rows,
-            rows: Rows::new(end - start, wanted.kept)?,
-            text_bytes: wanted.text_bytes,
+            rows: RowSelection::new(end - start, wanted.kept)?,
+            max_string_bytes: wanted.max_string_bytes,
         })
     }
 
-    /// The same in another schema, whose columns are of the same types.
+    /// Replace the schema by one with the same types.
     pub fn shown_as(self, schema: SchemaRef) -> Self {
         Self { schema, ..self }
     }
 
-    /// Decode the next rows of every column, and keep the chosen ones; None at the end.
+    /// Decode the next rows of every column, and keep the selected ones; None at the end.
     fn decode(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        let choice = self.rows.next(self.batch_rows);
-        let text_bytes = self.text_bytes;
-        let values = choice.as_ref().map_or(0, Choice::rows) * self.readers.len();
+        let selection = self.rows.next(self.batch_rows);
+        let max_string_bytes = self.max_string_bytes;
+        let values = selection.as_ref().map_or(0, BatchSelection::rows) * self.readers.len();
         let opening = self.unopened.take().unwrap_or(0);
-        let is_much = values >= MANY_VALUES || opening >= MANY_BYTES;
-        let columns = shared_out(&mut self.readers, &self.order, is_much, |reader| {
-            guarded(|| decode_one(reader, choice.as_ref(), text_bytes))
+        let is_large = values >= MANY_VALUES || opening >= MANY_BYTES;
+        let columns = for_each_column(&mut self.readers, &self.order, is_large, |reader| {
+            guarded(|| decode_one(reader, selection.as_ref(), max_string_bytes))
         })?;
         match columns.into_iter().collect::<Option<Vec<_>>>() {
             Some(columns) => RecordBatch::try_new(self.schema.clone(), columns).map(Some),
@@ -153,29 +153,29 @@ impl RecordBatchReader for Columns {
     }
 }
 
-/// Decode the next rows of one column, and keep the chosen ones. Without a choice there must be
-/// none left: asked once more, a reader lets go of its last page at once, which spared a full read
-/// a quarter of its page faults.
+/// Decode the next rows of one column, and keep the selected ones. Without a selection no rows may
+/// be left: the extra call makes the reader release its last page, which avoids a quarter of the
+/// page faults of a full read.
 fn decode_one(
     reader: &mut ParquetRecordBatchReader,
-    choice: Option<&Choice>,
-    text_bytes: Option<usize>,
+    selection: Option<&BatchSelection>,
+    max_string_bytes: Option<usize>,
 ) -> Result<Option<ArrayRef>, ArrowError> {
-    let chosen = match (reader.next().transpose()?, choice) {
+    let selected = match (reader.next().transpose()?, selection) {
         (None, None) => return Ok(None),
-        (Some(batch), Some(choice)) => choice.of(batch.column(0).clone())?,
+        (Some(batch), Some(selection)) => selection.apply(batch.column(0).clone())?,
         _ => {
             let reason = "there are more or fewer rows than its footer says";
             return Err(ArrowError::ParquetError(reason.into()));
         }
     };
-    match text_bytes {
-        None => Ok(Some(chosen)),
-        Some(most) => texts::plain(chosen, most).map(Some),
+    match max_string_bytes {
+        None => Ok(Some(selected)),
+        Some(most) => strings::plain(selected, most).map(Some),
     }
 }
 
-/// How large a column is in some row groups, by what the footer says.
+/// Uncompressed size of a column in row groups, by the footer.
 fn size_of(footer: &ArrowReaderMetadata, row_groups: &[usize], leaf: usize) -> i64 {
     let groups = row_groups.iter().map(|at| footer.metadata().row_group(*at));
     let sizes = groups.map(|group| group.column(leaf).uncompressed_size());
