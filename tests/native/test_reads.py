@@ -18,7 +18,7 @@ from lazydelta.parquet import selected_rows
 from lazydelta.scan.read import reading as read
 from lazydelta.store import MemoryStore
 from tests.interop.tables import canonical
-from tests.interop.test_outputs import WAYS
+from tests.interop.test_outputs import OUTPUTS
 from tests.native.support import is_view, plain, three_ways, watched, without_decoder
 from tests.unit.changes.support import FeedTable
 from tests.unit.scan.read.generated import generated
@@ -302,14 +302,14 @@ def test_a_change_feed(tmp_path):
 # --- ways out ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", OUTPUTS)
 def test_ways_out(table, way):
     options = ReadOptions(schema_force_view_types=True, wrap_partition_values=True)
     scan = table.scan(columns=FLAT)
-    found = WAYS[way](scan, options)
+    found = OUTPUTS[way](scan, options)
     with without_decoder():
-        undecoded = WAYS[way](scan, options)
-    shown = WAYS[way](scan, None)
+        undecoded = OUTPUTS[way](scan, options)
+    shown = OUTPUTS[way](scan, None)
     assert found.schema == undecoded.schema
     assert canonical(found) == canonical(undecoded) == canonical(shown.select(found.schema.names))
 

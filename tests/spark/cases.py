@@ -1,19 +1,14 @@
-"""Random files and predicates of `tests.property`, as DataFrames, and malformed log entries."""
+"""Random files and predicates of `tests.property`, as DataFrames."""
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import and_
-
 import pyarrow as pa
 from hypothesis import strategies as st
-from pyspark.sql import functions as f
 
 from lazydelta.expr import as_predicate
 from lazydelta.replay import Pruner
 from lazydelta.schema import to_arrow_schema
-from lazydelta.spark.log_schema import spark_schema
-from lazydelta.spark.skipping import file_conditions
+from lazydelta.spark.arrow_conversion import spark_schema
 from tests.property.skip_cases import PARTITION_COLUMNS, PREDICATES, SCHEMA
 
 ARROW_SCHEMA = to_arrow_schema(SCHEMA)
@@ -59,18 +54,6 @@ def truths(frame, columns):
     named = [column.alias(f"c{at}") for at, column in enumerate(columns)]
     found = frame.select("at", *named).toArrow().sort_by("at")
     return [found.column(f"c{at}").to_pylist() for at in range(len(columns))]
-
-
-def kept_in_process(pruner, adds):
-    mask = pruner.mask(adds)
-    return [True] * adds.num_rows if mask is None else mask.to_pylist()
-
-
-def kept_on_spark(frame, pruners):
-    conditions = [
-        reduce(and_, file_conditions(pruner, frame.schema), f.lit(True)) for pruner in pruners
-    ]
-    return truths(frame, conditions)
 
 
 def rows_of(files):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC
-
 from lazydelta import Table
-from lazydelta.spark import explain_read, read
+from lazydelta.spark import explain_read, read, to_arrow
 from tests.golden_pack import golden_tables
 from tests.unit.scan.read.test_generated import counted
 
@@ -37,26 +35,5 @@ def assert_same_rows(spark, path, *, ways=None, version=None, where=None, column
 
 
 def rows_of(frame):
-    """Return the rows as Arrow would; PySpark's own way there fails for null variants."""
-    if "variant" not in frame.schema.simpleString():
-        return frame.toArrow().to_pylist()
-    return [as_in_arrow(row, frame.schema) for row in frame.collect()]
-
-
-def as_in_arrow(value, kind):
-    """Return a collected value in the form that Arrow gives; a variant as its two parts."""
-    if value is None:
-        return None
-    match kind.typeName():
-        case "struct":
-            parts = zip(kind, value, strict=True)
-            return {field.name: as_in_arrow(part, field.dataType) for field, part in parts}
-        case "array":
-            return [as_in_arrow(part, kind.elementType) for part in value]
-        case "map":
-            return [(key, as_in_arrow(part, kind.valueType)) for key, part in value.items()]
-        case "variant":
-            return {"metadata": bytes(value.metadata), "value": bytes(value.value)}
-        case "timestamp":
-            return value.astimezone(UTC)
-    return value
+    """Return the rows of a DataFrame, which may have null variants."""
+    return to_arrow(frame).to_pylist()

@@ -11,7 +11,7 @@ from lazydelta import Config, Table
 from lazydelta.changes import RequestedRange
 from lazydelta.errors import ChangeFeedDisabledError, ColumnNotFoundError
 from lazydelta.spark.changes import ChangesRead
-from lazydelta.spark.shipped import Address
+from lazydelta.spark.serialized_snapshot import TableLocation
 from tests.unit.changes.support import FeedTable
 
 
@@ -37,7 +37,7 @@ def table(tmp_path):
 
 
 def find(directory, columns=None, where=None, **asked):
-    address = Address(root=str(directory), config=Config())
+    address = TableLocation(root=str(directory), config=Config())
     predicate = None if where is None else Table.open(directory).changes(where=where).predicate
     return ChangesRead.find(address, RequestedRange(**asked), columns=columns, where=predicate)
 

@@ -132,7 +132,7 @@ def test_source_changes_and_stream_through_connect(connect, tmp_path):
     assert found["source"] == [3]
     assert found["changes"] == [[1, "insert", 2], [1, "insert", 3], [2, "insert", 4]]
     assert found["stream"] == [0, 1, 2, 3, 4, 5]
-    assert "there is no such option" in found["error"]
+    assert "lazydelta has no such option" in found["error"]
     assert "hush-hush" not in found["error"]
 
 
@@ -183,15 +183,15 @@ def test_the_command_line_joins_a_server(connect_url, tmp_path):
         env=environment(), capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert refused.returncode == 1
-    assert "spark.driver.memory: the server does not let a session set it" in refused.stderr
+    assert "spark.driver.memory: the server refuses this setting" in refused.stderr
 
 
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
-        ("spark://host:7077", "is no address of Spark Connect, such as sc://host:15002"),
-        ("sc://host:port", "is no address of Spark Connect"),
-        ("sc://127.0.0.1:1", "no Spark Connect server answers at 127.0.0.1:1"),
+        ("spark://host:7077", "is not a Spark Connect URL, such as sc://host:15002"),
+        ("sc://host:port", "is not a Spark Connect URL"),
+        ("sc://127.0.0.1:1", "no Spark Connect server at 127.0.0.1:1"),
     ],
 )
 def test_an_address_where_no_server_is(address, reason):
@@ -202,7 +202,7 @@ def test_an_address_where_no_server_is(address, reason):
 def test_what_a_server_cannot_be_told(tmp_path):
     result = run("spark", "plan", tmp_path, "--remote", "sc://127.0.0.1:1", "--cores", "2")
     assert result.exit_code == 2
-    assert "--ui and --cores are for a Spark that is started here" in result.stderr
+    assert "--ui and --cores apply to a local session" in result.stderr
     options = ["--storage-option", "account_name=x"]
     result = run("spark", "plan", tmp_path, "--remote", "sc://127.0.0.1:1", *options)
     assert result.exit_code == 2

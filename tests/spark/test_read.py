@@ -184,7 +184,7 @@ def test_files_with_deleted_rows_go_another_way_than_the_others(spark, tmp_path)
     assert len(assert_same_rows(spark, made.path, where="id > 90")) == 106
     assert told(spark, made.path) == {
         "path": "native and arrow",
-        "reason": "Spark can read its files, but 1 with deleted rows or out of its sight",
+        "reason": "Spark can read its files, except 1 with a deletion vector or an unsupported path",
         "native_files": 1,
         "native_scans": 1,
         "arrow_files": 1,
@@ -199,8 +199,8 @@ def test_a_table_that_only_our_reader_can_read(spark, tmp_path):
     made.file("a.parquet", pa.table([[1, 2]], with_ids(pa.schema([("p", pa.int64())]), {"p": 1})))
     made.open()
     assert_same_rows(spark, made.path)
-    assert told(spark, made.path)["reason"] == "its columns go by field ids"
-    with pytest.raises(errors.ConfigError, match=r"native cannot read .*field ids"):
+    assert told(spark, made.path)["reason"] == "column mapping mode is id"
+    with pytest.raises(errors.ConfigError, match=r"native cannot read .*column mapping mode is id"):
         read(spark, made.path, path="native")
 
 
@@ -208,7 +208,7 @@ def test_only_columns_that_are_asked_for_decide(spark, tmp_path):
     changed = field("b", "long") | {"metadata": {"delta.typeChanges": []}}
     made = Rows(tmp_path / "t", [field("a", "long"), changed], features=("typeWidening",))
     made.file("a.parquet", pa.table({"a": [1], "b": [2]})).open()
-    assert told(spark, made.path)["reason"] == "column 'b' changed its type"
+    assert told(spark, made.path)["reason"] == "column 'b' has a changed type"
     assert told(spark, made.path, columns=["a"])["path"] == "native"
     assert told(spark, made.path, columns=["a"], where="b = 2")["path"] == "arrow"
 
@@ -225,7 +225,7 @@ def test_many_partitions_are_read_by_our_reader(spark, tmp_path):
             {"add": first | {"path": place.name, "partitionValues": {"p": f"{at}"}}}
         )
     made.open()
-    assert told(spark, made.path)["reason"] == "65 sets of partition values are too many scans"
+    assert told(spark, made.path)["reason"] == "65 tuples of partition values are too many scans"
     assert told(spark, made.path, where="p < 64")["path"] == "native"
     assert read(spark, made.path).selectExpr("sum(p)").first()[0] == 64 * 65 // 2
 
@@ -233,7 +233,7 @@ def test_many_partitions_are_read_by_our_reader(spark, tmp_path):
 def test_an_empty_table(spark, tmp_path):
     made = Rows(tmp_path / "t", FIELDS).commit()
     assert_same_rows(spark, made.path)
-    assert told(spark, made.path)["reason"] == "it has no files to read"
+    assert told(spark, made.path)["reason"] == "there are no files to read"
 
 
 def test_an_unknown_path_is_refused(spark, tmp_path):
@@ -255,7 +255,7 @@ def test_files_that_executors_find(spark, tmp_path, executors_plan):
     for start in range(0, 600, 100):
         made.file(f"{start}.parquet", numbers(start, start + 100), vector=inline([start // 100]))
         made.commit()
-    assert told(spark, made.path)["reason"] == "executors find the files"
+    assert told(spark, made.path)["reason"] == "executors replay the log"
     assert told(spark, made.path)["arrow_files"] is None
     assert len(assert_same_rows(spark, made.path)) == 594
     assert_same_rows(spark, made.path, where="id between 95 and 105", columns=["name"])

@@ -18,8 +18,8 @@ from pyspark.sql import functions as f
 from lazydelta import Config, Table
 from lazydelta.errors import ConfigError, DeltaError, RetentionGuardError
 from lazydelta.scan.plan import log_splits as parts
-from lazydelta.spark import distributed_log_replay, replay
-from lazydelta.spark.shipped import Address
+from lazydelta.spark import distributed_log_replay, planner
+from lazydelta.spark.serialized_snapshot import TableLocation
 from lazydelta.testing import TableBuilder
 from lazydelta.testing.strategies import histories
 from tests.contract.parity.test_live_files import CASES, LAYOUTS, LONG, LONG_LIVE, built
@@ -136,7 +136,7 @@ def test_the_golden_tables(spark, every):
 
 
 def test_a_tail_too_large_to_broadcast(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(replay, "_MOST_BROADCAST_KEYS", -1)
+    monkeypatch.setattr(planner, "_MAX_BROADCAST_KEYS", -1)
     built(tmp_path, LONG, "checkpoint-in-between")
     frame = distributed_log_replay(spark, snapshot_of(tmp_path))
     assert listed(frame) == LONG_LIVE
@@ -257,7 +257,7 @@ def test_storage_options_stay_out_of_the_plan(tmp_path):
     file = tmp_path / "options.json"
     file.write_text(json.dumps(options))
     table = Table.open("s3://bucket/table", {**options, "aws_region": "x"}, Config())
-    sent = pickle.dumps(Address.of(table._store, Config(), str(file)).open)
+    sent = pickle.dumps(TableLocation.of(table._store, Config(), str(file)).open)
     assert b"hush-hush" not in sent
     assert str(file).encode() in sent
     there = pickle.loads(sent)()
@@ -268,12 +268,12 @@ def test_storage_options_stay_out_of_the_plan(tmp_path):
 def test_a_table_that_only_options_can_open_may_be_sent():
     account = {"account_name": "here", "account_key": "aHVzaA=="}
     table = Table.open("az://lake/table", account, Config())
-    assert Address.of(table._store, Config(), "options.json").root == "az://lake/table"
+    assert TableLocation.of(table._store, Config(), "options.json").root == "az://lake/table"
 
 
 def test_an_options_file_that_is_no_json_object_is_refused(tmp_path):
     file = tmp_path / "options.json"
-    address = Address(root="s3://bucket/table", config=Config(), options_file=str(file))
+    address = TableLocation(root="s3://bucket/table", config=Config(), options_file=str(file))
     for text in ("[1]", "{", '{"a": 1}'):
         file.write_text(text)
         with pytest.raises(ConfigError, match="storageOptionsFile"):

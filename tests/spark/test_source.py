@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from decimal import Decimal
+from inspect import signature
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
+import lazydelta as ld
+import lazydelta.spark as executors
 from lazydelta import Table
 from lazydelta.spark import register
 from tests.unit.changes.support import FeedTable
+from tests.unit.scan.read.tables import Rows, field
 
 
 def mapped(name, kind, number, physical, *, nullable=True):
@@ -119,33 +124,17 @@ def test_a_frame_that_is_filtered_in_several_ways_gives_each_answer(spark, direc
     assert sorted(row.id for row in both.select("id").collect()) == [1, 1, 2]
 
 
-def test_filters_of_the_query_prune_files_where_that_was_asked_for(spark, directory):
+def test_queries_of_one_frame_do_not_share_filters_whatever_the_session(spark, directory):
     key = "spark.sql.python.filterPushdown.enabled"
     before = spark.conf.get(key)
-    register(spark, filter_pushdown=True)
-    (directory / "b").rename(directory / "away")
+    spark.conf.set(key, "true")
     try:
-        assert spark.conf.get(key) == "true"
-        kept = spark.read.format("lazydelta").load(str(directory))
-        kept = kept.where("day = '2026-01-01' AND (id = 3 OR price > 5) AND ok IS NULL")
-        assert [row.id for row in kept.collect()] == [3], "the file of another day is not opened"
-        with pytest.raises(PySparkException, match="DataFileNotFoundError"):
-            spark.read.format("lazydelta").load(str(directory)).collect()
-    finally:
-        (directory / "away").rename(directory / "b")
-        spark.conf.set(key, before)
-        register(spark)
-
-
-@pytest.mark.xfail(reason="Spark 4.1 and 4.2 keep pushed filters with the frame: ADR 0021")
-def test_pushed_filters_may_be_on_by_default_once_spark_keeps_queries_apart(spark, directory):
-    register(spark, filter_pushdown=True)
-    try:
-        found = spark.read.format("lazydelta").load(str(directory))
+        found = load(spark, directory)
         assert found.where("id = 3 AND day IS NULL").count() == 1
         assert found.count() == 5
     finally:
-        register(spark)
+        spark.conf.set(key, before)
+    assert "filter_pushdown" not in signature(register).parameters, "it gave wrong rows"
 
 
 def test_sql_reads_it_through_a_view(spark, directory):
@@ -157,9 +146,45 @@ def test_sql_reads_it_through_a_view(spark, directory):
     spark.sql("DROP VIEW trips")
 
 
+def test_sql_reads_and_writes_a_table_of_the_catalog(spark, tmp_path):
+    url = tmp_path / "a table%20"
+    ld.write(url, {"id": [1, 2, 3]})
+    register(spark)
+    spark.sql(
+        f"CREATE TABLE trips USING lazydelta OPTIONS (path '{url}', columns 'id', where 'id > 1') "
+        "COMMENT 'ours' TBLPROPERTIES ('team' = 'a', 'delta.appendOnly' = 'false')"
+    )
+    try:
+        assert spark.sql("SELECT * FROM trips").collect() == [(2,), (3,)]
+        ld.write(url, {"id": [4]}, "append")
+        rows = spark.table("trips")
+        assert rows.agg({"id": "max"}).collect() == [(4,)], "a query reads the latest version"
+        copy = tmp_path / "copy"
+        executors.write(rows, copy)
+        stored = Table.open(copy).snapshot().metadata.schema_string
+        assert "lazydelta.options" not in stored, "options of the catalog do not leak into tables"
+    finally:
+        spark.sql("DROP TABLE trips")
+    assert Table.open(url).version() == 1, "dropping it leaves the files alone"
+
+
+def test_a_location_names_a_table_of_the_catalog_and_options_are_still_validated(spark, tmp_path):
+    ld.write(tmp_path, {"id": [1]})
+    register(spark)
+    spark.sql(f"CREATE TABLE located USING lazydelta LOCATION '{tmp_path}'")
+    try:
+        assert spark.sql("SELECT count(*) FROM located").collect() == [(1,)]
+        spark.sql("INSERT INTO located VALUES (5)")
+        assert sorted(row.id for row in spark.table("located").collect()) == [1, 5]
+    finally:
+        spark.sql("DROP TABLE located")
+    with pytest.raises(PySparkException, match="wherever: lazydelta has no such option"):
+        spark.sql(f"CREATE TABLE bad USING lazydelta OPTIONS (path '{tmp_path}', wherever 'x')")
+
+
 def test_mistakes_are_told_by_name(spark, directory, tmp_path):
     for options, text in (
-        ({"account_key": "hush-hush"}, "account_key: there is no such option"),
+        ({"account_key": "hush-hush"}, "account_key: lazydelta has no such option"),
         ({"columns": "id,nowhere"}, "ColumnNotFoundError: no column 'nowhere'"),
         ({"versionAsOf": "77"}, "cannot read version 77"),
     ):
@@ -168,3 +193,59 @@ def test_mistakes_are_told_by_name(spark, directory, tmp_path):
         assert "hush-hush" not in str(caught.value)
     with pytest.raises(PySparkException, match="no Delta table at"):
         load(spark, tmp_path / "nothing")
+
+
+def check_one_line(error, line):
+    """Check that the message of a Spark exception has our error as one line, and no traceback."""
+    assert re.search(rf"^(?:.*: )?lazydelta\.errors\.[\w.]*{line}", str(error), re.MULTILINE)
+    assert "Traceback" not in str(error)
+    assert ".py" not in str(error)
+
+
+def test_errors_are_one_line_without_a_traceback(spark, tmp_path):
+    with pytest.raises(PySparkException) as caught:
+        load(spark, tmp_path / "nothing")
+    check_one_line(caught.value, "TableNotFoundError: no Delta table at")
+    ld.write(tmp_path, {"id": [1]})
+    with pytest.raises(PySparkException) as caught:
+        load(spark, tmp_path, where="nowhere = 1").collect()
+    check_one_line(caught.value, "ColumnNotFoundError: no column 'nowhere'")
+    rows = spark.range(1).selectExpr("id AS other")
+    with pytest.raises(PySparkException) as caught:
+        rows.write.format("lazydelta").mode("append").save(str(tmp_path))
+    check_one_line(caught.value, "SchemaMismatchError: ")
+    for file in tmp_path.glob("*.parquet"):
+        file.unlink()
+    for frame in (load(spark, tmp_path), executors.read(spark, tmp_path, path="arrow")):
+        with pytest.raises(PySparkException) as caught:
+            frame.collect()
+        check_one_line(caught.value, "DataFileNotFoundError: ")
+
+
+def test_faults_of_other_code_keep_their_traceback(spark, tmp_path):
+    def fail(batches):
+        raise ValueError("mine")
+
+    with pytest.raises(PySparkException, match="Traceback"):
+        spark.range(1).mapInArrow(fail, "id long").collect()
+
+
+@pytest.mark.parametrize("kind", ["format", "read"])
+def test_null_variants_are_collected_as_arrow(spark, tmp_path, kind):
+    one = {"metadata": b"\x01\x00\x00", "value": b"\x0c\x01"}
+    stored = pa.struct([(name, pa.binary()) for name in one])
+    nested = {"type": "array", "elementType": "variant", "containsNull": True}
+    rows = {
+        "id": pa.array([1, 2, 3]),
+        "v": pa.array([one, None, one], stored),
+        "list": pa.array([[one], [None], None], pa.list_(stored)),
+    }
+    fields = [field("id", "long"), field("v", "variant"), field("list", nested)]
+    made = Rows(tmp_path, fields, features=("variantType",)).file("f.parquet", pa.table(rows))
+    made.open()
+    found = load(spark, tmp_path) if kind == "format" else executors.read(spark, tmp_path)
+    first, second, third = executors.to_arrow(found).sort_by("id").to_pylist()
+    assert first == {"id": 1, "v": one, "list": [one]}
+    assert second == {"id": 2, "v": None, "list": [None]}
+    assert third == {"id": 3, "v": one, "list": None}
+    assert executors.to_arrow(found.where("id > 9")).schema.names == ["id", "v", "list"]

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lazydelta import Table
-from lazydelta.cli.spark_story import peak_memory
+from lazydelta.cli.spark_progress import peak_memory
 from lazydelta.spark import described
 from tests.cli.support import run
 from tests.unit.changes.support import FeedTable

@@ -1,30 +1,37 @@
-"""The data source without Spark: options, filters, plans and their parts, in one process."""
+"""The data source without Spark: options, plans and input partitions, in one process."""
 
 from __future__ import annotations
 
 import pickle
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from inspect import signature
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
-from pyspark.sql import datasource as ds
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_type
 
 from lazydelta import Table
 from lazydelta.errors import ConfigError
-from lazydelta.schema import parse_schema
-from lazydelta.spark import arrow_rows
-from lazydelta.spark.filters import to_predicate
-from lazydelta.spark.options import LATEST, SourceOptions
-from lazydelta.spark.shipped import ShippedSnapshot
-from lazydelta.spark.source import FilteringSource, LazyDeltaSource, _with_options_file
-from lazydelta.spark.tasks import FilesPart, LogPart, SnapshotRead, Span, share_out
+from lazydelta.spark import arrow_conversion
+from lazydelta.spark.serialized_snapshot import SerializedSnapshot
+from lazydelta.spark.source import LazyDeltaSource, _with_options_file
+from lazydelta.spark.source_options import LATEST, SourceOptions
+from lazydelta.spark.tasks import FileRange, LogPartition, SnapshotRead, split_by_size
 from tests.unit.changes.support import FeedTable
+
+COLUMNS = {
+    "i": t.IntegerType(),
+    "f": t.DoubleType(),
+    "s": t.StringType(),
+    "d": t.DateType(),
+    "ts": t.TimestampType(),
+    "nt": t.TimestampNTZType(),
+    "n": t.DecimalType(10, 2),
+    "b": t.BooleanType(),
+}
+UTC_TIMES = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
 
 
 def build(directory, files=12, checkpoint_at=6, tail_removes=True):
@@ -46,8 +53,8 @@ def build(directory, files=12, checkpoint_at=6, tail_removes=True):
     return table
 
 
-def shipped(directory, version=None):
-    return ShippedSnapshot.of(Table.open(directory).snapshot(version), None)
+def serialized(directory, version=None):
+    return SerializedSnapshot.of(Table.open(directory).snapshot(version), None)
 
 
 def rows_of(read, parts):
@@ -77,21 +84,24 @@ def expected(directory, **asked):
         pytest.param({"where": "id < 0"}, id="nothing"),
     ],
 )
-@pytest.mark.parametrize("most_files", [10_000, 3], ids=["listed-here", "found-by-tasks"])
-def test_parts_together_give_the_rows_of_the_scan(tmp_path, asked, most_files):
+@pytest.mark.parametrize("max_files", [10_000, 3], ids=["listed-here", "found-by-tasks"])
+def test_parts_together_give_the_rows_of_the_scan(tmp_path, asked, max_files):
     build(tmp_path)
     where = None if "where" not in asked else Table.open(tmp_path).scan(asked["where"]).predicate
     read = SnapshotRead(
-        shipped=shipped(tmp_path), columns=asked.get("columns"), where=where, most_files=most_files
+        snapshot=serialized(tmp_path),
+        columns=asked.get("columns"),
+        where=where,
+        max_listed_files=max_files,
     )
     assert rows_of(read, read.plan()) == expected(tmp_path, **asked)
 
 
 def test_a_long_list_of_files_is_not_made_in_one_place(tmp_path):
     build(tmp_path)
-    read = SnapshotRead(shipped=shipped(tmp_path), most_files=3, tasks=4)
+    read = SnapshotRead(snapshot=serialized(tmp_path), max_listed_files=3, tasks=4)
     parts = read.plan()
-    assert {type(part) for part in parts} == {LogPart}
+    assert {type(part) for part in parts} == {LogPartition}
     assert len(parts) == 4, "the tail and the checkpoint, two slices each"
     each = [set(rows_of(read, [part])) for part in parts]
     assert all(each)
@@ -106,31 +116,31 @@ def test_tasks_find_the_files_of_every_kind_of_checkpoint(tmp_path, kind):
     parts = {} if kind == "classic" else {"parts": 3}
     table.log.checkpoint(kind, **parts)
     table.commit(table.remove("f3"))
-    read = SnapshotRead(shipped=shipped(tmp_path), most_files=2)
+    read = SnapshotRead(snapshot=serialized(tmp_path), max_listed_files=2)
     assert rows_of(read, read.plan()) == [(n,) for n in (0, 1, 2, 4, 5, 6, 7)]
 
 
 def test_a_plan_holds_no_secret(tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush-hush")
     build(tmp_path)
-    read = SnapshotRead(shipped=shipped(tmp_path))
+    read = SnapshotRead(snapshot=serialized(tmp_path))
     assert b"hush-hush" not in pickle.dumps((read, read.plan()))
 
 
 def test_files_are_shared_out_by_size():
     sizes = np.array([90, 1, 1, 80]) << 20
-    assert share_out(sizes, 2) == [range(1), range(1, 4)]
-    assert share_out(np.array([10] * 3), 50) == [range(3)], "small files go together"
-    many = share_out(np.full(1000, 1 << 20), 50)
+    assert split_by_size(sizes, 2) == [range(1), range(1, 4)]
+    assert split_by_size(np.array([10] * 3), 50) == [range(3)], "small files go together"
+    many = split_by_size(np.full(1000, 1 << 20), 50)
     assert len(many) == 50
     assert [n for run in many for n in run] == list(range(1000))
-    huge = share_out(np.full(100, 1 << 30), 4)
+    huge = split_by_size(np.full(100, 1 << 30), 4)
     assert len(huge) == 100, "no task gets more than a sensible share"
 
 
-def test_spans_cut_a_version_at_any_file(tmp_path):
+def test_file_ranges_split_a_version_at_any_file(tmp_path):
     build(tmp_path)
-    whole = SnapshotRead(shipped=shipped(tmp_path))
+    whole = SnapshotRead(snapshot=serialized(tmp_path))
     with whole.scan.add_batches() as batches:
         keys = sorted(
             (time, path)
@@ -144,8 +154,8 @@ def test_spans_cut_a_version_at_any_file(tmp_path):
     for at in keys:
         for most in (10_000, 2):
             parts = [
-                SnapshotRead(shipped=shipped(tmp_path), span=span, most_files=most)
-                for span in (Span(last=at), Span(after=at))
+                SnapshotRead(snapshot=serialized(tmp_path), files=files, max_listed_files=most)
+                for files in (FileRange(last=at), FileRange(after=at))
             ]
             found = [rows_of(read, read.plan()) for read in parts]
             assert sorted(found[0] + found[1]) == expected(tmp_path)
@@ -177,15 +187,15 @@ def test_options_are_read_without_regard_to_case():
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"path": "/t", "account_key": "x"}, "account_key: there is no such option"),
-        ({"path": "/t", "versionAsOf": "-1"}, "versionAsOf: must be a whole number"),
-        ({"path": "/t", "versionAsOf": "1", "timestampAsOf": "2026"}, "not both"),
+        ({"path": "/t", "account_key": "x"}, "account_key: lazydelta has no such option"),
+        ({"path": "/t", "versionAsOf": "-1"}, "versionAsOf: must be an integer of at least 0"),
+        ({"path": "/t", "versionAsOf": "1", "timestampAsOf": "2026"}, "excludes versionAsOf"),
         ({"path": "/t", "readChangeFeed": "yes"}, "must be true or false"),
-        ({"path": "/t", "readChangeFeed": "true", "versionAsOf": "1"}, "has a range"),
+        ({"path": "/t", "readChangeFeed": "true", "versionAsOf": "1"}, "takes startingVersion"),
         ({"path": "/t", "columns": "a,,b"}, "names separated by commas"),
         ({"path": "/t", "maxBytesPerTrigger": "many"}, "must be a size"),
-        ({"path": "/t", "maxFilesPerTrigger": "0"}, "from 1 on"),
-        ({"path": "https://h/t?sig=abc"}, "a secret would be shown"),
+        ({"path": "/t", "maxFilesPerTrigger": "0"}, "at least 1"),
+        ({"path": "https://h/t?sig=abc"}, "plans would show the secret"),
         ({}, "path: is missing"),
     ],
 )
@@ -218,14 +228,14 @@ def test_the_version_is_fixed_when_the_schema_is_asked_for(tmp_path):
 
 def test_a_session_may_name_the_file_with_storage_options(tmp_path):
     build(tmp_path / "table", files=1)
-    known = _with_options_file(LazyDeltaSource, str(tmp_path / "options.json"))
+    known = _with_options_file(str(tmp_path / "options.json"))
     travelled = pickle.loads(cloudpickle.dumps(known))
     source = travelled({"path": str(tmp_path / "table")})
     with pytest.raises(ConfigError, match=r"options\.json"):
         source.schema()
     (tmp_path / "options.json").write_text("{}")
     assert source.schema().names == ["id", "day"]
-    assert source._shipped.address.options_file == str(tmp_path / "options.json")
+    assert source._pinned.location.options_file == str(tmp_path / "options.json")
     own = travelled({"path": str(tmp_path / "table"), "storageOptionsFile": "elsewhere"})
     with pytest.raises(ConfigError, match="elsewhere"):
         own.schema()
@@ -246,12 +256,12 @@ def test_arrow_types_are_those_that_spark_expects():
         [t.StructField("x", t.IntegerType()), t.StructField("v", t.VariantType())]
     )
     kinds = [
-        *(kind for _, kind in COLUMNS.values()),
+        *COLUMNS.values(),
         *(t.ByteType(), t.ShortType(), t.LongType(), t.FloatType(), t.BinaryType(), t.NullType()),
         *(struct, t.ArrayType(struct), t.MapType(t.StringType(), struct, valueContainsNull=False)),
     ]
     for kind in kinds:
-        assert arrow_rows._arrow_type(kind) == to_arrow_type(kind, **UTC_TIMES), kind
+        assert arrow_conversion._arrow_type(kind) == to_arrow_type(kind, **UTC_TIMES), kind
 
 
 def test_parts_of_a_struct_are_brought_into_sparks_order():
@@ -273,7 +283,7 @@ def test_parts_of_a_struct_are_brought_into_sparks_order():
         ]
     )
     for part in (batch, batch.slice(1, 2), batch.slice(3)):
-        (found,) = arrow_rows.for_spark([part], schema)
+        (found,) = arrow_conversion.conform_batches([part], schema)
         found.validate(full=True)
         assert found.schema.field("a").type.field(0).name == "value"
         assert found.to_pylist() == [
@@ -287,73 +297,3 @@ def _reordered(value):
     if isinstance(value, list):
         return [_reordered(one) for one in value]
     return tuple(map(_reordered, value)) if isinstance(value, tuple) else value
-
-
-# --- filters
-
-COLUMNS = {
-    "i": ("integer", t.IntegerType()),
-    "f": ("double", t.DoubleType()),
-    "s": ("string", t.StringType()),
-    "d": ("date", t.DateType()),
-    "ts": ("timestamp", t.TimestampType()),
-    "nt": ("timestamp_ntz", t.TimestampNTZType()),
-    "n": ("decimal(10,2)", t.DecimalType(10, 2)),
-    "b": ("boolean", t.BooleanType()),
-}
-UTC_TIMES = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
-SHOWN = t.StructType([t.StructField(name, kind) for name, (_, kind) in COLUMNS.items()])
-TABLE = parse_schema(SHOWN.json(), where="the test")
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        (ds.EqualTo(("i",), 3), "i = 3"),
-        (ds.EqualNullSafe(("i",), 3), "i <=> 3"),
-        (ds.EqualNullSafe(("i",), None), "i IS NULL"),
-        (ds.GreaterThan(("d",), date(2026, 1, 2)), "d > DATE '2026-01-02'"),
-        (ds.LessThanOrEqual(("n",), Decimal("1.50")), "n <= 1.50BD"),
-        (ds.In(("s",), ("a", "b")), "s IN ('a', 'b')"),
-        (ds.Not(ds.EqualTo(("b",), True)), "NOT (b = TRUE)"),
-        (ds.IsNotNull(("f",)), "NOT (f IS NULL)"),
-        (ds.StringStartsWith(("s",), "a%"), r"s LIKE 'a\%%'"),
-    ],
-)
-def test_filters_are_translated(given, told):
-    found = to_predicate([given], SHOWN, TABLE)
-    assert str(found).replace("\\\\", "\\") == told
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        ds.StringEndsWith(("s",), "x"),
-        ds.EqualTo(("i",), 3.5),
-        ds.EqualTo(("f",), float("nan")),
-        ds.EqualTo(("i",), None),
-        ds.EqualTo(("ts",), datetime(2026, 1, 1)),  # noqa: DTZ001
-        ds.EqualTo(("nt",), datetime(2026, 1, 1, tzinfo=UTC)),
-        ds.In(("i",), (1, None)),
-        ds.EqualTo(("nowhere",), 1),
-        ds.EqualTo(("i", "inner"), 1),
-        ds.Not(ds.StringContains(("s",), "x")),
-    ],
-    ids=repr,
-)
-def test_what_may_mean_something_else_is_left_to_spark(given):
-    assert to_predicate([given], SHOWN, TABLE) is None
-
-
-def test_every_filter_is_left_to_spark_as_well(tmp_path):
-    build(tmp_path)
-    source = FilteringSource({"path": str(tmp_path)})
-    reader = source.reader(source.schema())
-    filters = [ds.EqualTo(("day",), date(2026, 1, 2)), ds.StringEndsWith(("day",), "x")]
-    kept = list(reader.pushFilters(filters))
-    assert [id(one) for one in kept] == [id(one) for one in filters]
-    parts = reader.partitions()
-    assert rows_of(reader, parts) == expected(tmp_path, where="day = '2026-01-02'")
-    files = pa.ipc.open_stream(parts[0].adds).read_all()
-    assert isinstance(parts[0], FilesPart)
-    assert len(files) == 4, "files of other days are not even planned"

@@ -10,9 +10,9 @@ import pytest
 from lazydelta import Table
 from lazydelta.errors import ConfigError, StreamChangesError
 from lazydelta.spark import stream
-from lazydelta.spark.arrow_rows import shown_schema
-from lazydelta.spark.options import SourceOptions
-from lazydelta.spark.shipped import ShippedSnapshot
+from lazydelta.spark.arrow_conversion import read_schema
+from lazydelta.spark.serialized_snapshot import SerializedSnapshot
+from lazydelta.spark.source_options import SourceOptions
 from tests.unit.changes.support import FeedTable
 
 
@@ -31,8 +31,8 @@ def table(tmp_path):
 def open_stream(table, **options):
     snapshot = Table.open(table.directory).snapshot()
     asked = SourceOptions.parse({"path": str(table.directory)} | options)
-    shipped = ShippedSnapshot.of(snapshot, None)
-    return stream._UnlimitedStream(asked, shipped, shown_schema(snapshot, None))
+    shipped = SerializedSnapshot.of(snapshot, None)
+    return stream._UnlimitedStream(asked, shipped, read_schema(snapshot, None))
 
 
 def rows(reader, start, end):
@@ -83,7 +83,7 @@ def test_a_stream_may_begin_at_a_version(table, start, first):
 def test_limits_are_refused_where_they_cannot_be_kept(table, monkeypatch):
     monkeypatch.setattr(stream, "admission", None)
     snapshot = Table.open(table.directory).snapshot()
-    shipped = ShippedSnapshot.of(snapshot, None)
+    shipped = SerializedSnapshot.of(snapshot, None)
     limited = SourceOptions.parse({"path": str(table.directory), "maxFilesPerTrigger": "1"})
-    with pytest.raises(ConfigError, match=r"needs PySpark 4\.2"):
-        stream.table_stream(limited, shipped, shown_schema(snapshot, None))
+    with pytest.raises(ConfigError, match=r"requires PySpark 4\.2"):
+        stream.table_stream(limited, shipped, read_schema(snapshot, None))

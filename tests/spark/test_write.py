@@ -21,9 +21,9 @@ from lazydelta.errors import (
     TableExistsError,
 )
 from lazydelta.operations import WriteRequest, plan_write
-from lazydelta.spark.log_schema import spark_schema
-from lazydelta.spark.shipped import Address
-from lazydelta.spark.write_tasks import PlannedWrite, collected, incoming_schema, write_rows
+from lazydelta.spark.arrow_conversion import spark_schema
+from lazydelta.spark.serialized_snapshot import TableLocation
+from lazydelta.spark.write_tasks import PlannedWrite, collect_results, incoming_schema, write_rows
 from lazydelta.store import open_store
 
 MOMENT = dt.datetime(2026, 1, 2, 3, 4, 5, 678000)  # noqa: DTZ001 - both kinds of column take it
@@ -175,7 +175,7 @@ def test_appends_of_spark_and_of_this_process_at_the_same_time(spark, tmp_path):
 def planned(url, schema, request):
     store, config = open_store(url), Config()
     writing = plan_write(store, config, schema, request)
-    return writing, PlannedWrite.of(writing, request, Address.of(store, config, None))
+    return writing, PlannedWrite.of(writing, request, TableLocation.of(store, config, None))
 
 
 def test_only_files_of_the_attempt_that_counts_are_committed(tmp_path):
@@ -183,7 +183,7 @@ def test_only_files_of_the_attempt_that_counts_are_committed(tmp_path):
     writing, task = planned(tmp_path, rows.schema, WriteRequest())
     lost = list(write_rows(task, iter(rows.to_batches())))  # done, and its answer never arrived
     counted = list(write_rows(task, iter(rows.to_batches())))
-    done = writing.finish(collected(pa.Table.from_batches(counted)), writing.replaced())
+    done = writing.finish(collect_results(pa.Table.from_batches(counted)), writing.replaced())
     assert (done.rows, done.files_added) == (3, 1)
     assert [row["id"] for row in rows_of(tmp_path)] == [1, 2, 3]
     assert len(lost) == 1
@@ -193,10 +193,10 @@ def test_only_files_of_the_attempt_that_counts_are_committed(tmp_path):
 def test_a_plan_that_travels_has_no_storage_options(tmp_path):
     from pyspark import cloudpickle
 
-    address = Address(root=str(tmp_path), config=Config(), options_file="/etc/options.json")
+    address = TableLocation(root=str(tmp_path), config=Config(), options_file="/etc/options.json")
     _, task = planned(tmp_path, pa.schema([("id", pa.int64())]), WriteRequest())
     sent = cloudpickle.dumps(PlannedWrite(
-        address=address, request=task.request, base=None, task=task.task))  # fmt: skip
+        location=address, request=task.request, base=None, task=task.task))  # fmt: skip
     assert len(sent) < 20_000
     assert b"/etc/options.json" in sent
 
@@ -221,3 +221,11 @@ def test_moments_do_not_depend_on_the_zone_of_the_session(spark, tmp_path):
 def test_credentials_of_this_process_alone_are_refused(spark):
     with pytest.raises(ConfigError, match="executors take theirs"):
         executors.write(spark.range(1), "s3://bucket/t", storage_options={"region": "eu-west-1"})
+
+
+def test_the_driver_writes_a_checkpoint(spark, tmp_path):
+    executors.write(spark.range(3), tmp_path)
+    result = executors.checkpoint(spark, tmp_path)
+    assert (result.version, result.is_new) == (0, True)
+    assert ld.Table.open(tmp_path).snapshot().segment.floor == 0
+    assert not executors.checkpoint(spark, tmp_path, 0).is_new

@@ -10,28 +10,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lazydelta.checkpoint.checkpoint_parts import CheckpointParts, PartFile, TombstonePart
     from lazydelta.checkpoint.checkpoint_writer import CheckpointResult, write_checkpoint
     from lazydelta.checkpoint.hooks import post_commit_hooks
     from lazydelta.checkpoint.log_compaction import CompactionResult, compact_log
 
 __all__ = [
-    "CheckpointParts",
     "CheckpointResult",
     "CompactionResult",
-    "PartFile",
-    "TombstonePart",
     "compact_log",
     "post_commit_hooks",
     "write_checkpoint",
 ]
 
 _MODULES = {
-    "CheckpointParts": "checkpoint_parts",
     "CheckpointResult": "checkpoint_writer",
     "CompactionResult": "log_compaction",
-    "PartFile": "checkpoint_parts",
-    "TombstonePart": "checkpoint_parts",
     "compact_log": "log_compaction",
     "post_commit_hooks": "hooks",
     "write_checkpoint": "checkpoint_writer",

@@ -115,11 +115,6 @@ class CheckpointShape:
 
     # --- types
 
-    @property
-    def leading_types(self) -> list[pa.DataType]:
-        """The types of the columns that files of one partition are sorted by."""
-        return [self._bounded[path] for path in self.leading]
-
     def kind_of(self, path: Path) -> DataType:
         """Return the type of a column that has statistics."""
         return self._leaves[path]

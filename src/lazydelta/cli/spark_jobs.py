@@ -1,7 +1,7 @@
-"""`lazydelta spark plan` and `lazydelta spark read`: Spark's executors at work, and their story.
+"""`lazydelta spark plan` and `lazydelta spark read`: planning and reading on executors.
 
-The story is what took how long, which way was chosen and why, how many files went in and out, and
-how much memory the driver needed. It goes to standard error where rows go to standard output.
+Both report the chosen path and its reason, the number of files, the time of each phase and the
+driver's peak memory. `read` prints rows to standard output, and the report to standard error.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pyarrow as pa
 import lazydelta.spark as executors
 from lazydelta.cli.read import columns_option, where_option
 from lazydelta.cli.show import show_rows
-from lazydelta.cli.spark_session import Start, session_options, show_story, working
-from lazydelta.cli.spark_story import peak_memory
+from lazydelta.cli.spark_progress import peak_memory
+from lazydelta.cli.spark_session import SessionOptions, run_session, session_options, show_report
 from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import pick_snapshot, version_options
 from lazydelta.errors import ConfigError
@@ -45,28 +45,31 @@ def plan(
     where: str | None,
     version: int | None,
     timestamp: datetime | None,
-    start: Start,
+    session: SessionOptions,
 ) -> None:
-    """Find the files of the table at URL that a read would need, with Spark.
+    """Plan a read of the table at URL with Spark.
 
-    Shows who replayed the log and why, how long each phase took, how many files there were before
-    and after data skipping, and the driver's peak memory. No list of files is brought here.
+    Reports whether executors replayed the log and why, the time of each phase, the number of files
+    before and after data skipping, and the driver's peak memory. Files are counted, not collected.
     """
-    with working(state, start) as work:
-        with work.phase("load_snapshot", "loading the snapshot"):
+    with run_session(state, session) as run:
+        with run.phase("load_snapshot", "loading the snapshot"):
             snapshot = pick_snapshot(state, url, version, timestamp)
-            told = executors.explain_replay(work.spark, snapshot)
-        with work.phase("replay_and_skip", "replaying the log and skipping files"):
-            files = executors.live_files(work.spark, snapshot, where=where, fields=["size"])
+            report = executors.explain_replay(run.spark, snapshot)
+        with run.phase("replay_and_skip", "replaying the log and skipping files"):
+            files = executors.live_files(run.spark, snapshot, where=where, fields=["size"])
             (found,) = files.selectExpr("count(*)", "coalesce(sum(size), 0)").collect()
-        files_told = {"before_about": told["replay"]["estimated_files"], "after": found[0]}
-        story = Explanation(
-            **told,
-            files={**files_told, "bytes": found[1]},
-            seconds=work.seconds,
+        report = Explanation(
+            **report,
+            files={
+                "before_about": report["replay"]["estimated_files"],
+                "after": found[0],
+                "bytes": found[1],
+            },
+            seconds=run.seconds,
             peak_driver_memory=peak_memory(),
         )
-    show_story(state, story)
+    show_report(state, report)
 
 
 @click.command()
@@ -75,7 +78,7 @@ def plan(
     "-n",
     "--limit",
     type=click.IntRange(min=0),
-    help=f"Most rows; default: {_SHOWN_ROWS}, or all with --parquet.",
+    help=f"Maximum number of rows; default: {_SHOWN_ROWS}, or all with --parquet.",
 )
 @where_option
 @columns_option
@@ -85,14 +88,14 @@ def plan(
     "--parquet",
     metavar="OUT",
     type=click.Path(path_type=Path),
-    help="Let executors write the rows to a new directory of Parquet files.",
+    help="Write the rows on executors to a new directory of Parquet files.",
 )
 @click.option(
     "--path",
     type=click.Choice(["auto", "native", "arrow"]),
     default="auto",
     show_default=True,
-    help="Who reads files: Spark's own scan, this package's reader, or whichever suits.",
+    help="Reader of the files: Spark's Parquet scan, that of lazydelta, or chosen automatically.",
 )
 @session_options
 @common_options
@@ -107,36 +110,36 @@ def read(
     parquet: Path | None,
     version: int | None,
     timestamp: datetime | None,
-    start: Start,
+    session: SessionOptions,
     **asked: Any,
 ) -> None:
     """Read rows of the table at URL with Spark.
 
-    Rows go to standard output as those of `lazydelta head` do; what it took to standard error.
+    Prints rows to standard output as `lazydelta head` does, and a report to standard error.
     """
     if sum((as_csv, state.json, parquet is not None)) > 1:
         raise click.UsageError("--csv, --json and --parquet exclude each other")
     if parquet is not None and parquet.exists():
-        raise ConfigError("--parquet", f"cannot write {parquet}: it exists already")
-    with working(state, start) as work:
-        with work.phase("choose", "choosing how to read"):
+        raise ConfigError("--parquet", f"cannot write {parquet}: it already exists")
+    with run_session(state, session) as run:
+        with run.phase("choose", "choosing how to read"):
             fixed = pick_snapshot(state, url, version, timestamp).version
-            told = executors.explain_read(work.spark, url, version=fixed, **asked)
-            frame = executors.read(work.spark, url, version=fixed, **asked)
-        with work.phase("read", "reading rows"):
+            report = executors.explain_read(run.spark, url, version=fixed, **asked)
+            frame = executors.read(run.spark, url, version=fixed, **asked)
+        with run.phase("read", "reading rows"):
             if parquet is None:
-                rows = frame.limit(_SHOWN_ROWS if limit is None else limit).toArrow()
+                rows = executors.to_arrow(frame.limit(_SHOWN_ROWS if limit is None else limit))
                 count = rows.num_rows
             else:
                 (frame if limit is None else frame.limit(limit)).write.parquet(str(parquet))
                 count = _rows_in(parquet)
-        told = Explanation(
-            **told, result={"rows": count}, seconds=work.seconds, peak_driver_memory=peak_memory()
+        report = Explanation(
+            **report, result={"rows": count}, seconds=run.seconds, peak_driver_memory=peak_memory()
         )
     if parquet is None:
         show_rows(state, _reader(rows), as_csv=as_csv, parquet=None)
     if not state.quiet:
-        click.echo(state.hide(str(told)), err=True)
+        click.echo(state.hide(str(report)), err=True)
 
 
 def _reader(rows: pa.Table) -> pa.RecordBatchReader:
@@ -144,7 +147,7 @@ def _reader(rows: pa.Table) -> pa.RecordBatchReader:
 
 
 def _rows_in(directory: Path) -> int:
-    """Return how many rows were written, by the footers of the files."""
+    """Return the number of rows in the footers of the files."""
     import pyarrow.parquet as pq
 
     return sum(pq.read_metadata(file).num_rows for file in directory.glob("*.parquet"))

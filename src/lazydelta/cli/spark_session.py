@@ -1,4 +1,4 @@
-"""A Spark session for one command, what it has done so far, and how that is told."""
+"""The Spark session of a command: its options, its phases, and the report of a run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ import click
 import lazydelta.spark as executors
 from lazydelta.cli.output import Output
 from lazydelta.cli.pairs import Pair
-from lazydelta.cli.spark_story import TaskProgress
+from lazydelta.cli.spark_progress import TaskProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lazydelta.cli.state import State
 
-__all__ = ["Start", "Work", "session_options", "show_story", "working"]
+__all__ = ["SessionOptions", "SessionRun", "run_session", "session_options", "show_report"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,8 +33,8 @@ _STORAGE_OPTIONS_FILE = "spark.lazydelta.storageOptionsFile"
 
 
 @dataclass(frozen=True)
-class Start:
-    """What the caller said of the session that a command gets."""
+class SessionOptions:
+    """Options of the session of a command."""
 
     cores: int | None
     conf: tuple[tuple[str, str], ...]
@@ -42,43 +42,47 @@ class Start:
     remote: str | None
 
     def session(self, settings: Mapping[str, str]) -> Any:
-        """Start Spark on this machine, or join the server that was named."""
+        """Start a local session, or connect to the server."""
         if self.remote is None:
             return executors.local_session(cores=self.cores, conf=settings)
         return executors.connect_session(self.remote, conf=settings)
 
 
 def session_options(function: F) -> F:
-    """Give a command the options that describe its session; it gets them as one `start`."""
+    """Add the session options to a command, which receives them as `session`."""
 
     @functools.wraps(function)
     def command(*args: Any, remote: str | None, ui: bool, cores: int | None, **rest: Any) -> Any:
         if remote is not None and (ui or cores is not None):
-            raise click.UsageError("--ui and --cores are for a Spark that is started here")
-        return function(*args, start=Start(cores, rest.pop("conf"), ui, remote), **rest)
+            raise click.UsageError("--ui and --cores apply to a local session, not to --remote")
+        return function(*args, session=SessionOptions(cores, rest.pop("conf"), ui, remote), **rest)
 
     for option in (
         click.option(
             "--remote",
             metavar="sc://HOST:PORT",
-            help="A Spark Connect server that does it; default: a Spark started here.",
+            help="Use a Spark Connect server; default: a local session.",
         ),
-        click.option("--ui", is_flag=True, help="Serve Spark's own pages meanwhile."),
+        click.option("--ui", is_flag=True, help="Serve Spark's web UI during the command."),
         click.option(
             "--conf",
             type=Pair("KEY", "VALUE", prefix="spark.", like="spark.driver.memory=2g"),
             multiple=True,
-            help="A setting of Spark.",
+            help="A Spark setting.",
         ),
-        click.option("--cores", type=click.IntRange(min=1), help="Tasks at once; default: all."),
+        click.option(
+            "--cores",
+            type=click.IntRange(min=1),
+            help="Number of concurrent tasks; default: all cores.",
+        ),
     ):
         option(command)
     return cast("F", command)
 
 
 @dataclass
-class Work:
-    """A session, and what has been done with it so far."""
+class SessionRun:
+    """A running session, and the time of its phases."""
 
     spark: Any
     progress: TaskProgress
@@ -86,7 +90,7 @@ class Work:
 
     @contextmanager
     def phase(self, name: str, title: str) -> Iterator[None]:
-        """Time a phase, and show it while it lasts."""
+        """Measure a phase, and show it as progress."""
         started = time.perf_counter()
         self.progress.phase = title
         try:
@@ -100,9 +104,9 @@ class Work:
 
 
 @contextmanager
-def working(state: State, start: Start) -> Iterator[Work]:
-    """Give a command its session, which ends with the command."""
-    settings = dict(start.conf) | ({"spark.ui.enabled": "true"} if start.ui else {})
+def run_session(state: State, options: SessionOptions) -> Iterator[SessionRun]:
+    """Start the session of a command, and stop it at the end."""
+    settings = dict(options.conf) | ({"spark.ui.enabled": "true"} if options.ui else {})
     with (
         tempfile.TemporaryDirectory(prefix="lazydelta-") as private,
         TaskProgress(enabled=not state.quiet) as progress,
@@ -110,42 +114,47 @@ def working(state: State, start: Start) -> Iterator[Work]:
     ):
         warnings.simplefilter("ignore", FutureWarning)  # PySpark's, about versions of pandas
         if state.storage_options:
-            settings[_STORAGE_OPTIONS_FILE] = _shared(state.storage_options, private, start)
-        work = Work(None, progress)
-        with work.phase(
-            "start_spark", "starting Spark" if start.remote is None else "joining Spark"
+            settings[_STORAGE_OPTIONS_FILE] = _write_options_file(
+                state.storage_options, private, options
+            )
+        run = SessionRun(None, progress)
+        with run.phase(
+            "start_spark",
+            "starting Spark" if options.remote is None else "connecting to Spark",
         ):
-            work.spark = start.session(settings)
-            progress.follow(work.spark, remote=start.remote is not None)
+            run.spark = options.session(settings)
+            progress.follow(run.spark, remote=options.remote is not None)
         try:
-            if start.ui:
+            if options.ui:
                 progress.pause()
-                click.echo(f"Spark's pages: {work.spark.sparkContext.uiWebUrl}", err=True)
-            yield work
+                click.echo(f"Spark's web UI: {run.spark.sparkContext.uiWebUrl}", err=True)
+            yield run
         finally:
             progress.follow(None)
-            work.spark.stop()
+            run.spark.stop()
 
 
-def _shared(options: Mapping[str, str], directory: str, start: Start) -> str:
-    """Write storage options where executors find them, and nobody else; return where."""
-    if start.remote is not None:
+def _write_options_file(
+    storage_options: Mapping[str, str], directory: str, options: SessionOptions
+) -> str:
+    """Write storage options to a file that only this user can read; return its path."""
+    if options.remote is not None:
         raise click.UsageError(
             "storage options given here do not reach the executors of a --remote server: put them "
-            f"into a file on its machines and say --conf {_STORAGE_OPTIONS_FILE}=FILE"
+            f"into a file on its machines and set --conf {_STORAGE_OPTIONS_FILE}=FILE"
         )
-    file = Path(directory) / "storage-options.json"  # executors are processes of this very user
+    file = Path(directory) / "storage-options.json"  # local executors run as this user
     file.touch(mode=0o600)
-    file.write_text(json.dumps(options), encoding="utf-8")
+    file.write_text(json.dumps(storage_options), encoding="utf-8")
     return str(file)
 
 
-def show_story(state: State, story: Mapping[str, Any]) -> None:
-    """Show what was done: as JSON, as text for people, or a line for each fact."""
+def show_report(state: State, report: Mapping[str, Any]) -> None:
+    """Print a report: as JSON, formatted for a terminal, or as tab-separated lines."""
     output = Output(json=state.json)
     if output.json:
-        output.document(story)
+        output.document(report)
     elif output.is_terminal:
-        output.text(str(story))
+        output.text(str(report))
     else:
-        output.flat(story)
+        output.flat(report)

@@ -13,7 +13,6 @@ from lazydelta.expr.functions import DATE_UNITS
 from lazydelta.expr.generated import derivations
 from lazydelta.expr.nodes import (
     And,
-    AnyWithin,
     Call,
     Cast,
     Column,
@@ -36,7 +35,6 @@ from lazydelta.expr.skip import guarded, to_skipping
 __all__ = [
     "DATE_UNITS",
     "And",
-    "AnyWithin",
     "Call",
     "Cast",
     "Column",

@@ -1,7 +1,7 @@
-"""Tables on Spark: the log replayed, files skipped, rows read and written by executors.
+"""Delta tables on Spark: log replay, data skipping, reads and writes on executors.
 
-Stock PySpark is all it takes: no JAR, no `_jvm`, no RDD, so the same calls work on a local session,
-a cluster and Spark Connect. Needs the extra `lazydelta[spark]`; `import lazydelta` does not.
+Uses stock PySpark: no JAR, no `_jvm`, no RDD, so the same calls work on a local session, a cluster
+and Spark Connect. Requires the extra `lazydelta[spark]`; `import lazydelta` does not.
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ from __future__ import annotations
 from lazydelta.errors import MissingExtraError
 
 try:
-    import pyspark  # noqa: F401 - only to say what is missing
+    import pyspark  # noqa: F401 - to raise a typed error
 except ModuleNotFoundError:
     raise MissingExtraError("pyspark", "spark") from None
 
-from lazydelta.spark.adaptive import explain_replay, live_files
 from lazydelta.spark.changes import changes
 from lazydelta.spark.checkpoint import checkpoint
 from lazydelta.spark.jobs import described
-from lazydelta.spark.read import explain_read, read
-from lazydelta.spark.replay import distributed_log_replay
+from lazydelta.spark.planner import (
+    apply_data_skipping,
+    distributed_log_replay,
+    explain_replay,
+    live_files,
+)
+from lazydelta.spark.read import explain_read, read, to_arrow
 from lazydelta.spark.session import connect_session, local_session
-from lazydelta.spark.skipping import apply_data_skipping
 from lazydelta.spark.source import register
 from lazydelta.spark.write import write
 
@@ -37,5 +40,6 @@ __all__ = [
     "local_session",
     "read",
     "register",
+    "to_arrow",
     "write",
 ]

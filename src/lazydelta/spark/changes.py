@@ -1,7 +1,7 @@
-"""The change feed on Spark: commits shared out among executors, which read what they changed.
+"""Change data feed on Spark: executors read the changes of a range of commits.
 
-The twin of `lazydelta.changes.ChangeFeed`: the range is found and judged at both ends where the
-query is made, and every task reads some commits, or a share of the files of a large one.
+The driver finds and validates the range, as `lazydelta.changes.ChangeFeed` does. A task reads
+several small commits, or a part of the files of a large one.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from lazydelta.changes import (
 )
 from lazydelta.config import Config, ReadOptions
 from lazydelta.expr import as_predicate
-from lazydelta.spark.arrow_rows import for_spark, shown_schema
+from lazydelta.spark.arrow_conversion import conform_batches, read_schema
 from lazydelta.spark.conf import storage_options_file
-from lazydelta.spark.jobs import named
-from lazydelta.spark.shipped import Address, ShippedSnapshot
+from lazydelta.spark.jobs import named_task
+from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,16 +38,15 @@ if TYPE_CHECKING:
     from lazydelta.expr import Predicate
     from lazydelta.log import LogFile
     from lazydelta.scan import Where
-    from lazydelta.schema import StructType
 
-__all__ = ["CHANGE_FIELDS", "ChangesRead", "CommitsPart", "changes"]
+__all__ = ["CHANGE_FIELDS", "ChangesRead", "CommitsPartition", "changes"]
 
 CHANGE_FIELDS = (
     t.StructField("_change_type", t.StringType()),
     t.StructField("_commit_version", t.LongType()),
     t.StructField("_commit_timestamp", t.TimestampType()),
 )
-"""The columns of a change beside the table's own."""
+"""Columns of the change feed besides those of the table."""
 
 
 def changes(
@@ -65,26 +64,26 @@ def changes(
 ) -> DataFrame:
     """Return the rows that changed in a range of versions or times, both ends inclusive.
 
-    The rows are those of `Table.changes`, in no order; executors read them. The range is fixed
-    now: later commits are not part of it.
+    The rows are those of `Table.changes`, in no order. The range is fixed by the call: later
+    commits are not part of it.
 
     Args:
-        spark: A session, classic or Spark Connect; its executors must have lazydelta installed
-            and reach the table's store.
-        url: The table's address.
+        spark: A session, classic or Spark Connect; its executors need lazydelta installed and
+            access to the table's store.
+        url: The table's location.
         start_version: The first version; 0 by default.
-        end_version: The last version; the newest by default.
-        start_timestamp: Begin with the first version at or after this time (naive: UTC).
-        end_timestamp: End with the last version at or before this time.
-        columns: What to show, in this order, of the table's columns and the feed's three.
-        where: Only changes that match; it may name those three as well. Spark cannot tell a
-            Python reader about filters put on the result, so this is the way to read fewer files.
-        allow_out_of_range: Whether a range may reach, or lie, past the newest version.
-        config: Settings of the engine; by default those of the `LAZYDELTA_*` environment.
+        end_version: The last version; the latest by default.
+        start_timestamp: Start at the first version at or after this time (naive: UTC).
+        end_timestamp: End at the last version at or before this time.
+        columns: Columns to return, in this order, of the table's and the feed's three.
+        where: Only changes that match; it may name those three as well. Spark does not push
+            filters of the result to a Python task, so this is the way to read fewer files.
+        allow_out_of_range: Whether the range may extend past the latest version.
+        config: Engine settings; by default those of the `LAZYDELTA_*` environment.
 
     Raises:
-        ChangeFeedDisabledError: A version at an end of the range did not record its changes.
-        VersionNotCommittedError: The range reaches past the newest version.
+        ChangeFeedDisabledError: The change feed was disabled at the first or last version.
+        VersionNotCommittedError: The range extends past the latest version.
     """
     asked = RequestedRange(
         start_version=start_version,
@@ -94,13 +93,14 @@ def changes(
         allow_out_of_range=allow_out_of_range,
     )
     config = Config.from_env() if config is None else config
-    address = Address(root=url, config=config, options_file=storage_options_file(spark))
-    read = ChangesRead.find(address, asked, columns=columns, where=as_predicate(where))
+    location = TableLocation(root=url, config=config, options_file=storage_options_file(spark))
+    read = ChangesRead.find(location, asked, columns=columns, where=as_predicate(where))
     parts = read.plan()
     if not parts:
         return spark.createDataFrame([], read.schema)
     numbers = spark.range(0, len(parts), 1, len(parts))
-    return numbers.mapInArrow(named("read_changes", _read_each, read, tuple(parts)), read.schema)
+    task = named_task("read_changes", _read_each, read, tuple(parts))
+    return numbers.mapInArrow(task, read.schema)
 
 
 def _read_each(
@@ -108,24 +108,24 @@ def _read_each(
 ) -> Iterator[pa.RecordBatch]:
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            yield from for_spark(read.read(parts[number]), read.schema)
+            yield from conform_batches(read.read(parts[number]), read.schema)
 
 
 @dataclass(frozen=True)
-class CommitsPart(InputPartition):
-    """Commits of a range, or a share of one."""
+class CommitsPartition(InputPartition):
+    """Commits of a range, or a part of one commit."""
 
     part: ChangePart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesRead:
-    """A read of the changes of a range of versions; it can be pickled."""
+    """Read of the changes of a range of versions; it can be pickled."""
 
     commits: tuple[LogFile, ...]
     times: tuple[int | None, ...]
-    start: ShippedSnapshot
-    end: ShippedSnapshot
+    start: SerializedSnapshot
+    end: SerializedSnapshot
     columns: tuple[str, ...] | None
     where: Predicate | None
     schema: t.StructType
@@ -133,16 +133,16 @@ class ChangesRead:
     @classmethod
     def find(
         cls,
-        address: Address,
+        location: TableLocation,
         asked: RequestedRange,
         *,
         columns: Sequence[str] | None,
         where: Predicate | None,
     ) -> ChangesRead:
-        """Find a range and check what is asked of it."""
+        """Resolve and validate a range."""
         return cls.of(
-            find_range(address.open(), address.config, asked),
-            options_file=address.options_file,
+            find_range(location.open(), location.config, asked),
+            options_file=location.options_file,
             columns=columns,
             where=where,
         )
@@ -156,46 +156,41 @@ class ChangesRead:
         columns: Sequence[str] | None,
         where: Predicate | None,
     ) -> ChangesRead:
-        """Describe the read of a range.
+        """Return the read of a resolved range.
 
         Raises:
-            ColumnNotFoundError: There is no such column.
-            PredicateError: The predicate does not fit.
+            ColumnNotFoundError: An unknown column.
+            PredicateError: The predicate does not fit the schema.
         """
-        ChangeFeed(found, columns=columns, where=where)  # what does not fit fails now
+        ChangeFeed(found, columns=columns, where=where)  # validates columns and predicate
         return cls(
             commits=found.commits,
             times=found.times,
-            start=ShippedSnapshot.of(found.start, options_file),
-            end=ShippedSnapshot.of(found.end, options_file),
+            start=SerializedSnapshot.of(found.start, options_file),
+            end=SerializedSnapshot.of(found.end, options_file),
             columns=None if columns is None else tuple(columns),
             where=where,
-            schema=shown_schema(found.end, columns, CHANGE_FIELDS),
+            schema=read_schema(found.end, columns, CHANGE_FIELDS),
         )
 
-    @property
-    def filterable(self) -> StructType:
-        """The columns that a predicate may name."""
-        return ChangeFeed(self._range()).filterable()
-
     def plan(self) -> list[InputPartition]:
-        """Return the parts of the read; nothing is read for it."""
-        return [CommitsPart(part) for part in split_changes(self._range())]
+        """Return the input partitions, without reading anything."""
+        return [CommitsPartition(part) for part in split_changes(self._range())]
 
-    def read(self, part: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the changes of a part."""
-        if not isinstance(part, CommitsPart):
-            return iter(())  # Spark makes one part of nothing where a plan has none
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of an input partition."""
+        if not isinstance(partition, CommitsPartition):
+            return iter(())  # Spark replaces an empty plan by one placeholder partition
         return read_changes(
             self._range(),
-            part.part,
+            partition.part,
             columns=self.columns,
             where=self.where,
             options=ReadOptions(files_at_once=1),
         )
 
     def _range(self) -> ChangeRange:
-        store = self.end.address.open()
+        store = self.end.location.open()
         return ChangeRange(
             commits=self.commits,
             times=self.times,

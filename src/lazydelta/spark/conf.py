@@ -1,6 +1,6 @@
-"""Settings that a Spark session carries: when and how the log is replayed by executors.
+"""Settings of a Spark session: log replay on executors, and storage options.
 
-Read with `spark.conf`, which a classic session and a Spark Connect session both have.
+Read through `spark.conf`, which classic sessions and Spark Connect sessions both have.
 """
 
 from __future__ import annotations
@@ -8,83 +8,73 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lazydelta.errors import ConfigError
+from lazydelta.spark.option_parsing import boolean, integer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["STORAGE_OPTIONS_FILE", "ReplaySettings", "replay_settings", "storage_options_file"]
+    from lazydelta.spark.option_parsing import OptionParser
+
+__all__ = [
+    "STORAGE_OPTIONS_FILE",
+    "ReplaySettings",
+    "is_connect",
+    "replay_settings",
+    "storage_options_file",
+]
 
 _PREFIXES = (
     "spark.lazydelta.distributedLogReplay",
     "spark.databricks.delta.v2.distributedLogReplay",
 )
-"""Ours, and the name that users of Delta know; ours counts where both are set."""
+"""Our own prefix, then the one of Delta on Databricks; the first that is set wins."""
 STORAGE_OPTIONS_FILE = "spark.lazydelta.storageOptionsFile"
-_BOOLEANS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySettings:
-    """How the log of a table is replayed on Spark; the keys are `<prefix>.<name>`."""
+    """How Spark replays the log of a table; the keys are `<prefix>.<name>`."""
 
     enabled: bool = True
-    """`enabled`: False always plans in the driver's process."""
+    """`enabled`: False always replays in this process."""
     num_partitions: int = 50
-    """`numPartitions`: most tasks that read the log, and partitions of a shuffle of its tail."""
+    """`numPartitions`: maximum number of tasks that read the log, and shuffle partitions."""
     file_threshold: int = 10_000
-    """`fileThreshold`: tables of fewer files are planned in the driver's process."""
+    """`fileThreshold`: this process replays tables with fewer files."""
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session is a Spark Connect session."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def replay_settings(spark: SparkSession) -> ReplaySettings:
     """Return the settings of a session.
 
     Raises:
-        ConfigError: A key holds something else than it takes.
+        ConfigError: A setting has an invalid value.
     """
-    default = ReplaySettings()
-    return ReplaySettings(
-        enabled=_boolean(spark, "enabled", default.enabled),
-        num_partitions=_number(spark, "numPartitions", default.num_partitions, least=1),
-        file_threshold=_number(spark, "fileThreshold", default.file_threshold, least=0),
-    )
+    parsers: dict[str, tuple[str, OptionParser]] = {
+        "enabled": ("enabled", boolean),
+        "num_partitions": ("numPartitions", integer(1)),
+        "file_threshold": ("fileThreshold", integer(0)),
+    }
+    given = {}
+    for field, (name, parse) in parsers.items():
+        keys = (f"{prefix}.{name}" for prefix in _PREFIXES)
+        for key in keys:
+            value = spark.conf.get(key, None)
+            if value is not None:
+                given[field] = parse(key, value.strip())
+                break
+    return ReplaySettings(**given)
 
 
 def storage_options_file(spark: SparkSession) -> str | None:
-    """Return where executors find the storage options: a JSON object in a file on each of them.
+    """Return the path of the file from which executors load storage options, as a JSON object.
 
     Without it they use their environment (`AZURE_*`, `AWS_*`, `GOOGLE_*`; a cluster sets it with
-    `spark.executorEnv.*`). Options themselves never travel in a plan, which logs and user
-    interfaces show.
+    `spark.executorEnv.*`). Storage options are never part of a plan, because logs and user
+    interfaces show plans.
     """
     return spark.conf.get(STORAGE_OPTIONS_FILE, None) or None
-
-
-def _found(spark: SparkSession, name: str) -> tuple[str, str] | None:
-    """Return key and value of the first spelling of a setting that is set."""
-    for prefix in _PREFIXES:
-        key = f"{prefix}.{name}"
-        value = spark.conf.get(key, None)
-        if value is not None:
-            return key, value.strip()
-    return None
-
-
-def _boolean(spark: SparkSession, name: str, default: bool) -> bool:
-    found = _found(spark, name)
-    if found is None:
-        return default
-    key, text = found
-    if text.lower() not in _BOOLEANS:
-        raise ConfigError(key, f"must be true or false, not {text!r}")
-    return _BOOLEANS[text.lower()]
-
-
-def _number(spark: SparkSession, name: str, default: int, *, least: int) -> int:
-    found = _found(spark, name)
-    if found is None:
-        return default
-    key, text = found
-    if not text.isdecimal() or int(text) < least:
-        raise ConfigError(key, f"must be a whole number from {least} on, not {text!r}")
-    return int(text)

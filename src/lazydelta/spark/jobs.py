@@ -1,44 +1,52 @@
-"""Names for the jobs and the Python nodes of this package, so that Spark's pages can be read.
+"""Names and descriptions of the jobs and Python tasks of this package, for Spark's user interface.
 
-A DataFrame that is handed out runs when its owner says so, under the owner's name; what our
-functions do in it is told by their own.
+A returned DataFrame runs under the caller's description; the plan shows our tasks by name.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from lazydelta.spark.native import is_connect
+from lazydelta.spark.conf import is_connect
+from lazydelta.spark.worker_errors import one_line_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["described", "named"]
+    ArrowTask = Callable[..., Iterator[pa.RecordBatch]]
 
-T = TypeVar("T")
+__all__ = ["described", "named_task"]
 
 
-def named(name: str, function: Callable[..., T], *arguments: Any) -> partial[T]:
-    """Return a function with its first arguments, which plans show under a name.
+def named_task(
+    name: str, function: ArrowTask, *arguments: Any
+) -> partial[Iterator[pa.RecordBatch]]:
+    """Return a function for `mapInArrow` with its first arguments bound, and a name in plans.
 
-    Spark asks a function for its name; a partial has none, and would be shown as `partial`.
+    Spark shows the `__name__` of a function; that of a bare partial would be `partial`.
     """
-    task = partial(function, *arguments)
+    task = partial(_run, function, *arguments)
     task.__dict__["__name__"] = name
     return task
 
 
+def _run(function: ArrowTask, *arguments: Any) -> Iterator[pa.RecordBatch]:
+    with one_line_errors():
+        yield from function(*arguments)
+
+
 @contextmanager
 def described(spark: SparkSession, text: str) -> Iterator[None]:
-    """Give jobs that are started inside a description, and a tag where there is no description.
+    """Describe the jobs that start inside the block in Spark's user interface.
 
     Args:
-        spark: A session; through Spark Connect only tags can be set.
-        text: What Spark's pages show.
+        spark: A session; Spark Connect has no descriptions, so jobs get a tag there.
+        text: The description.
     """
     tag = text.replace(",", " ")
     spark.addTag(tag)

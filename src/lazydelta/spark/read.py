@@ -1,8 +1,8 @@
-"""`read`: a table as a DataFrame, row for row what the reader in this process gives.
+"""`read`: a table as a DataFrame, with the rows of a scan in one process.
 
-Decides who finds the files (`spark.adaptive`) and who reads them: Spark's own scan
-(`spark.native`), or this package's reader in executors (`spark.arrow_path`). `explain_read` tells
-what was decided, and why.
+Chooses where the log is replayed (`spark.planner`) and how files are read: by Spark's Parquet scan
+(`spark.native_scan`), or by the reader of this package (`spark.arrow_reader`). `explain_read` shows
+the choice and its reason.
 """
 
 from __future__ import annotations
@@ -18,27 +18,42 @@ from lazydelta.errors import ConfigError
 from lazydelta.expr import Column, as_predicate
 from lazydelta.scan import Scan
 from lazydelta.scan.plan import Explanation, live_adds
-from lazydelta.spark.adaptive import choose_replay, explain_replay
-from lazydelta.spark.arrow_path import FILES, read_found, read_listed, tasks_for
-from lazydelta.spark.arrow_rows import shown_schema
-from lazydelta.spark.conf import replay_settings, storage_options_file
-from lazydelta.spark.native import (
-    MOST_CONNECT_FILES,
-    MOST_SCANS,
-    NativeFiles,
-    file_obstacles,
-    is_connect,
-    table_obstacle,
+from lazydelta.spark.arrow_conversion import (
+    arrow_schema,
+    conform_batches,
+    read_schema,
+    serialize_table,
 )
-from lazydelta.spark.predicate import row_condition
-from lazydelta.spark.replay import check_guard, distributed_log_replay, pruner_of
-from lazydelta.spark.shipped import ShippedSnapshot, open_here
+from lazydelta.spark.arrow_reader import (
+    FILE_FIELDS,
+    num_read_tasks,
+    read_file_frame,
+    read_file_list,
+)
+from lazydelta.spark.conf import is_connect, replay_settings, storage_options_file
+from lazydelta.spark.jobs import named_task
+from lazydelta.spark.native_scan import (
+    MAX_CONNECT_FILES,
+    MAX_SCANS,
+    NativeScan,
+    unsupported_files,
+    unsupported_reason,
+)
+from lazydelta.spark.planner import (
+    check_retention_guard,
+    choose_replay,
+    distributed_log_replay,
+    explain_replay,
+    pruner_for,
+)
+from lazydelta.spark.row_filter import row_condition
+from lazydelta.spark.serialized_snapshot import SerializedSnapshot, open_table_store
 from lazydelta.spark.tasks import SnapshotRead
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from pyspark.sql import DataFrame, SparkSession
@@ -46,9 +61,9 @@ if TYPE_CHECKING:
 
     from lazydelta.scan import Where
     from lazydelta.snapshot import Snapshot
-    from lazydelta.spark.adaptive import ReplayChoice
+    from lazydelta.spark.planner import ReplayChoice
 
-__all__ = ["ReadPath", "explain_read", "read", "read_snapshot"]
+__all__ = ["ReadPath", "explain_read", "read", "read_snapshot", "to_arrow"]
 
 ReadPath = Literal["auto", "native", "arrow"]
 
@@ -65,27 +80,27 @@ def read(
     config: Config | None = None,
     path: ReadPath = "auto",
 ) -> DataFrame:
-    """Return the rows of one version of a table, read by executors; the version is fixed now.
+    """Return the rows of one version of a table, read by executors; the call fixes the version.
 
     Args:
-        spark: A session, classic or Spark Connect; its executors must have lazydelta installed
-            and reach the table's store.
-        url: The table's address.
-        version: The version to read; the newest by default.
-        timestamp: Read the version of that time instead.
-        where: Only rows that match: a predicate, SQL text, DNF tuples or an equality map. Files
-            without one are left out, whichever path is taken.
-        columns: The columns to show, in this order; None is all.
-        storage_options: Settings of the store for this process. Executors never get them from
-            here, but from their environment or from the file that the session's
+        spark: A session, classic or Spark Connect; its executors need lazydelta installed and
+            access to the table's store.
+        url: The table's location.
+        version: The version to read; the latest by default.
+        timestamp: Read the version at this time instead.
+        where: Only rows that match: a predicate, SQL string, DNF tuples or an equality map. Both
+            paths skip files that cannot contain one.
+        columns: The columns to return, in this order; None is all.
+        storage_options: Store settings of this process. Executors never receive them; they use
+            their environment or the file that the session's
             `spark.lazydelta.storageOptionsFile` names.
-        config: Settings of the engine; by default those of the `LAZYDELTA_*` environment.
-        path: `native` for Spark's own scan, `arrow` for the reader of this package, or `auto`.
+        config: Engine settings; by default those of the `LAZYDELTA_*` environment.
+        path: `native` for Spark's Parquet scan, `arrow` for the reader of this package, or `auto`.
 
     Raises:
-        ConfigError: The path asked for cannot be taken; or executors would lack credentials.
-        ColumnNotFoundError: There is no such column.
-        SchemaError: A column is of a type that cannot be read.
+        ConfigError: The requested path cannot read the table, or executors would lack credentials.
+        ColumnNotFoundError: An unknown column.
+        SchemaError: A column has a type that cannot be read.
     """
     snapshot = _snapshot(spark, url, (version, timestamp), storage_options, config)
     return read_snapshot(spark, snapshot, where=where, columns=columns, path=path)
@@ -115,10 +130,30 @@ def explain_read(
     config: Config | None = None,
     path: ReadPath = "auto",
 ) -> Explanation:
-    """Return who would find and read the files of `read`, called in the same way, and why."""
+    """Return how `read` with the same arguments would find and read the files, and why."""
     snapshot = _snapshot(spark, url, (version, timestamp), storage_options, config)
     plan = _Plan.make(spark, snapshot, where, columns, path)
-    return Explanation(**explain_replay(spark, snapshot), rows=plan.described())
+    return Explanation(**explain_replay(spark, snapshot), rows=plan.explain())
+
+
+def to_arrow(df: DataFrame) -> pa.Table:
+    """Collect a DataFrame as Arrow, also one with null variants.
+
+    PySpark's `df.toArrow()` raises "nulls in input cannot be viewed as non-nullable" for them: it
+    casts to a type whose variants have non-nullable parts. This collects serialized batches.
+    """
+    # PySpark resolves columns by name, and would parse a dot or a backtick in one.
+    renamed = df.toDF(*(f"column{at}" for at in range(len(df.columns))))
+    parts = renamed.mapInArrow(named_task("serialize_rows", _serialize), "batch binary").toArrow()
+    batches = (batch for part in parts.column(0) for batch in pa.ipc.open_stream(part.as_buffer()))
+    # Spark sends times in the session's time zone.
+    return pa.Table.from_batches(conform_batches(batches, df.schema), arrow_schema(df.schema))
+
+
+def _serialize(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        data = serialize_table(pa.Table.from_batches([batch]))
+        yield pa.RecordBatch.from_arrays([pa.array([data], pa.binary())], ["batch"])
 
 
 def _snapshot(
@@ -129,13 +164,13 @@ def _snapshot(
     config: Config | None,
 ) -> Snapshot:
     config = Config.from_env() if config is None else config
-    store = open_here(url, storage_options, config, storage_options_file(spark))
+    store = open_table_store(url, storage_options, config, storage_options_file(spark))
     return Table(store, config).snapshot(*when)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """What is to be done: files for Spark's scan, files for our reader, or all by our reader."""
+    """Plan of a read: files for Spark's scan, files for our reader, or all for our reader."""
 
     spark: SparkSession
     read: SnapshotRead
@@ -144,9 +179,9 @@ class _Plan:
     schema: t.StructType
     choice: ReplayChoice
     reason: str
-    native: NativeFiles | None = None
+    native: NativeScan | None = None
     listed: pa.RecordBatch | None = None
-    """The files for our reader; None if executors find them."""
+    """Files for our reader; None if executors find them."""
 
     @classmethod
     def make(
@@ -161,35 +196,35 @@ class _Plan:
             known = ", ".join(get_args(ReadPath))
             raise ConfigError("path", f"must be one of {known}, not {path!r}")
         scan = Scan(snapshot, where=where, columns=columns)
-        _ = scan.presentation()  # a type that cannot be shown is refused by name
-        check_guard(snapshot)
+        _ = scan.presentation()  # raises for unsupported types
+        check_retention_guard(snapshot)
         start = cls(
             spark=spark,
             read=SnapshotRead(
-                shipped=ShippedSnapshot.of(snapshot, storage_options_file(spark)),
+                snapshot=SerializedSnapshot.of(snapshot, storage_options_file(spark)),
                 columns=scan.columns,
                 where=as_predicate(where),
             ),
             snapshot=snapshot,
             where=where,
-            schema=shown_schema(snapshot, scan.columns),
+            schema=read_schema(snapshot, scan.columns),
             choice=choose_replay(snapshot, replay_settings(spark)),
-            reason="it was asked for",
+            reason="requested by the caller",
         )
         return start._routed(scan, path)
 
     def _routed(self, scan: Scan, path: ReadPath) -> _Plan:
-        """Decide who reads which files."""
+        """Choose the reader of each file."""
         if self.choice.distributed and path != "native":
-            reason = "executors find the files" if path == "auto" else self.reason
+            reason = "executors replay the log" if path == "auto" else self.reason
             return self._with(reason=reason)
         files = self._list()
         if not files.num_rows:
-            return self._with(listed=files, reason="it has no files to read")
+            return self._with(listed=files, reason="there are no files to read")
         if path == "arrow":
             return self._with(listed=files)
         names = tuple(dict.fromkeys((*scan.names, *_filtered(scan))))
-        obstacle = table_obstacle(self.spark, self.snapshot, names)
+        obstacle = unsupported_reason(self.spark, self.snapshot, names)
         if obstacle is None:
             return self._split(files, names, path)
         if path == "native":
@@ -197,24 +232,26 @@ class _Plan:
         return self._with(listed=files, reason=obstacle)
 
     def _split(self, files: pa.RecordBatch, names: Sequence[str], path: ReadPath) -> _Plan:
-        odd = file_obstacles(self.snapshot, files)
-        native = NativeFiles.of(self.snapshot, files.filter(pc.invert(odd)), names)
-        count = files.num_rows - odd.true_count
+        unsupported = unsupported_files(self.snapshot, files)
+        native = NativeScan.of(self.snapshot, files.filter(pc.invert(unsupported)), names)
+        count = files.num_rows - unsupported.true_count
         reason = "Spark can read its files" if path == "auto" else self.reason
-        if odd.true_count:
-            reason += f", but {odd.true_count} with deleted rows or out of its sight"
-        if path == "auto" and len(native.groups) > MOST_SCANS:
-            reason = f"{len(native.groups)} sets of partition values are too many scans"
-        elif path == "auto" and is_connect(self.spark) and count > MOST_CONNECT_FILES:
-            reason = f"through Spark Connect, {count} files would each take a task to look at"
+        if unsupported.true_count:
+            reason += (
+                f", except {unsupported.true_count} with a deletion vector or an unsupported path"
+            )
+        if path == "auto" and len(native.groups) > MAX_SCANS:
+            reason = f"{len(native.groups)} tuples of partition values are too many scans"
+        elif path == "auto" and is_connect(self.spark) and count > MAX_CONNECT_FILES:
+            reason = f"Spark Connect would list {count} files with one task each"
         elif count:
-            return self._with(native=native, listed=files.filter(odd), reason=reason)
+            return self._with(native=native, listed=files.filter(unsupported), reason=reason)
         return self._with(listed=files, reason=reason)
 
     def _list(self) -> pa.RecordBatch:
-        adds = live_adds(self.snapshot, FILES, pruner_of(self.snapshot, self.where))
-        found = [batch.select(FILES.names) for batch in adds]
-        return pa.concat_batches(found or [pa.RecordBatch.from_pylist([], FILES)])
+        adds = live_adds(self.snapshot, FILE_FIELDS, pruner_for(self.snapshot, self.where))
+        found = [batch.select(FILE_FIELDS.names) for batch in adds]
+        return pa.concat_batches(found or [pa.RecordBatch.from_pylist([], FILE_FIELDS)])
 
     def _with(self, **changed: object) -> _Plan:
         return _Plan(**{**self.__dict__, **changed})
@@ -228,25 +265,25 @@ class _Plan:
                 self.snapshot,
                 settings.num_partitions,
                 where=self.where,
-                fields=FILES.names,
+                fields=FILE_FIELDS.names,
             )
-            return read_found(files, self.read, self.schema, tasks=self._tasks())
+            return read_file_frame(files, self.read, self.schema, tasks=self._tasks())
         if self.native is None:
-            return read_listed(self.spark, self.read, self.listed, self.schema)
+            return read_file_list(self.spark, self.read, self.listed, self.schema)
         rows = self.native.frame(self.spark)
         if self.where is not None:
             rows = rows.where(row_condition(self.snapshot, self.where))
         rows = rows.select(*(f"`{name.replace('`', '``')}`" for name in self.schema.names))
         if not self.listed.num_rows:
             return rows
-        return rows.unionAll(read_listed(self.spark, self.read, self.listed, self.schema))
+        return rows.unionAll(read_file_list(self.spark, self.read, self.listed, self.schema))
 
     def _tasks(self) -> int:
         least = replay_settings(self.spark).num_partitions
-        return tasks_for(self.choice.estimated_files, least)
+        return num_read_tasks(self.choice.estimated_files, least)
 
-    def described(self) -> dict[str, object]:
-        """Return what was decided."""
+    def explain(self) -> dict[str, object]:
+        """Return the choice and its reason."""
         native = 0 if self.native is None else sum(len(g.paths) for g in self.native.groups)
         paths = {"native": native > 0, "arrow": self.listed is None or self.listed.num_rows > 0}
         return {
@@ -259,6 +296,6 @@ class _Plan:
 
 
 def _filtered(scan: Scan) -> list[str]:
-    """Return the columns that the predicate names."""
+    """Return the columns of the predicate."""
     nodes = () if scan.predicate is None else scan.predicate.walk()
     return [node.path[0] for node in nodes if isinstance(node, Column)]

@@ -1,7 +1,4 @@
-"""Spark sessions for the command line, the demo and the tests: here, or of a Connect server.
-
-Nothing else in the room needs them: every function takes the session it is given.
-"""
+"""Spark sessions for the command line, the examples and the tests: local or Spark Connect."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ __all__ = ["connect_session", "local_session"]
 
 _LOOPBACK = "127.0.0.1"
 _CONNECT_PORT = 15002
-_ANSWER_SECONDS = 10.0
+_CONNECT_SECONDS = 10.0
 _CONF = {
     "spark.driver.host": _LOOPBACK,
     "spark.driver.bindAddress": _LOOPBACK,
@@ -36,7 +33,6 @@ _CONF = {
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",
 }
 
 
@@ -46,20 +42,20 @@ def local_session(
     name: str = "lazydelta",
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Return a session that runs in this machine's processes and listens on loopback only.
+    """Return a session on this machine that listens on loopback only.
 
     Args:
-        cores: How many tasks run at once; None takes all cores.
-        name: Shown in Spark's logs.
-        conf: More settings, which override those made here.
+        cores: Number of concurrent tasks; None is the number of cores.
+        name: Application name.
+        conf: Settings, which override the defaults.
 
     Raises:
-        JavaNotFoundError: There is no Java to run Spark with.
+        JavaNotFoundError: No suitable Java was found.
     """
     home = java_home()
     if home is not None:
         os.environ["JAVA_HOME"] = home
-    # Workers must have the packages of this very environment.
+    # Workers need the packages of this environment.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     scratch = tempfile.mkdtemp(prefix="lazydelta-spark-")
@@ -79,14 +75,14 @@ def local_session(
 def connect_session(url: str, *, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Return a session of a Spark Connect server.
 
-    A process has sessions of Connect or a classic one, not both.
+    A process has either Connect sessions or a classic one.
 
     Args:
-        url: The address, `sc://host:port/;options`.
-        conf: Settings of the session; those of the server were made when it started.
+        url: The server, `sc://host:port/;options`.
+        conf: Settings of the session.
 
     Raises:
-        ConfigError: The address is none, nothing answers there, or a setting is not taken.
+        ConfigError: An invalid URL, an unreachable server, or a setting that it refuses.
     """
     try:
         place = urlsplit(url)
@@ -94,22 +90,18 @@ def connect_session(url: str, *, conf: Mapping[str, str] | None = None) -> Spark
     except ValueError:
         host, port = None, _CONNECT_PORT
     if not url.startswith("sc://") or host is None:
-        raise ConfigError(
-            "remote", f"{url!r} is no address of Spark Connect, such as sc://host:15002"
-        )
+        raise ConfigError("remote", f"{url!r} is not a Spark Connect URL, such as sc://host:15002")
     try:
-        # A client would go on asking an address where nobody answers for ten minutes.
-        socket.create_connection((host, port), _ANSWER_SECONDS).close()
+        # The client would retry an unreachable server for ten minutes.
+        socket.create_connection((host, port), _CONNECT_SECONDS).close()
     except OSError as error:
-        raise ConfigError(
-            "remote", f"no Spark Connect server answers at {host}:{port}: {error}"
-        ) from None
+        raise ConfigError("remote", f"no Spark Connect server at {host}:{port}: {error}") from None
     session = SparkSession.builder.remote(url).getOrCreate()
     for key, value in {"spark.sql.session.timeZone": "UTC", **(conf or {})}.items():
         try:
             session.conf.set(key, value)
         except PySparkException as error:
             session.stop()
-            reason = f"the server does not let a session set it: {error}"
+            reason = f"the server refuses this setting: {error}"
             raise ConfigError(key, reason) from None
     return session

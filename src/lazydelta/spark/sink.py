@@ -1,10 +1,10 @@
 """`df.write.format("lazydelta")` and `df.writeStream`: tables as a Python data sink.
 
-Spark calls a sink in processes of its own: one plans, many write, one commits. A task answers with
-the adds of its files, and Spark hands the answer of one attempt of each task to the commit.
+Spark calls a sink in several processes: one plans, many write, one commits. A task returns the
+adds of its files, and Spark passes the result of one attempt of each task to the commit.
 
-A stream commits each batch with its number, so a batch that is done again after a crash is found
-in the table and added only once.
+The commit of a streaming batch records the batch id as a `txn` action, so a batch that Spark
+repeats after a crash is found in the table and added only once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from pyspark.sql.datasource import (
 
 from lazydelta.errors import ConfigError, InternalError
 from lazydelta.operations import WriteResult, plan_write
-from lazydelta.spark.shipped import Address
-from lazydelta.spark.write_tasks import PlannedWrite, as_stream, incoming_schema, total
+from lazydelta.spark.arrow_conversion import serialize_table
+from lazydelta.spark.serialized_snapshot import TableLocation
+from lazydelta.spark.worker_errors import reports_typed_errors
+from lazydelta.spark.write_tasks import PlannedWrite, combine_results, incoming_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,112 +44,118 @@ _QUERY_ID = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True)
-class Report(WriterCommitMessage):
-    """What a task wrote: the adds of its files as an Arrow stream, and how many rows."""
+class TaskResult(WriterCommitMessage):
+    """Result of a task: the adds of its files as an Arrow IPC stream, and the number of rows."""
 
     adds: bytes
     rows: int
 
 
 @dataclass(frozen=True)
-class StreamReport(Report):
-    """The same, and what the commit cannot know otherwise: it plans nothing itself."""
+class StreamTaskResult(TaskResult):
+    """The same with the plan: Spark creates a new sink to commit, and it must not plan again."""
 
     planned: PlannedWrite
     query_id: str | None
 
 
 class BatchSink(DataSourceArrowWriter):
-    """One write: planned in one process, then sent to those that do and commit it."""
+    """One write: planned in one process, then pickled for those that write and commit."""
 
+    @reports_typed_errors
     def __init__(self, options: SinkOptions, schema: t.StructType, *, overwrite: bool) -> None:
         self._planned = _plan(options, schema, options.request(overwrite=overwrite))
 
+    @reports_typed_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task."""
         if self._planned is None:
-            return Report(b"", 0)
+            return TaskResult(b"", 0)
         written = self._planned.write(iterator)
-        return Report(as_stream(written.adds), written.rows)
+        return TaskResult(serialize_table(written.adds), written.rows)
 
+    @reports_typed_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the files of all tasks as one version."""
         if self._planned is not None:
-            _commit(self._planned, _reports(messages))
+            _commit(self._planned, _results(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Change nothing: no version names the files, and vacuum finds them.
+        """Delete nothing: no version references the files, and vacuum removes them.
 
-        Spark calls this after a failed `transaction` too, whose outcome may be unknown; to delete the
-        files could take them from a version that names them.
+        Spark also calls this after a failed `transaction`, which may have succeeded; deleting would
+        then remove files that a version references.
         """
-        logger.warning("a write was given up; files of %d tasks are left behind", len(messages))
+        logger.warning("write aborted; vacuum removes the files of %d tasks", len(messages))
 
 
 class StreamSink(DataSourceStreamArrowWriter):
-    """The batches of a stream; Spark makes one of these to write a batch, and one to commit it."""
+    """Batches of a stream; Spark creates one sink to write a batch and another to commit it."""
 
+    @reports_typed_errors
     def __init__(self, options: SinkOptions, schema: t.StructType, *, overwrite: bool) -> None:
         options.refuse_batch_options()
         self._app_id = options.txn_app_id
-        # Which batch it will be is not known yet, so the table cannot be asked for it yet.
+        # The batch id is unknown until `transaction`, so the plan cannot look for it in the table.
         request = replace(options, txn_app_id=None).request(overwrite=overwrite)
         self._planned = _plan(options, schema, request)
 
+    @reports_typed_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task of one batch."""
         if self._planned is None:
-            raise InternalError("a stream was planned as a step that the table has")
+            raise InternalError("a stream was planned as an applied transaction")
         written = self._planned.write(iterator)
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_QUERY_ID)
-        return StreamReport(as_stream(written.adds), written.rows, self._planned, query)
+        return StreamTaskResult(serialize_table(written.adds), written.rows, self._planned, query)
 
+    @reports_typed_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Commit a batch, unless the table has it already."""
-        reports = [one for one in _reports(messages) if isinstance(one, StreamReport)]
-        if not reports:
-            return  # a batch of nothing
-        first = reports[0]
-        if not any(report.rows for report in reports) and first.planned.is_only_append:
+        results = [one for one in _results(messages) if isinstance(one, StreamTaskResult)]
+        if not results:
+            return  # an empty batch
+        first = results[0]
+        if not any(result.rows for result in results) and first.planned.is_only_append:
             return
         app_id = self._app_id or first.query_id
         if app_id is None:
-            raise ConfigError("txnAppId", "Spark does not tell the id of this query; give a name")
+            raise ConfigError("txnAppId", "is required: Spark does not expose the id of this query")
         request = replace(first.planned.request, app_id=app_id, app_version=batchId)
-        _commit(replace(first.planned, request=request), reports)
+        _commit(replace(first.planned, request=request), results)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Change nothing, for the reasons that `BatchSink.abort` has."""
+        """Delete nothing; see `BatchSink.abort`."""
         logger.warning(
-            "batch %d was given up; files of %d tasks are left behind", batchId, len(messages)
+            "batch %d aborted; vacuum removes the files of %d tasks", batchId, len(messages)
         )
 
 
 def _plan(options: SinkOptions, schema: t.StructType, request: WriteRequest) -> PlannedWrite | None:
-    """Return the write, planned on the newest version; None if there is nothing to do."""
-    address = options.address()
-    store = address.open()
-    writing = plan_write(store, address.config, incoming_schema(schema, store.root), request)
+    """Return the write, planned on the latest version; None if it is already applied."""
+    location = options.location()
+    store = location.open()
+    writing = plan_write(store, location.config, incoming_schema(schema, store.root), request)
     if isinstance(writing, WriteResult):
         return None
-    address = Address.of(store, address.config, address.options_file)
-    return PlannedWrite.of(writing, request, address)
+    location = TableLocation.of(store, location.config, location.options_file)
+    return PlannedWrite.of(writing, request, location)
 
 
-def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[Report]:
-    found = [message for message in messages if isinstance(message, Report)]
+def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
+    found = [message for message in messages if isinstance(message, TaskResult)]
     if len(found) < len(messages):
-        raise InternalError(f"{len(messages) - len(found)} tasks did not say what they wrote")
+        raise InternalError(f"{len(messages) - len(found)} tasks returned no result")
     return found
 
 
-def _commit(planned: PlannedWrite, reports: Sequence[Report]) -> None:
-    written = total((report.adds, report.rows) for report in reports if report.rows)
+def _commit(planned: PlannedWrite, results: Sequence[TaskResult]) -> None:
+    written = combine_results((result.adds, result.rows) for result in results if result.rows)
     result = planned.commit(written)
     if result is None or result.already_applied:
-        step = f"{planned.request.app_id!r}, step {planned.request.app_version}"
-        logger.warning("%s has %s already: nothing was added", planned.address.root, step)
+        txn = f"transaction {planned.request.app_version} of {planned.request.app_id!r}"
+        logger.warning("%s: %s is already applied", planned.location.root, txn)
         return
     for warning in result.warnings:
-        logger.warning("%s, version %d: %s", planned.address.root, result.version, warning)
+        logger.warning("%s, version %d: %s", planned.location.root, result.version, warning)

@@ -1,6 +1,6 @@
-"""The options of `df.write` and `df.writeStream` in the format `lazydelta`, as a write.
+"""Options of `df.write` and `df.writeStream` with `format("lazydelta")`.
 
-The names are those that users of Delta on Spark know, where there is one.
+The names are those of Delta on Spark, where it has the option.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from lazydelta.config import Config, WriteOptions
 from lazydelta.errors import ConfigError
 from lazydelta.operations import WriteRequest
-from lazydelta.spark.option_texts import (
-    OptionReader,
+from lazydelta.spark.option_parsing import (
+    OptionParser,
     boolean,
     column_names,
-    given_options,
-    object_of_texts,
+    integer,
+    parse_options,
     size,
-    whole_number,
+    string_map,
 )
-from lazydelta.spark.shipped import Address
+from lazydelta.spark.serialized_snapshot import TableLocation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ __all__ = ["SinkOptions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """What was asked of the sink. The names of the options are those of the fields in camelCase."""
+    """Options of a write; the option names are the field names in camelCase."""
 
     path: str
     merge_schema: bool = False
@@ -40,7 +40,7 @@ class SinkOptions:
     replace_where: str | None = None
     partition_by: tuple[str, ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Of a new table. A JSON object, because Spark changes the case of names of options."""
+    """Of a new table. A JSON object, because Spark lowers the case of option names."""
     txn_app_id: str | None = None
     txn_version: int | None = None
     user_metadata: str | None = None
@@ -48,45 +48,45 @@ class SinkOptions:
     compression: str | None = None
     storage_options_file: str | None = None
     checkpoint_location: str | None = None
-    """Spark's own, of a stream; it hands all options over."""
+    """Spark's own option of a stream; Spark passes it along."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str], options_file: str | None) -> SinkOptions:
-        """Read the texts.
+        """Parse options.
 
         Args:
-            options: As Spark hands them over.
-            options_file: Where storage options are, unless an option says otherwise.
+            options: As Spark passes them.
+            options_file: Default of `storageOptionsFile`.
 
         Raises:
-            ConfigError: A name is not known, or a text is not what the option takes.
+            ConfigError: An unknown name or an invalid value.
         """
-        found = cls(**given_options(cls, options, _READERS, call="save()"))
+        found = cls(**parse_options(cls, options, _PARSERS, call="save()"))
         if found.storage_options_file is None:
             return replace(found, storage_options_file=options_file)
         return found
 
     def refuse_batch_options(self) -> None:
-        """Refuse what a stream does not understand."""
+        """Refuse options of batch writes."""
         if self.txn_version is not None:
-            raise ConfigError("txnVersion", "of a stream is the number of its batch")
+            raise ConfigError("txnVersion", "is not an option of a stream, which uses the batch id")
         if self.replace_where is not None:
-            raise ConfigError("replaceWhere", "does not belong to a stream")
+            raise ConfigError("replaceWhere", "is not an option of a stream")
 
-    def address(self) -> Address:
-        """Return where the table is."""
-        return Address(
+    def location(self) -> TableLocation:
+        """Return the table's location."""
+        return TableLocation(
             root=self.path, config=Config.from_env(), options_file=self.storage_options_file
         )
 
     def request(self, *, overwrite: bool) -> WriteRequest:
-        """Return the write that is asked for.
+        """Return the requested write.
 
         Raises:
-            ConfigError: Options contradict each other, or the mode.
+            ConfigError: Options exclude each other.
         """
         if self.merge_schema and self.overwrite_schema:
-            raise ConfigError("overwriteSchema", "give it or mergeSchema, not both")
+            raise ConfigError("overwriteSchema", "excludes mergeSchema: give one of them")
         schema_mode: SchemaMode = "merge" if self.merge_schema else None
         metadata = {} if self.user_metadata is None else {"userMetadata": self.user_metadata}
         return WriteRequest(
@@ -104,10 +104,10 @@ class SinkOptions:
         )
 
 
-_READERS: dict[str, OptionReader] = {
+_PARSERS: dict[str, OptionParser] = {
     **dict.fromkeys(("merge_schema", "overwrite_schema"), boolean),
     "partition_by": column_names,
-    "properties": object_of_texts,
-    "txn_version": whole_number(0),
+    "properties": string_map,
+    "txn_version": integer(0),
     "target_file_size": size,
 }

@@ -1,8 +1,8 @@
-"""`spark.readStream.format("lazydelta")`: a table's rows as they are appended, each once.
+"""`spark.readStream.format("lazydelta")`: appended rows of a table, each exactly once.
 
-Spark asks where to begin, how far the next batch may go, and what lies in between; it keeps the
-places in the query's checkpoint. All of it is answered from the log alone, and the same question
-always gets the same answer, so a batch that is tried again has the same rows.
+Spark asks for the start offset, the end offset of the next batch and the input partitions between
+two offsets, and stores offsets in the query's checkpoint. All answers come from the log alone and
+are deterministic, so a retried batch has the same rows.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from lazydelta.errors import (
 )
 from lazydelta.log import earliest_version, list_log
 from lazydelta.snapshot import find_segment, version_since
-from lazydelta.spark.arrow_rows import for_spark
-from lazydelta.spark.offsets import Offset
-from lazydelta.spark.options import LATEST, SourceOptions
-from lazydelta.spark.stream_tasks import Budget, StreamReads
+from lazydelta.spark.arrow_conversion import conform_batches
+from lazydelta.spark.source_options import LATEST, SourceOptions
+from lazydelta.spark.stream_batches import Budget, StreamReads
+from lazydelta.spark.stream_offsets import Offset
+from lazydelta.spark.worker_errors import one_line_errors, reports_typed_errors
 
 try:
     from pyspark.sql.streaming import datasource as admission
@@ -37,69 +38,72 @@ if TYPE_CHECKING:
     from pyspark.sql import types as t
     from pyspark.sql.datasource import InputPartition
 
-    from lazydelta.spark.shipped import ShippedSnapshot
+    from lazydelta.spark.serialized_snapshot import SerializedSnapshot
 
 __all__ = ["table_stream"]
 
 _FILES_PER_TRIGGER = 1000
-"""What Delta's own streams take, unless they are told otherwise."""
+"""The default of Delta on Spark."""
 
 
 def table_stream(
-    options: SourceOptions, pinned: ShippedSnapshot, schema: t.StructType
+    options: SourceOptions, pinned: SerializedSnapshot, schema: t.StructType
 ) -> DataSourceStreamReader:
     """Return a stream of a table's appended rows, or of its changes.
 
     Args:
-        options: What was asked for.
+        options: The options of the stream.
         pinned: The version whose schema the rows have.
-        schema: The columns of the rows, as Spark has them.
+        schema: The Spark schema of the rows.
 
     Raises:
-        ConfigError: A limit is asked for that this PySpark cannot keep, or a stream of changes
-            without a start.
+        ConfigError: A limit that this PySpark does not support, or a stream of changes without a
+            start.
     """
     starts = (options.starting_version, options.starting_timestamp)
     if options.read_change_feed and starts == (None, None):
-        reason = "a stream of changes needs it (latest will do), or startingTimestamp"
+        reason = "a stream of changes requires it (`latest` is allowed), or startingTimestamp"
         raise ConfigError("startingVersion", reason)
     if admission is not None:
         return _LimitedStream(options, pinned, schema)
     if (options.max_files_per_trigger, options.max_bytes_per_trigger) != (None, None):
-        reason = "needs PySpark 4.2 or newer; with older ones a batch is all there is"
+        reason = "requires PySpark 4.2 or newer; older releases do not limit batches"
         raise ConfigError("maxFilesPerTrigger", reason)
     return _UnlimitedStream(options, pinned, schema)
 
 
 class _Stream(DataSourceStreamReader):
-    """What every stream of a table does; how far a batch goes is said by those below."""
+    """Common part of the streams; subclasses decide where a batch ends."""
 
     def __init__(
-        self, options: SourceOptions, pinned: ShippedSnapshot, schema: t.StructType
+        self, options: SourceOptions, pinned: SerializedSnapshot, schema: t.StructType
     ) -> None:
         self._options = options
         self._pinned = pinned
         self._schema = schema
         self._reads = StreamReads(options=options, pinned=pinned)
 
+    @reports_typed_errors
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a new query begins."""
+        """Return the start offset of a new query."""
         return self._first().to_json()
 
+    @reports_typed_errors
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return what lies between two places."""
+        """Return the input partitions between two offsets."""
         first, last = self._parsed(start), self._parsed(end)
-        if first.is_of_another_start(last):
+        if first.has_other_start(last):
             first = last.beginning
         return self._reads.plan(first, last)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a part."""
-        return for_spark(self._reads.read(partition), self._schema)
+        """Yield the rows of an input partition."""
+        with one_line_errors():
+            yield from conform_batches(self._reads.read(partition), self._schema)
 
     def _first(self) -> Offset:
         options, table = self._options, self._pinned.metadata.id
-        store, config = self._pinned.address.open(), self._pinned.address.config
+        store, config = self._pinned.location.open(), self._pinned.location.config
         newest = self._newest()
         version = options.starting_version
         if options.starting_timestamp is not None:
@@ -117,22 +121,22 @@ class _Stream(DataSourceStreamReader):
         return Offset.first(table, newest + 1 if version == LATEST else version, snapshot=False)
 
     def _newest(self) -> int:
-        segment, _ = find_segment(self._pinned.address.open(), self._pinned.address.config)
+        segment, _ = find_segment(self._pinned.location.open(), self._pinned.location.config)
         return segment.version
 
     def _parsed(self, offset: dict[str, Any]) -> Offset:
         found = Offset.parse(offset)
         if found.table != self._pinned.metadata.id:
-            reason = "it is another table than the one that the checkpoint is of"
-            raise StreamSchemaError(self._pinned.address.root, found.version, reason)
+            reason = "it is not the table of the streaming checkpoint: the table ids differ"
+            raise StreamSchemaError(self._pinned.location.root, found.version, reason)
         return found
 
 
 class _UnlimitedStream(_Stream):
-    """A stream for PySpark before 4.2: a batch is all there is.
+    """A stream for PySpark before 4.2, which does not limit batches.
 
-    There Spark asks how far the table has got first, and only then where a new query begins; and
-    it never tells which of its queries are new.
+    These releases ask for the latest offset before the start offset, and do not say which queries
+    are new.
     """
 
     _began: Offset | None = None
@@ -142,41 +146,45 @@ class _UnlimitedStream(_Stream):
             self._began = super()._first()
         return self._began
 
+    @reports_typed_errors
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
-        """Return the place after the newest commit."""
+        """Return the offset after the latest commit."""
         table = self._pinned.metadata.id
         if self._began is None and self._options.starting_timestamp is None:
-            first = self._first()  # what comes later than this belongs to the next batch
+            first = self._first()  # later commits belong to the next batch
             if first.snapshot:
                 return Offset(table=table, version=first.version + 1).to_json()
         return Offset(table=table, version=self._newest() + 1).to_json()
 
+    @reports_typed_errors
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return what lies between two places; a first batch is the version before its end."""
+        """Return the input partitions; a first batch is the version before its end offset."""
         first, last = self._parsed(start), self._parsed(end)
-        if first.snapshot and last.version <= first.version:  # it is repeated, in another process
+        if first.snapshot and last.version <= first.version:  # a retry in a new process
             first = Offset.first(first.table, last.version - 1, snapshot=True)
         return self._reads.plan(first, last)
 
 
 class _LimitedStream(_Stream, _AvailableNow):  # type: ignore[misc]
-    """A stream whose batches are limited in size, and that can end where the table now does."""
+    """A stream with limited batches and the trigger `availableNow`."""
 
     _until: int | None = None
 
+    @reports_typed_errors
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Read no further than the newest commit of this moment."""
+        """Stop at the current latest version."""
         self._until = self._newest()
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
-        """Return what a batch takes; `latestOffset` looks at both limits."""
+        """Return the limit of a batch; `latestOffset` applies both limits."""
         files, size = self._limits()
         if files is None and size is not None:
             return admission.ReadMaxBytes(size)
         return admission.ReadMaxFiles(files or _FILES_PER_TRIGGER)
 
+    @reports_typed_errors
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: N802
-        """Return the end of the next batch: its start, if there is nothing new."""
+        """Return the end offset of the next batch: its start if there is no new commit."""
         files, size = self._limits()
         if isinstance(limit, admission.ReadAllAvailable):
             files = size = None

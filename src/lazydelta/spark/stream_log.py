@@ -1,7 +1,7 @@
-"""The commits that a stream follows: which there are, whether it may pass them, what they append.
+"""Commits of a stream: listing, validation, and the files that each one appends.
 
-Judges commits by the rules that users of Delta streams know: appended rows only, unless an option
-says what to make of the rest, and one schema throughout.
+The rules are those of Delta streams on Spark: appended rows only, unless an option says how to
+handle other commits, and one schema throughout.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from lazydelta.protocol import (
     why_unreadable,
 )
 from lazydelta.schema import parse_schema
-from lazydelta.spark.tasks import sizes_of
+from lazydelta.spark.tasks import file_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lazydelta.snapshot import Snapshot
-    from lazydelta.spark.options import SourceOptions
+    from lazydelta.spark.source_options import SourceOptions
 
 __all__ = ["StreamCommit", "StreamLog"]
 
@@ -44,23 +44,23 @@ _MODE = "delta.columnMapping.mode"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamCommit:
-    """What a stream makes of one commit: the sizes of the files that it takes from it."""
+    """A commit, and the sizes of the files that the stream reads from it."""
 
     file: LogFile
     sizes: np.ndarray
 
     @property
     def version(self) -> int:
-        """The version that the commit made."""
+        """The version of the commit."""
         return self.file.version
 
 
 class StreamLog:
-    """The log of one table, as a stream sees it.
+    """The log of one table, for a stream.
 
     Args:
-        snapshot: The version whose schema the stream's rows have.
-        options: What to make of commits that are no appends.
+        snapshot: The version whose schema the rows have.
+        options: The options of the stream.
     """
 
     def __init__(self, snapshot: Snapshot, options: SourceOptions) -> None:
@@ -69,11 +69,11 @@ class StreamLog:
         self._table = snapshot.store.root
 
     def commits(self, first: int, last: int | None = None) -> Sequence[LogFile]:
-        """Return the commits from a version on, as many as there are.
+        """Return the commits from one version to another, or to the latest.
 
         Raises:
-            VersionCleanedUpError: Log cleanup was faster than the stream.
-            LogGapError: One is missing in between.
+            VersionCleanedUpError: Log cleanup removed commits that the stream has not read.
+            LogGapError: A commit is missing.
         """
         files = list_log(self.snapshot.store, from_version=first, to_version=last)
         found = [file for file in files if file.kind is LogFileKind.COMMIT]
@@ -85,26 +85,28 @@ class StreamLog:
                 raise LogGapError(self._table, (first + place,), file.version)
         return found
 
-    def judged(self, file: LogFile) -> StreamCommit:
-        """Return what the stream takes from a commit.
+    def validate(self, file: LogFile) -> StreamCommit:
+        """Return the files that the stream reads from a commit.
 
         Raises:
-            StreamChangesError: It deletes or changes rows, and no option says what to make of it.
-            StreamSchemaError: The stream's schema cannot show its rows.
-            UnsupportedFeatureError: From it on the table needs what this engine does not read.
+            StreamChangesError: It deletes or updates rows, and no option says how to handle that.
+            StreamSchemaError: Its schema is incompatible with that of the stream.
+            UnsupportedFeatureError: It enables a reader feature that lazydelta does not support.
         """
         own = self.snapshot
         (commit,) = read_commits(own.store, own.config, [file], every_file=True)
-        self._check_facts(file, commit.facts)
-        sizes = sizes_of(commit.adds)
-        if self._options.read_change_feed:  # the feed judges commits itself
-            sizes = np.concatenate([sizes, sizes_of(commit.removes), sizes_of(commit.change_files)])
+        self._check_actions(file, commit.facts)
+        sizes = file_sizes(commit.adds)
+        if self._options.read_change_feed:  # the feed validates commits itself
+            sizes = np.concatenate(
+                [sizes, file_sizes(commit.removes), file_sizes(commit.change_files)]
+            )
         elif commit.removes.num_rows:
             sizes = self._with_removes(file, sizes)
         return StreamCommit(file=file, sizes=sizes)
 
     def check_snapshot(self, snapshot: Snapshot) -> None:
-        """Refuse a version whose rows the stream's schema cannot show."""
+        """Refuse a version whose schema is incompatible with that of the stream."""
         self._check_schema(snapshot.metadata, snapshot.column_mapping_mode, snapshot.version)
 
     def _with_removes(self, file: LogFile, sizes: np.ndarray) -> np.ndarray:
@@ -115,10 +117,10 @@ class StreamLog:
             raise StreamChangesError(self._table, file.version, updates)
         return sizes
 
-    def _check_facts(self, file: LogFile, facts: Mapping[str, Sequence[Any]]) -> None:
+    def _check_actions(self, file: LogFile, actions: Mapping[str, Sequence[Any]]) -> None:
         try:
-            protocols = [TableProtocol.from_json(obj) for obj in facts["protocol"]]
-            changed = [TableMetadata.from_json(obj) for obj in facts["metaData"]]
+            protocols = [TableProtocol.from_json(obj) for obj in actions["protocol"]]
+            changed = [TableMetadata.from_json(obj) for obj in actions["metaData"]]
         except MalformedActionError as error:
             raise LogCorruptError(self._table, file.path, str(error), file.version) from None
         for protocol in protocols:
@@ -133,13 +135,13 @@ class StreamLog:
     def _check_schema(self, metadata: TableMetadata, mode: str, version: int) -> None:
         own = self.snapshot
         if metadata.id != own.metadata.id:
-            reason = "it is another table, with another id"
+            reason = "the table was replaced: its id changed"
             raise StreamSchemaError(self._table, version, reason)
         reason = ""
         if metadata.schema_string != own.metadata.schema_string:
             schema = parse_schema(metadata.schema_string, where=self._table)
             reason = schema_break((schema, mode), (own.schema, own.column_mapping_mode))
         if metadata.partition_columns != own.partition_columns:
-            reason = reason or "it is partitioned by other columns"
+            reason = reason or "the partition columns changed"
         if reason:
             raise StreamSchemaError(self._table, version, reason)

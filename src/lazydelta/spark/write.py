@@ -1,6 +1,6 @@
-"""`write`: the rows of a DataFrame become one version of a table; executors write the files.
+"""`write`: write the rows of a DataFrame as one version; executors write the data files.
 
-Planning and committing are those of `lazydelta.write`; the one difference is who makes the files.
+The driver plans and commits with the code of `lazydelta.write`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from lazydelta.config import Config
 from lazydelta.operations import WriteRequest, WriteResult, plan_write
 from lazydelta.spark.conf import storage_options_file
-from lazydelta.spark.jobs import named
-from lazydelta.spark.shipped import Address, open_here
+from lazydelta.spark.jobs import named_task
+from lazydelta.spark.serialized_snapshot import TableLocation, open_table_store
 from lazydelta.spark.write_tasks import (
-    REPORT,
+    RESULT,
     PlannedWrite,
-    collected,
-    in_one_thread,
+    collect_results,
     incoming_schema,
+    single_threaded,
     write_rows,
 )
 
@@ -57,42 +57,43 @@ def write(
 ) -> WriteResult:
     """Write the rows of a DataFrame as one new version; the first write creates the table.
 
-    Executors cast and check the rows, write the files and collect their statistics; only the names
-    of the files and what is known of them come to this process, which commits once. A task that
-    fails, or is done twice, leaves at most files that no version names.
+    Executors cast and validate the rows, write the files and collect their statistics; the driver
+    receives only add actions and commits once. A task that fails or runs twice leaves at most
+    files that no version references.
 
     Args:
-        df: The rows, of a session whose executors have lazydelta installed and reach the store.
-        url: The table's address.
-        mode: As for `lazydelta.write`: a table that exists already is an error by default.
-        partition_by: Names of the columns to partition a new table by.
-        schema_mode: What to do if the rows have other columns: refuse (None), "merge" them in, or
-            "overwrite" the table's schema together with all its rows.
-        predicate: Which rows an overwrite replaces; every new row must match it. Rows that stay of
-            a file that matches in part are written again by this process; so are, where the table
-            records its changes, all rows that went or came, for the change feed.
+        df: The rows; the executors of its session need lazydelta installed and access to the
+            table's store.
+        url: The table's location.
+        mode: As for `lazydelta.write`; by default an existing table is an error.
+        partition_by: Partition columns of a new table.
+        schema_mode: What to do with columns that the table does not have: refuse (None), "merge"
+            them, or "overwrite" the schema together with all rows.
+        predicate: Rows that an overwrite replaces; every new row must match it. The driver
+            rewrites the remaining rows of files that match in part and, if the change feed is
+            enabled, writes the change files.
         properties: Table properties of a new table.
-        name: A name for people, of a new table.
-        description: A text for people, of a new table.
-        app_id: With `app_version`: a step of an application, which is written only once.
-        app_version: The number of the step; it grows.
-        commit_metadata: Facts of the caller's own, kept in the table's history.
-        storage_options: Settings of the store for this process. Executors never get them from
-            here, but from their environment or from the file that the session's
+        name: Name of a new table.
+        description: Description of a new table.
+        app_id: With `app_version`: an application transaction, which is applied only once.
+        app_version: The version of the transaction; it increases.
+        commit_metadata: Custom metadata for the table's history.
+        storage_options: Store settings of this process. Executors never receive them; they use
+            their environment or the file that the session's
             `spark.lazydelta.storageOptionsFile` names.
-        config: Settings of the engine; by default those of the `LAZYDELTA_*` environment.
-        options: How files are written; a task encodes one file at a time unless they say more.
-        rebalance: Whether Spark first brings rows of one partition together, in tasks of about
-            equal size, which costs a shuffle. By default it does where the table is partitioned:
-            else each task would write a small file for each partition that it has a row of.
+        config: Engine settings; by default those of the `LAZYDELTA_*` environment.
+        options: How files are written; by default a task writes one file at a time.
+        rebalance: Whether Spark shuffles rows of one partition into the same tasks, of about equal
+            size. By default it does if the table is partitioned: otherwise each task would write a
+            small file for each partition of its rows.
 
     Raises:
-        TableExistsError: There is a table, and the mode is "error".
-        SchemaMismatchError: The rows do not fit the table; the text shows how.
-        ConstraintViolationError: Rows break a rule of the table; nothing was committed.
-        CommitConflictError: Another writer's commit contradicts this one.
-        UnsupportedFeatureError: The table needs what lazydelta cannot write.
-        PySparkException: Tasks failed for other reasons; nothing was committed.
+        TableExistsError: The table exists, and the mode is "error".
+        SchemaMismatchError: The rows do not fit the table's schema.
+        ConstraintViolationError: Rows violate a constraint of the table; nothing is committed.
+        CommitConflictError: A concurrent commit conflicts with this one.
+        UnsupportedFeatureError: The table has a writer feature that lazydelta does not support.
+        PySparkException: Tasks failed for other reasons; nothing is committed.
     """
     config = Config.from_env() if config is None else config
     columns = (partition_by,) if isinstance(partition_by, str) else partition_by
@@ -109,8 +110,8 @@ def write(
         commit_metadata=commit_metadata or {},
         options=options,
     )
-    store = open_here(url, storage_options, config, storage_options_file(df.sparkSession))
-    return _write(df, store, config, in_one_thread(request, config), rebalance)
+    store = open_table_store(url, storage_options, config, storage_options_file(df.sparkSession))
+    return _write(df, store, config, single_threaded(request, config), rebalance)
 
 
 def _write(
@@ -119,27 +120,27 @@ def _write(
     writing = plan_write(store, config, incoming_schema(df.schema, store.root), request)
     if isinstance(writing, WriteResult):
         return writing
-    address = Address.of(store, config, storage_options_file(df.sparkSession))
-    return _written(df, writing, PlannedWrite.of(writing, request, address), rebalance)
+    location = TableLocation.of(store, config, storage_options_file(df.sparkSession))
+    return _run(df, writing, PlannedWrite.of(writing, request, location), rebalance)
 
 
-def _written(
+def _run(
     df: DataFrame, writing: Writing, planned: PlannedWrite, rebalance: bool | None
 ) -> WriteResult:
-    """Let executors write the files, and commit them."""
-    replaced = writing.replaced()  # what cannot be replaced is refused before a task runs
+    """Write the files on executors, and commit them."""
+    replaced = writing.replaced()  # raises before any task runs
     columns = _partition_columns(df, writing.intake.metadata.partition_columns)
     if columns if rebalance is None else rebalance:
         df = df.hint("rebalance", *columns)
-    # PySpark looks columns up by their names, and takes a dot or a backtick in one for its own.
+    # PySpark resolves columns by name, and would parse a dot or a backtick in one.
     df = df.toDF(*(f"column{at}" for at in range(len(df.columns))))
-    reports = df.mapInArrow(named("write_rows", write_rows, planned), REPORT).toArrow()
-    return writing.finish(collected(reports), replaced)
+    results = df.mapInArrow(named_task("write_rows", write_rows, planned), RESULT).toArrow()
+    return writing.finish(collect_results(results), replaced)
 
 
 def _partition_columns(df: DataFrame, partition_columns: Sequence[str]) -> list[str]:
-    """Return the frame's columns that rows are partitioned by, as Spark quotes them."""
+    """Return the quoted names of the partition columns in the DataFrame."""
     given = {column.lower(): column for column in df.columns}
-    # A column that the table computes from others is not there to go by.
+    # Generated partition columns may be missing.
     names = [given[name.lower()] for name in partition_columns if name.lower() in given]
     return [f"`{column.replace('`', '``')}`" for column in names]

@@ -1,7 +1,7 @@
-"""What the tasks of a write do: rows become files, and a task reports the adds of its files.
+"""Tasks of a write: each writes data files and returns their add actions.
 
-A report is part of the task's result. Spark takes the result of one attempt of each task, so the
-files of failed and of speculative attempts are named by nobody: they are never in the table.
+Spark accepts the result of one attempt of each task, so no commit references the files of failed
+or speculative attempts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from lazydelta._arrow import from_numpy
 from lazydelta.errors import ConstraintViolationError, SchemaError, SchemaMismatchError
 from lazydelta.operations import FileTask, WriteRequest, Writing, WrittenRows
 from lazydelta.schema import ArrayType, MapType, StructType, parse_schema, to_arrow_schema
-from lazydelta.spark.shipped import Address, ShippedSnapshot
+from lazydelta.spark.arrow_conversion import serialize_table
+from lazydelta.spark.option_parsing import CATALOG_OPTIONS
+from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocation
 from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
@@ -29,56 +31,49 @@ if TYPE_CHECKING:
     from lazydelta.schema import DataType, StructField
 
 __all__ = [
-    "REPORT",
+    "RESULT",
     "PlannedWrite",
-    "as_stream",
-    "collected",
-    "in_one_thread",
+    "collect_results",
+    "combine_results",
     "incoming_schema",
-    "total",
+    "single_threaded",
     "write_rows",
 ]
 
-REPORT = t.StructType(
+RESULT = t.StructType(
     [
         t.StructField("adds", t.BinaryType()),
         t.StructField("rows", t.LongType()),
-        t.StructField("refusal", t.BinaryType()),
+        t.StructField("error", t.BinaryType()),
     ]
 )
-"""What a task tells of the rows it wrote: the adds of its files as an Arrow stream, how many rows
-they hold, or the error that says which rows the table does not take."""
+"""Result of a task: the adds of its files as an Arrow IPC stream and the number of their rows, or
+the pickled error about rows that the table refuses."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedWrite:
-    """A write on its way through the processes of Spark: planned in one, committed in another.
+    """A write that can be pickled: planned in one process, written in others, committed in one.
 
-    No store and no secret is part of it, and nothing that grows with the table.
+    It holds no store and no secret, and its size does not grow with the table.
     """
 
-    address: Address
+    location: TableLocation
     request: WriteRequest
-    base: ShippedSnapshot | None
-    """The version that it was planned on; None if there was no table."""
+    base: SerializedSnapshot | None
+    """The version of the plan; None if there was no table."""
     task: FileTask
 
     @classmethod
-    def of(cls, writing: Writing, request: WriteRequest, address: Address) -> PlannedWrite:
-        """Return what travels of a write.
-
-        Args:
-            writing: As it was planned here.
-            request: What it was planned for.
-            address: Where others open the table.
-        """
+    def of(cls, writing: Writing, request: WriteRequest, location: TableLocation) -> PlannedWrite:
+        """Return the serializable part of a planned write."""
         base = writing.snapshot
-        shipped = None if base is None else ShippedSnapshot.of(base, address.options_file)
-        return cls(address=address, request=request, base=shipped, task=writing.task())
+        saved = None if base is None else SerializedSnapshot.of(base, location.options_file)
+        return cls(location=location, request=request, base=saved, task=writing.task())
 
     @property
     def is_only_append(self) -> bool:
-        """Whether it adds rows and nothing else, so that without any it is nothing."""
+        """Whether it only appends rows, so that a write without rows needs no commit."""
         base, after = self.base, self.task.intake
         return (
             base is not None
@@ -88,33 +83,39 @@ class PlannedWrite:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> WrittenRows:
         """Write the rows of one task."""
-        return self.task(batches, self.address.open())
+        return self.task(batches, self.location.open())
 
     def commit(self, written: WrittenRows) -> WriteResult | None:
-        """Commit the files of all tasks; None if this step of the application is in the table."""
-        store = self.address.open()
+        """Commit the files of all tasks; None if the table has this application transaction."""
+        store = self.location.open()
         snapshot = None if self.base is None else self.base.open(store)
-        writing = Writing(store, self.address.config, self.request, snapshot, self.task.intake)
+        writing = Writing(store, self.location.config, self.request, snapshot, self.task.intake)
         if writing.is_applied():
             return None
         return writing.finish(written, writing.replaced())
 
 
 def incoming_schema(schema: t.StructType, where: str) -> pa.Schema:
-    """Return the Arrow schema of a DataFrame's rows, every column of which may be null.
+    """Return the Arrow schema of a DataFrame's rows with every column nullable.
 
-    Whether Spark believes that a column has no nulls says nothing about the table's wish, and
-    Spark's own writers of Delta pass it over too.
+    Nullability of a DataFrame is derived from its query, not intended for the table; Delta on
+    Spark ignores it too.
 
     Raises:
         SchemaError: A type that Delta does not have.
     """
     _refuse_collations(schema, "")
-    return to_arrow_schema(_nullable(parse_schema(schema.json(), where=where)))
+    parsed = _nullable(parse_schema(schema.json(), where=where))
+    return to_arrow_schema(StructType(tuple(map(_without_catalog_options, parsed))))
 
 
-def in_one_thread(request: WriteRequest, config: Config) -> WriteRequest:
-    """Return the request for a task, which has one core unless the caller says otherwise."""
+def _without_catalog_options(field: StructField) -> StructField:
+    kept = {name: value for name, value in field.metadata.items() if name != CATALOG_OPTIONS}
+    return replace(field, metadata=kept)
+
+
+def single_threaded(request: WriteRequest, config: Config) -> WriteRequest:
+    """Return the request for a task: it writes one file at a time unless the caller sets more."""
     options = request.options or config.write
     if options.files_at_once is None:
         options = replace(options, files_at_once=1)
@@ -124,59 +125,51 @@ def in_one_thread(request: WriteRequest, config: Config) -> WriteRequest:
 def write_rows(
     planned: PlannedWrite, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the rows of a task, and yield its report; one without rows has nothing to tell.
+    """Write the rows of a task, and yield its result; a task without rows has none.
 
-    Columns are told by their places: batches may come under other names than were planned for.
+    Columns correspond by position: their names may differ from the plan.
     """
     names = list(planned.task.intake.given)
     try:
         written = planned.write(batch.rename_columns(names) for batch in batches)
     except (ConstraintViolationError, SchemaError, SchemaMismatchError) as error:
-        # Another attempt would find the same rows, and the caller should get this very error.
-        yield _report(b"", 0, pickle.dumps(error))
+        # A retry would fail on the same rows, and the caller receives this typed error.
+        yield _result(b"", 0, pickle.dumps(error))
     else:
         if written.rows:
-            yield _report(as_stream(written.adds), written.rows, None)
+            yield _result(serialize_table(written.adds), written.rows, None)
 
 
-def _report(adds: bytes, rows: int, refusal: bytes | None) -> pa.RecordBatch:
+def _result(adds: bytes, rows: int, error: bytes | None) -> pa.RecordBatch:
     columns = [
         pa.array([adds], pa.binary()),
         from_numpy(np.array([rows], np.int64)),
-        pa.array([refusal], pa.binary()),
+        pa.array([error], pa.binary()),
     ]
-    return pa.RecordBatch.from_arrays(columns, names=REPORT.names)
+    return pa.RecordBatch.from_arrays(columns, names=RESULT.names)
 
 
-def collected(reports: pa.Table) -> WrittenRows:
-    """Return what the tasks of a job wrote.
+def collect_results(results: pa.Table) -> WrittenRows:
+    """Return the files of all tasks of a job.
 
     Raises:
-        ConstraintViolationError: A task found rows that break a rule of the table.
-        SchemaMismatchError: A task found a value that has no place in its column.
-        SchemaError: A task found a value that the log cannot hold.
+        ConstraintViolationError: Rows violate a constraint of the table.
+        SchemaMismatchError: A value does not fit its column.
+        SchemaError: A value cannot be stored in the log.
     """
-    adds, rows, refusals = (reports.column(name).to_pylist() for name in REPORT.names)
-    for refusal in filter(None, refusals):
-        raise pickle.loads(refusal)  # noqa: S301 - of this job's own tasks
-    return total(zip(adds, rows, strict=True))
+    adds, rows, errors = (results.column(name).to_pylist() for name in RESULT.names)
+    for error in filter(None, errors):
+        raise pickle.loads(error)  # noqa: S301 - pickled by our own tasks
+    return combine_results(zip(adds, rows, strict=True))
 
 
-def total(reports: Iterable[tuple[bytes, int]]) -> WrittenRows:
-    """Return what all tasks wrote."""
+def combine_results(results: Iterable[tuple[bytes, int]]) -> WrittenRows:
+    """Return the adds of all tasks in one table, and the number of rows."""
     tables, rows = [ADDS.empty_table()], 0
-    for adds, count in reports:
+    for adds, count in results:
         tables.append(pa.ipc.open_stream(adds).read_all())
         rows += count
     return WrittenRows(pa.concat_tables(tables).combine_chunks(), rows)
-
-
-def as_stream(adds: pa.Table) -> bytes:
-    """Return adds as bytes, exactly as they are."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, adds.schema) as writer:
-        writer.write_table(adds)
-    return sink.getvalue().to_pybytes()
 
 
 def _refuse_collations(kind: t.DataType, path: str) -> None:
@@ -191,7 +184,7 @@ def _refuse_collations(kind: t.DataType, path: str) -> None:
             _refuse_collations(kind.valueType, f"{path}.value")
         case t.StringType() if not kind.isUTF8BinaryCollation():
             raise SchemaError(
-                f"column {path!r}: texts with the collation {kind.collation} cannot be written; "
+                f"column {path!r}: strings with the collation {kind.collation} cannot be written; "
                 "cast the column to STRING COLLATE UTF8_BINARY"
             )
 

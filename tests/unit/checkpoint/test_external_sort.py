@@ -17,9 +17,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lazydelta.checkpoint import CheckpointParts, full_replay
 from lazydelta.checkpoint import action_source as checkpoint_source
 from lazydelta.checkpoint import external_sort as checkpoint_order
+from lazydelta.checkpoint import full_replay
 from lazydelta.checkpoint import run_merge as checkpoint_merge
 from lazydelta.checkpoint.checkpoint_schema import CheckpointSettings, CheckpointShape
 from lazydelta.checkpoint.checkpoint_writer import write_checkpoint
@@ -430,22 +430,6 @@ def test_every_clustering_column_counts_then_the_path():
     write_checkpoint(snapshot_of(store), now_ms=NOW)
     written = [path for group in written_groups(store, builder.version) for path in group]
     assert written == [p for p, _ in sorted(files, key=lambda file: [*file[1].values(), file[0]])]
-
-
-@given(drawn=tables())
-@settings(max_examples=15)
-def test_parts_are_to_be_sorted_likewise(drawn):
-    """What executors sort by gives the order that one process writes."""
-    store, builder = drawn_table(drawn)
-    builder.commit(*map(an_add, drawn[2]))
-    snapshot = snapshot_of(store)
-    parts = CheckpointParts.of(snapshot, now_ms=NOW)
-    with full_replay.full_replay(snapshot, now_ms=NOW) as replay:
-        rows = pa.Table.from_batches([parts.add_rows(batch) for batch in replay.adds()])
-    ordered = plainly_sorted(rows.select(parts.order).combine_chunks())
-    write_checkpoint(snapshot, now_ms=NOW)
-    written = [path for group in written_groups(store, builder.version) for path in group]
-    assert ordered.column("path").to_pylist() == written
 
 
 # --- bounds

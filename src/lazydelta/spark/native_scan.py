@@ -1,9 +1,9 @@
-"""Rows read by Spark's own vectorised Parquet scan, where table and file allow it.
+"""Rows read by Spark's vectorized Parquet scan, where table and file allow it.
 
-Spark gets the exact files and the exact schema, under the names that the files use; nothing is
-inferred from directories. Files with the same partition values are one scan, in which these are
-constants: a filter on them, added whenever, drops whole scans before Spark starts any work. What
-Spark would read otherwise than `scan.read_files`, or not at all, is left to `spark.arrow_path`.
+Spark gets the list of files and their physical schema; nothing is inferred from directories. Files
+with the same partition values are one scan, in which the values are literals: a later filter on
+them prunes whole scans. `spark.arrow_reader` reads what Spark would read differently from
+`scan.read_files`, or not at all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from lazydelta.schema import (
     physical_name,
     to_physical,
 )
-from lazydelta.spark.values import literal, value_type
+from lazydelta.spark.column_functions import literal, value_type
+from lazydelta.spark.conf import is_connect
 from lazydelta.store import is_local
 
 if TYPE_CHECKING:
@@ -44,17 +45,23 @@ if TYPE_CHECKING:
 
     from lazydelta.snapshot import Snapshot
 
-__all__ = ["NativeFiles", "file_obstacles", "is_connect", "native_fields", "table_obstacle"]
+__all__ = [
+    "MAX_CONNECT_FILES",
+    "MAX_SCANS",
+    "NativeScan",
+    "unsupported_files",
+    "unsupported_reason",
+]
 
-MOST_SCANS = 64
-"""Each set of partition values is a scan of its own, which takes time to plan."""
-MOST_CONNECT_FILES = 32
-"""Through Spark Connect the setting for longer lists cannot be given for one read alone."""
+MAX_SCANS = 64
+"""Each tuple of partition values is a scan, and planning a scan takes time."""
+MAX_CONNECT_FILES = 32
+"""Spark Connect cannot change the listing threshold for a single read."""
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _LISTING_LOCK = threading.Lock()
 _OPTIONS = {
-    "__globPaths__": "false",  # a name may have brackets and stars
-    "recursiveFileLookup": "true",  # names of directories say nothing
+    "__globPaths__": "false",  # paths may contain brackets and stars
+    "recursiveFileLookup": "true",  # no partition discovery
     "mergeSchema": "false",
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
@@ -65,74 +72,72 @@ _TYPE_CHANGES = "delta.typeChanges"
 _OWN_READER_TYPES = ("variant", "void", "null")
 
 
-def is_connect(spark: SparkSession) -> bool:
-    """Whether a session is one of Spark Connect."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
-
-
-def native_fields(snapshot: Snapshot, names: Sequence[str]) -> tuple[StructField, ...]:
-    """Return the columns to read from files for some columns of the table; at least one."""
+def _stored_fields(snapshot: Snapshot, names: Sequence[str]) -> tuple[StructField, ...]:
+    """Return the columns to read from the files: those requested, and at least one."""
     stored = [f for f in snapshot.schema if f.name not in snapshot.partition_columns]
     wanted = [f for f in stored if f.name in names]
     return tuple(wanted or stored[:1])
 
 
-def table_obstacle(spark: SparkSession, snapshot: Snapshot, names: Sequence[str]) -> str | None:
-    """Return why Spark's own scan cannot read some columns of a table; None if it can."""
+def unsupported_reason(spark: SparkSession, snapshot: Snapshot, names: Sequence[str]) -> str | None:
+    """Return why Spark's scan cannot read these columns of a table; None if it can."""
     mode = snapshot.column_mapping_mode
     if not is_local(snapshot.store):
         return "stock Spark cannot open its store"
     if mode == "id":
-        return "its columns go by field ids"
+        return "column mapping mode is id"
     if mode == "none" and spark.conf.get("spark.sql.caseSensitive", "false") == "true":
-        return "the session tells columns apart by case, which files need not do"
-    fields = native_fields(snapshot, names)
+        return "the session is case-sensitive, and column names in files need not match in case"
+    fields = _stored_fields(snapshot, names)
     if not fields:
-        return "it has no columns but those of partitions"
+        return "it has only partition columns"
     for field in fields:
-        reason = _field_obstacle(field)
+        reason = _unsupported_field(field)
         if reason is not None:
             return f"column {field.name!r} {reason}"
     return None
 
 
-def _field_obstacle(field: StructField) -> str | None:
+def _unsupported_field(field: StructField) -> str | None:
     if _TYPE_CHANGES in field.metadata:
-        return "changed its type"
-    return _type_obstacle(field.type)
+        return "has a changed type"
+    return _unsupported_type(field.type)
 
 
-def _type_obstacle(kind: DataType) -> str | None:
+def _unsupported_type(kind: DataType) -> str | None:
     match kind:
         case StructType():
-            found = [_field_obstacle(part) for part in kind]
+            found = [_unsupported_field(part) for part in kind]
             return next((reason for reason in found if reason is not None), None)
         case ArrayType(element, _):
-            return _type_obstacle(element)
+            return _unsupported_type(element)
         case MapType(key, value, _):
-            return _type_obstacle(key) or _type_obstacle(value)
+            return _unsupported_type(key) or _unsupported_type(value)
         case PrimitiveType(name) if name in _OWN_READER_TYPES:
             return f"is of type {name}"
     return None
 
 
-def file_obstacles(snapshot: Snapshot, files: pa.RecordBatch) -> pa.BooleanArray:
-    """Return which files Spark's own scan cannot read.
+def unsupported_files(snapshot: Snapshot, files: pa.RecordBatch) -> pa.BooleanArray:
+    """Return which files Spark's scan cannot read.
 
-    Those with deleted rows, those outside the table, and those with names that Hadoop trips over.
+    These are files with a deletion vector, files outside of the table's root, and files with a
+    name that Hadoop hides or cannot parse.
 
     Raises:
-        PathNotAllowedError: The log points out of the table's root.
+        PathNotAllowedError: The log references a file outside of the allowed roots.
     """
-    # A loop, but over no more files than a list made in this process may have.
+    # A Python loop is fine: the driver lists few files.
     places = [snapshot.resolver.to_open(path) for path in files.column("path").to_pylist()]
-    odd = np.array([p.store_root is not None or _is_odd(p.path) for p in places], np.bool_)
+    unreadable = np.array(
+        [p.store_root is not None or _is_hidden(p.path) for p in places], np.bool_
+    )
     deleted = files.column("deletionVector").is_valid().to_numpy(zero_copy_only=False)
-    return pa.array(odd | deleted)
+    return pa.array(unreadable | deleted)
 
 
-def _is_odd(path: str) -> bool:
-    """Whether Spark takes a file for hidden and leaves it out without a word, or cannot open it."""
+def _is_hidden(path: str) -> bool:
+    """Whether Spark silently ignores the file as hidden, or cannot open it."""
     name = path.rpartition("/")[2]
     return name.startswith(("_", ".")) or name.endswith("._COPYING_") or ":" in path
 
@@ -146,20 +151,20 @@ class _Group:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NativeFiles:
-    """Files that Spark's own scan reads, and the columns of the table that are wanted of them."""
+class NativeScan:
+    """Files that Spark's scan reads, and the requested columns."""
 
     snapshot: Snapshot
     groups: tuple[_Group, ...]
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, snapshot: Snapshot, files: pa.RecordBatch, names: Sequence[str]) -> NativeFiles:
-        """Sort files by the partition values that are wanted.
+    def of(cls, snapshot: Snapshot, files: pa.RecordBatch, names: Sequence[str]) -> NativeScan:
+        """Group files by the partition values of the requested columns.
 
         Raises:
-            LogCorruptError: The log has no partition values of a file.
-            SchemaError: The log has a partition value that is not of the column's type.
+            LogCorruptError: A file has no partition values in the log.
+            SchemaError: A partition value does not fit the type of its column.
         """
         paths = [_place(snapshot, path) for path in files.column("path").to_pylist()]
         wanted = [
@@ -170,9 +175,9 @@ class NativeFiles:
         if not wanted or not paths:
             groups = [_Group(values={}, paths=paths)] if paths else []
             return cls(snapshot=snapshot, groups=tuple(groups), names=tuple(names))
-        texts = partition_strings(snapshot, files.column("partitionValues"), names).values()
+        strings = partition_strings(snapshot, files.column("partitionValues"), names).values()
         keys = [str(at) for at in range(len(wanted))]
-        table = pa.table([*texts, from_numpy(np.arange(len(paths)))], [*keys, "at"])
+        table = pa.table([*strings, from_numpy(np.arange(len(paths)))], [*keys, "at"])
         found = table.group_by(keys, use_threads=False).aggregate([("at", "list")])
         values = [
             _plain(parse_partition_values(found.column(key).combine_chunks(), field.type))
@@ -187,17 +192,17 @@ class NativeFiles:
         return cls(snapshot=snapshot, groups=tuple(groups), names=tuple(names))
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """Return the rows: the columns `names`, in this order.
+        """Return the rows with the columns `names`, in this order.
 
         Raises:
-            DataFileNotFoundError: A file of this version is gone.
+            DataFileNotFoundError: A data file is missing.
         """
-        stored = native_fields(self.snapshot, self.names)
+        stored = _stored_fields(self.snapshot, self.names)
         physical = to_physical(StructType(stored), self.snapshot.column_mapping_mode)
         schema = t.StructType([t.StructField(p.name, value_type(p.type)) for p in physical])
         reader = spark.read.format("parquet").schema(schema).options(**_OPTIONS)
         frames = []
-        with _listed_at_once(spark):
+        with _listing_in_driver(spark):
             for group in self.groups:
                 try:
                     scan = reader.load(group.paths)
@@ -213,7 +218,7 @@ class NativeFiles:
         mode = self.snapshot.column_mapping_mode
         stored = f.col(_quoted(physical_name(field, mode)))
         (inside,) = to_physical(StructType((field,)), mode)
-        if inside.type != field.type:  # the same parts in the same order, under other names
+        if inside.type != field.type:  # the same fields in the same order, with physical names
             stored = stored.cast(value_type(field.type))
         return stored.alias(name)
 
@@ -230,7 +235,7 @@ def _place(snapshot: Snapshot, path: str) -> str:
 
 
 def _plain(values: pa.Array) -> list[Any]:
-    """Return values as `literal` takes them: dates as days, times as microseconds."""
+    """Return values in the form of `literal`: days and microseconds since the epoch."""
     if pa.types.is_date(values.type):
         values = values.cast(pa.int32())
     elif pa.types.is_timestamp(values.type):
@@ -243,13 +248,13 @@ def _quoted(name: str) -> str:
 
 
 @contextmanager
-def _listed_at_once(spark: SparkSession) -> Iterator[None]:
-    """Have Spark look at the files in this process.
+def _listing_in_driver(spark: SparkSession) -> Iterator[None]:
+    """Let Spark list the files in the driver.
 
-    It would start a job with a task for each file, which takes ten times as long. There is no
-    option for it, only a setting of the session, so that is put back.
+    The default is a job with a task for each file, which takes ten times as long. There is no
+    option for it, only a session setting, which is restored.
     """
-    if is_connect(spark):  # files are looked at when a query runs; the list is short
+    if is_connect(spark):  # files are listed when a query runs; the list is short
         yield
         return
     with _LISTING_LOCK:

@@ -12,8 +12,8 @@ from lazydelta.expr import as_predicate, bind
 from lazydelta.expr.arrow import evaluate_value
 from lazydelta.schema import PrimitiveType, StructField, StructType, parse_partition_values
 from lazydelta.schema.types import DecimalType
-from lazydelta.spark.predicate import _Translation
-from lazydelta.spark.values import day_number, literal, micros, parse_text
+from lazydelta.spark.column_functions import day_number, literal, micros, parse_string
+from lazydelta.spark.row_filter import _value
 from tests.spark.cases import frame_of
 
 NUMBERS = [
@@ -106,7 +106,7 @@ def test_texts_are_read_alike(zoned):
     padded = {name: [*texts, *[None] * (size - len(texts))] for name, texts in TEXTS.items()}
     frame = frame_of(zoned, pa.RecordBatch.from_pydict(padded))
     columns = [
-        as_numbers(parse_text(f.when(text != "", text), kind_of(name)), kind_of(name)).alias(name)
+        as_numbers(parse_string(f.when(text != "", text), kind_of(name)), kind_of(name)).alias(name)
         for name, text in ((name, f.col(f"`{name}`")) for name in TEXTS)
     ]
     found = frame.select("at", *columns).toArrow().sort_by("at")
@@ -163,10 +163,8 @@ def test_functions_of_times_are_computed_alike(zoned):
     texts = [text.format(name) for text in FUNCTIONS for name in "tnd"]
     texts = [text for text in texts if text not in ("hour(d)", "cast(d as date)")]
     values = [bound_value(text) for text in texts]
-    translation = _Translation(lambda column: f.col(column.path[0]))
     columns = [
-        as_numbers(translation.value(value), value.type).alias(f"c{at}")
-        for at, value in enumerate(values)
+        as_numbers(_value(value), value.type).alias(f"c{at}") for at, value in enumerate(values)
     ]
     found = frame_of(zoned, rows).select("at", *columns).toArrow().sort_by("at")
     for at, (text, value) in enumerate(zip(texts, values, strict=True)):
@@ -193,6 +191,6 @@ def test_constants_are_what_they_say(zoned):
 
 
 def test_a_decimal_of_38_digits_with_an_exponent_is_unknown(zoned):
-    """Spark has no wider type in which lost digits would show; unknown keeps the file."""
-    (row,) = zoned.range(1).select(parse_text(f.lit("1E+3"), DecimalType(38, 4))).collect()
+    """Spark has no wider type that would show lost digits."""
+    (row,) = zoned.range(1).select(parse_string(f.lit("1E+3"), DecimalType(38, 4))).collect()
     assert row[0] is None

@@ -1,53 +1,44 @@
-"""Delta values as Spark columns: constants, texts read as values, casts, and times as numbers.
+"""Spark columns for Delta values: literals, string parsing, casts, and time arithmetic.
 
-Whatever the session says about time zones, ANSI mode or the type of timestamps, the result is the
-same, and it is what `expr` computes on Arrow: times are in UTC, and what cannot be given (a text
-that is no date, a number that does not fit) is null, never an error. Nothing here knows
-predicates, files or the log.
+The results do not depend on the session's time zone, ANSI mode or default timestamp type, and equal
+those of `expr` on Arrow: times are in UTC, and a value that cannot be parsed or represented is
+null instead of an error.
 """
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from lazydelta.schema import DecimalType, PrimitiveType, format_timestamp, to_arrow_type
-from lazydelta.spark.log_schema import spark_type
+from lazydelta.spark.arrow_conversion import spark_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import Column
 
     from lazydelta.schema import DataType
 
 __all__ = [
-    "DAY_MICROS",
     "cast_value",
     "day_number",
-    "exact_decimal",
     "from_micros",
-    "is_text",
     "literal",
     "micros",
-    "parse_text",
-    "typed_field",
+    "parse_string",
     "value_type",
-    "widest_decimal",
 ]
 
-DAY_MICROS = 86_400_000_000
-_MOST_DIGITS = 38
+_DAY_MICROS = 86_400_000_000
+_MAX_DIGITS = 38
 _HOUR_MICROS, _MINUTE_MICROS, _SECOND_MICROS = 3_600_000_000, 60_000_000, 1_000_000
 _FIRST_SORTED, _LAST_SORTED = -719_528, 2_932_896  # 0000-01-01 and 9999-12-31
 
-_LONG, _INT, _TEXT, _WALL = t.LongType(), t.IntegerType(), t.StringType(), t.TimestampNTZType()
+_LONG, _INT, _STRING, _NTZ = t.LongType(), t.IntegerType(), t.StringType(), t.TimestampNTZType()
 _TIMES = ("timestamp", "timestamp_ntz")
 
-# The texts that `schema.parse_value` reads; Spark's own casts take more, and some of it otherwise.
+# The strings that `schema.parse_value` accepts; Spark's casts accept more.
 _DATE = r"[+-]?[0-9]{4,7}-[0-9]{1,2}-[0-9]{1,2}"
 _CLOCK = r"[ T][0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?"
 _FULL_CLOCK = r"[ T][0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
@@ -68,13 +59,13 @@ def value_type(kind: DataType) -> t.DataType:
     """Return the Spark type that holds values of a Delta type.
 
     Raises:
-        SchemaError: A type that this engine does not know.
+        SchemaError: An unsupported type.
     """
     return spark_type(to_arrow_type(kind))
 
 
-def is_text(kind: DataType) -> bool:
-    """Whether values are texts that compare by code point (not by a collation)."""
+def _is_string(kind: DataType) -> bool:
+    """Whether values are strings without a collation."""
     return isinstance(kind, PrimitiveType) and kind.name.partition("(")[0] in (
         "string",
         "char",
@@ -82,26 +73,13 @@ def is_text(kind: DataType) -> bool:
     )
 
 
-def typed_field(schema: t.StructType, path: Sequence[str], kind: DataType) -> Column | None:
-    """Return a nested column by its path of names; None if it is not there or of another type."""
-    found: t.DataType = schema
-    for name in path:
-        if not isinstance(found, t.StructType) or name not in found.names:
-            return None
-        found = found[name].dataType
-    if found != value_type(kind):
-        return None
-    first, *rest = path
-    return reduce(lambda outer, name: outer.getField(name), rest, f.col(f"`{first}`"))
-
-
-# --- constants ----------------------------------------------------------------------------------
+# --- literals -----------------------------------------------------------------------------------
 
 
 def literal(value: Any, kind: DataType) -> Column:  # noqa: PLR0911 - one return per type
-    """Return a constant of a Delta type; dates are days and times microseconds since 1970.
+    """Return a literal of a Delta type; dates are days and times microseconds since the epoch.
 
-    Spark folds it before it plans, so it can be pushed down like any other constant.
+    Spark folds it into a constant, so filters with it are pushed down.
     """
     if value is None:
         return f.lit(None).cast(value_type(kind))
@@ -119,15 +97,15 @@ def literal(value: Any, kind: DataType) -> Column:  # noqa: PLR0911 - one return
     return f.lit(value).cast(value_type(kind))
 
 
-# --- texts --------------------------------------------------------------------------------------
+# --- strings ------------------------------------------------------------------------------------
 
 
-def parse_text(text: Column, kind: DataType) -> Column:  # noqa: PLR0911 - one return per type
-    """Return the values that texts spell, as `schema.parse_value` reads them; null if none."""
+def parse_string(text: Column, kind: DataType) -> Column:  # noqa: PLR0911 - one return per type
+    """Return strings parsed as `schema.parse_value` does; null if invalid."""
     target = value_type(kind)
     if isinstance(kind, DecimalType):
-        wide = text.try_cast(widest_decimal(kind))
-        return f.when(text.rlike(_decimal_pattern(kind)), exact_decimal(wide, kind))
+        wide = text.try_cast(_widest_decimal(kind))
+        return f.when(text.rlike(_decimal_pattern(kind)), _exact_decimal(wide, kind))
     match str(kind):
         case "byte" | "short" | "integer" | "long":
             return f.when(text.rlike(_IS_INTEGER), text.try_cast(target))
@@ -141,55 +119,55 @@ def parse_text(text: Column, kind: DataType) -> Column:  # noqa: PLR0911 - one r
         case "timestamp":
             return _zoned_time(text)
         case "timestamp_ntz":
-            return f.when(text.rlike(_IS_TIME), _wall_time(text))
+            return f.when(text.rlike(_IS_TIME), _local_time(text))
         case "binary":
             return f.encode(text, "UTF-8")
-    return text if is_text(kind) else f.lit(None).cast(target)
+    return text if _is_string(kind) else f.lit(None).cast(target)
 
 
 def _decimal_pattern(kind: DecimalType) -> str:
-    """Return what a decimal looks like; where no wider type can show lost digits, no exponent."""
-    if kind.precision < _MOST_DIGITS:
+    """Return the pattern of a decimal: no exponent if no wider type can detect lost digits."""
+    if kind.precision < _MAX_DIGITS:
         return _IS_FLOAT
     return rf"^\s*[+-]?(?:[0-9]+\.?|[0-9]*\.[0-9]{{1,{max(kind.scale, 1)}}}0*)\s*$"
 
 
-def exact_decimal(wide: Column, kind: DecimalType) -> Column:
-    """Return decimals of the type `widest_decimal(kind)` as `kind`; null if digits were lost."""
+def _exact_decimal(wide: Column, kind: DecimalType) -> Column:
+    """Return decimals of the type `_widest_decimal(kind)` as `kind`; null if digits are lost."""
     fitted = wide.try_cast(value_type(kind))
     return f.when(fitted == wide, fitted)
 
 
-def widest_decimal(kind: DecimalType) -> t.DecimalType:
-    """Return the type with as many whole digits, and the most digits behind the point."""
-    return t.DecimalType(_MOST_DIGITS, _MOST_DIGITS - (kind.precision - kind.scale))
+def _widest_decimal(kind: DecimalType) -> t.DecimalType:
+    """Return the type with as many integer digits and the largest scale."""
+    return t.DecimalType(_MAX_DIGITS, _MAX_DIGITS - (kind.precision - kind.scale))
 
 
-def _wall_time(text: Column) -> Column:
-    """Read a time as the clock showed it: a zone that is there is dropped, never applied."""
-    return f.regexp_replace(text, _ZONE_AT_END, "").try_cast(_WALL)
+def _local_time(text: Column) -> Column:
+    """Parse a time without time zone; a zone in the string is dropped, not applied."""
+    return f.regexp_replace(text, _ZONE_AT_END, "").try_cast(_NTZ)
 
 
 def _zoned_time(text: Column) -> Column:
-    """Read a time; one without a zone is in UTC, whatever the session's zone is."""
+    """Parse a time; one without a zone is in UTC, whatever the session's time zone."""
     offset = f.regexp_extract(text, rf"({_OFFSET})\s*$", 1)
     zone = f.when(offset == "", "Z").otherwise(offset)
-    whole = f.concat(_wall_time(text).cast(_TEXT), zone).try_cast(t.TimestampType())
+    whole = f.concat(_local_time(text).cast(_STRING), zone).try_cast(t.TimestampType())
     return f.when(text.rlike(_IS_FULL_TIME), text.try_cast(t.TimestampType())).when(
         text.rlike(_IS_TIME), whole
     )
 
 
-# --- times as numbers ---------------------------------------------------------------------------
+# --- time arithmetic ----------------------------------------------------------------------------
 
 
 def micros(time: Column, kind: DataType) -> Column:
-    """Return the microseconds since 1970 of dates or times; null beyond 64 bits."""
+    """Return the microseconds since the epoch of dates or times; null on overflow."""
     match str(kind):
         case "timestamp":
             return f.unix_micros(time)
         case "date":
-            return f.try_multiply(f.unix_date(time).cast(_LONG), f.lit(DAY_MICROS))
+            return f.try_multiply(f.unix_date(time).cast(_LONG), f.lit(_DAY_MICROS))
     seconds = f.date_part(f.lit("SECOND"), time) * f.lit(_SECOND_MICROS)
     clock = (
         f.hour(time).cast(_LONG) * f.lit(_HOUR_MICROS)
@@ -200,17 +178,17 @@ def micros(time: Column, kind: DataType) -> Column:
 
 
 def from_micros(count: Column, kind: DataType) -> Column:
-    """Return microseconds since 1970 as times of a kind, zoned or not."""
+    """Return microseconds since the epoch as timestamps with or without time zone."""
     if str(kind) == "timestamp":
         return f.timestamp_micros(count)
-    rest = f.pmod(count, f.lit(DAY_MICROS)).cast(t.DecimalType(11, 0)) / f.lit(_SECOND_MICROS)
+    rest = f.pmod(count, f.lit(_DAY_MICROS)).cast(t.DecimalType(11, 0)) / f.lit(_SECOND_MICROS)
     zero = f.lit(0)
     since = f.make_dt_interval(_days(count), zero, zero, rest.cast(t.DecimalType(18, 6)))
     return literal(0, PrimitiveType("timestamp_ntz")) + since
 
 
 def day_number(time: Column, kind: DataType) -> Column:
-    """Return the days since 1970 of dates or times, rounded down."""
+    """Return the days since the epoch of dates or times, rounded down."""
     match str(kind):
         case "date":
             return f.unix_date(time)
@@ -220,8 +198,8 @@ def day_number(time: Column, kind: DataType) -> Column:
 
 
 def _days(count: Column) -> Column:
-    whole = f.try_subtract(count, f.pmod(count, f.lit(DAY_MICROS)))
-    return f.call_function("div", whole, f.lit(DAY_MICROS)).cast(_INT)
+    whole = f.try_subtract(count, f.pmod(count, f.lit(_DAY_MICROS)))
+    return f.call_function("div", whole, f.lit(_DAY_MICROS)).cast(_INT)
 
 
 # --- casts --------------------------------------------------------------------------------------
@@ -230,19 +208,19 @@ def _days(count: Column) -> Column:
 def cast_value(  # noqa: PLR0911 - one return per kind of cast
     value: Column, source: DataType, target: DataType
 ) -> Column:
-    """Return values as another type, as `expr` casts them; null where one does not fit."""
+    """Return values cast as `expr` does; null if a value cannot be represented."""
     wanted = value_type(target)
     if value_type(source) == wanted:
         return value
-    if is_text(source):
-        return parse_text(f.when(value != "", value), target)
+    if _is_string(source):
+        return parse_string(f.when(value != "", value), target)
     if str(target) == "date":
         return f.date_from_unix_date(day_number(value, source))
     if str(target) in _TIMES:
         return from_micros(micros(value, source), target)
-    if is_text(target) and str(source) == "date":
+    if _is_string(target) and str(source) == "date":
         sorts = f.unix_date(value).between(f.lit(_FIRST_SORTED), f.lit(_LAST_SORTED))
-        return f.when(sorts, value.cast(_TEXT))
-    if is_text(target):
-        return value.cast(_TEXT)
+        return f.when(sorts, value.cast(_STRING))
+    if _is_string(target):
+        return value.cast(_STRING)
     return value.try_cast(wanted)

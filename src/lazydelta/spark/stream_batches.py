@@ -1,7 +1,7 @@
-"""A batch of a stream: how far it goes, the parts it consists of, and the rows of a part.
+"""Batches of a stream: end offsets, input partitions, and their rows.
 
-Plans from the log alone and keeps nothing between two batches. What it holds is bounded by the
-batch: of a version's files only those that the batch takes, of commits the sizes of their files.
+Plans from the log alone and keeps no state between batches. Memory is bounded by the batch: the
+files of a version that the batch reads, and the file sizes of its commits.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from lazydelta.log import LogFile
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spark.changes import ChangesRead
 from lazydelta.spark.stream_log import StreamLog
-from lazydelta.spark.tasks import ZERO, SnapshotRead, Span, share_out, sizes_of
+from lazydelta.spark.tasks import ZERO, FileRange, SnapshotRead, file_sizes, split_by_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lazydelta.spark.offsets import Offset
-    from lazydelta.spark.options import SourceOptions
-    from lazydelta.spark.shipped import ShippedSnapshot
+    from lazydelta.spark.serialized_snapshot import SerializedSnapshot
+    from lazydelta.spark.source_options import SourceOptions
+    from lazydelta.spark.stream_offsets import Offset
 
 __all__ = ["Budget", "StreamReads"]
 
 _ROWS_BETWEEN_CUTS = 50_000
 _ORDER = [("modificationTime", "ascending"), ("path", "ascending")]
 
-Piece: TypeAlias = tuple[LogFile, int, int]
-"""A commit, and which of its files: from the first place to before the second."""
+CommitSlice: TypeAlias = tuple[LogFile, int, int]
+"""A commit, and a half-open range of its files."""
 
 
 @dataclass(frozen=True)
-class ReadPart(InputPartition):
-    """A part of a read that is not the stream's own: of a version, or of changes."""
+class ReadPartition(InputPartition):
+    """An input partition of the read of a version, or of changes."""
 
     read: SnapshotRead | ChangesRead
-    part: InputPartition
+    partition: InputPartition
 
 
 @dataclass(frozen=True)
-class AppendedPart(InputPartition):
+class AppendedPartition(InputPartition):
     """Files that commits added."""
 
-    pieces: tuple[Piece, ...]
+    slices: tuple[CommitSlice, ...]
 
 
 @dataclass(slots=True)
 class Budget:
-    """What a batch may still take; None is no limit. One file always fits, so a stream goes on."""
+    """Remaining limits of a batch; None is unlimited. A batch has at least one file."""
 
     files: int | None = None
     bytes: int | None = None
@@ -65,18 +65,18 @@ class Budget:
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether anything fits."""
+        """Whether there is no limit."""
         return self.files is None and self.bytes is None
 
     def fits(self, sizes: np.ndarray) -> int:
-        """Return how many of some files, from the first on, the batch may take."""
+        """Return how many of these files, from the first on, fit into the batch."""
         count = len(sizes) if self.files is None else min(len(sizes), self.files)
         if self.bytes is not None:
             count = min(count, int(np.searchsorted(np.cumsum(sizes), self.bytes, side="right")))
         return max(count, 1) if self.is_fresh and len(sizes) else count
 
     def spend(self, sizes: np.ndarray) -> None:
-        """Take files."""
+        """Deduct files."""
         if self.files is not None:
             self.files = max(0, self.files - len(sizes))
         if self.bytes is not None:
@@ -89,31 +89,31 @@ class StreamReads:
     """Plans and reads the batches of one stream; it can be pickled.
 
     Args:
-        options: What was asked for.
+        options: The options of the stream.
         pinned: The version whose schema the rows have.
     """
 
     options: SourceOptions
-    pinned: ShippedSnapshot
+    pinned: SerializedSnapshot
 
     @cached_property
     def log(self) -> StreamLog:
-        """The commits that the stream follows."""
+        """The commits of the table."""
         return StreamLog(self.pinned.open(), self.options)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out what belongs to this process."""
+        """Leave out the log, which holds an open store."""
         return {"options": self.options, "pinned": self.pinned}
 
-    # --- how far a batch goes
+    # --- end of a batch
 
     def advance(self, start: Offset, budget: Budget, *, until: int | None = None) -> Offset:
-        """Return the end of the batch that begins at a place.
+        """Return the end offset of the batch that starts at an offset.
 
         Args:
-            start: Where the batch before it ended.
-            budget: What the batch may take.
-            until: The last version to look at; None is the newest.
+            start: The end offset of the previous batch.
+            budget: The limits of the batch.
+            until: The last version to read; None is the latest.
         """
         place = start
         if place.snapshot:
@@ -121,10 +121,10 @@ class StreamReads:
             if place.snapshot:
                 return place
         for file in self.log.commits(place.version, until):
-            sizes = self.log.judged(file).sizes[place.index :]
+            sizes = self.log.validate(file).sizes[place.index :]
             count = budget.fits(sizes)
             if self.options.read_change_feed and not budget.is_fresh and count < len(sizes):
-                return place  # a commit's changes stay together
+                return place  # the changes of a commit stay in one batch
             if not self.options.read_change_feed and count < len(sizes):
                 budget.spend(sizes[:count])
                 return place.at(file.version, place.index + count)
@@ -136,26 +136,26 @@ class StreamReads:
         end = place.at(place.version + 1)
         if budget.is_unlimited:
             return end
-        read = self._snapshot_read(place.version, Span(after=place.after))
+        read = self._snapshot_read(place.version, FileRange(after=place.after))
         with read.scan.add_batches() as batches:
-            files, is_all = _first_files(map(read.span.of, batches), budget)
-        sizes = sizes_of(files)
+            files, is_all = _first_files(map(read.files.filter, batches), budget)
+        sizes = file_sizes(files)
         budget.spend(sizes)
         if is_all:
             return end
         last = files.slice(files.num_rows - 1).to_pylist()[0]
         return place.within(files.num_rows, (last["modificationTime"], last["path"]))
 
-    # --- what lies between two places
+    # --- input partitions
 
     def plan(self, first: Offset, last: Offset) -> list[InputPartition]:
-        """Return the parts of a batch."""
+        """Return the input partitions between two offsets."""
         parts: list[InputPartition] = []
         if first.snapshot:
             is_within = last.snapshot and last.version == first.version
-            span = Span(after=first.after, last=last.after if is_within else None)
-            read = self._snapshot_read(first.version, span)
-            parts += [ReadPart(read, part) for part in read.plan()]
+            files = FileRange(after=first.after, last=last.after if is_within else None)
+            read = self._snapshot_read(first.version, files)
+            parts += [ReadPartition(read, part) for part in read.plan()]
             if is_within:
                 return parts
             first = first.at(first.version + 1)
@@ -176,62 +176,64 @@ class StreamReads:
             columns=self.options.columns,
             where=as_predicate(self.options.where),
         )
-        return [ReadPart(read, part) for part in read.plan()]
+        return [ReadPartition(read, part) for part in read.plan()]
 
     def _appended(self, first: Offset, last: Offset, end: int) -> list[InputPartition]:
         commits = self.log.commits(first.version, end)
         if len(commits) != end - first.version + 1:
-            raise LogGapError(self.pinned.address.root, (first.version + len(commits),), end)
-        pieces: list[tuple[LogFile, int, np.ndarray]] = []
+            raise LogGapError(self.pinned.location.root, (first.version + len(commits),), end)
+        slices: list[tuple[LogFile, int, np.ndarray]] = []
         for file in commits:
-            sizes = self.log.judged(file).sizes
+            sizes = self.log.validate(file).sizes
             start = first.index if file.version == first.version else 0
             stop = last.index if file.version == last.version else len(sizes)
             if start < stop:
-                pieces.append((file, start, sizes[start:stop]))
-        return [AppendedPart(part) for part in _shared_out(pieces, self.options.num_partitions)]
+                slices.append((file, start, sizes[start:stop]))
+        return [
+            AppendedPartition(run) for run in _split_slices(slices, self.options.num_partitions)
+        ]
 
-    def _snapshot_read(self, version: int, span: Span) -> SnapshotRead:
-        """Return the read of a version, in the stream's schema."""
+    def _snapshot_read(self, version: int, files: FileRange) -> SnapshotRead:
+        """Return the read of a version in the schema of the stream."""
         own = self.log.snapshot
         found = load_snapshot(own.store, own.config, version=version)
         self.log.check_snapshot(found)
         return SnapshotRead(
-            shipped=replace(
+            snapshot=replace(
                 self.pinned, segment=found.segment, checksum=found.checksum, hint=found.hint
             ),
             columns=self.options.columns,
             where=as_predicate(self.options.where),
-            span=span,
+            files=files,
             tasks=self.options.num_partitions,
         )
 
     # --- rows
 
-    def read(self, part: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a part."""
-        if isinstance(part, ReadPart):
-            return part.read.read(part.part)
-        if not isinstance(part, AppendedPart):
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of an input partition."""
+        if isinstance(partition, ReadPartition):
+            return partition.read.read(partition.partition)
+        if not isinstance(partition, AppendedPartition):
             return iter(())
         read = SnapshotRead(
-            shipped=self.pinned,
+            snapshot=self.pinned,
             columns=self.options.columns,
             where=as_predicate(self.options.where),
         )
-        return read.rows(self._adds(part.pieces))
+        return read.rows(self._adds(partition.slices))
 
-    def _adds(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+    def _adds(self, slices: Sequence[CommitSlice]) -> Iterator[pa.RecordBatch]:
         own = self.log.snapshot
-        commits = read_commits(own.store, own.config, [p[0] for p in pieces], every_file=True)
-        for commit, (_, start, stop) in zip(commits, pieces, strict=True):
+        commits = read_commits(own.store, own.config, [s[0] for s in slices], every_file=True)
+        for commit, (_, start, stop) in zip(commits, slices, strict=True):
             yield from commit.adds.slice(start, stop - start).to_batches()
 
 
 def _first_files(batches: Iterable[pa.RecordBatch], budget: Budget) -> tuple[pa.Table, bool]:
-    """Return the files that fit, in the order of a `Span`, and whether that is all of them.
+    """Return the files that fit, in the order of a `FileRange`, and whether these are all files.
 
-    Keeps no more than fit and what came since the last cut, however many files there are.
+    Memory is bounded by the files that fit and the batches since the last cut.
     """
     schema = pa.schema([("path", pa.string()), *((n, pa.int64()) for n in _NUMBERS)])
     kept, is_all, waiting = schema.empty_table(), True, 0
@@ -251,20 +253,20 @@ _NUMBERS = ("modificationTime", "size")
 
 def _cut(files: pa.Table, budget: Budget) -> tuple[pa.Table, bool]:
     ordered = files.sort_by(_ORDER)
-    count = budget.fits(sizes_of(ordered))
+    count = budget.fits(file_sizes(ordered))
     return ordered.slice(0, count).combine_chunks(), count < len(ordered)
 
 
-def _shared_out(
-    pieces: Sequence[tuple[LogFile, int, np.ndarray]], tasks: int
-) -> Iterator[tuple[Piece, ...]]:
-    """Yield the pieces in runs of about equal work, cut where that is needed."""
-    if not pieces:
+def _split_slices(
+    slices: Sequence[tuple[LogFile, int, np.ndarray]], tasks: int
+) -> Iterator[tuple[CommitSlice, ...]]:
+    """Yield the files of commits in runs of about equal size."""
+    if not slices:
         return
-    ends = np.cumsum([len(sizes) for _, _, sizes in pieces])
-    for run in share_out(np.concatenate([sizes for _, _, sizes in pieces]), tasks):
-        part: list[Piece] = []
-        for (file, start, sizes), end in zip(pieces, ends.tolist(), strict=True):
+    ends = np.cumsum([len(sizes) for _, _, sizes in slices])
+    for run in split_by_size(np.concatenate([sizes for _, _, sizes in slices]), tasks):
+        part: list[CommitSlice] = []
+        for (file, start, sizes), end in zip(slices, ends.tolist(), strict=True):
             low, high = max(run.start, end - len(sizes)), min(run.stop, end)
             if low < high:
                 offset = start - (end - len(sizes))

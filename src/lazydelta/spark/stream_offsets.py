@@ -1,8 +1,8 @@
-"""How far a stream has got: a place between two files of a table, as JSON.
+"""Offsets of a stream: a position between two files of a table, as JSON.
 
-A stream begins with all files of one version, or with the commits from a version on. A place in a
-version's files is told by the last file before it, in an order that does not depend on how the log
-is laid out (`tasks.Span`); a place in a commit by how many of its files lie before it.
+A stream starts with all files of one version, or with the commits from a version on. A position in
+a version's files is the last file before it, in an order that does not depend on the layout of the
+log (`tasks.FileRange`). A position in a commit is the number of its files before it.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offset:
-    """Everything before this place has been read."""
+    """A position: everything before it has been read."""
 
     table: str
-    """The table's id: another table at the same address is another table."""
+    """The table's id: a new table at the same location is a different table."""
     version: int
     index: int = 0
-    """How many files of the version lie before the place."""
+    """Number of files of the version before the position."""
     snapshot: bool = False
-    """Whether the version is read with all its files, not only with those that it added."""
+    """Whether all files of the version are read, not only those that its commit added."""
     after: tuple[int, str] | None = None
-    """Time and path of the last file before the place, where `snapshot` is set."""
+    """Modification time and path of the last file before the position, if `snapshot` is set."""
     began: int = _UNKNOWN
-    """The version that the stream began with."""
+    """The version at which the stream started."""
     began_with_snapshot: bool = False
 
     @classmethod
     def first(cls, table: str, version: int, *, snapshot: bool) -> Offset:
-        """Return the place where a stream begins."""
+        """Return the start of a stream."""
         return cls(
             table=table,
             version=version,
@@ -50,10 +50,10 @@ class Offset:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Offset:
-        """Read an offset that Spark gives back.
+        """Parse an offset from a streaming checkpoint.
 
         Raises:
-            ConfigError: It is not one of ours.
+            ConfigError: It is not an offset of lazydelta.
         """
         try:
             time, path = found.get("time"), found.get("path")
@@ -67,39 +67,40 @@ class Offset:
                 began_with_snapshot=bool(found["beganWithSnapshot"]),
             )
         except (KeyError, TypeError, ValueError):
-            reason = f"{dict(found)!r} is no offset of lazydelta; give the stream a new checkpoint"
+            reason = f"{dict(found)!r} is not an offset of lazydelta; use a new checkpoint location"
             raise ConfigError("checkpointLocation", reason) from None
 
     def to_json(self) -> dict[str, Any]:
-        """Return what Spark keeps in the checkpoint of the query."""
-        told: dict[str, Any] = {
+        """Return the form that Spark stores in the checkpoint of the query."""
+        fields: dict[str, Any] = {
             "table": self.table,
             "version": self.version,
             "index": self.index,
             "snapshot": self.snapshot,
         }
         if self.after is not None:
-            told |= {"time": self.after[0], "path": self.after[1]}
-        return told | {"began": self.began, "beganWithSnapshot": self.began_with_snapshot}
+            fields |= {"time": self.after[0], "path": self.after[1]}
+        return fields | {"began": self.began, "beganWithSnapshot": self.began_with_snapshot}
 
     @property
     def beginning(self) -> Offset:
-        """The place where the stream of this place began."""
+        """The start of the stream of this offset."""
         return Offset.first(self.table, self.began, snapshot=self.began_with_snapshot)
 
-    def is_of_another_start(self, other: Offset) -> bool:
-        """Whether two places are known to be of streams that began differently.
+    def has_other_start(self, other: Offset) -> bool:
+        """Whether two offsets are known to belong to streams with different starts.
 
-        Spark does not keep where a query began. If its first batch fails it asks anew, and the
-        table may be at another version by then; the end of that batch tells what was meant.
+        Spark does not store the start of a query. If the first batch fails, Spark asks for it
+        again, and the table may have a newer version by then; the end offset of that batch holds
+        the original start.
         """
         known = _UNKNOWN not in (self.began, other.began)
         return known and self.beginning != other.beginning
 
     def at(self, version: int, index: int = 0) -> Offset:
-        """Return a place in a commit."""
+        """Return a position in a commit."""
         return replace(self, version=version, index=index, snapshot=False, after=None)
 
     def within(self, count: int, after: tuple[int, str]) -> Offset:
-        """Return a place further on in the files of the same version."""
+        """Return a later position in the files of the same version."""
         return replace(self, index=self.index + count, after=after)

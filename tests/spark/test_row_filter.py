@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lazydelta.errors import ColumnNotFoundError, PredicateError
 from lazydelta.expr import as_predicate, bind, evaluate
 from lazydelta.schema import parse_schema
-from lazydelta.spark.predicate import row_condition
+from lazydelta.spark.row_filter import row_condition
 from tests.property.skip_cases import PARTITION_COLUMNS, SCHEMA, make_files
 from tests.spark.cases import frame_of, predicates, rows_of, truths
 

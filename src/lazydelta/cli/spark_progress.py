@@ -1,4 +1,4 @@
-"""What can be told of Spark at work: tasks done so far, and the most memory its driver needed."""
+"""Progress of a Spark session by tasks, and the peak memory of its driver."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _PROCESSES = Path("/proc")
 
 
 class TaskProgress(Progress):
-    """A line about the phase under way and the tasks of it that are done."""
+    """Progress line with the current phase and its completed tasks."""
 
     def __init__(self, *, enabled: bool) -> None:
         super().__init__(self._now, enabled=enabled)
         self.phase = ""
         self._spark: Any = None
-        self._told = (0, 0)
+        self._remote = (0, 0)
 
     def follow(self, spark: Any, *, remote: bool = False) -> None:
-        """Tell of this session from now on; of none if it is None."""
+        """Show the tasks of this session from now on; None shows none."""
         self._spark = spark
         if remote:
-            spark.registerProgressHandler(self._heard)
+            spark.registerProgressHandler(self._on_progress)
 
-    def _heard(self, stages: Iterable[Any] | None, **_: Any) -> None:
-        """Take what a server of Connect says of its stages."""
-        told = [(stage.num_completed_tasks, stage.num_tasks) for stage in stages or ()]
-        self._told = (sum(done for done, _ in told), sum(tasks for _, tasks in told))
+    def _on_progress(self, stages: Iterable[Any] | None, **_: Any) -> None:
+        """Receive the stages from a Spark Connect server."""
+        counts = [(stage.num_completed_tasks, stage.num_tasks) for stage in stages or ()]
+        self._remote = (sum(done for done, _ in counts), sum(tasks for _, tasks in counts))
 
     def _now(self) -> tuple[int, str]:
-        done, started = self._told
-        with suppress(Exception):  # a session that ends under our eyes has nothing to tell
+        done, started = self._remote
+        with suppress(Exception):  # the session may stop meanwhile
             tracker = self._spark.sparkContext.statusTracker()
             for stage in tracker.getActiveStageIds():
                 info = tracker.getStageInfo(stage)
@@ -52,39 +52,38 @@ class TaskProgress(Progress):
 
 
 def peak_memory() -> dict[str, int | None]:
-    """Return the most memory that this process and its JVM held so far, in bytes.
+    """Return the peak memory of the driver's Python process and its JVM, in bytes.
 
-    The driver is both: this process, and a Java process that it started. None where the system
-    does not tell.
+    None where the system does not report it.
     """
     return {"python": _peak(os.getpid()), "jvm": max(filter(None, _children()), default=None)}
 
 
 def _children() -> list[int | None]:
-    """Return the peaks of the Java processes that this process, or one it started, began."""
+    """Return the peaks of the Java processes that descend from this process."""
     found: list[int | None] = []
     with suppress(OSError):
         for status in _PROCESSES.glob("[0-9]*/status"):
-            facts = _facts(status)
-            if facts.get("Name") == "java" and _descends(facts.get("PPid", "0")):
+            fields = _status_fields(status)
+            if fields.get("Name") == "java" and _descends(fields.get("PPid", "0")):
                 found.append(_peak(int(status.parent.name)))
     return found
 
 
 def _descends(parent: str) -> bool:
-    for _ in range(4):  # a shell or two start the JVM
+    for _ in range(4):  # shell scripts start the JVM
         if parent == str(os.getpid()):
             return True
-        parent = _facts(_PROCESSES / parent / "status").get("PPid", "0")
+        parent = _status_fields(_PROCESSES / parent / "status").get("PPid", "0")
     return False
 
 
 def _peak(process: int) -> int | None:
-    text = _facts(_PROCESSES / str(process) / "status").get("VmHWM", "")
-    return int(text.split()[0]) * 1024 if text else None
+    peak = _status_fields(_PROCESSES / str(process) / "status").get("VmHWM", "")
+    return int(peak.split()[0]) * 1024 if peak else None
 
 
-def _facts(status: Path) -> dict[str, str]:
+def _status_fields(status: Path) -> dict[str, str]:
     try:
         lines = status.read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,7 +1,7 @@
-"""A snapshot on its way to another process, and the rows it gives there.
+"""Snapshots and table locations that can be pickled, for Spark's other processes.
 
-All of a snapshot travels but its store, which holds connections and secrets: where the table is
-travels instead, and the name of a file with storage options. Nothing here grows with the table.
+A store holds connections and secrets, so it is never serialized: the table's location is, and the
+path of a file with storage options. The size does not grow with the table.
 """
 
 from __future__ import annotations
@@ -26,38 +26,37 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.store import Store
 
-__all__ = ["Address", "ShippedSnapshot", "open_here"]
+__all__ = ["SerializedSnapshot", "TableLocation", "open_table_store"]
 
 
-def open_here(
+def open_table_store(
     url: str | os.PathLike[str],
     storage_options: Mapping[str, str] | None,
     config: Config,
     options_file: str | None,
 ) -> Store:
-    """Return the store of a table that executors will open too.
+    """Open the store of a table that executors will open too.
 
     Args:
-        url: The table's address.
-        storage_options: Settings of the store for this process alone; None takes those that
-            executors have.
-        config: Settings of the engine.
-        options_file: Where executors find their storage options, if they have such a file.
+        url: The table's location.
+        storage_options: Store settings of this process only; None uses those of the executors.
+        config: Engine settings.
+        options_file: File from which executors load their storage options, if any.
 
     Raises:
-        ConfigError: Only this process would have credentials.
+        ConfigError: Executors would lack credentials.
     """
     if storage_options is None:
-        store = Address(root=os.fspath(url), config=config, options_file=options_file).open()
+        store = TableLocation(root=os.fspath(url), config=config, options_file=options_file).open()
     else:
         store = open_store(url, storage_options)
         if not is_local(store):
-            _require_file(options_file)
+            _require_options_file(options_file)
             store = RetryingStore(store, config)
     return store if config.observer is None else MeteredStore(store, config.observer)
 
 
-def _require_file(options_file: str | None) -> None:
+def _require_options_file(options_file: str | None) -> None:
     if options_file is None:
         reason = (
             "reach this process only: executors take theirs from their environment, or from "
@@ -67,14 +66,14 @@ def _require_file(options_file: str | None) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where a table is, for whoever is to open it: no secret is part of it.
+class TableLocation:
+    """Location of a table for processes that open it; it holds no secret.
 
     Args:
         root: A path or URL.
-        config: Settings of the engine.
-        options_file: Where a process that opens the table finds its storage options, as a JSON
-            object; None leaves them to its environment.
+        config: Engine settings.
+        options_file: File with the storage options as a JSON object, on the machine that opens
+            the table; None uses the environment.
     """
 
     root: str
@@ -82,16 +81,16 @@ class Address:
     options_file: str | None = None
 
     @classmethod
-    def of(cls, store: Store, config: Config, options_file: str | None) -> Address:
-        """Return where a table is that is open here; the caller's observer and guard stay here.
+    def of(cls, store: Store, config: Config, options_file: str | None) -> TableLocation:
+        """Return the location of an open store, without the caller's observer and guard.
 
         Raises:
-            ConfigError: Nobody else could open its store.
+            ConfigError: No other process can open the store.
         """
         try:
             open_store(store.root)
         except StoreAccessError:
-            pass  # whoever has the options can
+            pass  # it opens with storage options
         except ConfigError as error:
             reason = f"executors cannot open {store.root}: {error.reason}"
             raise ConfigError("snapshot", reason) from None
@@ -99,10 +98,10 @@ class Address:
         return cls(root=store.root, config=config, options_file=options_file)
 
     def open(self) -> Store:
-        """Return the table's store.
+        """Open the table's store.
 
         Raises:
-            ConfigError: The file with storage options is not there, or holds something else.
+            ConfigError: The storage options file is missing or invalid.
         """
         store = open_store(self.root, self._options())
         return store if is_local(store) else RetryingStore(store, self.config)
@@ -113,20 +112,20 @@ class Address:
         try:
             found = json.loads(Path(self.options_file).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            # Not the error's own text: that of a JSON error may show what is in the file.
+            # Only the class: the message of a JSON error may quote the file.
             reason = f"{self.options_file} cannot be read as JSON: {type(error).__name__}"
             raise ConfigError("storageOptionsFile", reason) from None
         if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
-            reason = f"{self.options_file} must hold a JSON object of texts"
+            reason = f"{self.options_file} must hold a JSON object of strings"
             raise ConfigError("storageOptionsFile", reason)
         return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShippedSnapshot:
-    """One version of a table, without its store."""
+class SerializedSnapshot:
+    """A snapshot without its store."""
 
-    address: Address
+    location: TableLocation
     segment: LogSegment
     protocol: TableProtocol
     metadata: TableMetadata
@@ -134,14 +133,14 @@ class ShippedSnapshot:
     hint: CheckpointHint | None
 
     @classmethod
-    def of(cls, snapshot: Snapshot, options_file: str | None) -> ShippedSnapshot:
-        """Return what travels of a snapshot.
+    def of(cls, snapshot: Snapshot, options_file: str | None) -> SerializedSnapshot:
+        """Return the serializable part of a snapshot.
 
         Raises:
-            ConfigError: Nobody else could open its store.
+            ConfigError: No other process can open its store.
         """
         return cls(
-            address=Address.of(snapshot.store, snapshot.config, options_file),
+            location=TableLocation.of(snapshot.store, snapshot.config, options_file),
             segment=snapshot.segment,
             protocol=snapshot.protocol,
             metadata=snapshot.metadata,
@@ -155,13 +154,13 @@ class ShippedSnapshot:
         return self.segment.version
 
     def open(self, store: Store | None = None) -> Snapshot:
-        """Return the snapshot, in this process; nothing is read.
+        """Return the snapshot in this process, without reading anything.
 
         Args:
-            store: The table's, if it is open here already.
+            store: The table's store, if it is open already.
         """
-        store = self.address.open() if store is None else store
-        config = self.address.config
+        store = self.location.open() if store is None else store
+        config = self.location.config
         return Snapshot(
             store=store,
             config=config,

@@ -1,38 +1,36 @@
-"""The options of `format("lazydelta")`: every name, what it takes, and what it must not hold.
-
-Spark hands options over as texts without regard to case, and shows them in plans and logs. An
-unknown name is an error rather than a silent default, and a secret has no place here.
-"""
+"""Options of `spark.read` and `spark.readStream` with `format("lazydelta")`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConfigError
-from lazydelta.spark.option_texts import (
+from lazydelta.spark.option_parsing import (
     boolean,
     camel_case,
     column_names,
-    given_options,
+    integer,
+    parse_options,
     size,
-    whole_number,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
+
+    from lazydelta.spark.option_parsing import OptionParser
 
 __all__ = ["LATEST", "SourceOptions"]
 
 LATEST = -1
-"""`startingVersion=latest`: only what is committed after the stream began."""
+"""`startingVersion=latest`: only commits after the start of the stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What was asked of the source. The names of the options are those of the fields in camelCase.
+    """Options of a read; the option names are the field names in camelCase.
 
-    `columns` are names separated by commas; one that holds a comma stands in backticks.
+    `columns` are comma-separated names; backticks quote a name that contains a comma.
     """
 
     path: str
@@ -55,34 +53,36 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Read the texts.
+        """Parse and validate options.
 
         Raises:
-            ConfigError: A name is not known, or a text is not what the option takes.
+            ConfigError: An unknown name, an invalid value, or options that exclude each other.
         """
-        found = cls(**given_options(cls, options, _READERS, call="load()"))
-        found._check()
+        found = cls(**parse_options(cls, options, _PARSERS, call="load()"))
+        found._validate()
         return found
 
-    def _check(self) -> None:
-        """Refuse options that exclude each other, or do not belong to the read."""
+    def _validate(self) -> None:
+        """Refuse options that exclude each other."""
         for one, other in _EXCLUDING:
             if getattr(self, one) is not None and getattr(self, other) is not None:
-                raise ConfigError(camel_case(other), f"give it or {camel_case(one)}, not both")
+                raise ConfigError(
+                    camel_case(other), f"excludes {camel_case(one)}: give one of them"
+                )
         if self.read_change_feed:
             for name in ("version_as_of", "timestamp_as_of"):
                 if getattr(self, name) is not None:
-                    reason = "a change feed has a range: startingVersion, endingVersion"
+                    reason = "a change feed takes startingVersion and endingVersion instead"
                     raise ConfigError(camel_case(name), reason)
 
     def refuse_stream_options(self) -> None:
-        """Refuse what only a stream, or only a change feed, understands."""
+        """Refuse options of streams and, unless it is one, of change feeds."""
         names = [*_STREAM_ONLY, *(() if self.read_change_feed else _RANGE)]
-        self._refuse(names, "belongs to readStream")
+        self._refuse(names, "is an option of readStream")
 
     def refuse_batch_options(self) -> None:
-        """Refuse what a stream does not understand."""
-        self._refuse(_BATCH_ONLY, "does not belong to a stream, which follows the table")
+        """Refuse options of batch reads."""
+        self._refuse(_BATCH_ONLY, "is not an option of a stream, which follows the table")
 
     def _refuse(self, names: tuple[str, ...] | list[str], reason: str) -> None:
         defaults = {field.name: field.default for field in fields(self)}
@@ -107,16 +107,16 @@ _RANGE = ("starting_version", "starting_timestamp", "ending_version", "ending_ti
 _BATCH_ONLY = ("version_as_of", "timestamp_as_of", "ending_version", "ending_timestamp")
 
 
-def _start(name: str, text: str) -> int:
-    return LATEST if text.lower() == "latest" else whole_number(0)(name, text)
+def _start(name: str, value: str) -> int:
+    return LATEST if value.lower() == "latest" else integer(0)(name, value)
 
 
-_READERS: dict[str, Callable[[str, str], Any]] = {
+_PARSERS: dict[str, OptionParser] = {
     **dict.fromkeys(
         ("read_change_feed", "ignore_changes", "ignore_deletes", "skip_change_commits"), boolean
     ),
-    **dict.fromkeys(("version_as_of", "ending_version"), whole_number(0)),
-    **dict.fromkeys(("max_files_per_trigger", "num_partitions"), whole_number(1)),
+    **dict.fromkeys(("version_as_of", "ending_version"), integer(0)),
+    **dict.fromkeys(("max_files_per_trigger", "num_partitions"), integer(1)),
     "starting_version": _start,
     "max_bytes_per_trigger": size,
     "columns": column_names,

@@ -9,8 +9,8 @@ import pytest
 from lazydelta import Config, Table
 from lazydelta.errors import ConfigError
 from lazydelta.spark import explain_replay, live_files
-from lazydelta.spark.adaptive import choose_replay
 from lazydelta.spark.conf import ReplaySettings, replay_settings
+from lazydelta.spark.planner import choose_replay
 from lazydelta.testing import TableBuilder
 from tests.contract.parity.test_live_files import LONG, LONG_LIVE, built
 from tests.spark.test_replay import listed
@@ -50,8 +50,8 @@ def test_defaults_and_our_own_name_first():
     ("name", "value", "message"),
     [
         ("enabled", "yes", "must be true or false, not 'yes'"),
-        ("numPartitions", "0", "must be a whole number from 1 on, not '0'"),
-        ("fileThreshold", "-1", "must be a whole number from 0 on, not '-1'"),
+        ("numPartitions", "0", "must be an integer of at least 1, not '0'"),
+        ("fileThreshold", "-1", "must be an integer of at least 0, not '-1'"),
     ],
 )
 def test_a_bad_setting_is_named(name, value, message):
@@ -84,7 +84,7 @@ def test_the_number_of_files_is_estimated_without_listing_them(source):
     assert "not below the threshold of 500" in choice.reason
     assert not choose_replay(snapshot_of(store), ReplaySettings(file_threshold=9000)).distributed
     off = choose_replay(snapshot_of(store), ReplaySettings(enabled=False, file_threshold=0))
-    assert (off.distributed, off.reason) == (False, "switched off by the session")
+    assert (off.distributed, off.reason) == (False, "disabled by the session")
 
 
 def test_the_threshold_itself_is_large(spark):

@@ -1,0 +1,159 @@
+"""Parsing of data source options: strings with case-insensitive names.
+
+Plans and logs show options. So an unknown name is an error instead of a silent default, and a
+secret is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from lazydelta.errors import ConfigError, redact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "CATALOG_OPTIONS",
+    "OptionParser",
+    "boolean",
+    "camel_case",
+    "column_names",
+    "integer",
+    "is_catalog_table",
+    "parse_options",
+    "size",
+    "string_map",
+    "without_properties",
+]
+
+OptionParser = Callable[[str, str], Any]
+"""Takes the name of an option and its string."""
+
+_BOOLEANS = {"true": True, "false": False}
+_UNITS = ("", "k", "m", "g", "t")
+_SIZE = re.compile(r"(\d+)([kmgt]?)b?")
+_NAME = re.compile(r"\s*(?:`([^`]+)`|([^,`\s][^,`]*?))\s*(?:,|$)")
+_CURE = (
+    "Put credentials in the environment of the executors, or in a JSON file on each of them "
+    "that the option storageOptionsFile names."
+)
+_UNKNOWN = f"lazydelta has no such option. {_CURE}"
+CATALOG_OPTIONS = "lazydelta.options"
+"""Field metadata in Spark's catalog that holds the options of the table."""
+_PROVIDER, _GIVEN = "provider", "option."
+"""Spark's table property for the format, and its prefix for what `OPTIONS (...)` holds."""
+
+
+def parse_options(
+    kind: type[Any], options: Mapping[str, str], parsers: Mapping[str, OptionParser], *, call: str
+) -> dict[str, Any]:
+    """Return values for the fields of a dataclass from options with their names in camelCase.
+
+    Args:
+        kind: The dataclass; one of its fields is `path`.
+        options: As Spark passes them.
+        parsers: How to parse a field that is not a plain string.
+        call: The call that takes the path, for the error.
+
+    Raises:
+        ConfigError: An unknown name, an invalid value, or a path that is missing or holds a secret.
+    """
+    known = {field.name.replace("_", ""): field.name for field in fields(kind)}
+    given: dict[str, Any] = {}
+    for name, value in without_properties(options).items():
+        field = known.get(name.lower())
+        if field is None:
+            raise ConfigError(redact(name) if name.isprintable() else repr(name), _UNKNOWN)
+        given[field] = parsers.get(field, _string)(camel_case(field), value.strip())
+    if not given.get("path"):
+        raise ConfigError("path", f"is missing: give the table's location to {call}")
+    if redact(given["path"]) != given["path"]:
+        raise ConfigError("path", f"{given['path']}: plans would show the secret. {_CURE}")
+    return given
+
+
+def is_catalog_table(options: Mapping[str, str]) -> bool:
+    """Whether Spark passes the properties of a catalog table: `CREATE TABLE`."""
+    return _PROVIDER in options
+
+
+def without_properties(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the options of a catalog table without its properties; other options unchanged.
+
+    `CREATE TABLE ... USING lazydelta` passes one map: the options, the same again with a prefix,
+    the table's properties, and Spark's own (`owner`, `provider`, `location`, `comment`, ...).
+    """
+    if not is_catalog_table(options):
+        return options
+    given = {k[len(_GIVEN) :]: v for k, v in options.items() if k.lower().startswith(_GIVEN)}
+    location = options.get("path")
+    if location is None:
+        return given
+    # Spark qualifies a local path without percent-encoding it: `file:/lake/100%`.
+    return given | {"path": location.removeprefix("file:")}
+
+
+def camel_case(field: str) -> str:
+    """Return the option name of a field."""
+    first, *rest = field.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def _string(name: str, value: str) -> str:
+    if not value:
+        raise ConfigError(name, "is empty")
+    return value
+
+
+def boolean(name: str, value: str) -> bool:
+    """Parse `true` or `false`."""
+    if value.lower() not in _BOOLEANS:
+        raise ConfigError(name, f"must be true or false, not {value!r}")
+    return _BOOLEANS[value.lower()]
+
+
+def integer(minimum: int) -> Callable[[str, str], int]:
+    """Return a parser of integers that are not below a minimum."""
+
+    def parse(name: str, value: str) -> int:
+        if not value.isdecimal() or int(value) < minimum:
+            raise ConfigError(name, f"must be an integer of at least {minimum}, not {value!r}")
+        return int(value)
+
+    return parse
+
+
+def size(name: str, value: str) -> int:
+    """Parse a size in Spark's notation: `1073741824`, `512m`, `1g`."""
+    found = _SIZE.fullmatch(value.lower())
+    if found is None or not int(found[1]):
+        raise ConfigError(name, f"must be a size like 1073741824, 512m or 1g, not {value!r}")
+    return int(found[1]) << 10 * _UNITS.index(found[2])
+
+
+def column_names(name: str, value: str) -> tuple[str, ...]:
+    """Parse comma-separated names; backticks quote a name that contains a comma."""
+    names, at = [], 0
+    while at < len(value):
+        found = _NAME.match(value, at)
+        if found is None:
+            raise ConfigError(name, f"must be names separated by commas, not {value!r}")
+        names.append(found[1] or found[2])
+        at = found.end()
+    return tuple(names)
+
+
+def string_map(name: str, value: str) -> dict[str, str]:
+    """Parse a JSON object with string values."""
+    try:
+        found = json.loads(value)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        raise ConfigError(name, """must be a JSON object of strings, like {"a.b": "true"}""")
+    return found
