@@ -36,7 +36,7 @@ def table_html(self: Any) -> str:
 
 @_never_raises
 def snapshot_html(self: Any) -> str:
-    """Render a `Snapshot`: version, metadata, protocol and columns, all of them in memory."""
+    """Render a `SnapshotState`: version, metadata, protocol and columns, all of them in memory."""
     metadata, protocol = self.metadata, self.protocol
     facts = {
         "url": self.store.root,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.scan import Where
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
 
 __all__ = ["ChangeFeed", "find_changes"]
@@ -192,7 +192,7 @@ class ChangeFeed(Feed):
         )
 
     @property
-    def _shown_version(self) -> Snapshot:
+    def _shown_version(self) -> SnapshotState:
         return self._found.end
 
     @property

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lazydelta.formats import DeletedRows
     from lazydelta.parquet import Rows
     from lazydelta.scan.read import FileProjection
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = [
     "CHANGE_FILE",
@@ -134,7 +134,7 @@ class ChangeReader:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: SnapshotState,
         *,
         columns: Sequence[str] | None,
         where: Predicate | None,

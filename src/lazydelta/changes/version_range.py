@@ -36,7 +36,7 @@ from lazydelta.protocol import (
     why_unreadable,
 )
 from lazydelta.schema import parse_schema
-from lazydelta.snapshot import Snapshot, file_times, load_snapshot, version_at, version_since
+from lazydelta.snapshot import SnapshotState, file_times, load_snapshot, version_at, version_since
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,8 +79,8 @@ class ChangeRange:
     commits: tuple[LogFile, ...]
     times: tuple[int | None, ...]
     """When they were made, in milliseconds; None for one that carries its own time."""
-    start: Snapshot
-    end: Snapshot
+    start: SnapshotState
+    end: SnapshotState
     """The last version: its schema is the one that rows are shown in."""
 
 
@@ -133,7 +133,9 @@ def _end(store: Store, config: Config, asked: RequestedRange, newest: int) -> in
     return min(asked.end_version, newest)
 
 
-def _start(store: Store, config: Config, asked: RequestedRange, newest: Snapshot) -> int | None:
+def _start(
+    store: Store, config: Config, asked: RequestedRange, newest: SnapshotState
+) -> int | None:
     """Return the first version; None if it may lie, and does lie, after the newest commit."""
     if asked.start_timestamp is not None:
         try:

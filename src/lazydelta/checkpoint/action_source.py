@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lazydelta.checkpoint.add_slices import Columns
     from lazydelta.checkpoint.full_replay import FullReplay
     from lazydelta.checkpoint.sort_bounds import LowerBound
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = [
     "ROW_GROUP_ROWS",
@@ -59,7 +59,7 @@ class CheckpointSource:
         ]
 
     @property
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> SnapshotState:
         """The version."""
         return self.replay.snapshot
 
@@ -108,7 +108,7 @@ class CheckpointSource:
         return tombstone_columns(pa.Table.from_batches(batches), self.shape)
 
 
-def check_against_checksum(snapshot: Snapshot, files: int, data_bytes: int) -> None:
+def check_against_checksum(snapshot: SnapshotState, files: int, data_bytes: int) -> None:
     """Refuse the checkpoint of a version whose `.crc` counts other files.
 
     Raises:

@@ -39,7 +39,7 @@ from lazydelta.writer import DataLayout
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = ["CheckpointSettings", "CheckpointShape", "checkpoint_interval"]
 
@@ -63,7 +63,7 @@ class CheckpointSettings:
     stats_as_struct: bool = True
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> CheckpointSettings:
+    def of(cls, snapshot: SnapshotState) -> CheckpointSettings:
         """Read the properties of a table; V2 counts only where the protocol allows it."""
         configuration = snapshot.metadata.configuration
         allowed = "v2Checkpoint" in supported_by_table(snapshot.protocol)
@@ -91,7 +91,11 @@ class CheckpointShape:
     """The columns of `add` and `remove` in checkpoints of one version."""
 
     def __init__(
-        self, snapshot: Snapshot, settings: CheckpointSettings, *, clustered_by: Sequence[Path] = ()
+        self,
+        snapshot: SnapshotState,
+        settings: CheckpointSettings,
+        *,
+        clustered_by: Sequence[Path] = (),
     ) -> None:
         self.settings = settings
         layout = DataLayout.of(

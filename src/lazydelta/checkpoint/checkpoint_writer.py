@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lazydelta.checkpoint.checkpoint_schema import CheckpointShape
     from lazydelta.checkpoint.full_replay import FullReplay
     from lazydelta.checkpoint.layouts import WrittenCheckpoint
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.transaction import Committed
 
 __all__ = [
@@ -66,7 +66,7 @@ class CheckpointResult:
         return asdict(self)
 
 
-def write_checkpoint(snapshot: Snapshot, *, now_ms: int | None = None) -> CheckpointResult:
+def write_checkpoint(snapshot: SnapshotState, *, now_ms: int | None = None) -> CheckpointResult:
     """Write the checkpoint of a version, and point `_last_checkpoint` at it.
 
     A damaged checkpoint that the version would be rebuilt from is left out, where the log still
@@ -81,7 +81,7 @@ def write_checkpoint(snapshot: Snapshot, *, now_ms: int | None = None) -> Checkp
         LogCorruptError: The log contradicts its own `.crc`, or a checkpoint of the version.
     """
 
-    def written(sound: Snapshot) -> CheckpointResult:
+    def written(sound: SnapshotState) -> CheckpointResult:
         with full_replay(sound, now_ms=now_ms) as replay:
             return checkpoint_from(replay)
 
@@ -121,7 +121,7 @@ def checkpoint_from(replay: FullReplay) -> CheckpointResult:
 
 
 def conclude(
-    snapshot: Snapshot, shape: CheckpointShape, written: WrittenCheckpoint, *, started: float
+    snapshot: SnapshotState, shape: CheckpointShape, written: WrittenCheckpoint, *, started: float
 ) -> CheckpointResult:
     """Point `_last_checkpoint` at a checkpoint that is in its place."""
     hint = _hint(snapshot.version, shape, written)

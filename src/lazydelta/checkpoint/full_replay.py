@@ -41,7 +41,7 @@ from lazydelta.protocol import (
 from lazydelta.replay import Reconciler, SeenFiles
 from lazydelta.scan.plan import conformed, leaves_of, nulls
 from lazydelta.schema import PrimitiveType, build_scalar
-from lazydelta.snapshot import Snapshot
+from lazydelta.snapshot import SnapshotState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ _TYPES = {item.name: item.type for item in ADD}
 _KEY = object()
 
 
-def full_replay(snapshot: Snapshot, *, now_ms: int | None = None) -> FullReplay:
+def full_replay(snapshot: SnapshotState, *, now_ms: int | None = None) -> FullReplay:
     """Return the replay of a snapshot's whole segment; to be closed.
 
     Args:
@@ -74,8 +74,8 @@ def full_replay(snapshot: Snapshot, *, now_ms: int | None = None) -> FullReplay:
     Raises:
         LogCorruptError: What the snapshot took for protocol or metadata is not in the log.
     """
-    if not isinstance(snapshot, Snapshot):
-        raise TypeError(f"a full replay needs a Snapshot, not a {type(snapshot).__name__}")
+    if not isinstance(snapshot, SnapshotState):
+        raise TypeError(f"a full replay needs a SnapshotState, not a {type(snapshot).__name__}")
     now_ms = time.time_ns() // 10**6 if now_ms is None else now_ms
     return FullReplay(snapshot, now_ms, _key=_KEY)
 
@@ -86,7 +86,7 @@ class FullReplay:
     `adds` comes first and is read to its end, then `removes`; `totals` are complete after `adds`.
     """
 
-    def __init__(self, snapshot: Snapshot, now_ms: int, *, _key: object) -> None:
+    def __init__(self, snapshot: SnapshotState, now_ms: int, *, _key: object) -> None:
         if _key is not _KEY:
             raise InternalError("a FullReplay is made by full_replay alone")
         self.snapshot = snapshot
@@ -238,7 +238,7 @@ class _Others:
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> _Others:
+    def of(cls, snapshot: SnapshotState) -> _Others:
         """Read them from the log, oldest first."""
         segment, found = snapshot.segment, cls()
         stated: dict[str, dict[str, Any]] = {}
@@ -259,7 +259,7 @@ class _Others:
             self.domains[action.domain] = action
         stated |= {kind: actions[kind][-1] for kind in _OTHERS[:2] if actions[kind]}
 
-    def _check(self, stated: dict[str, dict[str, Any]], snapshot: Snapshot) -> None:
+    def _check(self, stated: dict[str, dict[str, Any]], snapshot: SnapshotState) -> None:
         try:
             protocol = TableProtocol.from_json(stated.get("protocol", {}))
             metadata = TableMetadata.from_json(stated.get("metaData", {}))
@@ -270,7 +270,7 @@ class _Others:
             raise _corrupt(snapshot, reason)
 
 
-def _corrupt(snapshot: Snapshot, reason: str) -> LogCorruptError:
+def _corrupt(snapshot: SnapshotState, reason: str) -> LogCorruptError:
     """Return the error that names the newest file which speaks for the whole version."""
     segment = snapshot.segment
     files = [segment.checksum, *segment.commits[::-1]]
@@ -279,7 +279,7 @@ def _corrupt(snapshot: Snapshot, reason: str) -> LogCorruptError:
     return LogCorruptError(snapshot.store.root, place, reason, snapshot.version)
 
 
-def _expected_keys(snapshot: Snapshot) -> int:
+def _expected_keys(snapshot: SnapshotState) -> int:
     """Return about how many keys the tail has, so that a small one costs little."""
     return 1000 + sum(file.size for file in snapshot.segment.commits) // 100
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lazydelta.checkpoint.add_slices import Columns
     from lazydelta.checkpoint.checkpoint_schema import CheckpointShape
     from lazydelta.checkpoint.full_replay import FullReplay
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
 
 __all__ = [
@@ -51,7 +51,7 @@ class ActionSource(Protocol):
     others: list[dict[str, Any]]
 
     @property
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> SnapshotState:
         """The version."""
 
     def adds(self) -> Iterator[list[Columns]]:
@@ -153,7 +153,7 @@ def write_sidecars(source: ActionSource) -> list[WrittenFile]:
 
 
 def publish_v2(
-    snapshot: Snapshot, others: Sequence[dict[str, Any]], sidecars: Sequence[WrittenFile]
+    snapshot: SnapshotState, others: Sequence[dict[str, Any]], sidecars: Sequence[WrittenFile]
 ) -> WrittenCheckpoint:
     """Make a checkpoint of sidecars, all of which are in the store and counted."""
     store, path = snapshot.store, checkpoint_path(snapshot.version, str(uuid.uuid4()), "json")

@@ -8,12 +8,12 @@ from lazydelta.errors import UnsupportedFeatureError
 from lazydelta.protocol import unwritable_features
 
 if TYPE_CHECKING:
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = ["require_writable"]
 
 
-def require_writable(snapshot: Snapshot) -> None:
+def require_writable(snapshot: SnapshotState) -> None:
     """Refuse a table whose protocol asks more of writers than this engine does.
 
     Raises:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from lazydelta.snapshot import HistoryEntry, Snapshot
+    from lazydelta.snapshot import HistoryEntry, SnapshotState
 
 __all__ = ["history", "info"]
 
@@ -43,7 +43,7 @@ def info(state: State, /, url: str, *, version: int | None, timestamp: datetime 
         output.flat(about)
 
 
-def _show(output: Output, snapshot: Snapshot, about: Mapping[str, Any]) -> None:
+def _show(output: Output, snapshot: SnapshotState, about: Mapping[str, Any]) -> None:
     output.facts(_main_facts(about))
     output.title("columns")
     rows = [
@@ -56,7 +56,7 @@ def _show(output: Output, snapshot: Snapshot, about: Mapping[str, Any]) -> None:
         output.facts(about["properties"])
 
 
-def _about(snapshot: Snapshot) -> dict[str, Any]:
+def _about(snapshot: SnapshotState) -> dict[str, Any]:
     segment, metadata = snapshot.segment, snapshot.metadata
     verdict = compatibility(
         snapshot.store.root, snapshot.version, snapshot.protocol, metadata
@@ -98,7 +98,7 @@ def _about(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _known_files(snapshot: Snapshot) -> dict[str, Any] | None:
+def _known_files(snapshot: SnapshotState) -> dict[str, Any] | None:
     """Return the counts that somebody wrote down, with the version they are of; None if nobody."""
     checksum, hint = snapshot.checksum, snapshot.hint
     floor = snapshot.segment.floor

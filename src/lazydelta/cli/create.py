@@ -15,7 +15,7 @@ from lazydelta.parquet import read_footer
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = ["create"]
 
@@ -94,7 +94,7 @@ def _columns_of(file: Path) -> Any:
     raise ConfigError("--schema-from", f"{file.name} is neither a .parquet nor a .json file")
 
 
-def _show(output: Output, snapshot: Snapshot) -> None:
+def _show(output: Output, snapshot: SnapshotState) -> None:
     protocol = snapshot.protocol
     facts = {
         "table": snapshot.store.root,

@@ -10,12 +10,12 @@ from typing import Any
 from lazydelta.changes import ChangeFeed
 from lazydelta.errors import ConfigError
 from lazydelta.scan import Feed, Scan
-from lazydelta.snapshot import Snapshot
+from lazydelta.snapshot import SnapshotState
 from lazydelta.table import Table
 
 __all__ = ["Feed", "Source", "as_feed", "check_name"]
 
-Source = Table | Snapshot | Scan | ChangeFeed
+Source = Table | SnapshotState | Scan | ChangeFeed
 
 
 def check_name(name: Any) -> None:
@@ -36,9 +36,9 @@ def as_feed(source: Any) -> Feed:
     """
     if isinstance(source, Scan | ChangeFeed):
         return source
-    if isinstance(source, Snapshot):
+    if isinstance(source, SnapshotState):
         return Scan(source)
     if isinstance(source, Table):
         return source.scan()
     kind = type(source).__name__
-    raise ConfigError("source", f"must be a Table, Snapshot, Scan or ChangeFeed, not a {kind}")
+    raise ConfigError("source", f"must be a Table, SnapshotState, Scan or ChangeFeed, not a {kind}")

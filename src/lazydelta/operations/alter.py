@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.operations.column_declarations import Columns
     from lazydelta.schema import DataType, StructField
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
 
 __all__ = ["Alter", "AlterResult"]
@@ -204,11 +204,16 @@ class Alter:
         shown = {"newProtocol": draft.protocol.to_json()}
         return self._commit(base, draft, "UPGRADE PROTOCOL", shown)
 
-    def _newest(self) -> Snapshot:
+    def _newest(self) -> SnapshotState:
         return load_snapshot(self._store, self._config, version=None)
 
     def _commit_column(
-        self, base: Snapshot, draft: Draft, path: tuple[str, ...], *, reads: Reads | None = None
+        self,
+        base: SnapshotState,
+        draft: Draft,
+        path: tuple[str, ...],
+        *,
+        reads: Reads | None = None,
     ) -> AlterResult:
         at, _ = nearest_field(draft.schema, path)
         column = {"path": shown_path(path), **_as_json(find_field(draft.schema, at))}
@@ -216,7 +221,7 @@ class Alter:
 
     def _commit(
         self,
-        base: Snapshot,
+        base: SnapshotState,
         draft: Draft,
         operation: str,
         parameters: Mapping[str, Any],

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.protocol import TableProtocol
     from lazydelta.schema import StructType
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
 
 __all__ = ["CreateMode", "create_table", "new_table"]
@@ -151,7 +151,7 @@ def create_table(
     return None
 
 
-def _existing(store: Store, config: Config) -> Snapshot | None:
+def _existing(store: Store, config: Config) -> SnapshotState | None:
     try:
         return load_snapshot(store, config, version=None)
     except TableNotFoundError:
@@ -172,7 +172,7 @@ def _creation(protocol: TableProtocol, metadata: TableMetadata) -> Transaction:
     )
 
 
-def _check_same(found: Snapshot, schema: StructType, metadata: TableMetadata) -> None:
+def _check_same(found: SnapshotState, schema: StructType, metadata: TableMetadata) -> None:
     """Refuse to leave a table as it is that is not the one that was asked for."""
     bare, wanted = without_column_ids(found.schema), without_column_ids(schema)
     differences = [

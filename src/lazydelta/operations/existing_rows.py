@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lazydelta.expr import Predicate
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.writer import Rule
 
 __all__ = ["refuse_broken", "refuse_rows", "refuse_untracked_files"]
 
 
 def refuse_rows(
-    snapshot: Snapshot, broken: Predicate, what: str, *, columns: Sequence[str]
+    snapshot: SnapshotState, broken: Predicate, what: str, *, columns: Sequence[str]
 ) -> None:
     """Raise if some row matches; it is shown.
 
@@ -38,7 +38,7 @@ def refuse_rows(
         raise ConstraintViolationError(snapshot.store.root, (f"{what}: there is a row {shown}",))
 
 
-def refuse_broken(snapshot: Snapshot, rule: Rule) -> None:
+def refuse_broken(snapshot: SnapshotState, rule: Rule) -> None:
     """Raise if some row does not satisfy a rule; the columns it names are read in full.
 
     Raises:
@@ -53,7 +53,7 @@ def refuse_broken(snapshot: Snapshot, rule: Rule) -> None:
                 raise ConstraintViolationError(snapshot.store.root, (violation,))
 
 
-def refuse_untracked_files(snapshot: Snapshot) -> None:
+def refuse_untracked_files(snapshot: SnapshotState) -> None:
     """Raise if some file has rows without ids: giving them ids later is not implemented.
 
     Raises:

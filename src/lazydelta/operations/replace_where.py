@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lazydelta._stream import Stream
     from lazydelta.expr import Column, Predicate, Stat
     from lazydelta.scan import Where
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = ["Replacement", "replace_where"]
 
@@ -72,7 +72,7 @@ class Replacement:
         return batch
 
 
-def replace_where(snapshot: Snapshot, where: Where) -> Replacement:
+def replace_where(snapshot: SnapshotState, where: Where) -> Replacement:
     """Return the removal of the rows of a version that match, or of all without a predicate.
 
     A file without a matching row stays, one with only such rows goes, and the other rows of any
@@ -112,13 +112,13 @@ def replace_where(snapshot: Snapshot, where: Where) -> Replacement:
     )
 
 
-def _replace_all(snapshot: Snapshot) -> Replacement:
+def _replace_all(snapshot: SnapshotState) -> Replacement:
     """Return the removal of every file of a version."""
     batches = list(live_adds(snapshot, _FIELDS, Pruner()))
     return Replacement(removes=_removes(batches), reads=Reads(whole_table=True))
 
 
-def _pruner(snapshot: Snapshot, predicate: Predicate) -> Pruner:
+def _pruner(snapshot: SnapshotState, predicate: Predicate) -> Pruner:
     return Pruner.build(
         predicate,
         schema=snapshot.schema,
@@ -138,7 +138,7 @@ def _has_rows(scan: Scan, file: pa.RecordBatch) -> bool:
         return any(batch.num_rows for batch in batches)
 
 
-def _refuse_row_tracking(snapshot: Snapshot) -> None:
+def _refuse_row_tracking(snapshot: SnapshotState) -> None:
     if is_on(snapshot.metadata.configuration, ROW_TRACKING):
         reason = (
             "the predicate matches some rows of a file but not all, and to rewrite the others "
@@ -147,7 +147,7 @@ def _refuse_row_tracking(snapshot: Snapshot) -> None:
         raise UnsupportedFeatureError(snapshot.store.root, ("rowTracking",), "write", reason)
 
 
-def _is_told_by_rows(snapshot: Snapshot) -> bool:
+def _is_told_by_rows(snapshot: SnapshotState) -> bool:
     """Whether the table records changes: files with copied rows would tell of them as changed."""
     if not is_on(snapshot.metadata.configuration, CHANGE_FEED):
         return False

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lazydelta.protocol import TableMetadata
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = ["Draft"]
 
@@ -37,7 +37,7 @@ class Draft(TableDefinition):
     """What a table will say of itself."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> Draft:
+    def of(cls, snapshot: SnapshotState) -> Draft:
         """Begin with what a version says.
 
         Raises:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from lazydelta.operations.write_request import WriteRequest
     from lazydelta.protocol import TableMetadata, TableProtocol
     from lazydelta.schema import StructType
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
     from lazydelta.transaction import CommitResult, TxnObserver
     from lazydelta.writer import Enforcement
@@ -112,7 +112,7 @@ def plan_write(
 
 
 def _nothing_to_do(
-    store: Store, request: WriteRequest, snapshot: Snapshot | None
+    store: Store, request: WriteRequest, snapshot: SnapshotState | None
 ) -> WriteResult | None:
     if snapshot is None:
         return None
@@ -125,14 +125,14 @@ def _nothing_to_do(
     return None
 
 
-def _existing(store: Store, config: Config) -> Snapshot | None:
+def _existing(store: Store, config: Config) -> SnapshotState | None:
     try:
         return load_snapshot(store, config)
     except TableNotFoundError:
         return None
 
 
-def _is_applied(snapshot: Snapshot, request: WriteRequest) -> bool:
+def _is_applied(snapshot: SnapshotState, request: WriteRequest) -> bool:
     if request.app_id is None or request.app_version is None:
         return False
     known = snapshot.transactions().get(request.app_id)
@@ -183,7 +183,7 @@ class Writing:
         store: Store,
         config: Config,
         request: WriteRequest,
-        snapshot: Snapshot | None,
+        snapshot: SnapshotState | None,
         intake: Enforcement,
     ) -> None:
         self._store = store
@@ -198,7 +198,7 @@ class Writing:
         store: Store,
         config: Config,
         request: WriteRequest,
-        snapshot: Snapshot | None,
+        snapshot: SnapshotState | None,
         incoming: pa.Schema,
     ) -> Self:
         """Decide how rows of a schema get into the table, or refuse them."""
@@ -222,7 +222,7 @@ class Writing:
         return self._intake
 
     @property
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self) -> SnapshotState | None:
         """The version it was planned on."""
         return self._snapshot
 
@@ -371,7 +371,7 @@ class Writing:
         return self._try(replace(transaction, protocol=None, metadata=None), base, observer)
 
     def _try(
-        self, transaction: Transaction, base: Snapshot | None, observer: TxnObserver | None
+        self, transaction: Transaction, base: SnapshotState | None, observer: TxnObserver | None
     ) -> CommitResult:
         return commit(
             transaction,
@@ -382,7 +382,7 @@ class Writing:
             observer=observer,
         )
 
-    def _is_alike(self, snapshot: Snapshot) -> bool:
+    def _is_alike(self, snapshot: SnapshotState) -> bool:
         mine, other = self._intake, snapshot
         return (
             mine.schema == other.schema
@@ -401,7 +401,7 @@ def _with_marks(intake: Enforcement, reached: Mapping[str, int]) -> TableMetadat
 
 
 def _before(
-    table: str, request: WriteRequest, snapshot: Snapshot | None, incoming: pa.Schema
+    table: str, request: WriteRequest, snapshot: SnapshotState | None, incoming: pa.Schema
 ) -> tuple[TableProtocol, TableMetadata]:
     """Return what the rows are to fit: the table's own words, or those of a new one."""
     if snapshot is None:
@@ -420,7 +420,7 @@ def _before(
     return snapshot.protocol, _unchanged(request, snapshot)
 
 
-def _unchanged(request: WriteRequest, snapshot: Snapshot) -> TableMetadata:
+def _unchanged(request: WriteRequest, snapshot: SnapshotState) -> TableMetadata:
     """Return the table's metadata; refuse wishes that a write of rows does not fulfil."""
     _check_properties(request, snapshot)
     metadata = snapshot.metadata
@@ -436,7 +436,7 @@ def _unchanged(request: WriteRequest, snapshot: Snapshot) -> TableMetadata:
     return replace(metadata, partition_columns=wanted)
 
 
-def _check_properties(request: WriteRequest, snapshot: Snapshot) -> None:
+def _check_properties(request: WriteRequest, snapshot: SnapshotState) -> None:
     """Refuse properties that the table has not: a write sets them of new tables only."""
     asked = RequestedProperties.parse(request.properties)
     protocol, has = snapshot.protocol, snapshot.metadata.configuration

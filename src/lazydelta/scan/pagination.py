@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lazydelta._stream import Stream
     from lazydelta.expr import Predicate
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = ["FilePage", "Pages"]
 
@@ -41,7 +41,7 @@ class FilePage:
 class PagedScan(Protocol):
     """What a `Scan` offers to its pages."""
 
-    snapshot: Snapshot
+    snapshot: SnapshotState
     limit: int | None
 
     @property

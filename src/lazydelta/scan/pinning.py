@@ -21,7 +21,7 @@ from lazydelta.snapshot import parse_timestamp
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = ["Bundle", "check_bundle", "pin"]
 
@@ -77,7 +77,7 @@ class Bundle:
         return bundle
 
 
-def pin(snapshot: Snapshot, *, timestamp: datetime | str | None = None) -> Bundle:
+def pin(snapshot: SnapshotState, *, timestamp: datetime | str | None = None) -> Bundle:
     """Return a bundle for a snapshot; costs one read of the version's commit.
 
     Args:
@@ -102,7 +102,7 @@ def pin(snapshot: Snapshot, *, timestamp: datetime | str | None = None) -> Bundl
     )
 
 
-def check_bundle(bundle: Bundle, snapshot: Snapshot) -> None:
+def check_bundle(bundle: Bundle, snapshot: SnapshotState) -> None:
     """Raise `BundleMismatchError` unless the snapshot is what the bundle pinned.
 
     A commit that log cleanup removed, before or since, is not compared.
@@ -113,13 +113,13 @@ def check_bundle(bundle: Bundle, snapshot: Snapshot) -> None:
             raise BundleMismatchError(snapshot.store.root, snapshot.version, was, now)
 
 
-def _snapshot_hash(snapshot: Snapshot) -> str:
+def _snapshot_hash(snapshot: SnapshotState) -> str:
     metadata, protocol = asdict(snapshot.metadata), asdict(snapshot.protocol)
     state = [snapshot.version, metadata, _sorted_features(protocol)]
     return hashlib.sha256(orjson.dumps(state, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _commit_hash(snapshot: Snapshot) -> str:
+def _commit_hash(snapshot: SnapshotState) -> str:
     try:
         commit = snapshot.store.read(f"{LOG_DIRECTORY}/{snapshot.version:020d}.json")
     except ObjectNotFoundError:

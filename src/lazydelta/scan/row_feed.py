@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lazydelta.expr import Predicate
     from lazydelta.scan.plan.explain import Explanation
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = ["Feed", "RowSource"]
 
@@ -60,7 +60,7 @@ class Feed(Outputs):
 
     @property
     @abstractmethod
-    def _shown_version(self) -> Snapshot:
+    def _shown_version(self) -> SnapshotState:
         """The version whose columns the rows have."""
 
     @property

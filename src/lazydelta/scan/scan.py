@@ -32,7 +32,7 @@ from lazydelta.scan.read.output_schema import columns_to_read
 from lazydelta.scan.read.reading import Reading
 from lazydelta.scan.row_feed import Feed, RowSource
 from lazydelta.schema import StructType, physical_name
-from lazydelta.snapshot import BYTES_PER_ADD, Snapshot
+from lazydelta.snapshot import BYTES_PER_ADD, SnapshotState
 
 __all__ = ["Scan", "Where"]
 
@@ -56,7 +56,7 @@ class Scan(Feed):
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: SnapshotState,
         *,
         where: Where = None,
         columns: Sequence[str] | None = None,
@@ -181,7 +181,7 @@ class Scan(Feed):
     # --- rows
 
     @property
-    def _shown_version(self) -> Snapshot:
+    def _shown_version(self) -> SnapshotState:
         return self.snapshot
 
     @property
@@ -255,7 +255,7 @@ class Scan(Feed):
         return sum(batch.num_rows for batch in every_file.batches())
 
 
-def _choice(snapshot: Snapshot, limit: int | None, asked: Strategy) -> Choice:
+def _choice(snapshot: SnapshotState, limit: int | None, asked: Strategy) -> Choice:
     segment, hint = snapshot.segment, snapshot.hint
     files: int | None = None
     if segment.checkpoint is None:

@@ -28,7 +28,7 @@ from lazydelta.protocol import (
 )
 from lazydelta.scan.scan import Scan
 from lazydelta.schema import parse_schema
-from lazydelta.snapshot import Snapshot, find_segment
+from lazydelta.snapshot import SnapshotState, find_segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -129,7 +129,7 @@ def check_table(store: Store, config: Config, *, version: int | None = None) -> 
     return TableCheck(compatibility=verdict, checksum=_verified(store, config, segment.checksum))
 
 
-def verify_checksum(snapshot: Snapshot) -> ChecksumReport:
+def verify_checksum(snapshot: SnapshotState) -> ChecksumReport:
     """Hold the newest `.crc` at or below a snapshot against the log; one streaming scan."""
     return _verified(snapshot.store, snapshot.config, snapshot.segment.checksum)
 
@@ -206,10 +206,10 @@ def _parsed(
         raise LogCorruptError(store.root, stated.files[kind], str(error), segment.version) from None
 
 
-def _snapshot(store: Store, config: Config, segment: LogSegment, stated: _Stated) -> Snapshot:
+def _snapshot(store: Store, config: Config, segment: LogSegment, stated: _Stated) -> SnapshotState:
     """Return the snapshot of a segment that owes nothing to a `.crc`."""
     protocol, metadata = _parsed(store, segment, stated)
-    return Snapshot(
+    return SnapshotState(
         store=store,
         config=config,
         segment=replace(segment, checksum=None),
@@ -224,7 +224,7 @@ def _snapshot(store: Store, config: Config, segment: LogSegment, stated: _Stated
     )
 
 
-def _totals(snapshot: Snapshot) -> dict[str, int]:
+def _totals(snapshot: SnapshotState) -> dict[str, int]:
     """Count the files of a snapshot under the names that a `.crc` has for the counts."""
     files = size = vectors = deleted = 0
     with Scan(snapshot).file_batches() as batches:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lazydelta.snapshot.load import load_snapshot
 from lazydelta.snapshot.segment_search import find_segment, undamaged_segment
-from lazydelta.snapshot.state import BYTES_PER_ADD, Snapshot, skip_damaged_checkpoint
+from lazydelta.snapshot.state import BYTES_PER_ADD, SnapshotState, skip_damaged_checkpoint
 from lazydelta.snapshot.time_travel import (
     HistoryEntry,
     file_times,
@@ -17,7 +17,7 @@ from lazydelta.snapshot.time_travel import (
 __all__ = [
     "BYTES_PER_ADD",
     "HistoryEntry",
-    "Snapshot",
+    "SnapshotState",
     "file_times",
     "find_segment",
     "load_snapshot",

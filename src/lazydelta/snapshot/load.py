@@ -1,4 +1,4 @@
-"""From an address to a `Snapshot`: find the segment, resolve protocol and metadata, check the gate.
+"""From an address to a `SnapshotState`: find the segment, resolve protocol and metadata, check the gate.
 
 Reads as little as that takes: a `.crc` at the version answers alone; else the tail's commits are
 searched, newest first, and only then the checkpoint's two columns. A checkpoint that turns out to
@@ -49,7 +49,7 @@ from lazydelta.schema import (
     parse_schema,
 )
 from lazydelta.snapshot.segment_search import IncompleteLogError, find_segment, undamaged_segment
-from lazydelta.snapshot.state import Snapshot
+from lazydelta.snapshot.state import SnapshotState
 
 if TYPE_CHECKING:
     from lazydelta.config import Config
@@ -62,7 +62,7 @@ _VARIANT = PrimitiveType("variant")
 _WIDENING = {"typeWidening", "typeWidening-preview"}
 
 
-def load_snapshot(store: Store, config: Config, *, version: int | None = None) -> Snapshot:
+def load_snapshot(store: Store, config: Config, *, version: int | None = None) -> SnapshotState:
     """Return the state of the table at a version, the newest by default."""
     started = time.perf_counter()
     segment, hint = find_segment(store, config, version=version)
@@ -85,7 +85,7 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
             seconds=time.perf_counter() - started,
         ),
     )
-    return Snapshot(
+    return SnapshotState(
         store=store,
         config=config,
         segment=segment,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lazydelta.schema import StructType
     from lazydelta.store import Store
 
-__all__ = ["BYTES_PER_ADD", "Snapshot", "skip_damaged_checkpoint"]
+__all__ = ["BYTES_PER_ADD", "SnapshotState", "skip_damaged_checkpoint"]
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ BYTES_PER_ADD = 512
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapshot:
+class SnapshotState:
     """One version of a table: what must be read to list its files, and how to understand them."""
 
     store: Store
@@ -157,7 +157,7 @@ class Snapshot:
         return skip_damaged_checkpoint(self, lambda undamaged: _actions(undamaged, kind))
 
 
-def _actions(snapshot: Snapshot, kind: str) -> list[dict[str, object]]:
+def _actions(snapshot: SnapshotState, kind: str) -> list[dict[str, object]]:
     """Return all actions of a kind, newest first."""
     segment, found = snapshot.segment, []
     for _, actions in snapshot.commits.find_each(segment.tail[::-1], (kind,)):
@@ -168,7 +168,7 @@ def _actions(snapshot: Snapshot, kind: str) -> list[dict[str, object]]:
     return found
 
 
-def skip_damaged_checkpoint(snapshot: Snapshot, read: Callable[[Snapshot], T]) -> T:
+def skip_damaged_checkpoint(snapshot: SnapshotState, read: Callable[[SnapshotState], T]) -> T:
     """Return `read(snapshot)`, called again without each checkpoint or compaction that is damaged.
 
     `read` must not hand out anything before it returns.

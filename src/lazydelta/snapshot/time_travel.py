@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lazydelta.config import Config
-    from lazydelta.snapshot.state import Snapshot
+    from lazydelta.snapshot.state import SnapshotState
     from lazydelta.store import Store
 
 __all__ = [
@@ -128,7 +128,7 @@ def version_since(store: Store, config: Config, when: datetime | str) -> int:
     return log.commits[position].version
 
 
-def file_times(commits: Sequence[LogFile], snapshot: Snapshot) -> list[int | None]:
+def file_times(commits: Sequence[LogFile], snapshot: SnapshotState) -> list[int | None]:
     """Return when commits were made, in milliseconds; None for one that carries its own time.
 
     Modification times are made strictly increasing, so that the order of versions is theirs too.
@@ -231,7 +231,7 @@ class _Clock:
         return bisect_right(self._file_times, target, 0, first) - 1
 
 
-def _changeover(commits: Sequence[LogFile], snapshot: Snapshot) -> int:
+def _changeover(commits: Sequence[LogFile], snapshot: SnapshotState) -> int:
     """Return from which position on commits carry their own time."""
     if not snapshot.in_commit_timestamps:
         return len(commits)

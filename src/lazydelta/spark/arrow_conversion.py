@@ -22,7 +22,7 @@ from lazydelta.errors import SchemaError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = [
     "arrow_schema",
@@ -90,7 +90,7 @@ def spark_schema(schema: pa.Schema) -> t.StructType:
 
 
 def read_schema(
-    snapshot: Snapshot, columns: Sequence[str] | None, extra: Sequence[t.StructField] = ()
+    snapshot: SnapshotState, columns: Sequence[str] | None, extra: Sequence[t.StructField] = ()
 ) -> t.StructType:
     """Return the schema of the rows of a read.
 

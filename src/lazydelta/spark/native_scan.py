@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = [
     "MAX_CONNECT_FILES",
@@ -72,14 +72,16 @@ _TYPE_CHANGES = "delta.typeChanges"
 _OWN_READER_TYPES = ("variant", "void", "null")
 
 
-def _stored_fields(snapshot: Snapshot, names: Sequence[str]) -> tuple[StructField, ...]:
+def _stored_fields(snapshot: SnapshotState, names: Sequence[str]) -> tuple[StructField, ...]:
     """Return the columns to read from the files: those requested, and at least one."""
     stored = [f for f in snapshot.schema if f.name not in snapshot.partition_columns]
     wanted = [f for f in stored if f.name in names]
     return tuple(wanted or stored[:1])
 
 
-def unsupported_reason(spark: SparkSession, snapshot: Snapshot, names: Sequence[str]) -> str | None:
+def unsupported_reason(
+    spark: SparkSession, snapshot: SnapshotState, names: Sequence[str]
+) -> str | None:
     """Return why Spark's scan cannot read these columns of a table; None if it can."""
     mode = snapshot.column_mapping_mode
     if not is_local(snapshot.store):
@@ -118,7 +120,7 @@ def _unsupported_type(kind: DataType) -> str | None:
     return None
 
 
-def unsupported_files(snapshot: Snapshot, files: pa.RecordBatch) -> pa.BooleanArray:
+def unsupported_files(snapshot: SnapshotState, files: pa.RecordBatch) -> pa.BooleanArray:
     """Return which files Spark's scan cannot read.
 
     These are files with a deletion vector, files outside of the table's root, and files with a
@@ -154,12 +156,12 @@ class _Group:
 class NativeScan:
     """Files that Spark's scan reads, and the requested columns."""
 
-    snapshot: Snapshot
+    snapshot: SnapshotState
     groups: tuple[_Group, ...]
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, snapshot: Snapshot, files: pa.RecordBatch, names: Sequence[str]) -> NativeScan:
+    def of(cls, snapshot: SnapshotState, files: pa.RecordBatch, names: Sequence[str]) -> NativeScan:
         """Group files by the partition values of the requested columns.
 
         Raises:
@@ -230,7 +232,7 @@ class NativeScan:
         return DataFileNotFoundError(self.snapshot.store.root, path, self.snapshot.version)
 
 
-def _place(snapshot: Snapshot, path: str) -> str:
+def _place(snapshot: SnapshotState, path: str) -> str:
     return f"file://{snapshot.store.root.rstrip('/')}/{snapshot.resolver.to_open(path).path}"
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lazydelta.log import Checkpoint, LogSegment
     from lazydelta.scan import Where
     from lazydelta.scan.plan import TailPart
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.spark.conf import ReplaySettings
 
 __all__ = [
@@ -79,7 +79,7 @@ class ReplayChoice:
 
 def live_files(
     spark: SparkSession,
-    snapshot: Snapshot,
+    snapshot: SnapshotState,
     *,
     where: Where = None,
     fields: Sequence[str] | None = None,
@@ -103,7 +103,7 @@ def live_files(
     return frame.select(_output_columns(schema, fields))
 
 
-def explain_replay(spark: SparkSession, snapshot: Snapshot) -> Explanation:
+def explain_replay(spark: SparkSession, snapshot: SnapshotState) -> Explanation:
     """Return whether this process or executors would replay the snapshot's log, and why."""
     settings = replay_settings(spark)
     choice = choose_replay(snapshot, settings)
@@ -126,7 +126,7 @@ def explain_replay(spark: SparkSession, snapshot: Snapshot) -> Explanation:
     )
 
 
-def choose_replay(snapshot: Snapshot, settings: ReplaySettings) -> ReplayChoice:
+def choose_replay(snapshot: SnapshotState, settings: ReplaySettings) -> ReplayChoice:
     """Decide by the estimated number of files; no file is listed for the estimate."""
     stated = snapshot.estimated_files()
     files = skip_damaged_checkpoint(snapshot, _estimate_by_footer) if stated is None else stated
@@ -145,7 +145,7 @@ def choose_replay(snapshot: Snapshot, settings: ReplaySettings) -> ReplayChoice:
     )
 
 
-def _estimate_by_footer(snapshot: Snapshot) -> int:
+def _estimate_by_footer(snapshot: SnapshotState) -> int:
     """Estimate from the row count and size of one checkpoint file and the sizes of all."""
     segment = snapshot.segment
     tail = sum(file.size for file in segment.tail) // BYTES_PER_ADD
@@ -170,7 +170,7 @@ def _estimate_by_footer(snapshot: Snapshot) -> int:
 
 def distributed_log_replay(
     spark: SparkSession,
-    snapshot: Snapshot,
+    snapshot: SnapshotState,
     num_partitions: int = 50,
     *,
     where: Where = None,
@@ -207,7 +207,7 @@ def distributed_log_replay(
 
 def _replay(
     spark: SparkSession,
-    snapshot: Snapshot,
+    snapshot: SnapshotState,
     num_partitions: int,
     where: Where,
     fields: Sequence[str] | None,
@@ -235,7 +235,7 @@ def _replay(
 
 
 def _add_schema(
-    snapshot: Snapshot, fields: Sequence[str] | None, checkpoint: Checkpoint | None = None
+    snapshot: SnapshotState, fields: Sequence[str] | None, checkpoint: Checkpoint | None = None
 ) -> pa.Schema:
     """Return the schema of adds with the requested fields, and those that identify a file.
 
@@ -318,7 +318,7 @@ def _read_parts(
 # --- data skipping --------------------------------------------------------------------------------
 
 
-def apply_data_skipping(df: DataFrame, snapshot: Snapshot, where: Where) -> DataFrame:
+def apply_data_skipping(df: DataFrame, snapshot: SnapshotState, where: Where) -> DataFrame:
     """Return the files that may contain a matching row; executors evaluate `replay.Pruner`.
 
     Args:
@@ -344,7 +344,7 @@ def _skip_files(pruner: Pruner, files: Iterator[pa.RecordBatch]) -> Iterator[pa.
         yield batch if mask is None else batch.filter(mask)
 
 
-def pruner_for(snapshot: Snapshot, where: Where) -> Pruner:
+def pruner_for(snapshot: SnapshotState, where: Where) -> Pruner:
     """Return the pruner of a predicate on a snapshot."""
     return Pruner.build(
         as_predicate(where),
@@ -355,7 +355,7 @@ def pruner_for(snapshot: Snapshot, where: Where) -> Pruner:
     )
 
 
-def check_retention_guard(snapshot: Snapshot) -> None:
+def check_retention_guard(snapshot: SnapshotState) -> None:
     """Call the caller's retention guard, as a scan in one process does."""
     guard, segment = snapshot.config.retention_guard, snapshot.segment
     if guard is not None and not guard(segment.floor):

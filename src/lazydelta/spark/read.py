@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from pyspark.sql import types as t
 
     from lazydelta.scan import Where
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.spark.planner import ReplayChoice
 
 __all__ = ["ReadPath", "explain_read", "read", "read_snapshot", "to_arrow"]
@@ -108,7 +108,7 @@ def read(
 
 def read_snapshot(
     spark: SparkSession,
-    snapshot: Snapshot,
+    snapshot: SnapshotState,
     *,
     where: Where = None,
     columns: Sequence[str] | None = None,
@@ -162,7 +162,7 @@ def _snapshot(
     when: tuple[int | None, datetime | str | None],
     storage_options: Mapping[str, str] | None,
     config: Config | None,
-) -> Snapshot:
+) -> SnapshotState:
     config = Config.from_env() if config is None else config
     store = open_table_store(url, storage_options, config, storage_options_file(spark))
     return Table(store, config).snapshot(*when)
@@ -174,7 +174,7 @@ class _Plan:
 
     spark: SparkSession
     read: SnapshotRead
-    snapshot: Snapshot
+    snapshot: SnapshotState
     where: Where
     schema: t.StructType
     choice: ReplayChoice
@@ -187,7 +187,7 @@ class _Plan:
     def make(
         cls,
         spark: SparkSession,
-        snapshot: Snapshot,
+        snapshot: SnapshotState,
         where: Where,
         columns: Sequence[str] | None,
         path: ReadPath,

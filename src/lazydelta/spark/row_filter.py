@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from lazydelta.scan import Where
     from lazydelta.schema import DataType
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = ["row_condition"]
 
@@ -66,7 +66,7 @@ _FORMAT_TOKEN = re.compile(r"yyyy|MM|dd|HH|mm|ss|'[^']*'|.", re.DOTALL)
 _MAX_CHARACTERS = 2**31 - 1
 
 
-def row_condition(snapshot: Snapshot, where: Where) -> SparkColumn:
+def row_condition(snapshot: SnapshotState, where: Where) -> SparkColumn:
     """Return a condition on a DataFrame of rows with logical column names.
 
     It is true for the rows that a scan in one process returns.

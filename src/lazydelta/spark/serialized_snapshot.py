@@ -16,7 +16,7 @@ from lazydelta.errors import ConfigError, StoreAccessError
 from lazydelta.log import CheckpointHint, Checksum, CommitReader, LogSegment
 from lazydelta.protocol import PathResolver, TableMetadata, TableProperties, TableProtocol
 from lazydelta.schema import parse_schema
-from lazydelta.snapshot import Snapshot
+from lazydelta.snapshot import SnapshotState
 from lazydelta.spark.conf import STORAGE_OPTIONS_FILE
 from lazydelta.store import MeteredStore, RetryingStore, is_local, open_store
 
@@ -133,7 +133,7 @@ class SerializedSnapshot:
     hint: CheckpointHint | None
 
     @classmethod
-    def of(cls, snapshot: Snapshot, options_file: str | None) -> SerializedSnapshot:
+    def of(cls, snapshot: SnapshotState, options_file: str | None) -> SerializedSnapshot:
         """Return the serializable part of a snapshot.
 
         Raises:
@@ -153,7 +153,7 @@ class SerializedSnapshot:
         """The version of the table."""
         return self.segment.version
 
-    def open(self, store: Store | None = None) -> Snapshot:
+    def open(self, store: Store | None = None) -> SnapshotState:
         """Return the snapshot in this process, without reading anything.
 
         Args:
@@ -161,7 +161,7 @@ class SerializedSnapshot:
         """
         store = self.location.open() if store is None else store
         config = self.location.config
-        return Snapshot(
+        return SnapshotState(
             store=store,
             config=config,
             segment=self.segment,

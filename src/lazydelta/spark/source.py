@@ -25,7 +25,7 @@ from lazydelta.changes import RequestedRange
 from lazydelta.config import Config
 from lazydelta.errors import ColumnNotFoundError, ConfigError
 from lazydelta.expr import as_predicate
-from lazydelta.snapshot import Snapshot, load_snapshot, version_at
+from lazydelta.snapshot import SnapshotState, load_snapshot, version_at
 from lazydelta.spark.arrow_conversion import conform_batches, read_schema
 from lazydelta.spark.changes import CHANGE_FIELDS, ChangesRead
 from lazydelta.spark.conf import storage_options_file
@@ -204,7 +204,7 @@ def _read(options: SourceOptions, pinned: SerializedSnapshot) -> SnapshotRead | 
     return ChangesRead.find(pinned.location, asked, columns=options.columns, where=where)
 
 
-def _load_snapshot(options: SourceOptions) -> Snapshot:
+def _load_snapshot(options: SourceOptions) -> SnapshotState:
     location = TableLocation(
         root=options.path, config=Config.from_env(), options_file=options.storage_options_file
     )

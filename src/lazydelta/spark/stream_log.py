@@ -34,7 +34,7 @@ from lazydelta.spark.tasks import file_sizes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.spark.source_options import SourceOptions
 
 __all__ = ["StreamCommit", "StreamLog"]
@@ -63,7 +63,7 @@ class StreamLog:
         options: The options of the stream.
     """
 
-    def __init__(self, snapshot: Snapshot, options: SourceOptions) -> None:
+    def __init__(self, snapshot: SnapshotState, options: SourceOptions) -> None:
         self.snapshot = snapshot
         self._options = options
         self._table = snapshot.store.root
@@ -105,7 +105,7 @@ class StreamLog:
             sizes = self._with_removes(file, sizes)
         return StreamCommit(file=file, sizes=sizes)
 
-    def check_snapshot(self, snapshot: Snapshot) -> None:
+    def check_snapshot(self, snapshot: SnapshotState) -> None:
         """Refuse a version whose schema is incompatible with that of the stream."""
         self._check_schema(snapshot.metadata, snapshot.column_mapping_mode, snapshot.version)
 

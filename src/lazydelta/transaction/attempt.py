@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.log import LogFile
     from lazydelta.protocol import TableMetadata, TableProtocol
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
     from lazydelta.transaction.result import Hook, Phase, TxnObserver
     from lazydelta.transaction.transaction import Transaction
@@ -61,7 +61,7 @@ def commit(
     *,
     store: Store,
     config: Config,
-    base: Snapshot | None,
+    base: SnapshotState | None,
     hooks: Sequence[Hook] = (),
     observer: TxnObserver | None = None,
     clock: Clock = _CLOCK,
@@ -145,7 +145,7 @@ class _Race:
         transaction: Transaction,
         store: Store,
         config: Config,
-        snapshot: Snapshot | None,
+        snapshot: SnapshotState | None,
         clock: Clock,
     ) -> None:
         self.transaction = transaction

@@ -23,7 +23,7 @@ from lazydelta.transaction.transaction_state import NO_ROW_IDS, Standing, row_id
 
 if TYPE_CHECKING:
     from lazydelta.config import Config
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
     from lazydelta.transaction.transaction import Transaction
 
@@ -42,7 +42,7 @@ class Base:
     """What a transaction was planned on, and the commits that came after it."""
 
     def __init__(
-        self, transaction: Transaction, store: Store, config: Config, snapshot: Snapshot | None
+        self, transaction: Transaction, store: Store, config: Config, snapshot: SnapshotState | None
     ) -> None:
         self._transaction = transaction
         self._store = store
@@ -133,7 +133,7 @@ class Base:
         self._standing = standing
         return standing
 
-    def snapshot_before(self, version: int) -> Snapshot | None:
+    def snapshot_before(self, version: int) -> SnapshotState | None:
         """Return the version that a commit followed."""
         if self._snapshot is None or self._standing is None or not self._after:
             return self._snapshot
@@ -171,14 +171,14 @@ class Base:
             row_id_mark=NO_ROW_IDS,
         )
 
-    def _row_id_mark(self, snapshot: Snapshot) -> int:
+    def _row_id_mark(self, snapshot: SnapshotState) -> int:
         try:
             return row_id_mark(snapshot.domain_metadata().values())
         except MalformedActionError as error:
             file = commit_file(snapshot.version)
             raise LogCorruptError(self._store.root, file.path, str(error), file.version) from None
 
-    def _last_time(self, snapshot: Snapshot, *, carried: bool) -> int | None:
+    def _last_time(self, snapshot: SnapshotState, *, carried: bool) -> int | None:
         """Return when the base was committed: as it says itself, or as the store says."""
         segment, known = snapshot.segment, snapshot.checksum
         if not carried:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from lazydelta.config import Config
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
     from lazydelta.transaction.transaction import Transaction
 
@@ -46,7 +46,7 @@ class Committed:
     timestamp_ms: int
     transaction: Transaction
     """As it was committed: with row ids, times and all that depends on the version."""
-    base: Snapshot | None
+    base: SnapshotState | None
     """The version before, which winners of lost races are part of; None for version 0."""
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lazydelta._stream import Stream
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
     from lazydelta.writer.enforcement import Enforcement
     from lazydelta.writer.layout import DataLayout
@@ -33,7 +33,7 @@ __all__ = ["rows_of", "write_change_files"]
 _FALSE = build_scalar(False, PrimitiveType("boolean"))
 
 
-def rows_of(adds: pa.Table, snapshot: Snapshot, intake: Enforcement) -> Stream[pa.RecordBatch]:
+def rows_of(adds: pa.Table, snapshot: SnapshotState, intake: Enforcement) -> Stream[pa.RecordBatch]:
     """Return new rows as their files have them, which no version names yet.
 
     They are read back, and not told apart while they are written: who wrote them may be another

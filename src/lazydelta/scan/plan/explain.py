@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from lazydelta.scan.plan.scan_metrics import ScanMetrics
     from lazydelta.scan.plan.strategy import Choice
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = ["Explanation", "explain"]
 
@@ -40,7 +40,7 @@ def _shown(value: object) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-def _files(snapshot: Snapshot, run: ScanMetrics) -> dict[str, object]:
+def _files(snapshot: SnapshotState, run: ScanMetrics) -> dict[str, object]:
     return {
         "scanned": run.files_scanned,
         **_pruned(run),
@@ -67,7 +67,7 @@ def _pruned(run: ScanMetrics) -> dict[str, object]:
 
 
 def explain(
-    snapshot: Snapshot, choice: Choice, plan: Mapping[str, object], run: ScanMetrics
+    snapshot: SnapshotState, choice: Choice, plan: Mapping[str, object], run: ScanMetrics
 ) -> Explanation:
     """Return the report of a scan: its plan, and the counters of its latest run."""
     segment, checkpoint = snapshot.segment, snapshot.segment.checkpoint

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.protocol import CommitBatch
     from lazydelta.schema import StructType
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
 
 __all__ = [
@@ -158,7 +158,9 @@ def typed_columns(checkpoint: Checkpoint, schema: StructType) -> list[pa.Field]:
     return []
 
 
-def live_adds(snapshot: Snapshot, schema: pa.Schema, pruner: Pruner) -> Iterator[pa.RecordBatch]:
+def live_adds(
+    snapshot: SnapshotState, schema: pa.Schema, pruner: Pruner
+) -> Iterator[pa.RecordBatch]:
     """Yield the live adds that may match, found by this process alone, and their version."""
     run = ScanRun(
         snapshot,

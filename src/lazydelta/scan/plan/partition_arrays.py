@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = ["partition_columns", "partition_strings", "typed_partitions"]
 
 
 def partition_columns(
-    snapshot: Snapshot, values: pa.MapArray, names: Collection[str]
+    snapshot: SnapshotState, values: pa.MapArray, names: Collection[str]
 ) -> dict[str, pa.Array]:
     """Return typed partition values.
 
@@ -42,7 +42,7 @@ def partition_columns(
 
 
 def partition_strings(
-    snapshot: Snapshot, values: pa.MapArray, names: Collection[str]
+    snapshot: SnapshotState, values: pa.MapArray, names: Collection[str]
 ) -> dict[str, pa.Array]:
     """Return partition values as the log writes them, by the columns' logical names.
 
@@ -63,7 +63,7 @@ def partition_strings(
     }
 
 
-def typed_partitions(snapshot: Snapshot, texts: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+def typed_partitions(snapshot: SnapshotState, texts: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
     """Return partition values in the types of their columns.
 
     Raises:

@@ -20,7 +20,7 @@ from lazydelta.snapshot import skip_damaged_checkpoint
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 
 __all__ = ["reference_adds"]
@@ -28,7 +28,7 @@ __all__ = ["reference_adds"]
 _SCHEMA = pa.schema([*ADD, ("version", pa.int64())])
 
 
-def reference_adds(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+def reference_adds(snapshot: SnapshotState) -> Iterator[pa.RecordBatch]:
     """Yield every live add of a snapshot, with the version that added it, newest first."""
     for version, adds in skip_damaged_checkpoint(snapshot, _replay).live():
         versions = from_numpy(np.full(adds.num_rows, version, np.int64))
@@ -42,7 +42,7 @@ def reference_adds(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([*arrays, versions], schema=_SCHEMA)
 
 
-def _replay(snapshot: Snapshot) -> ReferenceReplay:
+def _replay(snapshot: SnapshotState) -> ReferenceReplay:
     segment = snapshot.segment
     replay = ReferenceReplay(snapshot.resolver.keys)
     if segment.checkpoint is not None:

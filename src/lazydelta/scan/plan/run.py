@@ -26,7 +26,7 @@ from lazydelta.scan.plan.add_columns import adds_schema, from_commit, projected
 from lazydelta.scan.plan.checkpoint_phase import CheckpointScan
 from lazydelta.scan.plan.reference_plan import reference_adds
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
-from lazydelta.snapshot import Snapshot, undamaged_segment
+from lazydelta.snapshot import SnapshotState, undamaged_segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -70,7 +70,7 @@ class ScanRun:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: SnapshotState,
         *,
         pruner: Pruner,
         fields: Sequence[str],

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from lazydelta.protocol import Location
     from lazydelta.replay import Pruner
     from lazydelta.scan.plan.strategy import Choice
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = ["ADD_FIELDS", "ReadOptions", "ReadableScan", "Reading", "read_files"]
 
@@ -60,7 +60,7 @@ _LEAST_BATCH = 1024
 class ReadableScan(Protocol):
     """What a `Scan` offers to its reader."""
 
-    snapshot: Snapshot
+    snapshot: SnapshotState
     columns: tuple[str, ...] | None
     limit: int | None
     _pruner: Pruner

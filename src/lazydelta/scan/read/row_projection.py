@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from lazydelta.expr import Predicate
     from lazydelta.parquet import LegacyCalendar, Rows
-    from lazydelta.snapshot import Snapshot
+    from lazydelta.snapshot import SnapshotState
 
     Positions: TypeAlias = pa.Int32Array | slice
     """Of rows; a slice where they are neighbours."""
@@ -78,7 +78,7 @@ class RowProjection:
         self,
         fields: Sequence[StructField],
         extra: Sequence[StructField],
-        snapshot: Snapshot,
+        snapshot: SnapshotState,
         residual: Predicate | None,
     ) -> None:
         self.fields = tuple(fields)
@@ -98,7 +98,7 @@ class RowProjection:
     @classmethod
     def build(
         cls,
-        snapshot: Snapshot,
+        snapshot: SnapshotState,
         *,
         columns: Sequence[str] | None,
         residual: Predicate | None,
@@ -158,7 +158,7 @@ class RowProjection:
             raise ConfigError(setting, f"the table has a column {name!r} already")
         self.schema = self.schema.append(pa.field(name, kind))
 
-    def _track(self, snapshot: Snapshot, name: str | None, key: str) -> tuple[_Tracked, ...]:
+    def _track(self, snapshot: SnapshotState, name: str | None, key: str) -> tuple[_Tracked, ...]:
         if name is None:
             return ()
         configuration = snapshot.metadata.configuration
