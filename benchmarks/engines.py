@@ -34,9 +34,10 @@ _NO_DAY = date(2019, 3, 1)
 # --- lazydelta ------------------------------------------------------------------------------------
 
 
-def _lazydelta(**scan: Any) -> Operation:
+def _lazydelta(*, limit: int | None = None, **scan: Any) -> Operation:
     def operation(path: str, clock: Clock) -> int:
-        return count_batches(lazydelta_scan(path, clock, **scan).file_batches(), clock)
+        batches = lazydelta_scan(path, clock, **scan).file_batches(limit=limit)
+        return count_batches(batches, clock)
 
     return operation
 

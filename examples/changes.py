@@ -76,9 +76,9 @@ with tempfile.TemporaryDirectory() as name:
     build(Path(name))
     table = ld.Table.open(name)
     copy: dict[int, float] = {}
-    for version in range(table.version() + 1):
+    for version in range(table.version + 1):
         for change in (
-            table.changes(start_version=version, end_version=version).read_all().to_pylist()
+            table.changes(starting_version=version, ending_version=version).read_all().to_pylist()
         ):
             kind, row = change["_change_type"], (change["id"], change["price"])
             print(f"version {version}: {kind:<17} {row}")

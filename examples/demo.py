@@ -65,9 +65,9 @@ def show_first(path: Path) -> None:
     """Show the newest five files, and how soon the first was there."""
     started = time.perf_counter()
     table = ld.Table.open(path)
-    scan = table.scan(limit=5)
+    scan = table.scan()
     first_ms = 0.0
-    with scan.files() as files:
+    with scan.files(limit=5) as files:
         for number, file in enumerate(files):
             first_ms = first_ms or 1000 * (time.perf_counter() - started)
             deleted = file.deletion_vector

@@ -12,8 +12,8 @@ from sample_table import table_to_show
 import lazydelta as ld
 
 with table_to_show(sys.argv) as url:
-    scan = ld.Table.open(url).scan(limit=3)
-    for file in scan.files():
+    scan = ld.Table.open(url).scan()
+    for file in scan.files(limit=3):
         print(f"version {file.version}: {file.path}, {file.size:,} bytes")
 
     # Nothing of the checkpoint was needed: the newest commits had enough.

@@ -55,6 +55,6 @@ with table_to_show(sys.argv) as url:
     totals = Totals()
     table = ld.Table.open(url, config=ld.Config(observer=totals))
     for limit in (5, None):
-        for _ in table.scan(limit=limit).file_batches():
+        for _ in table.scan().file_batches(limit=limit):
             pass
     print(totals.text())

@@ -64,7 +64,7 @@ def main() -> int:
         append(table, 1, id=[3], price=[30.0])
         rows = ld_spark.read(session, table, where="price > 15")
         print(f"read: {sorted(tuple(row) for row in rows.collect())}")
-        for row in ld_spark.changes(session, str(table), start_version=1).collect():
+        for row in ld_spark.changes(session, str(table), starting_version=1).collect():
             print(f"changes: version {row['_commit_version']}: {row['_change_type']} of {row.id}")
         ld_spark.register(session)
         options = {"versionAsOf": "0", "columns": "id"}

@@ -30,7 +30,7 @@ def main(place: Path) -> int:
     print(f"   version {made.version}: {made.rows:,} rows in {made.files_added} files")
 
     one_day = trips.where("day = date'2026-05-02'").selectExpr("id", "day", "0D AS fare")
-    done = lds.write(one_day, url, "overwrite", predicate="day = date'2026-05-02'")
+    done = lds.write(one_day, url, "overwrite", where="day = date'2026-05-02'")
     print(f"   version {done.version}: {done.files_removed} files replaced by {done.files_added}")
 
     lds.register(spark)

@@ -62,7 +62,7 @@ def append(path: str, number: int) -> None:
 
 def wait_for(table: ld.Table, version: int) -> None:
     """Wait until a version is committed."""
-    while table.version() < version:
+    while table.version < version:
         time.sleep(0.01)
 
 
@@ -80,7 +80,7 @@ def report(table: ld.Table, failed: int, seconds: float, refused: str) -> bool:
     print(
         f"   {WRITERS} processes, {STEPS} appends each, one killed and started again: "
         f"{seconds:.1f} s.\n"
-        f"   {rows.num_rows:,} rows at version {table.version()}: {verdict}.\n"
+        f"   {rows.num_rows:,} rows at version {table.version}: {verdict}.\n"
         f"   {checkpoints} checkpoints and {checksums} checksums on the way; the last {holds}.\n"
         f"   A row that breaks a rule is refused: {refused}"
     )

@@ -21,7 +21,7 @@ def rides(day: int, *fares: float) -> dict[str, list[object]]:
 def show(what: str, table: ld.Table) -> None:
     """Print what is in the table now."""
     rows = table.to_arrow().sort_by("ride").to_pylist()
-    print(f"{what}: version {table.version()}")
+    print(f"{what}: version {table.version}")
     for row in rows:
         print("   ", ", ".join(f"{name}={value}" for name, value in row.items()))
 
@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
     table.write(rides(day, 10.0 + day) for day in (2, 3))  # a stream, as it comes
     show("created with its first rows, then appended to", table)
 
-    table.write(rides(1, 99.0), "overwrite", predicate="day = '2026-01-01'")
+    table.write(rides(1, 99.0), "overwrite", where="day = '2026-01-01'")
     show("one day replaced", table)
 
     tipped = {**rides(4, 20.0), "tip": [2.5]}

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from hypothesis import settings
 
-from lazydelta import Config, LazyDeltaScanner, LazyScanConfig, Table
+from lazydelta import Config, Table
 from lazydelta.scan.plan.reference_plan import reference_adds
+from lazydelta.scanner import LazyDeltaScanner, LazyScanConfig
 from lazydelta.store import MemoryStore
 
 
@@ -27,10 +28,10 @@ def name_of(path, vector):
     return path if vector is None else f"{path}#{vector.lstrip('0')}"
 
 
-def listed(scan):
+def listed(scan, limit=None):
     """Return the files of a scan in the order they come."""
     found = []
-    with scan.file_batches() as batches:
+    with scan.file_batches(limit=limit) as batches:
         for batch in batches:
             for row in batch.select(["path", "deletion_vector"]).to_pylist():
                 vector = row["deletion_vector"]
@@ -39,11 +40,11 @@ def listed(scan):
 
 
 def reverse(store, config=None, limit=None):
-    return listed(Table(store, config or Config()).scan(limit=limit, strategy="reverse"))
+    return listed(Table(store, config or Config()).scan(strategy="reverse"), limit)
 
 
 def forward(store, config=None, limit=None):
-    return listed(Table(store, config or Config()).scan(limit=limit, strategy="forward"))
+    return listed(Table(store, config or Config()).scan(strategy="forward"), limit)
 
 
 def strict_reverse(store, config=None, limit=None):
@@ -56,7 +57,7 @@ def strict_forward(store, config=None, limit=None):
 
 def one_by_one(store, config=None, limit=None):
     """Through `files()`, which asks for every field."""
-    with Table(store, config or Config()).scan(limit=limit).files() as files:
+    with Table(store, config or Config()).scan().files(limit) as files:
         return [
             name_of(f.path, f.deletion_vector and f.deletion_vector.path_or_inline_dv)
             for f in files

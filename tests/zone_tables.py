@@ -7,8 +7,7 @@ import pytest
 
 from lazydelta import Config, Table
 from lazydelta.checkpoint import action_source as source
-from lazydelta.checkpoint import layouts as layouts
-from lazydelta.checkpoint import write_checkpoint
+from lazydelta.checkpoint import layouts, write_checkpoint
 from lazydelta.snapshot import load_snapshot
 
 V2 = {"delta.checkpointPolicy": "v2"}

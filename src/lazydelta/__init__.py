@@ -11,20 +11,18 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lazydelta import errors
-from lazydelta.changes import ChangeFeed
-from lazydelta.config import Config, ReadOptions, ScanStrategy, WriteOptions
-from lazydelta.expr import Predicate, col, lit
-from lazydelta.outputs import plug_adapters
-from lazydelta.scan import Scan
-from lazydelta.scan.plan import ScanFile
-from lazydelta.scanner import LazyDeltaScanner, LazyScanConfig
-from lazydelta.snapshot import Snapshot
-from lazydelta.table import Table, write
+from lazydelta._deltalake_names import MODULE_NAMES, no_attribute
 
 if TYPE_CHECKING:
+    from lazydelta import errors
+    from lazydelta.changes import ChangeFeed
+    from lazydelta.config import Config, ReadOptions, WriteOptions
+    from lazydelta.expr import Predicate, col, lit
     from lazydelta.interop import QueryBuilder
     from lazydelta.outputs import Adapters
+    from lazydelta.scan import Scan
+    from lazydelta.scan.plan import ScanFile
+    from lazydelta.table import Snapshot, Table, write
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
@@ -33,14 +31,11 @@ __version__ = "0.1.0"
 __all__ = [
     "ChangeFeed",
     "Config",
-    "LazyDeltaScanner",
-    "LazyScanConfig",
     "Predicate",
     "QueryBuilder",
     "ReadOptions",
     "Scan",
     "ScanFile",
-    "ScanStrategy",
     "Snapshot",
     "Table",
     "WriteOptions",
@@ -51,18 +46,40 @@ __all__ = [
     "write",
 ]
 
+_PLACES = {
+    "ChangeFeed": "changes",
+    "Config": "config",
+    "Predicate": "expr",
+    "QueryBuilder": "interop",
+    "ReadOptions": "config",
+    "Scan": "scan",
+    "ScanFile": "scan.plan",
+    "Snapshot": "table",
+    "Table": "table",
+    "WriteOptions": "config",
+    "col": "expr",
+    "lit": "expr",
+    "write": "table",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """Fetch `QueryBuilder` when it is asked for: what it needs imports pandas where that is."""
-    if name == "QueryBuilder":
-        return import_module("lazydelta.interop").QueryBuilder
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Load a public name on first use: `lazydelta --help` needs none, and a reader no writer."""
+    if name == "errors":
+        return import_module(f"{__name__}.errors")
+    if name not in _PLACES:
+        raise no_attribute(f"module {__name__!r}", name, MODULE_NAMES)
+    found = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    globals()[name] = found
+    return found
 
 
-def _interop() -> Adapters:
-    """Load the adapters to other engines, for the same reason not before they are asked for."""
-    adapters: Any = import_module("lazydelta.interop")
+def __dir__() -> list[str]:
+    """Offer the public names only to tab completion."""
+    return sorted(__all__)
+
+
+def load_interop() -> Adapters:
+    """Load the adapters to other engines, for `lazydelta.outputs`: they import those engines."""
+    adapters: Any = import_module(f"{__name__}.interop")
     return adapters
-
-
-plug_adapters(_interop)

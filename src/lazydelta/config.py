@@ -1,4 +1,4 @@
-"""Caller-side settings: every default of the engine is here and nowhere else."""
+"""Settings of the caller: every default of the engine is here and nowhere else."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ Tripwire = Literal["protocol", "strict"]
 DatetimeRebaseMode = Literal["exception", "corrected"]
 
 CODECS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
-"""How the pages of data files may be compressed."""
+"""Compression codecs of data files."""
 
 _ENV_PREFIX = "LAZYDELTA_"
 _OF_TESTS = ("LAZYDELTA_TEST_", "LAZYDELTA_GOLDEN")
-"""What the repository's own tests are told; who sets it for them may run more in the same shell."""
+"""Variables of the repository's tests: a shell that has them set can still run the engine."""
 
 
 class ScanStrategy(StrEnum):
-    """The strategies by name, for callers who like that better than text; they are the text."""
+    """The scan strategies as an enum; each member is equal to its string."""
 
     AUTO = "auto"
     REVERSE = "reverse"
@@ -56,34 +56,35 @@ Strategy = ScanStrategy | Literal["auto", "reverse", "forward"]
 
 
 def given_number(name: str, value: Any) -> int:
-    """Return what a caller gave as a number: of numpy too, but neither a text nor a truth value.
+    """Return an integer argument, also one of numpy; strings and booleans are refused.
 
     Raises:
-        ConfigError: It is none; `name` is what the caller calls it.
+        ConfigError: The value is not an integer; `name` is the argument's name.
     """
     try:
         if not isinstance(value, bool):
             return index(value)
     except TypeError:
         pass
-    raise ConfigError(name, f"must be a whole number, not {value!r}")
+    raise ConfigError(name, f"must be an integer, not {value!r}")
 
 
 def check_options(name: str, given: Any, kind: type) -> None:
-    """Refuse options of another kind: a dict, say, or those of writes where rows are read.
+    """Validate the type of an options argument.
 
     Raises:
-        ConfigError: They are of another kind; `name` is what the caller calls them.
+        ConfigError: It has another type, such as a dict; `name` is the argument's name.
     """
     if not isinstance(given, kind):
         raise ConfigError(name, f"must be {kind.__name__}, not {type(given).__name__}")
 
 
 def given_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return the columns that a caller asked for, None for all of them.
+    """Validate a `columns` argument; None means all.
 
     Raises:
-        ConfigError: One text, which would be taken letter by letter; no names; or a name twice.
+        ConfigError: A single string, which would be read letter by letter; values that are not
+            strings; or a duplicate.
     """
     if columns is None:
         return None
@@ -104,54 +105,54 @@ _LEAST_READ = {"batch_rows": 1, "files_at_once": 1, "memory_limit": 0, "max_infl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """How rows are read and shown.
+    """How rows are read and presented.
 
-    `Config.read` has the defaults; a scan, and each way out of it, may be given others.
+    `Config.read` has the defaults; a scan and each of its outputs accept their own.
     """
 
     batch_rows: int = 131_072
-    """Most rows in one batch."""
+    """Maximum number of rows of a batch."""
     files_at_once: int | None = None
-    """How many files are read at the same time; by default one for each core, more if remote."""
+    """Files read in parallel; by default one per core, more for remote tables."""
     memory_limit: int = 128 * 1024 * 1024
-    """Bytes of finished batches that may wait for a slow consumer."""
+    """Bytes of decoded batches that may be buffered for a slow consumer."""
     max_inflated_bytes: int = 1024 * 1024 * 1024
-    """Bytes that one column of a row group may decode to in one piece, if it is small in the file:
-    what is more than this and more than 64 times its size there is refused as a bomb."""
+    """Decode limit of one column chunk, in bytes. A chunk that decodes to more than this and to
+    more than 64 times its compressed size is refused as a decompression bomb."""
     ordered: bool = True
     """Whether rows come in plan order: the same rows in the same order on every read of a
     snapshot, and the same rows under a limit. False yields batches as files finish, which saves a
     few percent where file sizes differ a lot."""
     enable_parquet_pushdown: bool = True
-    """Whether row groups that cannot match are left out; the rows are the same either way."""
+    """Whether row groups that cannot match are skipped; the result is the same either way."""
     file_column_name: str | None = None
-    """Name of a column with the path of the file a row is from."""
+    """Add a column of this name with the path of the data file of each row."""
     row_id_column: str | None = None
-    """Name of a column with the row's id, in tables that track rows."""
+    """Add a column of this name with the row id; only for tables with row tracking."""
     row_commit_version_column: str | None = None
-    """Name of a column with the version that last changed the row, in tables that track rows."""
+    """Add a column of this name with the row commit version; only with row tracking."""
     wrap_partition_values: bool = False
-    """Whether partition columns of text or bytes, and the file column, are dictionary-encoded."""
+    """Whether string and binary partition columns, and the file column, are dictionary-encoded."""
     schema_force_view_types: bool = False
-    """Whether columns of text or bytes are shown as `string_view` and `binary_view`. Local files
-    that are read whole then take about half the time, if the compiled decoder is installed."""
+    """Whether string and binary columns are `string_view` and `binary_view`. Full reads of local
+    files then take about half the time, if the native decoder is installed."""
     datetime_rebase_mode: DatetimeRebaseMode = "exception"
-    """What becomes of timestamps before 1900 in files of Spark's legacy calendar that were written
-    in another time zone than UTC: `exception` raises `DataFileError`, `corrected` returns them as
-    stored. Dates, and timestamps of UTC, are rebased in either mode."""
+    """Timestamps before 1900 in files of Spark's legacy calendar that were written in another time
+    zone than UTC: `exception` raises `DataFileError`, `corrected` returns them as stored. Dates,
+    and timestamps written in UTC, are rebased in either mode."""
     schema: pa.Schema | None = None
-    """The Arrow schema to show rows in: columns that it leaves out are not read, columns that the
-    table has not are null, and a type may only be one that holds every value of the table's."""
+    """The Arrow schema of the result. Columns that it omits are not read, columns that the table
+    does not have are null, and each type must hold every value of the table's type."""
 
     def __post_init__(self) -> None:
-        """Refuse values that could only fail later."""
+        """Validate the values."""
         for name, least in _LEAST_READ.items():
             value = getattr(self, name)
             if value is not None and given_number(name, value) < least:
                 raise ConfigError(name, f"must be at least {least}, not {value}")
         for name in _NAMES_OF_COLUMNS:
             if not isinstance(getattr(self, name), str | None):
-                raise ConfigError(name, f"must be a name, not {getattr(self, name)!r}")
+                raise ConfigError(name, f"must be a column name, not {getattr(self, name)!r}")
         modes = get_args(DatetimeRebaseMode)
         if self.datetime_rebase_mode not in modes:
             reason = f"must be one of {', '.join(modes)}, not {self.datetime_rebase_mode!r}"
@@ -176,33 +177,33 @@ _LEAST_WRITE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """How rows become data files.
+    """How data files are written.
 
-    `Config.write` has the defaults; a write may be given others. What is None here is decided by
-    the table's own properties, or by the machine.
+    `Config.write` has the defaults; a write accepts its own. None means that the table's
+    properties or the machine decide.
     """
 
     target_file_bytes: int | None = None
-    """A file that has grown to this is finished; by default `delta.targetFileSize`, or 128 MiB."""
+    """Target size of a data file; by default `delta.targetFileSize`, or 128 MiB."""
     codec: str | None = None
-    """How pages are compressed; by default `delta.parquet.compression.codec`, or snappy."""
+    """Compression codec; by default `delta.parquet.compression.codec`, or snappy."""
     compression_level: int | None = None
-    """Of a codec that has levels."""
+    """Compression level, for codecs that have levels."""
     row_group_rows: int = 1_048_576
-    """Most rows in one row group."""
+    """Maximum number of rows of a row group."""
     memory_limit: int = 256 * 1024 * 1024
-    """Bytes of rows that may wait to be written; as many again may be under way."""
+    """Bytes of rows that may be buffered; as many again may be in encoding."""
     files_at_once: int | None = None
-    """How many files are encoded at the same time; by default one for each core, at most 4."""
+    """Files encoded in parallel; by default one per core, at most 4."""
     open_files: int | None = None
-    """How many files may be unfinished; by default 512, or 32 where they are uploads."""
+    """Maximum number of open files; by default 512, or 32 for uploads."""
 
     def __post_init__(self) -> None:
-        """Refuse values that could only fail later."""
+        """Validate the values."""
         for name, least in _LEAST_WRITE.items():
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < least):
-                raise ConfigError(name, f"must be a whole number from {least} on, not {value!r}")
+                raise ConfigError(name, f"must be an integer of at least {least}, not {value!r}")
         if self.compression_level is not None:
             given_number("compression_level", self.compression_level)
         if self.codec is not None and self.codec not in CODECS:
@@ -211,68 +212,68 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """How this process reads tables. Frozen: change it with `dataclasses.replace`.
+    """Engine settings. Frozen: change them with `dataclasses.replace`.
 
-    The table's own settings (`delta.*` properties) are not here; they are part of a snapshot.
+    Table properties (`delta.*`) are not here; they are part of a snapshot.
     """
 
     batch_rows: int = 8192
-    """Most rows in one batch of planned files."""
+    """Maximum number of files of a batch of `file_batches()`."""
     commit_read_parallelism: int = 16
-    """How many log files are fetched at once."""
+    """Log files fetched in parallel."""
     checkpoint_row_groups_per_batch: int = 10
-    """How many row groups of a checkpoint one read pass covers; a stopped scan reads no further."""
+    """Row groups of a checkpoint read at a time; a closed scan reads no more of them."""
     prefetch_batches: int = 4
-    """How many planned batches may wait for a slow consumer."""
+    """Planned batches that may be buffered for a slow consumer."""
     remove_set_memory_limit: int = 64 * 1024 * 1024
-    """Bytes of RAM for the keys of the log's tail; beyond it they go to a temporary file."""
+    """Bytes of memory for the seen file keys; beyond it they spill to a temporary file."""
     remove_set_capacity: int = 1_000_000
-    """How many keys the Bloom filter in front of the key set is laid out for."""
+    """Number of keys that the Bloom filter of the seen file keys is sized for."""
     remove_set_false_positive_rate: float = 0.01
-    """Of that filter; a false positive costs one look-up, never a file."""
+    """False-positive rate of that filter; a false positive costs a lookup, never a file."""
     reverse_window_commits: int = 1000
-    """Most commits parsed together; the first windows of a scan are smaller."""
+    """Maximum number of commits parsed together; the first windows of a scan are smaller."""
     forward_tail_commits: int = 100
-    """`auto` prefers forward order when the tail is longer than this."""
+    """`auto` chooses forward order if more commits than this follow the checkpoint."""
     enable_fallback: bool = True
-    """Whether the tripwire may hand over to the reference replay instead of raising."""
+    """Whether the tripwire falls back to the reference replay instead of raising."""
     tripwire: Tripwire = "protocol"
-    """What trips: only what the replay does not understand, or all but add and remove."""
+    """Which actions trip: those that the replay does not understand, or all but add and remove."""
     use_log_compaction: bool = True
-    """Read `x.y.compacted.json` files in place of the commits they cover."""
+    """Whether log compaction files replace the commits that they cover."""
     retention_guard: Callable[[int], bool] | None = None
-    """Given the floor version of a scan; False refuses it."""
+    """Called with the oldest version that a scan reads; False refuses the scan."""
     allowed_roots: tuple[str, ...] = ()
-    """FileStores outside the table's root that its log may point to (shallow clones)."""
+    """Locations outside the table's root that its log may refer to (shallow clones)."""
     retry_attempts: int = 5
-    """How often a failing read of the log is tried in all."""
+    """Maximum number of attempts of a failing store request."""
     retry_base_seconds: float = 0.05
-    """Pause before the second try; it doubles, with jitter, up to the cap."""
+    """Backoff before the second attempt; it doubles, with jitter, up to the cap."""
     retry_cap_seconds: float = 2.0
-    """Longest pause between two tries."""
+    """Maximum backoff between two attempts."""
     commit_attempts: int = 100
-    """How often a commit is tried in all, other writers' wins and failures of the store alike."""
+    """Maximum number of attempts of a commit, lost races and store failures included."""
     commit_seconds: float = 300.0
-    """How long a commit is tried; after that it is given up, or its outcome is unknown."""
+    """Time limit of a commit; after it the commit fails, or its outcome is unknown."""
     max_line_bytes: int = 256 * 1024 * 1024
-    """Longest line of a commit; a longer one is refused."""
+    """Maximum length of a line of a commit; a longer one is refused."""
     max_json_depth: int = 256
-    """Deepest nesting of a line of a commit; a deeper one is refused."""
+    """Maximum nesting depth of a line of a commit; a deeper one is refused."""
     read: ReadOptions = ReadOptions()
-    """How rows are read and shown, unless a scan says otherwise."""
+    """How rows are read and presented, unless a scan has its own options."""
     write_checksums: bool = True
-    """Whether a commit is followed by its `.crc`."""
+    """Whether a commit writes its version checksum (`.crc`)."""
     write_checkpoints: bool = True
-    """Whether a checkpoint is written when the table's `delta.checkpointInterval` is up."""
+    """Whether a commit writes a checkpoint every `delta.checkpointInterval` versions."""
     write_compactions: bool = True
-    """Whether commits are compacted in tables whose properties ask for it."""
+    """Whether commits write log compaction files for tables whose properties enable them."""
     write: WriteOptions = WriteOptions()
-    """How rows become data files, unless a write says otherwise."""
+    """How data files are written, unless a write has its own options."""
     observer: Observer | None = None
-    """Told about every operation that ends, and every call to the store."""
+    """Receives an event for every finished operation and every store request."""
 
     def __post_init__(self) -> None:
-        """Refuse values that could only fail later and less clearly."""
+        """Validate the values, so that a scan does not fail on them later."""
         for name, least in _LEAST.items():
             if given_number(name, getattr(self, name)) < least:
                 raise ConfigError(name, f"must be at least {least}, not {getattr(self, name)}")
@@ -289,7 +290,7 @@ class Config:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> Self:
-        """Read `LAZYDELTA_*`; an unknown name is an error, never a silent default.
+        """Read `LAZYDELTA_*` variables; an unknown name is an error, never a silent default.
 
         >>> Config.from_env({"LAZYDELTA_BATCH_ROWS": "100"}).batch_rows
         100
@@ -319,7 +320,7 @@ def _given_float(name: str, value: Any) -> float:
 
 
 def _check_kind(name: str, kind: str, value: Any) -> None:
-    """Refuse what is of another kind than the setting, before a scan meets it far from here."""
+    """Validate the type of a setting."""
     if kind == "bool" and not isinstance(value, bool):
         raise ConfigError(name, f"must be True or False, not {value!r}")
     if kind == "ReadOptions":
@@ -328,13 +329,13 @@ def _check_kind(name: str, kind: str, value: Any) -> None:
         check_options(name, value, WriteOptions)
     if kind.endswith("| None") and value is not None and not callable(value):
         raise ConfigError(name, f"must be a function, not {value!r}")
-    # One text would be taken letter by letter, and refused later, for a letter of it.
+    # A single string would be read letter by letter.
     if kind == "tuple[str, ...]" and (
         isinstance(value, str)
         or not isinstance(value, Iterable)
-        or not all(isinstance(text, str) for text in value)
+        or not all(isinstance(item, str) for item in value)
     ):
-        raise ConfigError(name, f"must be a list of texts, not {value!r}")
+        raise ConfigError(name, f"must be a list of strings, not {value!r}")
 
 
 _LEAST: dict[str, int] = {
@@ -354,8 +355,8 @@ _LEAST: dict[str, int] = {
 
 _LEAST_SECONDS = ("retry_base_seconds", "retry_cap_seconds", "commit_seconds")
 
-_WANTED = {"int": "a whole number", "float": "a number", "bool": "true or false"}
-"""What a text of the environment may be, where not every text will do."""
+_WANTED = {"int": "an integer", "float": "a number", "bool": "true or false"}
+"""The values that a variable accepts, by the type of its setting."""
 
 _READERS: dict[str, Callable[[str], Any]] = {
     "int": int,

@@ -1,22 +1,22 @@
 """`to_*` methods of everything that has rows: to Arrow, to a data frame, to an engine.
 
 Defines the methods and reports each read to the observer. The source reads the rows. Adapters
-(`lazydelta.interop`, a higher layer) pass them to engines. The package's `__init__` provides the
-function that loads the adapters (`plug_adapters`), so they are imported at first use.
+(`lazydelta.interop`, a higher layer) pass them to engines; they are imported at first use.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from abc import ABC, abstractmethod
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from lazydelta.errors import InternalError, MissingExtraError, SchemaError
+from lazydelta.errors import MissingExtraError, SchemaError
 from lazydelta.metrics import FeedFinished, Observer, notify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
     import datafusion
     import duckdb
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lazydelta.config import ReadOptions
 
-__all__ = ["Adapters", "Outputs", "metered", "plug_adapters"]
+__all__ = ["Adapters", "Outputs", "metered"]
 
 
 class Adapters(Protocol):
@@ -53,21 +53,10 @@ class Adapters(Protocol):
         """Register the source as a table of a context."""
 
 
-class _Plug:
-    """Holder of the function that loads the adapters."""
-
-    load: Callable[[], Adapters] | None = None
-
-
-def plug_adapters(load: Callable[[], Adapters]) -> None:
-    """Set the function that loads the adapters; it is called at their first use."""
-    _Plug.load = staticmethod(load)
-
-
 def _adapters() -> Adapters:
-    if _Plug.load is None:
-        raise InternalError("no adapters were plugged in")
-    return _Plug.load()
+    """Load the adapters. They are a floor above, so the package's own door imports them."""
+    package: Any = sys.modules[__name__.partition(".")[0]]
+    return package.load_interop()
 
 
 class Outputs(ABC):
@@ -101,6 +90,12 @@ class Outputs(ABC):
     """
 
     __slots__ = ()
+
+    _internal_names: ClassVar[frozenset[str]] = frozenset()
+    """Attributes for other rooms only: tab completion does not offer them."""
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in self._internal_names]
 
     @abstractmethod
     def to_reader(self, options: ReadOptions | None = None) -> pa.RecordBatchReader:

@@ -1,29 +1,51 @@
-"""`LazyDeltaScanner` and `LazyScanConfig`, the source design's names: a thin door to `Table`."""
+"""The component names of the lazydelta design document, mapped to the classes that do the work.
+
+A thin door: aliases, and a scanner that is one call to `Table`. docs/reference/design-names.md
+has the table.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lazydelta.config import Config, Strategy
+from lazydelta._stream import Stream as StreamingOutput
+from lazydelta.config import Config, ScanStrategy, Strategy
+from lazydelta.log import CommitReader as ReverseCommitReader
+from lazydelta.replay import Pruner as PredicateEvaluator
+from lazydelta.replay import SeenFiles
+from lazydelta.replay import find_trip as FeatureTripwire  # noqa: N812 - the design's name
+from lazydelta.scan.plan import ScanFile as LogicalFileView
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from lazydelta._stream import Stream
     from lazydelta.scan import Scan, Where
-    from lazydelta.scan.plan import Explanation, ScanFile
+    from lazydelta.scan.plan import Explanation
 
-__all__ = ["LazyDeltaScanner", "LazyScanConfig"]
+__all__ = [
+    "FeatureTripwire",
+    "LazyDeltaScanner",
+    "LazyScanConfig",
+    "LogicalFileView",
+    "PredicateEvaluator",
+    "ReverseCommitReader",
+    "ScanStrategy",
+    "SeenFiles",
+    "StreamingOutput",
+]
 
 _DEFAULTS = Config()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LazyScanConfig:
-    """One scan's wishes and limits; all but the first four are `Config` fields of like name."""
+    """A scan's arguments: four of `scan` and `snapshot`, and `Config` fields by their own names.
+
+    `limit` is the maximum number of files.
+    """
 
     predicate: Where = None
     limit: int | None = None
@@ -37,7 +59,7 @@ class LazyScanConfig:
 
 
 class LazyDeltaScanner:
-    """Scans the files of a table lazily, newest first unless told otherwise."""
+    """Lists the files of a table lazily, by default newest first."""
 
     def __init__(
         self,
@@ -57,17 +79,17 @@ class LazyDeltaScanner:
         self._table = Table.open(url, storage_options, engine)
         self._scan: Scan | None = None
 
-    def scan_files(self) -> Stream[ScanFile]:
-        """Return the files as they are found; the version is pinned at the first call."""
-        return self._planned().files()
+    def scan_files(self) -> StreamingOutput[LogicalFileView]:
+        """Return the files as they are found; the first call pins the version."""
+        return self._planned().files(self._config.limit)
 
     def explain(self) -> Explanation:
-        """Return what was chosen, read and pruned."""
+        """Return the plan, and what the latest scan read and pruned."""
         return self._planned().explain()
 
     def _planned(self) -> Scan:
         if self._scan is None:
             asked = self._config
             snapshot = self._table.snapshot(asked.version)
-            self._scan = snapshot.scan(asked.predicate, None, asked.limit, asked.strategy)
+            self._scan = snapshot.scan(asked.predicate, strategy=asked.strategy)
         return self._scan

@@ -10,5 +10,5 @@ NAME = "lazydelta-changes"
 
 
 def changes(path, start, end):
-    asked = RequestedRange(start_version=start, end_version=end)
+    asked = RequestedRange(starting_version=start, ending_version=end)
     return find_changes(open_store(path), Config(), asked).to_arrow()

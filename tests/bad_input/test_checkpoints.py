@@ -340,7 +340,7 @@ def test_a_checkpoint_newer_than_the_version_is_never_used():
 def test_a_checkpoint_of_a_version_whose_commit_is_gone_is_enough():
     store, table = built(cleaned_up=True)
     table.delete(*(f"{v:020d}.json" for v in range(AT + 1, len(COMMITS))))
-    assert Table(store, QUICK).version() == AT
+    assert Table(store, QUICK).version == AT
     read_rightly(store, ["b#v1", "c", "d", "e", "f", "g"], QUICK)
 
 

@@ -70,7 +70,7 @@ def test_a_name_that_does_not_match_exactly_is_nobodys_business(name):
     store, table = built()
     table.write(name, b"garbage")
     read_rightly(store, [f"f{number}" for number in range(6)])
-    assert Table(store, Config()).version() == 5
+    assert Table(store, Config()).version == 5
 
 
 def test_staged_commits_and_sidecars_are_no_versions():

@@ -194,7 +194,7 @@ def test_explain_runs_the_scan(table):
     ("args", "words"),
     [
         (["files", "{empty}"], "no Delta table at"),
-        (["info", "{empty}"], "Check the address"),
+        (["info", "{empty}"], "Check the path"),
         (["history", "{empty}"], "no Delta table at"),
         (["explain", "{empty}"], "no Delta table at"),
         (["check", "{empty}"], "no Delta table at"),

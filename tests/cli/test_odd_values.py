@@ -62,7 +62,7 @@ def test_what_parquet_cannot_hold_is_named_and_leaves_no_file(table, tmp_path):
     found = run("sql", sql, "--table", f"t={table}", "--parquet", out)
     assert found.exit_code == 1
     assert found.stderr.startswith("error: --parquet: a column does not fit")
-    assert "not expected" not in found.stderr
+    assert "unexpected" not in found.stderr
     assert not out.exists()
 
 

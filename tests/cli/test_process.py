@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lazydelta
-from tests.cli.support import big, build, command, environment, start
+from tests.cli.support import big, build, command, environment, run, start
 
 TIMEOUT = 60
 
@@ -102,6 +102,32 @@ def test_an_interrupt_ends_it_with_130_and_no_traceback(tmp_path):
     process.stderr.close()
 
 
+@pytest.mark.parametrize("module", ["click", "pyarrow"])
+def test_an_interrupt_while_modules_are_imported_ends_it_with_130(tmp_path, module):
+    (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt")
+    path = environment()["PYTHONPATH"]
+    done = subprocess.run(
+        command("count", tmp_path),
+        env=environment() | {"PYTHONPATH": f"{tmp_path}:{path}"},
+        capture_output=True, timeout=TIMEOUT, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "datafusion"])
+@pytest.mark.parametrize("place", ["interop.dataset.LazyDataset.scanner", "scan.Scan.to_batches"])
+def test_an_interrupt_inside_an_engine_ends_sql_with_130(tmp_path, monkeypatch, engine, place):
+    pytest.importorskip(engine)
+    lazydelta.write(tmp_path, {"id": [1]})
+
+    def interrupted(*args, **how):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"lazydelta.{place}", interrupted)
+    done = run("sql", "select * from t", "--table", f"t={tmp_path}", "--engine", engine)
+    assert (done.exit_code, done.stdout, done.stderr) == (130, "", "")
+
+
 @pytest.mark.parametrize(
     ("args", "code"),
     [(["--help"], 0), (["--version"], 0), (["files", "{missing}"], 1), (["files"], 2)],
@@ -126,8 +152,7 @@ def test_a_secret_is_not_shown_even_when_verbose():
 # --- what it imports -----------------------------------------------------------------------------
 
 _PROBE = """
-import json, sys, types
-{prepare}
+import json, sys
 from lazydelta.cli import main
 try:
     main({args!r}, prog_name="lazydelta")
@@ -135,18 +160,11 @@ except SystemExit:
     pass
 print("@" + json.dumps(sorted(sys.modules)))
 """
-_BARE_PACKAGE = """
-import pathlib
-package = types.ModuleType("lazydelta")
-package.__path__ = [{path!r}]
-package.__version__ = "0"
-sys.modules["lazydelta"] = package
-"""
 
 
-def modules_after(args, prepare=""):
+def modules_after(args):
     done = subprocess.run(
-        [sys.executable, "-c", _PROBE.format(args=args, prepare=prepare)],
+        [sys.executable, "-c", _PROBE.format(args=args)],
         env=environment(), capture_output=True, text=True, timeout=TIMEOUT, check=True,
     )  # fmt: skip
     return set(json.loads(done.stdout.rpartition("@")[2]))
@@ -154,10 +172,9 @@ def modules_after(args, prepare=""):
 
 @pytest.mark.parametrize("args", [["--help"], ["--version"], ["nosuch"]], ids=lambda args: args[0])
 def test_the_frame_of_the_command_needs_no_engine(args):
-    path = str(environment()["PYTHONPATH"].split(":")[0]) + "/lazydelta"
-    loaded = modules_after(args, _BARE_PACKAGE.format(path=path))
+    loaded = modules_after(args)
     assert "click" in loaded
-    assert not {"pyarrow", "numpy", "obstore", "rich", "orjson"} & loaded
+    assert not {"pyarrow", "numpy", "obstore", "rich", "orjson", "lazydelta.table"} & loaded
 
 
 def test_listing_files_in_a_pipe_loads_neither_rich_nor_pandas_nor_a_cloud_client(tmp_path):

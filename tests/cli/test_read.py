@@ -108,7 +108,7 @@ def test_parquet_is_not_left_half_written(table, tmp_path):
     out = tmp_path / "out.parquet"
     done = run("head", table, "--parquet", out)
     assert done.exit_code == 1
-    assert "e is gone" in done.stderr
+    assert "e does not exist" in done.stderr
     assert not out.exists()
 
 
@@ -192,7 +192,9 @@ def test_schema_as_arrow_and_of_partitions(table):
 
 
 def test_changes_as_json(table):
-    found = objects(good("changes", table, "--start", 1, "--end", 1, "--json"))
+    found = objects(
+        good("changes", table, "--starting-version", 1, "--ending-version", 1, "--json")
+    )
     assert [(row["_change_type"], row["id"], row["note"]) for row in found] == [
         ("update_preimage", 1, None),
         ("update_postimage", 1, "new"),
@@ -201,14 +203,16 @@ def test_changes_as_json(table):
 
 
 def test_changes_in_a_pipe(table):
-    text = good("changes", table, "--start", 3, "--columns", "id,_change_type,_commit_version")
+    text = good(
+        "changes", table, "--starting-version", 3, "--columns", "id,_change_type,_commit_version"
+    )
     assert text == "42\tinsert\t3\n"
 
 
 def test_changes_by_time_and_where(table):
     at = "2023-11-14T22:13:22Z"
     text = good(
-        "changes", table, "--start-timestamp", at, "--end-timestamp", at,
+        "changes", table, "--starting-timestamp", at, "--ending-timestamp", at,
         "--where", "_change_type = 'delete' and id < 2", "--columns", "id",
     )  # fmt: skip
     assert text == "0\n1\n"
@@ -221,17 +225,27 @@ def test_changes_stop_at_their_limit(table):
 
 
 def test_changes_past_the_end(table):
-    done = run("changes", table, "--end", 9)
+    done = run("changes", table, "--ending-version", 9)
     assert done.exit_code == 1
     assert "Readable versions: 0 to 3" in done.stderr
     assert (
-        good("changes", table, "--start", 3, "--end", 9, "--allow-out-of-range", "--columns", "id")
+        good(
+            "changes",
+            table,
+            "--starting-version",
+            3,
+            "--ending-version",
+            9,
+            "--allow-out-of-range",
+            "--columns",
+            "id",
+        )
         == "42\n"
     )
 
 
 def test_changes_take_a_version_or_a_time(table):
-    done = run("changes", table, "--start", 1, "--start-timestamp", "2023-11-14")
+    done = run("changes", table, "--starting-version", 1, "--starting-timestamp", "2023-11-14")
     assert done.exit_code == 2
 
 
@@ -245,7 +259,9 @@ def test_changes_of_a_table_without_them(tmp_path):
 
 
 def test_changes_on_a_terminal(table):
-    text = on_a_terminal("changes", table, "--start", 3, "--columns", "id,note,_change_type")
+    text = on_a_terminal(
+        "changes", table, "--starting-version", 3, "--columns", "id,note,_change_type"
+    )
     lines = [line.split() for line in text.splitlines() if line.strip()]
     assert lines[0] == ["id", "note", "_change_type"]
     assert lines[-1] == ["42", "end", "insert"]

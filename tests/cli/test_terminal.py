@@ -77,7 +77,7 @@ def test_no_match_is_said(table):
 def test_info_is_a_page(table):
     text = on_a_terminal("info", table)
     assert re.search(r"version +3\n", text)
-    assert re.search(r"files +5, .* \(says the checksum\)", text)
+    assert re.search(r"files +5, .* \(from the checksum\)", text)
     assert re.search(r"day +date +yes +yes", text)
     assert "delta.enableDeletionVectors" in text
 

@@ -88,11 +88,11 @@ def test_columns_are_pushed_down(watched, engine):
 
 
 def test_a_count_reads_no_column(watched, engine):
-    query = QueryBuilder(engine).register("c", watched.table.changes(start_version=2))
+    query = QueryBuilder(engine).register("c", watched.table.changes(starting_version=2))
     found = query.execute("select count(*) n from c").read_all()
     assert found["n"].to_pylist() == [3 * ROWS + 4]
-    assert watched.table.changes(start_version=2).count() == 3 * ROWS + 4
-    assert watched.table.changes(start_version=2, columns=[]).count() == 3 * ROWS + 4
+    assert watched.table.changes(starting_version=2).count() == 3 * ROWS + 4
+    assert watched.table.changes(starting_version=2, columns=[]).count() == 3 * ROWS + 4
 
 
 def test_changes_join_their_table(watched, engine):
@@ -144,7 +144,7 @@ def test_a_missing_file_keeps_its_error_type(tmp_path, engine):
     on = {"delta.enableChangeDataFeed": "true"}
     deltalake.write_deltalake(path, pa.table({"id": [1]}), configuration=on)
     watched = Watched(path)
-    (tmp_path / "t" / watched.table.files()[0]).unlink()
+    (tmp_path / "t" / next(watched.table.scan().files()).path).unlink()
     query = QueryBuilder(engine).register("c", watched.table.changes())
     with pytest.raises(DataFileNotFoundError, match="vacuum"):
         query.execute("select * from c").read_all()

@@ -146,7 +146,7 @@ def test_a_scans_own_filter_columns_and_limit_stay_in_force(watched):
 def test_extra_columns_can_be_filtered_and_shown(watched):
     dataset = to_pyarrow_dataset(watched.table, ReadOptions(file_column_name="file"))
     paths = sorted(set(dataset.to_table(columns=["file"])["file"].to_pylist()))
-    assert paths == sorted(watched.table.files())
+    assert paths == sorted(file.path for file in watched.table.scan().files())
     assert dataset.to_table(filter=pc.field("file") == paths[0]).num_rows == ROWS
 
 

@@ -150,7 +150,7 @@ def test_an_empty_table(tmp_path, engine):
 def test_a_missing_file_keeps_its_error_type(tmp_path, engine):
     path = write_table(tmp_path / "table", files=2, partitioned=False)
     table = Table.open(path)
-    (tmp_path / "table" / table.files()[0]).unlink()
+    (tmp_path / "table" / next(table.scan().files()).path).unlink()
     with pytest.raises(DataFileNotFoundError, match="vacuum"):
         QueryBuilder(engine).register("t", table).execute("select sum(id) from t").read_all()
 

@@ -35,7 +35,7 @@ SOURCES = {
     "table": lambda table: table,
     "snapshot": lambda table: table.snapshot(),
     "scan": lambda table: table.scan(where="id < 350"),
-    "changes": lambda table: table.changes(start_version=2, end_version=3),
+    "changes": lambda table: table.changes(starting_version=2, ending_version=3),
 }
 
 
@@ -170,7 +170,7 @@ def test_options_of_a_call_override_those_of_the_scan_and_the_config(path):
 
 def test_changes_omit_the_extra_columns_of_the_config(path):
     table = Table.open(path, config=Config(read=ReadOptions(file_column_name="file")))
-    assert "file" not in table.changes(start_version=1).schema.names
+    assert "file" not in table.changes(starting_version=1).schema.names
     with pytest.raises(ConfigError, match="file_column_name"):
         table.changes(options=ReadOptions(file_column_name="file"))
 

@@ -48,7 +48,7 @@ def test_a_limit_met_in_the_tail_touches_no_checkpoint_where_a_checksum_is(local
         clustered(table).commit("+new1 +new2").crc()
 
     table, store = metered(build, local=local)
-    assert sorted(listed(table.scan(limit=2))) == ["new1", "new2"]
+    assert sorted(listed(table.scan(), limit=2)) == ["new1", "new2"]
     assert not [path for path in paths_read(store) if "checkpoint.parquet" in path]
     assert store.requests_by_operation().get("open", 0) == 0
 
@@ -59,8 +59,8 @@ def test_SCAN_07_a_limit_met_in_the_tail_reads_no_file_actions_of_the_checkpoint
 
     table, store = metered(build)
     whole = len(store.inner.read(CHECKPOINT))
-    scan = table.scan(limit=2)
-    assert sorted(listed(scan)) == ["new1", "new2"]
+    scan = table.scan()
+    assert sorted(listed(scan, limit=2)) == ["new1", "new2"]
     explained = scan.explain()
     assert explained["checkpoint"]["leaves_opened"] == 0
     assert explained["checkpoint"]["bytes"] == 0
@@ -78,7 +78,7 @@ def test_the_first_file_of_a_long_tail_costs_few_commits():
         table.crc()
 
     table, store = metered(build)
-    assert listed(table.scan(limit=1)) == ["new199"]
+    assert listed(table.scan(), limit=1) == ["new199"]
     commits = [path for path in paths_read(store) if path.endswith(".json")]
     assert len(commits) <= 2
 
@@ -89,8 +89,8 @@ def test_a_limit_met_after_some_row_groups_reads_no_further_ones():
 
     table, store = metered(build)
     config = Config(batch_rows=50, checkpoint_row_groups_per_batch=1, prefetch_batches=1)
-    scan = Table(store, config).scan(limit=60)
-    assert len(listed(scan)) == 60
+    scan = Table(store, config).scan()
+    assert len(listed(scan, limit=60)) == 60
     explained = scan.explain()["checkpoint"]
     assert explained["row_groups"] == len(DAYS) + 1
     # What was given, what waited in the queues, and what was being read when the limit was met.

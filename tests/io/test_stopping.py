@@ -109,7 +109,7 @@ def test_an_error_in_the_background_reaches_the_consumer_in_its_place():
 
 def test_files_can_be_awaited():
     async def collect():
-        return [file.path async for file in Table(built(), Config()).scan(limit=7).files()]
+        return [file.path async for file in Table(built(), Config()).scan().files(limit=7)]
 
     assert len(asyncio.run(collect())) == 7
     assert not engine_threads()

@@ -294,7 +294,7 @@ def test_a_change_feed(tmp_path):
     made.commit(
         made.cdc("c", {"id": [4, 4], "t": ["y", "z"], "_change_type": ["update_preimage"] * 2})
     )
-    found, _ = three_ways(Table.open(tmp_path).changes(start_version=0))
+    found, _ = three_ways(Table.open(tmp_path).changes(starting_version=0))
     assert found.num_rows == 9
     assert found.schema.field("t").type == pa.string_view()
 

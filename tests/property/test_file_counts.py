@@ -67,7 +67,7 @@ def check_sum(scan, live):
     """Check what `explain` says of a scan that has run."""
     files = scan.explain()["files"]
     if files["pruned"] is None:
-        assert scan.limit is not None
+        assert scan.explain()["plan"]["file_limit"] is not None
         assert scan.snapshot.num_files is None
         assert "whole log" in files["pruned_unknown"]
         assert "pruned unknown" in str(scan.explain())
@@ -88,8 +88,8 @@ def check_sum(scan, live):
 )
 def test_plans_of_random_histories(history, where, strategy, tripwire, limit):
     config = Config(batch_rows=2, tripwire=tripwire, checkpoint_row_groups_per_batch=1)
-    scan = Table(built(history), config).scan(where, limit=limit, strategy=strategy)
-    found = listed(scan)
+    scan = Table(built(history), config).scan(where, strategy=strategy)
+    found = listed(scan, limit)
     told = check_sum(scan, len(history.live))
     assert told or limit is not None
     assert scan.explain()["files"]["scanned"] == len(found)
@@ -122,8 +122,8 @@ def test_files_that_were_superseded_and_pruned_are_not_counted(strategy):
 def test_a_checksum_saves_the_count_even_with_a_limit():
     store = memory_store()
     live = superseded_in_pruned_row_groups(store).crc().live()
-    scan = Table(store, Config()).scan(limit=2)
-    assert len(listed(scan)) == 2
+    scan = Table(store, Config()).scan()
+    assert len(listed(scan, limit=2)) == 2
     assert check_sum(scan, len(live))
     assert scan.explain(count_files=False)["files"]["pruned"] == len(live) - 2
 
@@ -131,8 +131,8 @@ def test_a_checksum_saves_the_count_even_with_a_limit():
 def test_a_checksum_that_states_too_few_files_is_not_believed():
     store = memory_store()
     TableBuilder(store).commit("+a +b +c").checkpoint().commit("+d").crc(numFiles=1)
-    scan = Table(store, Config()).scan(limit=2)
-    listed(scan)
+    scan = Table(store, Config()).scan()
+    listed(scan, limit=2)
     files = scan.explain()["files"]
     assert files["pruned"] is None
     assert "checksum" in files["pruned_unknown"]

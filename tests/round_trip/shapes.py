@@ -86,7 +86,7 @@ def overwrite(
     schema: pa.Schema | None = None,
     **how: Any,
 ) -> Step:
-    """Replace all rows, or, with a `predicate`, those that `keeps` does not keep."""
+    """Replace all rows, or, with `where`, those that `keeps` does not keep."""
 
     def step(table: Table, rows: list[Row]) -> list[Row]:
         new = [row(number) for number in numbers]
@@ -466,10 +466,10 @@ SHAPES: dict[str, Shape] = {
             append(grouped, *range(9)),
             overwrite(grouped, *range(10, 19)),
             overwrite(
-                grouped, 20, 23, 26, predicate="g = 'g2'", keeps=lambda row: row["g"] != "g2"
+                grouped, 20, 23, 26, where="g = 'g2'", keeps=lambda row: row["g"] != "g2"
             ),
             overwrite(
-                grouped, 13, predicate="id between 12 and 14", keeps=lambda row: not 12 <= row["id"] <= 14
+                grouped, 13, where="id between 12 and 14", keeps=lambda row: not 12 <= row["id"] <= 14
             ),
             overwrite(regrouped, *range(30, 36), schema=REGROUPED, schema_mode="overwrite"),
             append(regrouped, 36, 37),

@@ -131,7 +131,7 @@ class Game:
 
     def they_accept_our_checksum(self):
         snapshot = self.their_snapshot()
-        self.holds(snapshot.version() == self.story.table.version(), "they see another version")
+        self.holds(snapshot.version() == self.story.table.version, "they see another version")
         self.holds(snapshot.checksumOpt().isDefined(), "they find no .crc")
         empty = getattr(snapshot, "validateChecksum$default$1")()
         self.holds(snapshot.validateChecksum(empty), "they do not accept the .crc")
@@ -139,7 +139,7 @@ class Game:
     def they_open_our_checkpoint(self):
         self.story.table.checkpoint()
         segment = self.their_snapshot().logSegment()
-        newest = self.story.table.version()
+        newest = self.story.table.version
         self.holds(segment.checkpointProvider().version() == newest, segment.toString())
         self.they_read(newest)
         self.they_accept_our_checksum()
@@ -196,9 +196,9 @@ class Game:
             raise AssertionError(f"{statement} succeeded")
 
     def they_optimize(self):
-        before = self.story.table.version()
+        before = self.story.table.version
         self.sql("OPTIMIZE {t}")
-        self.holds(self.story.table.version() > before, "there was nothing to optimize")
+        self.holds(self.story.table.version > before, "there was nothing to optimize")
         self.they_wrote(self.story.rows)
 
     def they_add_a_column(self):
@@ -252,7 +252,7 @@ def a_wrong_checksum_is_noticed(spark, place):
     """The control: what accepts every `.crc` shows nothing."""
     game = Game(spark, "unpartitioned", place)
     game.they_accept_our_checksum()
-    name = f"{game.story.table.version():020}.crc"
+    name = f"{game.story.table.version:020}.crc"
     path = Path(game.story.path) / "_delta_log" / name
     told = json.loads(path.read_text())
     path.write_text(json.dumps(told | {"tableSizeBytes": told["tableSizeBytes"] + 1}))

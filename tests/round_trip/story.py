@@ -67,7 +67,7 @@ class Story:
 
     def note(self, rows: list[Row]) -> None:
         """Note the rows that the newest version must have, and see that our `.crc` agrees."""
-        version = self.table.version()
+        version = self.table.version
         self.versions[version] = [self.shape.stored(row) for row in rows]
         self.check()
 
@@ -75,7 +75,7 @@ class Story:
         """See that the newest version has a `.crc` of ours that agrees with the log."""
         found = self.table.check()
         assert found.checksum is not None
-        assert found.checksum.version == self.table.version(), "the commit left no .crc"
+        assert found.checksum.version == self.table.version, "the commit left no .crc"
         assert found.ok, found.to_dict()
 
     def append(self) -> None:
@@ -97,7 +97,7 @@ class Story:
 
     def other_wrote(self, rows: list[Row]) -> None:
         """Note what the other engine made of the table, and read it ourselves."""
-        self.versions[self.table.version()] = rows
+        self.versions[self.table.version] = rows
         assert_rows(self.table.to_arrow(), rows)
 
 

@@ -94,7 +94,7 @@ def literal(value):
 @pytest.mark.parametrize("name", READABLE)
 def test_every_version_reads_back_equal(told, name):
     story = told(name)
-    assert sorted(story.versions) == list(range(story.table.version() + 1))
+    assert sorted(story.versions) == list(range(story.table.version + 1))
     for version, rows in story.versions.items():
         assert_rows(their_rows(story.path, version=version), rows)
         adds = pa.table(deltalake.DeltaTable(story.path, version=version).get_add_actions())
@@ -226,7 +226,7 @@ def test_it_reads_our_change_feed(told, tmp_path):
     they_delete(story)
     story.append()
     theirs = pa.table(deltalake.DeltaTable(story.path).load_cdf(starting_version=0).read_all())
-    ours = Table.open(story.path).changes(start_version=0).to_arrow()
+    ours = Table.open(story.path).changes(starting_version=0).to_arrow()
     shown = ["_change_type", "_commit_version", *story.table.snapshot().schema.names]
     assert len({row["_change_type"] for row in ours.to_pylist()}) == 2
     assert counted(theirs.select(shown).to_pylist()) == counted(ours.select(shown).to_pylist())

@@ -34,7 +34,7 @@ def replaced(spark, url, mode):
     on = {"delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": mode}
     first = {"p": ["a", "a", "b"], "x": [1, 2, 3]}
     ld.write(url, first, partition_by="p", properties=on)
-    ld.write(url, {"p": ["a", "b"], "x": [1, 1]}, "overwrite", predicate="x = 1")
+    ld.write(url, {"p": ["a", "b"], "x": [1, 1]}, "overwrite", where="x = 1")
     reader = spark.read.format("delta").option("readChangeFeed", "true")
     told = reader.option("startingVersion", 1).load(url).collect()
     return sorted([row["_change_type"], row.p, row.x] for row in told)

@@ -50,16 +50,16 @@ def test_changes_are_those_of_the_feed_in_this_process(spark, directory):
 
 def test_range_columns_and_filter_are_part_of_the_plan(spark, directory):
     asked = {
-        "start_version": 1,
-        "end_version": 3,
+        "starting_version": 1,
+        "ending_version": 3,
         "columns": ["_change_type", "id"],
         "where": "_change_type = 'delete' AND id < 11",
     }
     found = changes(spark, str(directory), **asked).collect()
     assert sorted(map(tuple, found)) == [("delete", 1), ("delete", 10)]
     with pytest.raises(VersionNotCommittedError):
-        changes(spark, str(directory), end_version=9)
-    nothing = changes(spark, str(directory), start_version=9, allow_out_of_range=True)
+        changes(spark, str(directory), ending_version=9)
+    nothing = changes(spark, str(directory), starting_version=9, allow_out_of_range=True)
     assert nothing.count() == 0
 
 
@@ -67,7 +67,7 @@ def test_the_format_reads_changes_too(spark, directory):
     register(spark)
     reader = spark.read.format("lazydelta").option("readChangeFeed", "true")
     found = reader.option("startingVersion", 1).option("endingVersion", 2).load(str(directory))
-    expected = Table.open(directory).changes(start_version=1, end_version=2).to_arrow()
+    expected = Table.open(directory).changes(starting_version=1, ending_version=2).to_arrow()
     assert plain(found.toArrow().cast(expected.schema)) == plain(expected)
     deleted = found.where("_change_type = 'delete' AND _commit_version = 1").collect()
     assert [row.id for row in deleted] == [1]

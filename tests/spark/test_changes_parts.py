@@ -55,9 +55,11 @@ def rows_of(read):
     "asked",
     [
         pytest.param({}, id="all"),
-        pytest.param({"start_version": 1, "end_version": 3}, id="some-versions"),
+        pytest.param({"starting_version": 1, "ending_version": 3}, id="some-versions"),
         pytest.param({"where": "_change_type = 'delete' AND id > 300"}, id="a-filter"),
-        pytest.param({"columns": ["_commit_version", "id"], "start_version": 2}, id="some-columns"),
+        pytest.param(
+            {"columns": ["_commit_version", "id"], "starting_version": 2}, id="some-columns"
+        ),
     ],
 )
 def test_parts_together_give_the_feed(table, asked):
@@ -81,7 +83,7 @@ def test_large_commits_are_cut_and_small_ones_go_together(table):
 
 
 def test_a_range_without_commits_has_no_parts(table):
-    read = find(table.directory, start_version=999, allow_out_of_range=True)
+    read = find(table.directory, starting_version=999, allow_out_of_range=True)
     assert read.plan() == []
 
 

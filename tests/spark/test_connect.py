@@ -110,7 +110,7 @@ with described(spark, "lazydelta, through Connect"):
     found["source"] = sorted(row.id for row in rows.where("id > 2").collect())
 found["changes"] = sorted(
     [row["_commit_version"], row["_change_type"], row.id]
-    for row in changes(spark, url, start_version=1, where="id != 5").collect()
+    for row in changes(spark, url, starting_version=1, where="id != 5").collect()
 )
 writer = spark.readStream.format("lazydelta").load(url).writeStream.format("memory")
 query = writer.queryName("copy").trigger(availableNow=True).start()

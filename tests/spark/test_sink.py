@@ -74,14 +74,14 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_committed(sinks, tmp_pa
         sinks.sql("SELECT 1 AS x").write.format("lazydelta").mode("append").save(url)
     with pytest.raises(PySparkException, match="lazydelta has no such option"):
         writer.format("lazydelta").mode("append").option("accountKey", "hush").save(url)
-    assert ld.Table.open(url).version() == 0
+    assert ld.Table.open(url).version == 0
 
 
 @pytest.mark.parametrize(
     ("given", "text"),
     [
         ({"merge_schema": "true", "overwrite_schema": "true"}, "give one of them"),
-        ({"overwrite_schema": "true"}, "all rows must go"),
+        ({"overwrite_schema": "true"}, "replaces all rows"),
         ({"replace_where": "id = 1"}, "needs mode"),
         ({"txn_app_id": "a"}, "app_version"),
         ({"merge_schema": "perhaps"}, "true or false"),
@@ -135,7 +135,7 @@ def test_a_batch_that_is_done_again_is_added_once(tmp_path):
     run_batch(tmp_path, 0, [1, 2], [3])
     run_batch(tmp_path, 0, [5], app_id="another query")
     assert ids_of(tmp_path) == [1, 2, 3, 4, 5]
-    assert ld.Table.open(tmp_path).version() == 2
+    assert ld.Table.open(tmp_path).version == 2
 
 
 def test_a_crash_after_the_commit_and_before_spark_knows(tmp_path):
@@ -170,7 +170,7 @@ def test_a_stream_of_complete_results_replaces_the_rows(tmp_path):
     run_batch(tmp_path, 1, [3], overwrite=True)
     run_batch(tmp_path, 1, [3], overwrite=True)
     assert ids_of(tmp_path) == [3]
-    assert ld.Table.open(tmp_path).version() == 1
+    assert ld.Table.open(tmp_path).version == 1
 
 
 def test_a_batch_without_rows_makes_no_version_but_the_first(tmp_path):
@@ -178,7 +178,7 @@ def test_a_batch_without_rows_makes_no_version_but_the_first(tmp_path):
     assert not (tmp_path / "_delta_log").exists()
     run_batch(tmp_path, 1, [], [])
     run_batch(tmp_path, 2, [], [])
-    assert ld.Table.open(tmp_path).version() == 0
+    assert ld.Table.open(tmp_path).version == 0
     run_batch(tmp_path, 3, [], [7])
     assert ids_of(tmp_path) == [7]
 

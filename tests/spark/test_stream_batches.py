@@ -334,7 +334,7 @@ def test_a_new_column_stops_the_stream_and_a_restart_takes_it_up(table):
     named = pa.table({"id": pa.array([50], pa.int64()), "name": ["x"]})
     table.commit(table.metadata(schema=wider), table.add("f", named))
     with pytest.raises(
-        StreamSchemaError, match=r"version 3 .*'name' was dropped.*Start the stream"
+        StreamSchemaError, match=r"version 3 .*'name' was dropped.*Restart the stream"
     ):
         query.step()
     query.open()
@@ -417,7 +417,7 @@ def test_a_stream_of_changes_gives_what_the_feed_gives(table):
     update(table)
     delete_by_vector(table)
     update_rows = query.drain()
-    feed = Table.open(table.directory).changes(start_version=0).to_arrow().to_pylist()
+    feed = Table.open(table.directory).changes(starting_version=0).to_arrow().to_pylist()
     told = [(row["id"], row["_change_type"], row["_commit_version"]) for row in feed]
     assert sorted(row[:3] for row in update_rows) == sorted(told)
     assert query.batches == 5, "a commit's changes stay together"

@@ -89,14 +89,14 @@ def test_modes(spark, tmp_path):
     url, frame = tmp_path / "t", spark.range(0, 3, 1, 1)
     executors.write(frame, url)
     with pytest.raises(TableExistsError):
-        executors.write(frame, url)
+        executors.write(frame, url, "error")
     assert executors.write(frame, url, "ignore").skipped
     merged = frame.selectExpr("id + 10 AS id", "'new' AS name")
     with pytest.raises(SchemaMismatchError, match="'name'"):
         executors.write(merged, url, "append")
     assert executors.write(merged, url, "append", schema_mode="merge").version == 1
     part = merged.selectExpr("id", "'again' AS name")
-    result = executors.write(part, url, "overwrite", predicate="id >= 10",
+    result = executors.write(part, url, "overwrite", where="id >= 10",
         commit_metadata={"why": "test"})  # fmt: skip
     assert (result.files_added, result.files_removed) == (1, 1)
     names = [(row["id"], row["name"]) for row in rows_of(url)]
@@ -110,8 +110,8 @@ def test_the_feed_of_a_replacement_that_cuts_through_files(spark, tmp_path):
     recorded = {"delta.enableChangeDataFeed": "true"}
     ld.write(tmp_path, {"id": [0, 1, 2], "t": ["a", "b", "c"]}, properties=recorded)
     new = spark.sql("SELECT id + 2 AS id, 'n' AS t FROM range(2)")
-    executors.write(new, tmp_path, "overwrite", predicate="id >= 2")
-    told = ld.Table.open(tmp_path).changes(start_version=1).to_arrow().to_pylist()
+    executors.write(new, tmp_path, "overwrite", where="id >= 2")
+    told = ld.Table.open(tmp_path).changes(starting_version=1).to_arrow().to_pylist()
     assert sorted((row["_change_type"], row["id"], row["t"]) for row in told) == [
         ("delete", 2, "c"),
         ("insert", 2, "n"),
@@ -143,7 +143,7 @@ def test_rows_that_break_a_rule_leave_the_version_where_it_was(spark, tmp_path):
         executors.write(frame.selectExpr("id", "cast(id * 2 AS int) AS n"), url, "append")
     with pytest.raises(SchemaMismatchError, match="'n'"):
         executors.write(frame.selectExpr("id", "id + 4000000000 AS n"), url, "append")
-    assert table.version() == 0
+    assert table.version == 0
     assert executors.write(frame.selectExpr("id", "1 AS n"), url, "append").version == 1
 
 
@@ -169,7 +169,7 @@ def test_appends_of_spark_and_of_this_process_at_the_same_time(spark, tmp_path):
         executors.write(spark.range(start, start + 10, 1, 2), tmp_path, "append")
     thread.join()
     assert [row["id"] for row in rows_of(tmp_path)] == [*range(30), *range(1000, 1005)]
-    assert ld.Table.open(tmp_path).version() == 7
+    assert ld.Table.open(tmp_path).version == 7
 
 
 def planned(url, schema, request):

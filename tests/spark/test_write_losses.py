@@ -38,7 +38,7 @@ def test_tasks_that_are_lost_after_they_wrote_their_files(spark, tmp_path):
     told = run("retries", tmp_path)
     assert (told["version"], told["rows"], told["files_added"]) == (0, 400, 4)
     assert ids_of(tmp_path) == [*range(400)]
-    assert len(ld.Table.open(tmp_path).files()) == 4
+    assert len(list(ld.Table.open(tmp_path).scan().files())) == 4
     assert len(list(tmp_path.glob("*.parquet"))) == 6, "two attempts should have left a file each"
 
 

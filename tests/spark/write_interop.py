@@ -37,7 +37,7 @@ def pingpong(spark, url, properties):
     sink.save(url)
     spark.sql(f"DELETE FROM delta.`{url}` WHERE id % 50 = 0")
     part = third.where("p = 'a/b'")
-    executors.write(part, url, "overwrite", predicate="p = 'a/b'")
+    executors.write(part, url, "overwrite", where="p = 'a/b'")
     made = executors.checkpoint(spark, url)
     before_append = spark.read.format("delta").load(url).count()
     third.limit(5).write.format("delta").mode("append").option("mergeSchema", "true").save(url)

@@ -45,8 +45,8 @@ for name in [n for n in sys.modules if n.split(".")[0] == "pandas"]:
     program = """
 import sys
 from lazydelta import Table
-scan = Table.open(sys.argv[1]).scan(limit=1)
-with scan.file_batches() as batches:
+scan = Table.open(sys.argv[1]).scan()
+with scan.file_batches(limit=1) as batches:
     assert next(batches).num_rows == 1
 print("pandas" in sys.modules)
 """

@@ -93,7 +93,7 @@ def test_options_of_another_kind_are_refused(kind, wrong):
 def test_the_environment_is_told_what_a_setting_takes_and_which_is_near():
     with pytest.raises(ConfigError, match="did you mean LAZYDELTA_BATCH_ROWS"):
         Config.from_env({"LAZYDELTA_BATCH_ROWZ": "7"})
-    with pytest.raises(ConfigError, match="must be a whole number, not 'many'"):
+    with pytest.raises(ConfigError, match="must be an integer, not 'many'"):
         Config.from_env({"LAZYDELTA_BATCH_ROWS": "many"})
 
 

@@ -163,7 +163,7 @@ class ChangeFeed(Feed):
                 "limit": self.limit,
             },
             log={
-                "start_version": commits[0].version if commits else None,
+                "starting_version": commits[0].version if commits else None,
                 "commits": len(commits),
                 "commits_read": counts.commits_read,
             },

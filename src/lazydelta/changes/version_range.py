@@ -56,15 +56,15 @@ _LAST_MILLISECOND = (2**63 - 1) // 1000  # times are shown in microseconds
 class RequestedRange:
     """A range as a caller says it: both ends inclusive, each a version or a time."""
 
-    start_version: int | None = None
-    end_version: int | None = None
-    start_timestamp: datetime | str | None = None
-    end_timestamp: datetime | str | None = None
+    starting_version: int | None = None
+    ending_version: int | None = None
+    starting_timestamp: datetime | str | None = None
+    ending_timestamp: datetime | str | None = None
     allow_out_of_range: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself."""
-        for end in ("start", "end"):
+        for end in ("starting", "ending"):
             version, time = getattr(self, f"{end}_version"), getattr(self, f"{end}_timestamp")
             if version is not None and time is not None:
                 raise ConfigError(f"{end}_timestamp", "give a version or a time, not both")
@@ -101,10 +101,10 @@ def find_range(store: Store, config: Config, asked: RequestedRange) -> ChangeRan
     if start is None:
         return ChangeRange(commits=(), times=(), start=newest, end=newest)
     if start > end:
-        if None not in (asked.start_timestamp, asked.end_timestamp) and start == end + 1:
+        if None not in (asked.starting_timestamp, asked.ending_timestamp) and start == end + 1:
             last = load_snapshot(store, config, version=end)  # no commit between the two times
             return ChangeRange(commits=(), times=(), start=last, end=last)
-        raise ConfigError("start_version", f"version {start} lies after the end, version {end}")
+        raise ConfigError("starting_version", f"version {start} lies after the end, version {end}")
     commits = _commits(store, start, end, newest.version)
     last = newest if end == newest.version else load_snapshot(store, config, version=end)
     first = last if start == end else load_snapshot(store, config, version=start)
@@ -119,34 +119,34 @@ def find_range(store: Store, config: Config, asked: RequestedRange) -> ChangeRan
 
 
 def _end(store: Store, config: Config, asked: RequestedRange, newest: int) -> int:
-    if asked.end_timestamp is not None:
+    if asked.ending_timestamp is not None:
         try:
-            return version_at(store, config, asked.end_timestamp)
+            return version_at(store, config, asked.ending_timestamp)
         except TimestampNotFoundError as error:
             if error.kind != "not-yet" or not asked.allow_out_of_range:
                 raise
             return newest
-    if asked.end_version is None:
+    if asked.ending_version is None:
         return newest
-    if asked.end_version > newest and not asked.allow_out_of_range:
-        raise _not_committed(store, asked.end_version, newest)
-    return min(asked.end_version, newest)
+    if asked.ending_version > newest and not asked.allow_out_of_range:
+        raise _not_committed(store, asked.ending_version, newest)
+    return min(asked.ending_version, newest)
 
 
 def _start(
     store: Store, config: Config, asked: RequestedRange, newest: SnapshotState
 ) -> int | None:
     """Return the first version; None if it may lie, and does lie, after the newest commit."""
-    if asked.start_timestamp is not None:
+    if asked.starting_timestamp is not None:
         try:
-            return version_since(store, config, asked.start_timestamp)
+            return version_since(store, config, asked.starting_timestamp)
         except TimestampNotFoundError as error:
             if error.kind == "before-table":
                 return 0
             if error.kind != "not-yet" or not asked.allow_out_of_range:
                 raise
             return None
-    start = asked.start_version or 0
+    start = asked.starting_version or 0
     if start <= newest.version:
         return start
     if not asked.allow_out_of_range:

@@ -75,7 +75,7 @@ def full_replay(snapshot: SnapshotState, *, now_ms: int | None = None) -> FullRe
         LogCorruptError: What the snapshot took for protocol or metadata is not in the log.
     """
     if not isinstance(snapshot, SnapshotState):
-        raise TypeError(f"a full replay needs a SnapshotState, not a {type(snapshot).__name__}")
+        raise TypeError(f"a full replay needs a Snapshot, not a {type(snapshot).__name__}")
     now_ms = time.time_ns() // 10**6 if now_ms is None else now_ms
     return FullReplay(snapshot, now_ms, _key=_KEY)
 

@@ -1,4 +1,4 @@
-"""The `lazydelta` command: parse the arguments, call, show; not how anything is found."""
+"""The `lazydelta` command: parses arguments, calls the library, prints results."""
 
 from __future__ import annotations
 

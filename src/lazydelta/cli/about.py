@@ -1,4 +1,4 @@
-"""`lazydelta info` and `lazydelta history`: what a table is, and how it became so."""
+"""`lazydelta info` and `lazydelta history`: metadata and commits of a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from lazydelta.snapshot import HistoryEntry, SnapshotState
+    from lazydelta.snapshot import HistoryEntry
+    from lazydelta.table import Snapshot
 
 __all__ = ["history", "info"]
 
@@ -28,10 +29,10 @@ __all__ = ["history", "info"]
 @common_options
 @pass_state
 def info(state: State, /, url: str, *, version: int | None, timestamp: datetime | None) -> None:
-    """Show what the table at URL is: version, protocol, schema, properties.
+    """Show version, protocol, schema and properties of the table at URL.
 
-    Nothing but the log's listing, a few commits and a corner of the checkpoint is read, so counts
-    are shown only where a checksum or the checkpoint's hint tells them.
+    Only the listing of the log, a few commits and the metadata of the checkpoint are read, so
+    file counts are shown only if a checksum or the checkpoint hint has them.
     """
     snapshot = pick_snapshot(state, url, version, timestamp)
     output, about = Output(json=state.json), _about(snapshot)
@@ -43,7 +44,7 @@ def info(state: State, /, url: str, *, version: int | None, timestamp: datetime 
         output.flat(about)
 
 
-def _show(output: Output, snapshot: SnapshotState, about: Mapping[str, Any]) -> None:
+def _show(output: Output, snapshot: Snapshot, about: Mapping[str, Any]) -> None:
     output.facts(_main_facts(about))
     output.title("columns")
     rows = [
@@ -56,7 +57,7 @@ def _show(output: Output, snapshot: SnapshotState, about: Mapping[str, Any]) -> 
         output.facts(about["properties"])
 
 
-def _about(snapshot: SnapshotState) -> dict[str, Any]:
+def _about(snapshot: Snapshot) -> dict[str, Any]:
     segment, metadata = snapshot.segment, snapshot.metadata
     verdict = compatibility(
         snapshot.store.root, snapshot.version, snapshot.protocol, metadata
@@ -98,8 +99,8 @@ def _about(snapshot: SnapshotState) -> dict[str, Any]:
     }
 
 
-def _known_files(snapshot: SnapshotState) -> dict[str, Any] | None:
-    """Return the counts that somebody wrote down, with the version they are of; None if nobody."""
+def _known_files(snapshot: Snapshot) -> dict[str, Any] | None:
+    """Return the recorded file counts with their version, or None if there are none."""
     checksum, hint = snapshot.checksum, snapshot.hint
     floor = snapshot.segment.floor
     if checksum is not None:
@@ -140,10 +141,10 @@ def _main_facts(about: Mapping[str, Any]) -> dict[str, Any]:
 
 def _files_text(known: Mapping[str, Any] | None, version: int) -> str:
     if known is None:
-        return "not written down; lazydelta explain URL counts them"
+        return "not recorded; lazydelta explain URL counts them"
     size = "" if known["bytes"] is None else f", {human_bytes(known['bytes'])}"
     at = "" if known["version"] == version else f" at version {known['version']}"
-    return f"{known['count']:,}{size}{at} (says the {known['source']})"
+    return f"{known['count']:,}{size}{at} (from the {known['source']})"
 
 
 def _counted(count: int, noun: str) -> str:
@@ -152,11 +153,11 @@ def _counted(count: int, noun: str) -> str:
 
 @click.command()
 @click.argument("url")
-@click.option("--limit", type=click.IntRange(min=0), help="Most commits to list.")
+@click.option("--limit", type=click.IntRange(min=0), help="Maximum number of commits to list.")
 @common_options
 @pass_state
 def history(state: State, /, url: str, *, limit: int | None) -> None:
-    """List the commits of the table at URL, newest first, as far as log cleanup left them.
+    """List the retained commits of the table at URL, newest first.
 
     In a pipe: tab-separated version, time, operation, parameters, metrics, engine, user.
     """

@@ -1,4 +1,4 @@
-"""`lazydelta alter`: change columns, properties, constraints or the protocol; a commit each."""
+"""`lazydelta alter`: change columns, properties, constraints or the protocol; one commit each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _URL = "lazydelta.url"
 
 
 class _Verbs(click.Group):
-    """A group whose verbs show their help without a table as well: `alter add-column --help`."""
+    """A group whose subcommands show their help without a URL: `alter add-column --help`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         wants_help = set(args) & set(ctx.help_option_names)
@@ -34,10 +34,10 @@ class _Verbs(click.Group):
 @click.argument("url")
 @click.pass_context
 def alter(ctx: click.Context, /, url: str) -> None:
-    """Change what the table at URL says of itself.
+    """Change columns, properties, constraints or the protocol of the table at URL.
 
-    Columns are named as in SQL: `trip.stops.element.name` reaches into structs and lists, odd
-    names go into backticks. A change that changes nothing commits nothing.
+    Columns are named as in SQL: `trip.stops.element.name` is a field of nested structs and lists,
+    and backticks quote a name. A change without effect commits nothing.
     """
     ctx.meta[_URL] = url
 
@@ -51,7 +51,7 @@ def _show(state: State, result: AlterResult) -> None:
     if output.json:
         output.document(asdict(result))
     elif not result.changed:
-        output.text(f"version {result.version}: nothing to change, it is like that already")
+        output.text(f"version {result.version}: nothing to change")
     else:
         output.text(f"version {result.version}: {result.operation}")
     for warning in result.warnings if not (state.quiet or output.json) else ():
@@ -61,8 +61,8 @@ def _show(state: State, result: AlterResult) -> None:
 @alter.command()
 @click.argument("column")
 @click.argument("kind", metavar="TYPE")
-@click.option("--after", help="Put it behind this column.")
-@click.option("--first", is_flag=True, help="Put it in front.")
+@click.option("--after", help="Insert it after this column.")
+@click.option("--first", is_flag=True, help="Insert it as the first column.")
 @common_options
 @pass_state
 def add_column(
@@ -74,7 +74,7 @@ def add_column(
     after: str | None,
     first: bool,
 ) -> None:
-    """Add a column; rows that are there have null in it."""
+    """Add a column; it is null in existing rows."""
     _show(state, _verbs(state).add_columns({column: kind}, after=after, first=first))
 
 
@@ -84,7 +84,7 @@ def add_column(
 @common_options
 @pass_state
 def rename_column(state: State, /, column: str, name: str) -> None:
-    """Give a column another name; needs column mapping."""
+    """Rename a column; needs column mapping."""
     _show(state, _verbs(state).rename_column(column, name))
 
 
@@ -93,7 +93,7 @@ def rename_column(state: State, /, column: str, name: str) -> None:
 @common_options
 @pass_state
 def drop_column(state: State, /, column: str) -> None:
-    """Take a column away; needs column mapping."""
+    """Drop a column; needs column mapping."""
     _show(state, _verbs(state).drop_column(column))
 
 
@@ -103,7 +103,7 @@ def drop_column(state: State, /, column: str) -> None:
 @common_options
 @pass_state
 def change_type(state: State, /, column: str, kind: str) -> None:
-    """Give a column a wider type; needs delta.enableTypeWidening."""
+    """Widen the type of a column; needs delta.enableTypeWidening."""
     _show(state, _verbs(state).change_type(column, kind))
 
 
@@ -112,7 +112,7 @@ def change_type(state: State, /, column: str, kind: str) -> None:
 @common_options
 @pass_state
 def set_not_null(state: State, /, column: str) -> None:
-    """Forbid nulls in a column that has none."""
+    """Set NOT NULL on a column without nulls."""
     _show(state, _verbs(state).set_nullable(column, nullable=False))
 
 
@@ -121,7 +121,7 @@ def set_not_null(state: State, /, column: str) -> None:
 @common_options
 @pass_state
 def drop_not_null(state: State, /, column: str) -> None:
-    """Let a column have nulls."""
+    """Drop NOT NULL from a column."""
     _show(state, _verbs(state).set_nullable(column))
 
 
@@ -131,7 +131,7 @@ def drop_not_null(state: State, /, column: str) -> None:
 @common_options
 @pass_state
 def set_comment(state: State, /, column: str, text: str) -> None:
-    """Say what a column is; an empty text takes the comment away."""
+    """Set the comment of a column; an empty string removes it."""
     _show(state, _verbs(state).set_comment(column, text or None))
 
 
@@ -141,7 +141,7 @@ def set_comment(state: State, /, column: str, text: str) -> None:
 @common_options
 @pass_state
 def set_default(state: State, /, column: str, expression: str) -> None:
-    """Set the value of rows that are written without it; an empty text takes it away."""
+    """Set the default of a column, for rows written without it; an empty string removes it."""
     _show(state, _verbs(state).set_default(column, expression or None))
 
 
@@ -150,7 +150,7 @@ def set_default(state: State, /, column: str, expression: str) -> None:
 @common_options
 @pass_state
 def set_properties(state: State, /, properties: tuple[tuple[str, str], ...]) -> None:
-    """Set table properties, with the changes of the protocol that they need."""
+    """Set table properties, and upgrade the protocol if they need it."""
     _show(state, _verbs(state).set_properties(dict(properties)))
 
 
@@ -160,7 +160,7 @@ def set_properties(state: State, /, properties: tuple[tuple[str, str], ...]) -> 
 @common_options
 @pass_state
 def unset_properties(state: State, /, keys: tuple[str, ...], *, missing_ok: bool) -> None:
-    """Take table properties away, back to their defaults."""
+    """Unset table properties, which restores their defaults."""
     _show(state, _verbs(state).unset_properties(*keys, missing_ok=missing_ok))
 
 
@@ -170,7 +170,7 @@ def unset_properties(state: State, /, keys: tuple[str, ...], *, missing_ok: bool
 @common_options
 @pass_state
 def add_constraint(state: State, /, name: str, expression: str) -> None:
-    """Add a CHECK constraint, after all rows were seen to satisfy it."""
+    """Add a CHECK constraint, after validating it on all rows."""
     _show(state, _verbs(state).add_constraint(name, expression))
 
 
@@ -180,7 +180,7 @@ def add_constraint(state: State, /, name: str, expression: str) -> None:
 @common_options
 @pass_state
 def drop_constraint(state: State, /, name: str, *, missing_ok: bool) -> None:
-    """Take a CHECK constraint away."""
+    """Drop a CHECK constraint."""
     _show(state, _verbs(state).drop_constraint(name, missing_ok=missing_ok))
 
 
@@ -189,7 +189,7 @@ def drop_constraint(state: State, /, name: str, *, missing_ok: bool) -> None:
 @common_options
 @pass_state
 def set_name(state: State, /, text: str) -> None:
-    """Set the table's name for people."""
+    """Set the name of the table."""
     _show(state, _verbs(state).set_name(text or None))
 
 
@@ -198,7 +198,7 @@ def set_name(state: State, /, text: str) -> None:
 @common_options
 @pass_state
 def set_description(state: State, /, text: str) -> None:
-    """Set the table's description for people."""
+    """Set the description of the table."""
     _show(state, _verbs(state).set_description(text or None))
 
 
@@ -207,15 +207,15 @@ def set_description(state: State, /, text: str) -> None:
 @common_options
 @pass_state
 def add_feature(state: State, /, names: tuple[str, ...]) -> None:
-    """Let the table use features of the protocol, by their names."""
+    """Enable table features by name."""
     _show(state, _verbs(state).add_feature(*names))
 
 
 @alter.command()
-@click.option("--reader", type=click.IntRange(min=1), help="Least version for readers.")
-@click.option("--writer", type=click.IntRange(min=1), help="Least version for writers.")
+@click.option("--reader", type=click.IntRange(min=1), help="Minimum reader version.")
+@click.option("--writer", type=click.IntRange(min=1), help="Minimum writer version.")
 @common_options
 @pass_state
 def upgrade_protocol(state: State, /, *, reader: int | None, writer: int | None) -> None:
-    """Raise the versions of the protocol; they never go down."""
+    """Upgrade the protocol versions; a downgrade is refused."""
     _show(state, _verbs(state).upgrade_protocol(reader, writer))

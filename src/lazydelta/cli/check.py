@@ -1,4 +1,4 @@
-"""`lazydelta check`: may this engine read the table, and does its `.crc` hold?"""
+"""`lazydelta check`: can the table be read, and does its `.crc` match the log?"""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["check"]
 @pass_state
 @click.pass_context
 def check(ctx: click.Context, state: State, /, url: str, *, version: int | None) -> None:
-    """Judge the table at URL: can it be read, and does its newest .crc agree with the log?
+    """Check whether the table at URL can be read, and whether its newest .crc matches the log.
 
-    Counts the files of the version that the .crc describes by one streaming scan. Ends with exit
-    code 1 if the table cannot be read or a field of the .crc differs; a missing .crc is fine.
+    Counts the files of the .crc's version by one streaming scan. The exit code is 1 if the table
+    cannot be read or a field of the .crc differs; a missing .crc is no error.
     """
     found = open_table(state, url).check(version)
     output = Output(json=state.json)
@@ -58,15 +58,15 @@ def _show(output: Output, found: TableCheck) -> None:
     if found.checksum is not None and found.checksum.mismatches:
         output.title("fields of the .crc that differ from the log")
         rows = [(m.field, m.recorded, m.computed) for m in found.checksum.mismatches]
-        output.table(("field", "recorded", "the log gives"), rows)
+        output.table(("field", "in the .crc", "in the log"), rows)
 
 
 def _summary(report: ChecksumReport) -> str:
     if report.status == "missing":
-        return "none: the log has no .crc file, so there is nothing to hold against it"
+        return "none: the log has no .crc file"
     if report.status == "unusable":
         return f"{report.file} cannot be used: {report.reason}"
     if report.status == "mismatch":
-        return f"{report.file} does not agree with the log"
-    absent = f", as far as it goes: it has no {', '.join(report.absent)}" if report.absent else ""
-    return f"{report.file} agrees with the log{absent}"
+        return f"{report.file} does not match the log"
+    absent = f"; it has no {', '.join(report.absent)}" if report.absent else ""
+    return f"{report.file} matches the log{absent}"

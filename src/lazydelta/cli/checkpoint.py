@@ -26,9 +26,9 @@ __all__ = ["checkpoint"]
 def checkpoint(
     state: State, /, url: str, *, version: int | None, versions: tuple[int, int] | None
 ) -> None:
-    """Write a checkpoint of the table at URL, laid out so that selective plans read little of it.
+    """Write a checkpoint of the table at URL, sorted for data skipping.
 
-    Commits do so by themselves every delta.checkpointInterval versions. Rows are not touched.
+    Commits write one every delta.checkpointInterval versions. No data file is read or written.
     """
     if version is not None and versions is not None:
         raise click.UsageError("give --version or --compact, not both")

@@ -1,4 +1,4 @@
-"""`lazydelta create`: a new table without rows, from SQL text or the schema of a file."""
+"""`lazydelta create`: a new empty table, from SQL or the schema of a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lazydelta.parquet import read_footer
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
-    from lazydelta.snapshot import SnapshotState
+    from lazydelta.table import Snapshot
 
 __all__ = ["create"]
 
@@ -36,9 +36,9 @@ __all__ = ["create"]
 @click.option(
     "--constraint", "constraints", type=Pair("NAME", "EXPR"), multiple=True, help="Repeatable."
 )
-@click.option("--name", help="A name for people.")
-@click.option("--description", help="A text for people.")
-@click.option("--if-not-exists", is_flag=True, help="No error if it is there with these columns.")
+@click.option("--name", help="The name of the table.")
+@click.option("--description", help="The description of the table.")
+@click.option("--if-not-exists", is_flag=True, help="No error if it exists with these columns.")
 @common_options
 @pass_state
 def create(
@@ -55,9 +55,9 @@ def create(
     description: str | None,
     if_not_exists: bool,
 ) -> None:
-    """Create a table without rows at URL.
+    """Create an empty table at URL.
 
-    Columns may have NOT NULL, COMMENT 'text', DEFAULT expression, GENERATED ALWAYS AS (expr) and
+    Columns may have NOT NULL, COMMENT 'string', DEFAULT expression, GENERATED ALWAYS AS (expr) and
     GENERATED ALWAYS (or BY DEFAULT) AS IDENTITY.
     """
     if (ddl is None) == (file is None):
@@ -78,7 +78,7 @@ def create(
 
 
 def _columns_of(file: Path) -> Any:
-    """Return the schema that a file has, or is."""
+    """Return the schema of a Parquet file, or in a JSON file."""
     if file.suffix.lower() == ".json":
         text = file.read_text(encoding="utf-8")
         if not text.lstrip().startswith("{"):
@@ -94,7 +94,7 @@ def _columns_of(file: Path) -> Any:
     raise ConfigError("--schema-from", f"{file.name} is neither a .parquet nor a .json file")
 
 
-def _show(output: Output, snapshot: SnapshotState) -> None:
+def _show(output: Output, snapshot: Snapshot) -> None:
     protocol = snapshot.protocol
     facts = {
         "table": snapshot.store.root,

@@ -1,4 +1,4 @@
-"""`lazydelta files` and `lazydelta explain`: run a scan, show its files or its story."""
+"""`lazydelta files` and `lazydelta explain`: list the files of a scan, or show its plan."""
 
 from __future__ import annotations
 
@@ -29,16 +29,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def scan_options(function: F) -> F:
-    """Give a command the options that describe a scan."""
+    """Add the options that describe a scan to a command."""
     for option in (
         click.option(
             "--strategy",
             type=click.Choice([strategy.value for strategy in ScanStrategy]),
             default="auto",
             show_default=True,
-            help="Newest first, checkpoint first, or whichever suits.",
+            help="The order of files: newest first, checkpoint first, or chosen by the scan.",
         ),
-        click.option("--limit", type=click.IntRange(min=0), help="Most files to list."),
+        click.option(
+            "--limit",
+            type=click.IntRange(min=0),
+            help="Maximum number of files to list (files, not rows).",
+        ),
         click.option(
             "--where",
             metavar="SQL",
@@ -56,7 +60,9 @@ def scan_options(function: F) -> F:
 @click.option("--all-fields", is_flag=True, help="Also rows, statistics, tags and row tracking.")
 @common_options
 @pass_state
-def files(state: State, /, url: str, *, as_csv: bool, all_fields: bool, **asked: Any) -> None:
+def files(
+    state: State, /, url: str, *, as_csv: bool, all_fields: bool, limit: int | None, **asked: Any
+) -> None:
     """List the files of the table at URL, as they are found.
 
     On a terminal: size, time, deleted rows and path. In a pipe: tab-separated path, size,
@@ -71,7 +77,10 @@ def files(state: State, /, url: str, *, as_csv: bool, all_fields: bool, **asked:
         style = "tsv"  # more fields than fit on a line
     printer = _Printer(style)
     started = time.perf_counter()
-    with _progress(state, scan) as progress, scan.file_batches(all_fields=all_fields) as batches:
+    with (
+        _progress(state, scan) as progress,
+        scan.file_batches(limit=limit, all_fields=all_fields) as batches,
+    ):
         for batch in batches:
             if is_terminal:
                 progress.pause()
@@ -83,7 +92,7 @@ def files(state: State, /, url: str, *, as_csv: bool, all_fields: bool, **asked:
 
 
 class _Printer:
-    """Writes batches to standard output in one style, each as soon as it is there."""
+    """Writes batches to standard output in one format, each as it arrives."""
 
     def __init__(self, style: str) -> None:
         self._style = style
@@ -100,7 +109,7 @@ class _Printer:
             self._stream.flush()
 
     def finish(self) -> None:
-        """Flush; an empty list on a terminal says so."""
+        """Flush; on a terminal, report an empty list."""
         self._stream.flush()
         if self._style == "human" and not self.count:
             click.echo("no files")
@@ -120,19 +129,19 @@ class _Printer:
 @scan_options
 @common_options
 @pass_state
-def explain(state: State, /, url: str, **asked: Any) -> None:
-    """Scan the table at URL, to its end or to --limit, and show what that took."""
+def explain(state: State, /, url: str, *, limit: int | None, **asked: Any) -> None:
+    """List the files of the table at URL, all or up to --limit, and show what the scan read."""
     scan = _scan(state, url, **asked)
-    with _progress(state, scan), scan.file_batches() as batches:
+    with _progress(state, scan), scan.file_batches(limit=limit) as batches:
         for _ in batches:
             pass
-    told, output = scan.explain(), Output(json=state.json)
+    plan, output = scan.explain(), Output(json=state.json)
     if output.json:
-        output.document(told)
+        output.document(plan)
     elif output.is_terminal:
-        output.text(str(told))
+        output.text(str(plan))
     else:
-        output.flat(told)
+        output.flat(plan)
 
 
 def _scan(
@@ -149,9 +158,9 @@ def _scan(
 
 def _progress(state: State, scan: Scan) -> Progress:
     def describe() -> tuple[int, str]:
-        told = scan.explain(count_files=False)
-        is_past_tail = told["checkpoint"]["leaves_opened"] > 0
+        plan = scan.explain(count_files=False)
+        is_past_tail = plan["checkpoint"]["leaves_opened"] > 0
         phase = "reading the checkpoint" if is_past_tail else "reading commits"
-        return told["files"]["emitted"], phase
+        return plan["files"]["emitted"], phase
 
     return Progress(describe, enabled=not state.quiet)

@@ -1,4 +1,4 @@
-"""A group of commands whose modules are imported when one of them is asked for."""
+"""A group of commands whose modules are imported on first use."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["LaterGroup"]
 
 
 class LaterGroup(click.Group):
-    """A group that knows of its commands where they are and their line in the help.
+    """A group that knows the module and the help line of each command without importing it.
 
     Args:
-        later: For each command, its module in this package and that line.
-        how: What any group takes.
+        later: The module in this package and the help line, by command.
+        how: The arguments of `click.Group`.
     """
 
     def __init__(self, *, later: Mapping[str, tuple[str, str]], **how: Any) -> None:
@@ -26,7 +26,7 @@ class LaterGroup(click.Group):
         self._later = later
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in the order they were given in."""
+        """Return the names in the order of `later`."""
         del ctx
         return list(self._later)
 
@@ -40,7 +40,7 @@ class LaterGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the lines of the help, importing none."""
+        """Write the help lines without importing commands."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self._later.items()])

@@ -1,8 +1,7 @@
-"""The command's frame: options that every command has, and what becomes of an error.
+"""The root command: common options, and exit codes of errors.
 
-Commands live in modules of their own that are imported when one of them runs, because they need
-the engine and it takes longer to import than `--help` should take to print. Nothing here knows
-what a table is.
+Commands are modules that are imported when they run: they need the engine, which takes longer to
+import than `--help` should take to print.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
+from lazydelta.cli.flags import message
 from lazydelta.cli.later import LaterGroup
 from lazydelta.cli.state import State, common_options
 from lazydelta.errors import DeltaError
@@ -26,31 +26,31 @@ _INTERRUPTED = 130
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _COMMANDS = {
-    "info": ("about", "Show what a table is: version, protocol, schema, properties."),
-    "files": ("files", "List the files of a table, as they are found."),
-    "head": ("read", "Show some rows of a table."),
-    "count": ("read", "Count the rows of a table, from its log where that is exact."),
+    "info": ("about", "Show version, protocol, schema and properties of a table."),
+    "files": ("files", "List the live files of a table."),
+    "head": ("read", "Show the first rows of a table."),
+    "count": ("read", "Count the rows of a table, from the log where that is exact."),
     "partitions": ("read", "List the partitions of a table that have rows."),
     "schema": ("schema", "Show the columns of a table."),
-    "changes": ("read", "Show what changed in a table, version by version."),
-    "sql": ("sql", "Run a query over tables."),
+    "changes": ("read", "Show the change data feed of a table."),
+    "sql": ("sql", "Run a SQL query over tables."),
     "history": ("about", "List the commits of a table, newest first."),
-    "explain": ("files", "Run a scan and show what it chose, read and pruned."),
+    "explain": ("files", "Run a scan and show its plan, reads and pruning."),
     "spark": ("spark", "Plan, read and write tables with Spark."),
-    "create": ("create", "Create a table without rows."),
+    "create": ("create", "Create an empty table."),
     "write": ("write", "Write Parquet, CSV or JSON files to a table."),
     "alter": ("alter", "Change columns, properties, constraints or protocol of a table."),
     "checkpoint": ("checkpoint", "Write a checkpoint, or compact commits."),
-    "check": ("check", "Judge whether a table can be read and whether its .crc holds."),
+    "check": ("check", "Check whether a table can be read, and whether its .crc matches."),
 }
-"""Where each command is, and its line in the help: both without importing it."""
+"""The module and the help line of each command."""
 
 
 class _Main(LaterGroup):
-    """The command itself, where errors end."""
+    """The root command; errors of all commands are handled here."""
 
     def main(self, *args: Any, **more: Any) -> Any:
-        """Run it, help and version too: those are written before there is a command."""
+        """Run a command, or print help or version, which click does before `invoke`."""
         try:
             try:
                 return super().main(*args, **more)
@@ -66,9 +66,9 @@ class _Main(LaterGroup):
             sys.exit(1)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; whatever goes wrong ends as one line and an exit code."""
+        """Run a command; every error becomes one line and an exit code."""
         try:
-            if sys.stdout is None:  # closed by whoever started us (`>&-`)
+            if sys.stdout is None:  # closed by the parent process (`>&-`)
                 _fail(ctx, "standard output is closed: send it to a file, or to /dev/null")
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -76,18 +76,18 @@ class _Main(LaterGroup):
             raise
         except BrokenPipeError:
             _drop_output()
-            ctx.exit(0)  # `| head` has what it wanted
+            ctx.exit(0)  # `| head` has enough
         except KeyboardInterrupt:
             _drop_output()
             ctx.exit(_INTERRUPTED)
         except DeltaError as error:
-            _fail(ctx, str(error))
+            _fail(ctx, message(error, ctx.ensure_object(State).flags))
         except OSError as error:
             is_full = error.errno in _FULL
             if is_full:
                 _drop_output()
             _fail(ctx, _os_text(error), is_expected=is_full)
-        except Exception as error:  # noqa: BLE001 - a door: the user gets a line, not a traceback
+        except Exception as error:  # noqa: BLE001 - the user gets one line, not a traceback
             _fail(ctx, f"{type(error).__name__}: {error}", is_expected=False)
         return result
 
@@ -104,33 +104,33 @@ class _Main(LaterGroup):
 )
 @common_options
 def main() -> None:
-    """Look into Delta tables of any size, without loading them.
+    """Inspect and write Delta tables of any size.
 
-    URL is a local path or an abfss://, az://, s3://, gs:// or file:// address. Credentials are
-    taken from the environment, or from --storage-option. Engine settings are LAZYDELTA_* variables.
+    URL is a local path or an abfss://, az://, s3://, gs:// or file:// address. Credentials come
+    from the environment, or from --storage-option. Engine settings are LAZYDELTA_* variables.
     """
 
 
 def _fail(ctx: click.Context, text: str, *, is_expected: bool = True) -> NoReturn:
-    """Say what went wrong on standard error and end with code 1."""
+    """Print the error to standard error and exit with code 1."""
     state = ctx.ensure_object(State)
     if state.verbose:
         click.echo(state.hide(traceback.format_exc()).rstrip(), err=True)
     click.echo(f"error: {state.hide(text)}", err=True)
     if not is_expected and not state.verbose:
-        click.echo("This was not expected; run with --verbose for the traceback.", err=True)
+        click.echo("This error is unexpected; run with --verbose for the traceback.", err=True)
     ctx.exit(1)
 
 
 def _os_text(error: OSError) -> str:
-    """Return what the system said; where it names no file, it was standard output."""
+    """Return the message of the system; without a file name it is about standard output."""
     if error.errno in _FULL and error.filename is None:
         return f"cannot write the output: {error.strerror}"
     return f"{type(error).__name__}: {error}"
 
 
 def _drop_output() -> None:
-    """Send what is still buffered nowhere: flushing it at exit would fail again, or wait."""
+    """Discard buffered output: flushing it at exit would fail again, or block."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -1,8 +1,7 @@
-"""How results look: tables on a terminal, tab-separated lines in a pipe, or JSON.
+"""Print results: tables on a terminal, tab-separated lines in a pipe, or JSON.
 
-rich is used on a terminal where it is installed, and imported only then. Text that comes from a
-table may hold anything, so control characters are made visible before they reach a terminal or
-break a line in two.
+rich is imported only on a terminal, if it is installed. Strings of a table may contain anything,
+so control characters are escaped before they reach a terminal or split a line.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
 def visible(text: str) -> str:
-    r"""Return the text with control characters written out.
+    r"""Return the string with control characters escaped.
 
     >>> print(visible("a\tb\x1b[2J"))
     a\tb\x1b[2J
@@ -41,7 +40,7 @@ def _escaped(character: str) -> str:
 
 
 def human_bytes(size: float | None) -> str:
-    """Return a size as people say it.
+    """Return a size with a binary unit.
 
     >>> human_bytes(999), human_bytes(1536), human_bytes(5 << 40)
     ('999 B', '1.5 KiB', '5.0 TiB')
@@ -56,7 +55,7 @@ def human_bytes(size: float | None) -> str:
 
 
 def human_time(milliseconds: int | None) -> str:
-    """Return a time of the log in UTC, to the second.
+    """Return a timestamp of the log in UTC, to the second.
 
     >>> human_time(0)
     '1970-01-01 00:00:00'
@@ -66,19 +65,19 @@ def human_time(milliseconds: int | None) -> str:
     try:
         moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (OverflowError, ValueError, OSError):
-        return str(milliseconds)  # a writer's nonsense is shown, not judged
+        return str(milliseconds)  # out of range for datetime
     return f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 class Output:
-    """Standard output, in the form that suits where it goes."""
+    """Standard output, in the format that suits its destination."""
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
         self.is_terminal = not json and sys.stdout.isatty()
 
     def document(self, value: Mapping[str, Any]) -> None:
-        """Print one JSON document, indented for a person at a terminal."""
+        """Print one JSON document, indented on a terminal."""
         option = orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0
         self.text(orjson.dumps(value, default=str, option=option).decode())
 
@@ -88,11 +87,11 @@ class Output:
             self.text(orjson.dumps(value, default=str).decode())
 
     def text(self, text: str) -> None:
-        """Print text that is already in its final form."""
+        """Print a formatted string."""
         click.echo(text)
 
     def title(self, text: str) -> None:
-        """Print a heading, for people only."""
+        """Print a heading, on a terminal only."""
         if self.is_terminal:
             click.secho(f"\n{visible(text)}", bold=True)
 
@@ -102,14 +101,14 @@ class Output:
             self.text(f"{visible(name)}\t{visible(_plain(leaf))}")
 
     def facts(self, facts: Mapping[str, Any]) -> None:
-        """Print names and values for people, one pair per line."""
+        """Print names and values, one aligned pair per line."""
         width = max((len(visible(name)) for name in facts), default=0)
         for name, value in facts.items():
             label = click.style(f"{visible(name):<{width}}", fg="cyan")
             self.text(f"{label}  {visible(_shown(value))}")
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Print rows under headings; a pipe gets the rows alone."""
+        """Print rows under a header; a pipe gets the rows only."""
         if not self.is_terminal:
             for row in rows:
                 self.text("\t".join(visible(_plain(value)) for value in row))
@@ -130,7 +129,7 @@ def _leaves(prefix: str, value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: Any) -> str:
-    """Return a value for a program: unabbreviated, empty for nothing."""
+    """Return a value for a program: unabbreviated, empty for None."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -141,7 +140,7 @@ def _plain(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value for a person."""
+    """Return a value for a terminal."""
     if value is None or value in ("", [], (), {}):
         return "-"
     if isinstance(value, bool):
@@ -188,5 +187,5 @@ def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             overflow="ellipsis",
         )
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # as text: `[x]` in a name is not markup
+        table.add_row(*(Text(cell) for cell in row))  # not markup: a name may contain `[x]`
     Console(file=sys.stdout, highlight=False).print(table)

@@ -1,4 +1,4 @@
-"""`KEY=VALUE` arguments of commands: properties, constraints, settings of stores and of Spark."""
+"""`KEY=VALUE` arguments: properties, constraints, options of stores and of Spark."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["Pair"]
 
 
 class Pair(click.ParamType):
-    """Two texts with an equals sign between them; the second may have more of these.
+    """A key and a value, separated by the first equals sign.
 
     Args:
-        key: What the first is called in help texts.
-        value: What the second is called.
-        prefix: What the first must begin with.
-        like: An example for the error, which then does not repeat the text: it may be a secret.
+        key: The name of the key in help.
+        value: The name of the value in help.
+        prefix: The required prefix of the key.
+        like: An example for the error, which then omits the argument: it may be a secret.
     """
 
     def __init__(self, key: str, value: str, *, prefix: str = "", like: str = "") -> None:

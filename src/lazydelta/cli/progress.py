@@ -1,7 +1,7 @@
-"""A line on standard error about work that takes long: files (or rows) so far, rate, phase.
+"""A progress line on standard error: files or rows so far, rate, phase.
 
-Only where somebody watches: standard error is a terminal, and the work has lasted half a second.
-A thread redraws it, because a scan that prunes everything has nothing to report for long.
+Shown only if standard error is a terminal and the command has run for half a second. A thread
+redraws it, because a scan that prunes everything yields nothing for a long time.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _ERASE = "\r\x1b[K"
 
 
 class Progress:
-    """Shows `describe()` while the `with` block runs; silent where nobody watches.
+    """Shows `describe()` while the `with` block runs, if standard error is a terminal.
 
     Args:
-        describe: Called from another thread; returns the files so far and the phase.
-        enabled: False keeps it silent in any case.
-        unit: What is counted.
+        describe: Called from another thread; returns the count so far and the phase.
+        enabled: False disables it.
+        unit: The unit of the count.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Progress:
         self._erase()
 
     def pause(self) -> None:
-        """Take the line away before something else is written to the same terminal."""
+        """Erase the line before other output to the same terminal."""
         if self._enabled:
             with self._lock:
                 self._quiet_since = time.monotonic()

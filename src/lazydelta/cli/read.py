@@ -1,4 +1,4 @@
-"""`lazydelta head`, `count`, `partitions` and `changes`: rows, how many, where, and what became."""
+"""`lazydelta head`, `count`, `partitions` and `changes`: commands that read rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NAME_LIST = re.compile(f"{_ONE_NAME}(?:,{_ONE_NAME})*")
 
 
 class _Names(click.ParamType):
-    """Names of columns, separated by commas; between backticks, as in SQL, any name will do."""
+    """Column names, separated by commas; backticks quote any name, as in SQL."""
 
     name = "A,B,..."
 
@@ -54,7 +54,12 @@ columns_option = click.option("--columns", type=_Names(), help="Only these colum
 @click.command()
 @click.argument("url")
 @click.option(
-    "-n", "--limit", type=click.IntRange(min=0), default=10, show_default=True, help="Most rows."
+    "-n",
+    "--limit",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Maximum number of rows.",
 )
 @where_option
 @columns_option
@@ -73,9 +78,9 @@ def head(
     parquet: Path | None,
     **asked: Any,
 ) -> None:
-    """Show some rows of the table at URL; no more is read than they take.
+    """Show the first rows of the table at URL; no more files are read than they need.
 
-    On a terminal: a table. In a pipe: tab-separated fields without a heading, nested values as
+    On a terminal: a table. In a pipe: tab-separated fields without a header, nested values as
     JSON. With --json: one object per line.
     """
     scan = pick_snapshot(state, url, version, timestamp).scan(**asked)
@@ -139,21 +144,23 @@ def partitions(
 
 
 def range_options(function: F) -> F:
-    """Give a command the options that describe a range of versions."""
+    """Add the options of a range of versions to a command."""
     for option in (
         click.option(
             "--allow-out-of-range",
             is_flag=True,
-            help="Let the range reach past the newest version; it then ends there.",
-        ),
-        click.option("--end-timestamp", type=Time(), help="End with the last version by then."),
-        click.option("--start-timestamp", type=Time(), help="Begin with the first version since."),
-        click.option(
-            "--end", "end_version", type=click.IntRange(min=0), help="Default: newest version."
+            help="Cut a range that ends after the newest version instead of refusing it.",
         ),
         click.option(
-            "--start", "start_version", type=click.IntRange(min=0), help="Default: version 0."
+            "--ending-timestamp", type=Time(), help="End at the last version up to this time."
         ),
+        click.option(
+            "--starting-timestamp", type=Time(), help="Start at the first version from this time."
+        ),
+        click.option(
+            "--ending-version", type=click.IntRange(min=0), help="Default: the newest version."
+        ),
+        click.option("--starting-version", type=click.IntRange(min=0), help="Default: version 0."),
     ):
         function = option(function)
     return function
@@ -162,7 +169,7 @@ def range_options(function: F) -> F:
 @click.command()
 @click.argument("url")
 @range_options
-@click.option("-n", "--limit", type=click.IntRange(min=0), help="Most rows.")
+@click.option("-n", "--limit", type=click.IntRange(min=0), help="Maximum number of rows.")
 @where_option
 @columns_option
 @row_options
@@ -178,14 +185,14 @@ def changes(
     parquet: Path | None,
     **asked: Any,
 ) -> None:
-    """Show what changed in the table at URL, version by version; both ends count.
+    """Show the changes of the table at URL, version by version; both ends are inclusive.
 
-    The table must record its changes (delta.enableChangeDataFeed). Beside its columns a row has
-    _change_type (insert, delete, update_preimage, update_postimage), _commit_version and
+    The table must have a change data feed (delta.enableChangeDataFeed). Besides its columns a row
+    has _change_type (insert, delete, update_preimage, update_postimage), _commit_version and
     _commit_timestamp; --where and --columns may name them too.
     """
-    for end in ("start", "end"):
+    for end in ("starting", "ending"):
         if None not in (asked[f"{end}_version"], asked[f"{end}_timestamp"]):
-            raise click.UsageError(f"--{end} and --{end}-timestamp exclude each other")
+            raise click.UsageError(f"give --{end}-version or --{end}-timestamp, not both")
     feed = open_table(state, url).changes(**asked).narrowed(limit=limit)
     show_rows(state, feed.to_reader(), as_csv=as_csv, parquet=parquet)

@@ -1,4 +1,4 @@
-"""Local files of rows (Parquet, CSV, JSON lines) as Arrow streams. Knows nothing of tables."""
+"""Local files of rows (Parquet, CSV, JSON lines) as Arrow streams."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _KINDS = {
 
 
 class RowFiles:
-    """Files to take rows from, one after the other.
+    """Files to read rows from, one after the other.
 
     Args:
-        files: Where they are.
-        kind: What they are; None goes by their names.
-        known: Columns whose types are known; those of other columns are guessed, from all rows
-            of JSON and the first megabyte of CSV, and hold for the files that follow.
+        files: Their paths.
+        kind: Their format; None infers it from the names.
+        known: Columns with known types. Types of other columns are inferred, from all rows of
+            JSON and the first megabyte of CSV, and apply to the files that follow.
     """
 
     def __init__(self, files: Sequence[Path], kind: str | None, known: pa.Schema | None) -> None:
         self._files = [(file, kind or _kind(file)) for file in files]
         self._known = known
         self.count = 0
-        """Rows taken so far."""
+        """Rows read so far."""
 
     def readers(self) -> Iterator[pa.RecordBatchReader]:
-        """Yield the rows of each file."""
+        """Yield a reader for each file."""
         known = pa.schema([]) if self._known is None else self._known
         for file, kind in self._files:
             try:
@@ -104,14 +104,14 @@ def _csv(file: Path, known: pa.Schema, delimiter: str = ",") -> tuple[pa.Schema,
     )
     for field in reader.schema:
         if pa.types.is_binary(field.type) and field.name not in types:
-            raise pa.ArrowInvalid(f"column {field.name!r} has text that is not UTF-8")
+            raise pa.ArrowInvalid(f"column {field.name!r} has strings that are not UTF-8")
     return reader.schema, reader
 
 
 def _is_one_column(file: Path, delimiter: str) -> bool:
-    """Whether a line has one field: then a null must be quoted, for a blank line is none."""
+    """Whether a line has one field: a null must then be quoted, because blank lines are skipped."""
     if not file.is_file():
-        return False  # a pipe can be read once
+        return False  # a pipe can be read only once
     with file.open("rb") as opened:
         return delimiter.encode() not in opened.readline()
 
@@ -121,7 +121,7 @@ def _tsv(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
 
 
 def _json(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
-    """Open a file that is read twice: only the whole of it tells which columns it has."""
+    """Read the file twice: the first pass finds all columns and their types."""
     import arro3.io
 
     with file.open("rb") as opened:
@@ -156,7 +156,7 @@ def _plain_text(file: IO[bytes]) -> IO[bytes]:
 
 
 class _PlainText(io.RawIOBase):
-    """A file of JSON lines as arro3 reads it rightly (`plain_pairs`), some lines at a time."""
+    """A file of JSON lines in the form that arro3 parses correctly (`plain_pairs`), in blocks."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -177,10 +177,10 @@ class _PlainText(io.RawIOBase):
 
 
 def _completed(known: pa.DataType | None, found: pa.DataType | None) -> pa.DataType:
-    """Return a known type with the parts that only the rows have.
+    """Return a known type, with the nested fields that only the rows have.
 
-    Without them the reader would pass over what a table may not know: to take it or to refuse it
-    is for the table.
+    Without them the parser would drop unknown fields; whether to accept them is decided by the
+    table's schema.
     """
     if known is None or found is None:
         return found if known is None else known

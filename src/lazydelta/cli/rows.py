@@ -1,8 +1,8 @@
-"""Batches of files -> text: NDJSON, CSV, tab-separated or aligned lines, a whole batch at a time.
+"""Format batches of files as NDJSON, CSV, tab-separated or aligned lines, a batch at a time.
 
-Text is put together by Arrow, column by column, so that printing keeps up with scanning. Only
-values that Arrow cannot escape (control characters) or must not trust (statistics, which are JSON
-of somebody else) are handled one by one.
+Arrow concatenates whole columns, so that printing keeps up with scanning. Only values that Arrow
+cannot escape (control characters) or that need validation (statistics, JSON of another writer) are
+formatted one by one.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ def ndjson(batch: pa.RecordBatch) -> bytes:
 
 
 def tsv(batch: pa.RecordBatch) -> bytes:
-    """Return one line per file, its fields separated by tabs."""
+    """Return one tab-separated line per file."""
     fields = [printable(array) for array in _flat(batch).values()]
     parts = [part for field in fields for part in (_TAB, field)]
     return join_lines(parts[1:])
 
 
 def csv(batch: pa.RecordBatch) -> bytes:
-    """Return one line per file, as RFC 4180 has it, without a header."""
+    """Return one line of RFC 4180 CSV per file, without a header."""
     return _csv(pa.RecordBatch.from_pydict(_flat(batch)))
 
 
 def csv_header(batch: pa.RecordBatch) -> bytes:
-    """Return the names of the fields as a line of CSV."""
+    """Return the CSV header."""
     return ",".join(_flat(batch.slice(0, 0))).encode() + b"\r\n"
 
 
 def human(batch: pa.RecordBatch) -> bytes:
-    """Return one aligned line per file: size, time, path, and how many rows are deleted."""
+    """Return one aligned line per file: size, time, path, and the number of deleted rows."""
     sizes = batch.column("size").to_pylist()
     times = iso(batch.column("modification_time")).to_pylist()
     deleted = pc.struct_field(batch.column("deletion_vector"), "cardinality").to_pylist()
@@ -74,7 +74,7 @@ FORMATS: dict[str, Formatter] = {"json": ndjson, "csv": csv, "tsv": tsv, "human"
 
 
 def _flat(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """Return the fields as columns of numbers and text; a vector becomes its cardinality."""
+    """Return the fields as columns of numbers and strings; a vector becomes its cardinality."""
     flat: dict[str, pa.Array] = {}
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
         if name == "deletion_vector":
@@ -96,7 +96,7 @@ def _csv(batch: pa.RecordBatch) -> bytes:
 
 
 def _embedded(stats: pa.Array) -> pa.Array:
-    """Return statistics as they are where they are JSON, else as a string."""
+    """Return statistics verbatim if they are valid JSON, else as a JSON string."""
     return pa.array([_checked(text) for text in stats.to_pylist()], pa.string())
 
 

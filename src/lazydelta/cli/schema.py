@@ -1,4 +1,4 @@
-"""`lazydelta schema`: the columns of a table, as a tree, as the log has them, or as Arrow."""
+"""`lazydelta schema`: the schema of a table, as a tree, as Delta JSON, or as Arrow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from lazydelta.cli.output import Output, visible
 from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import pick_snapshot, version_options
-from lazydelta.schema import ArrayType, DataType, MapType, StructType, to_arrow_schema
+from lazydelta.schema import ArrayType, DataType, MapType, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ __all__ = ["schema"]
 @click.command()
 @click.argument("url")
 @version_options
-@click.option("--arrow", "as_arrow", is_flag=True, help="As the Arrow schema that rows have.")
+@click.option("--arrow", "as_arrow", is_flag=True, help="Print the Arrow schema of the rows.")
 @common_options
 @pass_state
 def schema(
@@ -33,9 +33,9 @@ def schema(
     timestamp: datetime | None,
     as_arrow: bool,
 ) -> None:
-    """Show the columns of the table at URL, nested ones indented.
+    """Show the schema of the table at URL, nested fields indented.
 
-    With --json: the schema exactly as the log writes it.
+    With --json: the schema string of the log.
     """
     if as_arrow and state.json:
         raise click.UsageError("--arrow and --json exclude each other")
@@ -44,7 +44,7 @@ def schema(
     if output.json:
         output.text(snapshot.metadata.schema_string)
     elif as_arrow:
-        for line in str(to_arrow_schema(snapshot.schema)).splitlines():
+        for line in str(snapshot.schema.to_arrow()).splitlines():
             output.text(visible(line))
     else:
         partition = set(snapshot.partition_columns)
@@ -57,7 +57,7 @@ def schema(
 def _lines(
     name: str, kind: DataType, *, nullable: bool, mark: str = "", depth: int = 0
 ) -> Iterator[str]:
-    """Yield a field and, below it and indented, what it is made of."""
+    """Yield a line for a field, and indented lines for its nested fields."""
     shown = {StructType: "struct", ArrayType: "array", MapType: "map"}.get(type(kind), str(kind))
     if isinstance(kind, ArrayType | MapType) and not _is_deep(kind):
         shown = str(kind)
@@ -77,7 +77,7 @@ def _parts(kind: DataType) -> list[tuple[str, DataType, bool]]:
 
 
 def _is_deep(kind: DataType) -> bool:
-    """Whether a type has a struct in it, and so more lines than one."""
+    """Whether a type contains a struct, and so needs more than one line."""
     if isinstance(kind, ArrayType):
         return _is_deep(kind.element)
     if isinstance(kind, MapType):

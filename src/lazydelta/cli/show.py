@@ -1,7 +1,6 @@
-"""Rows of a table on their way out: a terminal's table, tab-separated, NDJSON, CSV or Parquet.
+"""Print rows as a table on a terminal, as tab-separated lines, NDJSON, CSV or Parquet.
 
-Batches are written as they come and none is kept, so that a pipe may be endless. What the rows
-are, and where they come from, is the commands' business.
+Batches are written as they arrive and none is kept, so memory does not grow with the result.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 _TAB, _CLOSE = map(text, "\t}")
 _TERMINAL_ROWS = 1000
 _MOST_CELL = 40
-"""Characters of a value beside others; where there is no room for all columns, rows are upright."""
+"""Maximum width of a cell; if the columns do not fit, each value has its own line."""
 _BLANK = re.compile(rb"(\r\n)(?=\r\n)")
 
 
 def row_options(function: F) -> F:
-    """Give a command `--csv` and `--parquet`; `--json` is one of every command."""
+    """Add `--csv` and `--parquet` to a command; every command has `--json`."""
     for option in (
         click.option(
             "--parquet",
@@ -60,13 +59,13 @@ def row_options(function: F) -> F:
 def show_rows(
     state: State, rows: pa.RecordBatchReader, *, as_csv: bool, parquet: Path | None
 ) -> None:
-    """Write rows in the form that was asked for, or that suits where they go; close the reader.
+    """Write rows in the requested format, or in the one that suits standard output.
 
     Args:
         state: The common options.
-        rows: What to show.
-        as_csv: Whether CSV was asked for.
-        parquet: The file to write instead of showing them.
+        rows: The rows; the reader is closed.
+        as_csv: Whether to print CSV.
+        parquet: The Parquet file to write instead.
     """
     with rows:
         if sum((as_csv, state.json, parquet is not None)) > 1:
@@ -89,17 +88,17 @@ def show_rows(
 
 
 class _Printer(Protocol):
-    """Takes batches, and is told when there are no more."""
+    """Prints batches, and completes the output at the end."""
 
     def show(self, batch: pa.RecordBatch) -> None:
-        """Take a batch that has rows."""
+        """Print a batch that is not empty."""
 
     def finish(self) -> None:
-        """Write what is left."""
+        """Complete the output."""
 
 
 class _Lines:
-    """One line per row, each batch as soon as it is there."""
+    """One line per row, each batch as it arrives."""
 
     def __init__(self, schema: pa.Schema, style: str) -> None:
         self._format = {"json": _ndjson, "csv": _csv, "tsv": _tsv}[style]
@@ -116,9 +115,9 @@ class _Lines:
 
 
 class _Table:
-    """Aligned columns under a heading; many rows come as several such tables.
+    """Aligned columns under a header; many rows are printed as several tables.
 
-    Where columns are too many for the terminal, each row comes by itself, a line for each column.
+    If the columns do not fit the terminal, each value has its own line.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -147,13 +146,13 @@ class _Table:
             self._print_upright(rows)
 
     def _fits(self, rows: list[tuple[Any, ...]]) -> bool:
-        """Whether all columns have room side by side; else a terminal would leave some out."""
+        """Whether all columns fit the width of the terminal."""
         columns = zip(self._names, *rows, strict=True)
         widths = (min(max(map(len, column)), _MOST_CELL) for column in columns)
         return sum(width + 3 for width in widths) <= shutil.get_terminal_size().columns
 
     def _print_upright(self, rows: list[tuple[Any, ...]]) -> None:
-        """Print a line for each value, so that no column is left out."""
+        """Print one line per value."""
         width = max(map(len, self._names))
         for row in rows:
             self._shown += 1
@@ -199,9 +198,9 @@ def _csv(batch: pa.RecordBatch) -> bytes:
 
 
 def _without_blanks(lines: bytes) -> bytes:
-    """Return lines of one field, nulls as `""`: most readers pass over a line with nothing on it.
+    """Return lines of one field with nulls as `""`, because most readers skip blank lines.
 
-    A blank line within a text stays: only there is the number of quotes before it odd.
+    A blank line within a quoted value stays: the number of quotes before it is odd.
     """
     pieces = lines.split(b'"')
     outside = [_BLANK.sub(b'\\1""', piece) for piece in pieces[::2]]
@@ -224,7 +223,7 @@ def _csv_header(schema: pa.Schema) -> bytes:
 
 
 def _write_parquet(rows: pa.RecordBatchReader, path: Path) -> int:
-    """Write rows to a new file, all of them or none; return how many."""
+    """Write all rows to a new file, or none; return their number."""
     import pyarrow.parquet as pq
 
     count = 0

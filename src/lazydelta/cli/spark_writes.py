@@ -45,7 +45,7 @@ _SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "j
 )
 @click.option("--merge-schema", is_flag=True, help="Add columns that the table does not have.")
 @click.option("--overwrite-schema", is_flag=True, help="With --mode overwrite: also the schema.")
-@click.option("--where", "predicate", help="With --mode overwrite: which rows to replace.")
+@click.option("--where", help="With --mode overwrite: which rows to replace.")
 @click.option("--app-id", help="With --app-version: apply this application transaction only once.")
 @click.option("--app-version", type=int, help="The version of the transaction.")
 @click.option(

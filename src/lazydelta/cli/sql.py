@@ -1,4 +1,4 @@
-"""`lazydelta sql`: a query over one or more tables, on whichever engine is installed."""
+"""`lazydelta sql`: a query over one or more tables, on the engine that is installed."""
 
 from __future__ import annotations
 
@@ -42,10 +42,12 @@ class _NamedTable(click.ParamType):
     type=_NamedTable(),
     multiple=True,
     required=True,
-    help="A table and its name in the query; may be repeated. NAME@VERSION=URL: that version.",
+    help="A table and its name in the query; repeatable. NAME@VERSION=URL: that version.",
 )
 @click.option(
-    "--engine", type=click.Choice(("duckdb", "datafusion")), help="Default: what is installed."
+    "--engine",
+    type=click.Choice(("duckdb", "datafusion")),
+    help="Default: the one that is installed.",
 )
 @row_options
 @common_options
@@ -60,9 +62,9 @@ def sql(
     as_csv: bool,
     parquet: Path | None,
 ) -> None:
-    """Run a query over tables and show its rows; filters and columns are pushed into the scans.
+    """Run a query over tables and print its rows; filters and projections are pushed down.
 
-    The query sees the tables that --table names, and nothing else.
+    The query sees only the tables that --table names.
     """
     builder = QueryBuilder(engine)
     names = [name for name, _, _ in tables]

@@ -1,7 +1,7 @@
-"""What all commands share: the common options, and the logging they ask for.
+"""Options and logging that all commands share.
 
-The common options may stand before or after the command's name. Values of storage options are
-kept here and go to the store; they are never shown.
+The common options may precede or follow the command. Values of storage options are passed to the
+store and never printed.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass
 class State:
-    """The common options, as given so far."""
+    """The common options, as parsed so far."""
 
     storage_options: dict[str, str] = field(default_factory=dict, repr=False)
     json: bool = False
     quiet: bool = False
     verbose: bool = False
+    flags: dict[str, str] = field(default_factory=dict)
+    """The options of the command that runs, by parameter name: errors name them."""
 
     def hide(self, text: str) -> str:
-        """Return text for people without secrets: those of URLs, and values of storage options.
+        """Redact a message: secrets of URLs, and values of storage options.
 
-        A store may repeat a value that it cannot use. Shorter values are no secrets, and hiding
-        every `1` of a text would make it unreadable.
+        A store may repeat a value that it rejects. Very short values are not redacted: they are no
+        secrets, and every `1` of a message would disappear.
         """
         for value in sorted(self.storage_options.values(), key=len, reverse=True):
             if len(value) >= _SHORTEST_SECRET and value.lower() not in ("true", "false"):
@@ -49,7 +51,7 @@ pass_state = click.make_pass_decorator(State, ensure=True)
 
 
 def common_options(function: F) -> F:
-    """Give a command the common options, which end up in its `State`."""
+    """Add the common options to a command; they are stored in its `State`."""
 
     @click.option("--verbose", is_flag=True, help="Log to standard error; show tracebacks.")
     @click.option("--quiet", is_flag=True, help="No progress, no warnings, no summary.")
@@ -59,7 +61,7 @@ def common_options(function: F) -> F:
         "storage_options",
         type=Pair("KEY", "VALUE", like="region=eu-west-1"),
         multiple=True,
-        help="A setting of the object store; may be repeated. Prefer the environment for secrets.",
+        help="An option of the object store; repeatable. Prefer the environment for secrets.",
     )
     @click.pass_context
     @functools.wraps(function)
@@ -78,6 +80,11 @@ def common_options(function: F) -> F:
         state.json |= as_json
         state.quiet |= quiet
         state.verbose |= verbose
+        state.flags = {
+            str(param.name): param.opts[-1]
+            for param in ctx.command.params
+            if isinstance(param, click.Option)
+        }
         _log_to_stderr(ctx.find_root(), state)
         return ctx.invoke(function, *args, **kwargs)
 
@@ -85,7 +92,7 @@ def common_options(function: F) -> F:
 
 
 class _StderrHandler(logging.Handler):
-    """Writes to standard error of the moment, without secrets."""
+    """Writes redacted records to the current standard error."""
 
     def __init__(self, state: State) -> None:
         super().__init__()
@@ -96,7 +103,7 @@ class _StderrHandler(logging.Handler):
 
 
 class _Formatter(logging.Formatter):
-    """`warning: text` for people; time and module as well when they asked for all of it."""
+    """`warning: message`; with `--verbose` also time and module."""
 
     def __init__(self, *, verbose: bool) -> None:
         super().__init__("%(asctime)s %(name)s: %(message)s" if verbose else "%(message)s")
@@ -108,7 +115,7 @@ class _Formatter(logging.Formatter):
 
 
 def _log_to_stderr(root: click.Context, state: State) -> None:
-    """Show the engine's log as far as it was asked for, until the command ends."""
+    """Log to standard error at the requested level until the command ends."""
     logger = logging.getLogger(__name__.partition(".")[0])
     handler: _StderrHandler | None = root.meta.get(__name__)
     if handler is None:

@@ -1,7 +1,7 @@
-"""Arrow values -> text, a whole column at a time: JSON for any type, plain text for single fields.
+"""Format Arrow columns as strings: JSON for any type, plain strings for single fields.
 
-Text is put together by Arrow; only values that it cannot escape or encode (control characters,
-bytes) are handled one by one. Knows nothing of files, tables or where the text goes.
+Arrow formats whole columns; only values that it cannot escape or encode (control characters,
+binary) are formatted one by one.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _SPECIAL_FLOATS = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
 
 
 def to_json(array: pa.Array) -> pa.Array:
-    """Return each value as JSON text, nulls as `null`.
+    """Return each value as JSON, nulls as `null`.
 
-    Times and dates are ISO 8601, bytes are Base64, numbers keep every digit; NaN and infinities,
-    which JSON does not have, are text.
+    Timestamps and dates are ISO 8601, binary is Base64, numbers keep every digit; NaN and
+    infinity, which JSON does not have, are strings.
 
     >>> to_json(pa.array([{"a": [1, None]}, None])).to_pylist()
     ['{"a":[1,null]}', 'null']
@@ -59,7 +59,7 @@ def to_json(array: pa.Array) -> pa.Array:
 
 
 def to_text(array: pa.Array) -> pa.Array:  # noqa: PLR0911 - one return for each kind
-    """Return each value as the text of one field; nulls stay null, nested values are JSON."""
+    """Return each value as a string; nulls stay null, nested values are JSON."""
     array = _plain(array)
     kind = array.type
     if pt.is_string(kind):
@@ -83,7 +83,7 @@ def to_text(array: pa.Array) -> pa.Array:  # noqa: PLR0911 - one return for each
 
 
 def printable(array: pa.Array) -> pa.Array:
-    r"""Return text that stays within its field: control characters written out, null empty.
+    r"""Return strings that fit one field: control characters escaped, null empty.
 
     >>> printable(pa.array(["a\tb", None])).to_pylist()
     ['a\\tb', '']
@@ -96,7 +96,7 @@ def printable(array: pa.Array) -> pa.Array:
 
 
 def iso(times: pa.Array) -> pa.Array:
-    """Return times as ISO 8601, in UTC where they have a zone; late years as Spark has them."""
+    """Return timestamps as ISO 8601, in UTC if they have a zone; years after 9999 as in Spark."""
     unit, zone = times.type.unit, "" if times.type.tz is None else "Z"
     numbers = times.view(pa.int64())
     if unit == "ns" or _is_in_calendar(numbers, _PER_DAY[unit]):
@@ -108,7 +108,7 @@ def iso(times: pa.Array) -> pa.Array:
 
 
 def join_lines(parts: list[pa.Array | pa.Scalar]) -> bytes:
-    """Return the parts of each row put together, one row per line."""
+    """Return the concatenated parts of each row, one row per line."""
     lines = pc.binary_join_element_wise(*parts, _NEWLINE, _EMPTY)
     _, offsets, data = lines.buffers()
     bounds = np.frombuffer(offsets, np.int32)[lines.offset : lines.offset + len(lines) + 1]
@@ -116,7 +116,7 @@ def join_lines(parts: list[pa.Array | pa.Scalar]) -> bytes:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Return the array in the one of several Arrow forms that the rest handles."""
+    """Normalize the Arrow encodings of one logical type."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return _plain(array.storage)
@@ -139,7 +139,7 @@ def _dates(array: pa.Array) -> pa.Array:
 
 
 def _is_in_calendar(numbers: pa.Array, per_day: int) -> bool:
-    """Whether times are of the years 1 to 9999: some way past them Arrow's own text is wrong."""
+    """Whether values are in the years 1 to 9999; Arrow formats later ones wrongly."""
     least, greatest = pc.min_max(numbers).as_py().values()
     return least is None or (_FIRST_DAY * per_day <= least and greatest < (_LAST_DAY + 1) * per_day)
 
@@ -184,7 +184,7 @@ def _structs(array: pa.StructArray) -> pa.Array:
 
 
 def _nulled(found: pa.Array, array: pa.Array) -> pa.Array:
-    """Return the text with nulls where the array has them."""
+    """Return the strings with the nulls of the array."""
     if not array.null_count:
         return found
     valid = selection(array.is_valid().to_numpy(zero_copy_only=False))

@@ -1,4 +1,4 @@
-"""Which version of a table a command is about: `--version`, `--timestamp`, or the newest."""
+"""The version that a command reads: `--version`, `--timestamp`, or the newest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lazydelta.table import Table, TableSnapshot
+from lazydelta.table import Snapshot, Table
 
 if TYPE_CHECKING:
     from lazydelta.cli.state import State
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Time(click.ParamType):
-    """A time in ISO 8601; without a zone it is UTC."""
+    """An ISO 8601 timestamp; UTC if it has no zone."""
 
     name = "TIME"
 
@@ -31,14 +31,14 @@ class Time(click.ParamType):
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
-            self.fail(f"{value!r} is not a time like 2026-01-31T12:00:00+00:00", param, ctx)
+            self.fail(f"{value!r} is not a timestamp like 2026-01-31T12:00:00+00:00", param, ctx)
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def version_options(function: F) -> F:
-    """Give a command `--version` and `--timestamp`."""
+    """Add `--version` and `--timestamp` to a command."""
     for option in (
-        click.option("--timestamp", type=Time(), help="The version of a time (ISO 8601; UTC)."),
+        click.option("--timestamp", type=Time(), help="The version at this time (ISO 8601; UTC)."),
         click.option("--version", type=click.IntRange(min=0), help="A version; default: newest."),
     ):
         function = option(function)
@@ -46,14 +46,14 @@ def version_options(function: F) -> F:
 
 
 def open_table(state: State, url: str) -> Table:
-    """Return a handle on the table."""
+    """Open the table with the storage options of the command."""
     return Table.open(url, state.storage_options or None)
 
 
 def pick_snapshot(
     state: State, url: str, version: int | None, timestamp: datetime | None
-) -> TableSnapshot:
-    """Return the version asked for."""
+) -> Snapshot:
+    """Return the requested snapshot."""
     if version is not None and timestamp is not None:
         raise click.UsageError("--version and --timestamp exclude each other")
     return open_table(state, url).snapshot(version, timestamp)

@@ -1,4 +1,4 @@
-"""`lazydelta write`: files of rows into a table, as one version."""
+"""`lazydelta write`: write files of rows to a table, as one version."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from lazydelta.cli.row_files import RowFiles
 from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import open_table
 from lazydelta.errors import TableNotFoundError
-from lazydelta.schema import to_arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,20 +33,27 @@ __all__ = ["write"]
     type=click.Choice(["error", "append", "overwrite", "ignore"]),
     default="append",
     show_default=True,
-    help="What to do if there is a table.",
+    help="What to do if the table exists.",
 )
 @click.option(
     "--format",
     "kind",
     type=click.Choice(["parquet", "csv", "tsv", "json"]),
-    help="Of the files; by default their names tell. JSON has one row per line.",
+    help="Format of the files; by default inferred from their names. JSON has one row per line.",
 )
-@click.option("--partition-by", multiple=True, metavar="COLUMN[,COLUMN...]", help="Of a new table.")
-@click.option("--merge-schema", is_flag=True, help="Add columns that the table does not have.")
-@click.option("--overwrite-schema", is_flag=True, help="With --mode overwrite: also the schema.")
+@click.option(
+    "--partition-by",
+    multiple=True,
+    metavar="COLUMN[,COLUMN...]",
+    help="Partition columns of a new table.",
+)
+@click.option("--merge-schema", is_flag=True, help="Add new columns to the schema.")
+@click.option(
+    "--overwrite-schema", is_flag=True, help="With --mode overwrite: replace the schema too."
+)
 @click.option("--where", help="With --mode overwrite: which rows to replace.")
-@click.option("--app-id", help="With --app-version: write this step of an application only once.")
-@click.option("--app-version", type=int, help="The number of the step.")
+@click.option("--app-id", help="With --app-version: makes the write idempotent.")
+@click.option("--app-version", type=int, help="The version of the application's transaction.")
 @common_options
 @pass_state
 def write(
@@ -67,8 +73,8 @@ def write(
 ) -> None:
     """Write the rows of FILES (Parquet, CSV or JSON lines) to the table at URL, as one version.
 
-    Columns of CSV and JSON files take the types of the table's columns; for a new table they are
-    guessed from the first file.
+    Columns of CSV and JSON files get the types of the table's columns; for a new table they are
+    inferred from the first file.
     """
     if merge_schema and overwrite_schema:
         raise click.UsageError("--merge-schema and --overwrite-schema exclude each other")
@@ -81,7 +87,7 @@ def write(
             mode,
             partition_by=columns or None,
             schema_mode="merge" if merge_schema else "overwrite" if overwrite_schema else None,
-            predicate=where,
+            where=where,
             app_id=app_id,
             app_version=app_version,
         )
@@ -90,7 +96,7 @@ def write(
 
 def _known_columns(table: Table) -> pa.Schema | None:
     try:
-        return to_arrow_schema(table.snapshot().schema)
+        return table.schema.to_arrow()
     except TableNotFoundError:
         return None
 
@@ -108,9 +114,9 @@ def _show(output: Output, result: WriteResult) -> None:
 
 def _sentence(result: WriteResult) -> str:
     if result.skipped:
-        return f"There is a table already, at version {result.version}; nothing was written."
+        return f"The table exists, at version {result.version}; nothing was written."
     if result.already_applied:
-        return f"Version {result.version} has this step already; nothing was written."
+        return f"Version {result.version} already has this app version; nothing was written."
     removed = f", {result.files_removed:,} removed" if result.files_removed else ""
     return (
         f"Version {result.version}: {result.rows:,} rows in {result.files_added:,} files "

@@ -1,8 +1,8 @@
-"""Every error lazydelta raises on purpose: facts as fields, and a text that names the cure.
+"""Every error lazydelta raises on purpose: facts as fields, and a message that names the cure.
 
-Callers catch by kind (`DeltaError` catches all) and read the fields; people read the text. Each
-class mixes in the builtin a Python user would expect, and all of them pickle, because Spark and
-process pools carry them between processes. Nothing here knows about tables, logs or stores.
+`DeltaError` catches all of them. Each class also derives from the builtin exception that a Python
+user expects, and all of them pickle, because Spark and process pools send them between processes.
+Nothing here knows about tables, logs or stores.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all errors have in common: they pickle, and they show no secret."""
+"""The base of all errors: they pickle, and they contain no secrets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DeltaError(Exception):
     """Base of all errors that lazydelta raises on purpose."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Rebuild from the fields: dataclass errors do not keep them in `args`."""
+        """Pickle the fields: dataclass errors do not keep them in `args`."""
         names: list[str] = [f.name for f in fields(self)] if is_dataclass(self) else []
         return (type(self), tuple(getattr(self, name) for name in names))
 

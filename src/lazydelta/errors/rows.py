@@ -1,4 +1,4 @@
-"""Errors about rows: schemas, predicates, data files, and feeds of changes."""
+"""Errors of rows: schemas, predicates, data files, and change feeds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 @dataclass(eq=False)
 class SchemaError(DeltaError, ValueError):
-    """A schema that breaks the protocol's rules."""
+    """A schema that violates the protocol."""
 
     reason: str
     where: str = ""
@@ -34,7 +34,7 @@ class SchemaError(DeltaError, ValueError):
 
 @dataclass(eq=False)
 class ColumnNotFoundError(SchemaError, KeyError):
-    """A name that the schema does not have."""
+    """A column that does not exist in the schema."""
 
     reason: str
     where: str = ""
@@ -43,13 +43,15 @@ class ColumnNotFoundError(SchemaError, KeyError):
 
     def __str__(self) -> str:
         shown = ", ".join(self.existing[:12]) + (", ..." if len(self.existing) > 12 else "")
-        existing = f"Existing columns: {shown}." if shown else "There is none at that place."
+        existing = (
+            f"Existing columns: {shown}." if shown else "The schema has no columns at that level."
+        )
         return f"no column {self.column!r}{self.reason}. {existing}"
 
 
 @dataclass(eq=False)
 class PredicateError(DeltaError, ValueError):
-    """A predicate that cannot be understood or does not fit the schema."""
+    """A predicate that cannot be parsed, or does not fit the schema."""
 
     predicate: str
     reason: str
@@ -60,7 +62,7 @@ class PredicateError(DeltaError, ValueError):
 
 @dataclass(eq=False)
 class QueryError(DeltaError, ValueError):
-    """A query that the SQL engine refused, or failed on."""
+    """A query that the SQL engine rejected or failed on."""
 
     sql: str
     engine: str
@@ -72,7 +74,7 @@ class QueryError(DeltaError, ValueError):
 
 @dataclass(eq=False)
 class DataFileError(DeltaError, ValueError):
-    """A data file that cannot be read as what the log says it is: damaged, or of other types."""
+    """A data file that does not match the log: it is damaged, or has other types."""
 
     table: str
     path: str
@@ -87,7 +89,7 @@ class DataFileError(DeltaError, ValueError):
 
 @dataclass(eq=False)
 class DataFileNotFoundError(DeltaError, FileNotFoundError):
-    """A file that the log calls live is not in the store."""
+    """A live file of the log does not exist in the store."""
 
     table: str
     path: str
@@ -95,8 +97,8 @@ class DataFileNotFoundError(DeltaError, FileNotFoundError):
 
     def __str__(self) -> str:
         return (
-            f"{redact(self.path)} is gone, and version {self.version} of {redact(self.table)} "
-            "needs it: a vacuum probably removed it, with a retention "
+            f"{redact(self.path)} does not exist, and version {self.version} of "
+            f"{redact(self.table)} needs it. A vacuum probably removed it, with a retention "
             "(delta.deletedFileRetentionDuration) shorter than the age of this version. Read a "
             "newer version, or restore the file from a backup."
         )
@@ -104,7 +106,7 @@ class DataFileNotFoundError(DeltaError, FileNotFoundError):
 
 @dataclass(eq=False)
 class DeletionVectorError(DeltaError, ValueError):
-    """A deletion vector that cannot be trusted; its file is not read, lest deleted rows return."""
+    """An invalid deletion vector; its file is not read, because deleted rows would return."""
 
     table: str
     path: str
@@ -112,14 +114,14 @@ class DeletionVectorError(DeltaError, ValueError):
 
     def __str__(self) -> str:
         return (
-            f"bad deletion vector of {redact(self.path)} in {redact(self.table)}: "
+            f"invalid deletion vector of {redact(self.path)} in {redact(self.table)}: "
             f"{redact(self.reason)}. Restore the vector's file, or read a version before it."
         )
 
 
 @dataclass(eq=False)
 class ChangeFeedDisabledError(DeltaError, ValueError):
-    """Changes are asked for of a version that did not record them."""
+    """A version of the requested range has no change data feed."""
 
     table: str
     version: int
@@ -128,18 +130,19 @@ class ChangeFeedDisabledError(DeltaError, ValueError):
     enabled_from: int | None = None
 
     def __str__(self) -> str:
-        cure = "Set delta.enableChangeDataFeed=true on the table; later versions then record them."
+        cure = "Set delta.enableChangeDataFeed=true on the table; later versions then have one."
         if self.enabled_from is not None:
-            cure = f"Start at version {self.enabled_from}: from there to {self.end} it is on."
+            cure = f"Start at version {self.enabled_from}: it is enabled from there to {self.end}."
         return (
             f"cannot read the changes of versions {self.start} to {self.end} of "
-            f"{redact(self.table)}: the change data feed is off at version {self.version}. {cure}"
+            f"{redact(self.table)}: the change data feed is disabled at version {self.version}. "
+            f"{cure}"
         )
 
 
 @dataclass(eq=False)
 class ChangeFeedSchemaError(DeltaError, ValueError):
-    """The schema changed within a range of changes so that one schema cannot show them all."""
+    """The schema changed within the range, and one schema cannot represent all changes."""
 
     table: str
     version: int
@@ -149,34 +152,34 @@ class ChangeFeedSchemaError(DeltaError, ValueError):
     def __str__(self) -> str:
         return (
             f"the changes of version {self.version} of {redact(self.table)} do not fit the schema "
-            f"of version {self.end}, in which they are shown: {self.reason}. Read up to version "
-            f"{self.end} in parts that end before the schema changes."
+            f"of version {self.end}, which the result has: {self.reason}. Read the range up to "
+            f"version {self.end} in parts that end before the schema changes."
         )
 
 
 @dataclass(eq=False)
 class StreamChangesError(DeltaError, ValueError):
-    """A stream of appended rows met a commit that deletes or rewrites some."""
+    """A stream of appended rows reached a commit that deletes or rewrites rows."""
 
     table: str
     version: int
     updates: bool
 
     def __str__(self) -> str:
-        what = "changes rows that it had" if self.updates else "deletes rows"
-        cure = "ignoreChanges=true gives the rewritten files again, rows that stayed included"
+        what = "updates existing rows" if self.updates else "deletes rows"
+        cure = "ignoreChanges=true emits rewritten files again, unchanged rows included"
         if not self.updates:
-            cure = "ignoreDeletes=true passes over commits that only delete"
+            cure = "ignoreDeletes=true ignores commits that only delete"
         return (
-            f"version {self.version} of {redact(self.table)} {what}, and a stream gives appended "
-            f"rows only. {cure}; skipChangeCommits=true leaves such commits out; "
-            "readChangeFeed=true gives the changes themselves."
+            f"version {self.version} of {redact(self.table)} {what}, and a stream emits appended "
+            f"rows only. {cure}; skipChangeCommits=true skips such commits; "
+            "readChangeFeed=true emits the changes."
         )
 
 
 @dataclass(eq=False)
 class StreamSchemaError(DeltaError, ValueError):
-    """The schema changed while a stream was reading, so that its own cannot show all rows."""
+    """The schema changed during a stream, and the stream's schema cannot represent all rows."""
 
     table: str
     version: int
@@ -184,8 +187,7 @@ class StreamSchemaError(DeltaError, ValueError):
 
     def __str__(self) -> str:
         return (
-            f"version {self.version} of {redact(self.table)} has another schema than the stream "
-            f"that reads it: {self.reason}. Start the stream again from its checkpoint: it goes on "
-            "in the schema that the table has then; rows that do not fit that one need a new "
-            "checkpoint."
+            f"version {self.version} of {redact(self.table)} has another schema than the stream: "
+            f"{self.reason}. Restart the stream from its checkpoint: it continues with the table's "
+            "current schema; rows that do not fit that schema need a new checkpoint."
         )

@@ -1,4 +1,4 @@
-"""Errors about a table: its log, its versions, its protocol, and where it may point."""
+"""Errors of a table: its log, its versions, its protocol, and paths outside its root."""
 
 from __future__ import annotations
 
@@ -27,24 +27,25 @@ class TableNotFoundError(DeltaError, FileNotFoundError):
     """There is no Delta table at this address."""
 
     table: str
+    reason: str = (
+        "its _delta_log has no commit and no checkpoint. Check the address, and that the "
+        "credentials allow listing it"
+    )
 
     def __str__(self) -> str:
-        return (
-            f"no Delta table at {redact(self.table)}: its _delta_log has no commit and no "
-            "checkpoint. Check the address, and that the credentials may list it."
-        )
+        return f"no Delta table at {redact(self.table)}: {redact(self.reason)}."
 
 
 @dataclass(eq=False)
 class VersionNotFoundError(DeltaError, LookupError):
-    """The log does not hold what is needed to rebuild the requested version."""
+    """The log does not have what the requested version needs."""
 
     table: str
     requested: int
     earliest: int
     latest: int
 
-    _reason = "the log does not hold it"
+    _reason = "it is not in the log"
 
     def __str__(self) -> str:
         return (
@@ -60,7 +61,7 @@ class VersionNotCommittedError(VersionNotFoundError):
 
 
 class VersionCleanedUpError(VersionNotFoundError):
-    """The commits that would rebuild the requested version were removed by log cleanup."""
+    """Log cleanup removed commits that the requested version needs."""
 
     _reason = "log cleanup (delta.logRetentionDuration) removed the commits it needs"
 
@@ -83,13 +84,13 @@ class TimestampNotFoundError(DeltaError, LookupError):
         }[self.kind]
         return (
             f"cannot read {redact(self.table)} as of {self.requested}: {reason}. "
-            f"Readable times: {self.earliest} to {self.latest}."
+            f"Readable timestamps: {self.earliest} to {self.latest}."
         )
 
 
 @dataclass(eq=False)
 class BundleMismatchError(DeltaError, ValueError):
-    """A bundle names a version that is there, but is not what it was when it was pinned."""
+    """The version of a bundle exists, but differs from the pinned one."""
 
     table: str
     version: int
@@ -98,15 +99,15 @@ class BundleMismatchError(DeltaError, ValueError):
 
     def __str__(self) -> str:
         return (
-            f"version {self.version} of {redact(self.table)} is not the one that was pinned: its "
+            f"version {self.version} of {redact(self.table)} differs from the pinned one: its "
             f"hash is {self.found[:12]}..., not {self.expected[:12]}... . The table was "
-            "replaced or rewritten; pin it anew."
+            "replaced or rewritten; pin it again."
         )
 
 
 @dataclass(eq=False)
 class LogCorruptError(DeltaError, ValueError):
-    """A file of the log cannot be trusted: it is damaged, hostile or not Delta."""
+    """A file of the log is invalid: it is damaged, malicious or not Delta."""
 
     table: str
     file: str
@@ -125,7 +126,7 @@ class LogCorruptError(DeltaError, ValueError):
 
 @dataclass(eq=False)
 class LogGapError(DeltaError, ValueError):
-    """Commits are missing between the ones that are there; replaying over a gap loses rows."""
+    """Commits are missing within the log; a replay over a gap would lose rows."""
 
     table: str
     missing: tuple[int, ...]
@@ -142,7 +143,7 @@ class LogGapError(DeltaError, ValueError):
 
 @dataclass(eq=False)
 class UnsupportedFeatureError(DeltaError, NotImplementedError):
-    """The table's protocol asks for something this engine does not implement."""
+    """The table's protocol needs a feature that lazydelta does not implement."""
 
     table: str
     features: tuple[str, ...]
@@ -160,12 +161,12 @@ class UnsupportedFeatureError(DeltaError, NotImplementedError):
 
 @dataclass(eq=False)
 class UnsupportedActionError(DeltaError, NotImplementedError):
-    """An action that nobody here knows, where it may neither be passed over nor be lost."""
+    """An unknown action, where it may be neither ignored nor lost."""
 
     table: str
     version: int
     action: str
-    reason: str = "the lazy scan may not pass in this mode"
+    reason: str = "the lazy scan may not ignore in this mode"
     cure: str = 'Set enable_fallback=True or tripwire="protocol".'
 
     def __str__(self) -> str:
@@ -177,21 +178,21 @@ class UnsupportedActionError(DeltaError, NotImplementedError):
 
 @dataclass(eq=False)
 class RetentionGuardError(DeltaError, RuntimeError):
-    """The caller's retention guard refused to scan from this floor."""
+    """`Config.retention_guard` refused a scan that reads from this version on."""
 
     table: str
     floor_version: int
 
     def __str__(self) -> str:
         return (
-            f"the retention guard refused to scan {redact(self.table)} down to version "
+            f"the retention guard refused to scan {redact(self.table)} back to version "
             f"{self.floor_version}. Write a newer checkpoint, or relax the guard."
         )
 
 
 @dataclass(eq=False)
 class PathNotAllowedError(DeltaError, PermissionError):
-    """A path in the log points outside the table's root, and the caller named no such root."""
+    """A path of the log is outside the table's root, and not in `Config.allowed_roots`."""
 
     table: str
     path: str
@@ -200,6 +201,6 @@ class PathNotAllowedError(DeltaError, PermissionError):
     def __str__(self) -> str:
         return (
             f"refused to open {redact(self.path)!r} from the log of {redact(self.table)}: "
-            f"{self.reason}. If this table may reach there (a shallow clone, say), name the place "
-            "in Config(allowed_roots=...)."
+            f"{self.reason}. If the table may refer to it, as a shallow clone does, add the "
+            "location to Config(allowed_roots=...)."
         )

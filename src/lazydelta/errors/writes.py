@@ -1,4 +1,4 @@
-"""Errors of writers: lost races, unknown outcomes, and rows that a table does not take."""
+"""Errors of writers: conflicts, unknown outcomes, and rows that a table does not accept."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(eq=False)
 class CommitConflictError(DeltaError, RuntimeError):
-    """Another writer committed first, and this transaction does not hold after it."""
+    """A concurrent commit conflicts with this transaction."""
 
     table: str
     winning_version: int
@@ -37,56 +37,56 @@ class CommitConflictError(DeltaError, RuntimeError):
     detail: str
 
     retryable: ClassVar[bool] = True
-    """Whether planning the operation anew on the newest version may succeed."""
-    _what: ClassVar[str] = "another writer's commit contradicts this one"
+    """Whether the operation may succeed if it is planned again on the newest version."""
+    _what: ClassVar[str] = "a concurrent commit conflicts with it"
 
     def __str__(self) -> str:
         return (
             f"cannot commit to {redact(self.table)}: {self._what}: {self.detail} "
             f"(version {self.winning_version}, {self.winning_operation or 'unknown operation'}). "
-            "Nothing was changed; run the operation again on the newest version."
+            "Nothing was committed; run the operation again on the newest version."
         )
 
 
 class ConcurrentAppendError(CommitConflictError):
-    """Files were added that this transaction would have read."""
+    """A concurrent commit added files that this transaction would have read."""
 
     _what = "files were added to what it read"
 
 
 class ConcurrentDeleteReadError(CommitConflictError):
-    """A file that this transaction read is gone."""
+    """A concurrent commit removed a file that this transaction read."""
 
     _what = "a file that it read was removed"
 
 
 class ConcurrentDeleteDeleteError(CommitConflictError):
-    """A file that this transaction removes is gone already."""
+    """A concurrent commit removed a file that this transaction removes."""
 
     _what = "a file that it removes was removed"
 
 
 class MetadataChangedError(CommitConflictError):
-    """The schema or the properties changed."""
+    """A concurrent commit changed the table's metadata."""
 
     _what = "the table's metadata changed"
 
 
 class ProtocolChangedError(CommitConflictError):
-    """The protocol changed."""
+    """A concurrent commit changed the protocol."""
 
     _what = "the table's protocol changed"
 
 
 class ConcurrentTransactionError(CommitConflictError):
-    """The same application, or a writer of the same metadata domain, committed."""
+    """The same application, or a writer of the same metadata domain, committed concurrently."""
 
     _what = "the same application or metadata domain was committed"
 
 
 @dataclass(eq=False)
 class CommitUnknownError(DeltaError, RuntimeError):
-    """The store did not say whether the commit took effect, and could not be asked."""
+    """The store failed during a commit, and its outcome could not be read back."""
 
     table: str
     version: int
@@ -96,15 +96,15 @@ class CommitUnknownError(DeltaError, RuntimeError):
     def __str__(self) -> str:
         return (
             f"unknown whether version {self.version} of {redact(self.table)} was committed: "
-            f"{redact(self.reason)}. Nothing was deleted. When the store answers again, see "
-            f"whether that version's commitInfo has txnId {self.txn_id}: if it has, the commit "
-            "took effect; if it has another, it did not and can be repeated."
+            f"{redact(self.reason)}. Nothing was deleted. When the store is available again, "
+            f"compare the txnId of that version's commitInfo with {self.txn_id}: if equal, the "
+            "commit succeeded; if not, it failed and can be repeated."
         )
 
 
 @dataclass(eq=False)
 class CommitAttemptsError(DeltaError, RuntimeError):
-    """Other writers kept winning."""
+    """Every attempt to commit lost to a concurrent commit."""
 
     table: str
     attempts: int
@@ -115,14 +115,14 @@ class CommitAttemptsError(DeltaError, RuntimeError):
         return (
             f"gave up committing to {redact(self.table)} after {self.attempts} attempts in "
             f"{self.seconds:.1f} s: other writers took every version up to {self.last_version}. "
-            "Nothing was changed; write less often, or allow more in Config(commit_attempts=..., "
+            "Nothing was committed; write less often, or raise Config(commit_attempts=..., "
             "commit_seconds=...)."
         )
 
 
 @dataclass(eq=False)
 class InvalidCommitError(DeltaError, ValueError):
-    """The actions of a commit contradict each other or the protocol."""
+    """The actions of a commit contradict each other, or violate the protocol."""
 
     table: str
     reason: str
@@ -146,7 +146,7 @@ class TableExistsError(DeltaError, FileExistsError):
 
 @dataclass(eq=False)
 class AlterationError(DeltaError, ValueError):
-    """A change of a table's columns, properties or protocol that the table does not allow."""
+    """A change of columns, properties or protocol that the table does not allow."""
 
     table: str
     change: str
@@ -160,21 +160,21 @@ class AlterationError(DeltaError, ValueError):
 
 @dataclass(eq=False)
 class AppendOnlyError(DeltaError, PermissionError):
-    """The table only takes appends."""
+    """The table is append-only."""
 
     table: str
     operation: str
 
     def __str__(self) -> str:
         return (
-            f"{self.operation} would remove rows of {redact(self.table)}, which only takes "
-            "appends. Unset its property delta.appendOnly first."
+            f"{self.operation} would remove rows of {redact(self.table)}, which is append-only. "
+            "Unset its property delta.appendOnly first."
         )
 
 
 @dataclass(eq=False)
 class SchemaMismatchError(DeltaError, ValueError):
-    """The rows do not have the table's schema."""
+    """The rows do not fit the table's schema."""
 
     table: str
     differences: tuple[str, ...]
@@ -187,19 +187,19 @@ class SchemaMismatchError(DeltaError, ValueError):
 
 @dataclass(eq=False)
 class ConstraintViolationError(DeltaError, ValueError):
-    """Rows break a rule of the table; nothing was committed."""
+    """Rows violate a constraint of the table; nothing was committed."""
 
     table: str
     violations: tuple[str, ...]
 
     def __str__(self) -> str:
         lines = "".join(f"\n  - {line}" for line in self.violations)
-        return f"rows break rules of {redact(self.table)}; nothing was written:{lines}"
+        return f"rows violate constraints of {redact(self.table)}; nothing was committed:{lines}"
 
 
 @dataclass(eq=False)
 class IdentityExhaustedError(DeltaError, OverflowError):
-    """The rows need more numbers than an identity column has left; nothing was committed."""
+    """The rows need more values than an identity column has left; nothing was committed."""
 
     table: str
     column: str
@@ -208,7 +208,7 @@ class IdentityExhaustedError(DeltaError, OverflowError):
 
     def __str__(self) -> str:
         return (
-            f"cannot number the rows for {redact(self.table)}: identity column {self.column!r} "
-            f"(from {self.start} by {self.step}) would go past 64 bits. Nothing was committed; "
+            f"cannot generate identity values for {redact(self.table)}: column {self.column!r} "
+            f"(start {self.start}, step {self.step}) would exceed 64 bits. Nothing was committed; "
             "write the rows to a table with another start or a smaller step."
         )

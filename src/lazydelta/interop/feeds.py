@@ -10,12 +10,11 @@ from typing import Any
 from lazydelta.changes import ChangeFeed
 from lazydelta.errors import ConfigError
 from lazydelta.scan import Feed, Scan
-from lazydelta.snapshot import SnapshotState
-from lazydelta.table import Table
+from lazydelta.table import Snapshot, Table
 
 __all__ = ["Feed", "Source", "as_feed", "check_name"]
 
-Source = Table | SnapshotState | Scan | ChangeFeed
+Source = Table | Snapshot | Scan | ChangeFeed
 
 
 def check_name(name: Any) -> None:
@@ -36,9 +35,9 @@ def as_feed(source: Any) -> Feed:
     """
     if isinstance(source, Scan | ChangeFeed):
         return source
-    if isinstance(source, SnapshotState):
+    if isinstance(source, Snapshot):
         return Scan(source)
     if isinstance(source, Table):
         return source.scan()
     kind = type(source).__name__
-    raise ConfigError("source", f"must be a Table, SnapshotState, Scan or ChangeFeed, not a {kind}")
+    raise ConfigError("source", f"must be a Table, Snapshot, Scan or ChangeFeed, not a {kind}")

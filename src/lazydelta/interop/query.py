@@ -6,6 +6,7 @@ Results are streamed: rows are read while the result is consumed.
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
@@ -28,6 +29,8 @@ __all__ = ["Engine", "QueryBuilder"]
 Engine = Literal["duckdb", "datafusion"]
 
 _BATCH_ROWS = 65_536
+_INTERRUPT = re.compile(r"KeyboardInterrupt:?$|<class 'KeyboardInterrupt'>")
+"""How engines report Ctrl-C that arrives while they call our reader."""
 
 
 class QueryBuilder:
@@ -137,12 +140,15 @@ class QueryBuilder:
 
     def _translated(
         self, sql: str, tables: Mapping[str, LazyDataset], error: Exception
-    ) -> Exception:
+    ) -> BaseException:
         """Return our own error if a table raised one: engines keep only its message."""
         for table in tables.values():
             if table.failure is not None:
                 return table.failure
-        return QueryError(sql, self._engine, " ".join(str(error).split()))
+        reason = " ".join(str(error).split())
+        if _INTERRUPT.search(reason) or type(error).__name__ == "InterruptException":
+            return KeyboardInterrupt()
+        return QueryError(sql, self._engine, reason)
 
 
 def _on_duckdb(

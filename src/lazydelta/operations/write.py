@@ -234,7 +234,7 @@ class Writing:
         """Return what makes the files."""
         intake = self._intake
         layout = self._layout(intake.schema, intake.protocol, intake.metadata)
-        given, snapshot = as_predicate(self._request.predicate), self._snapshot
+        given, snapshot = as_predicate(self._request.where), self._snapshot
         bound = None
         if given is not None:
             schema = intake.schema if snapshot is None else snapshot.schema
@@ -246,7 +246,7 @@ class Writing:
         snapshot = self._snapshot
         if snapshot is None or self._request.mode != "overwrite":
             return Replacement()
-        return replace_where(snapshot, self._request.predicate)
+        return replace_where(snapshot, self._request.where)
 
     def finish(
         self, written: WrittenRows, replaced: Replacement, observer: TxnObserver | None = None
@@ -352,8 +352,8 @@ class Writing:
         mode = {"error": "ErrorIfExists", "append": "Append", "overwrite": "Overwrite"}
         columns = orjson.dumps(self._intake.metadata.partition_columns).decode()
         said = {"mode": mode.get(self._request.mode, "Ignore"), "partitionBy": columns}
-        if self._request.predicate is not None:
-            said["predicate"] = str(as_predicate(self._request.predicate))
+        if self._request.where is not None:
+            said["predicate"] = str(as_predicate(self._request.where))
         return said
 
     def _commit(self, transaction: Transaction, observer: TxnObserver | None) -> CommitResult:

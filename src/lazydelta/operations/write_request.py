@@ -27,10 +27,10 @@ _LONG = range(-(2**63), 2**63)
 class WriteRequest:
     """What is to be done with the rows; see `Table.write` for what each part means."""
 
-    mode: WriteMode = "error"
+    mode: WriteMode = "append"
     partition_by: tuple[str, ...] | None = None
     schema_mode: SchemaMode = None
-    predicate: Where = None
+    where: Where = None
     properties: Mapping[str, Any] = field(default_factory=dict)
     name: str | None = None
     description: str | None = None
@@ -46,14 +46,12 @@ class WriteRequest:
             raise ConfigError("mode", f"must be one of {names}, not {self.mode!r}")
         if self.schema_mode not in (None, "merge", "overwrite"):
             raise ConfigError("schema_mode", f"cannot be {self.schema_mode!r}")
-        if self.predicate is not None and self.mode != "overwrite":
-            raise ConfigError("predicate", 'says what to replace, so it needs mode="overwrite"')
-        if self.schema_mode == "overwrite" and (
-            self.mode != "overwrite" or self.predicate is not None
-        ):
+        if self.where is not None and self.mode != "overwrite":
+            raise ConfigError("where", 'selects the rows to replace, so it needs mode="overwrite"')
+        if self.schema_mode == "overwrite" and (self.mode != "overwrite" or self.where is not None):
             raise ConfigError(
                 "schema_mode",
-                'to replace the schema all rows must go: mode="overwrite" without a predicate',
+                'replacing the schema replaces all rows: it needs mode="overwrite" without where',
             )
         self._check_application()
         self._check_types()

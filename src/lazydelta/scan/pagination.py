@@ -42,7 +42,6 @@ class PagedScan(Protocol):
     """What a `Scan` offers to its pages."""
 
     snapshot: SnapshotState
-    limit: int | None
 
     @property
     def predicate(self) -> Predicate | None:
@@ -136,7 +135,6 @@ def _fingerprint(scan: PagedScan) -> str:
         "" if segment.checkpoint is None else segment.checkpoint.name,
         *(file.name for file in segment.tail),
         str(scan.predicate),
-        str(scan.limit),
         scan.strategy,
         str(snapshot.config.tripwire),
     ]

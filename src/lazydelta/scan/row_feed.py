@@ -44,12 +44,15 @@ class RowSource(NamedTuple):
 class Feed(Outputs):
     """Rows of a table that can be read again and again, and narrowed first."""
 
+    _internal_names: ClassVar[frozenset[str]] = frozenset(
+        {"add_batches", "filterable", "kind", "names", "narrowed", "presentation"}
+    )
     kind: ClassVar[Literal["rows", "changes"]] = "rows"
     """What an observer is told that the rows are."""
     columns: tuple[str, ...] | None
     """The columns that were asked for; None is all."""
     limit: int | None
-    """Most rows."""
+    """The maximum number of rows."""
     options: ReadOptions
     """How rows are read and shown, unless a way out is told otherwise."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -41,17 +41,26 @@ _MOST = 2**63 - 1
 Where = Predicate | str | Sequence[Any] | dict[str, Any] | None
 
 
+class _Listing(NamedTuple):
+    """A run that listed files, with its own limit and hence its own choice of strategy."""
+
+    run: ScanMetrics
+    choice: Choice
+    limit: int | None
+
+
 class Scan(Feed):
-    """A scan of one snapshot: which files (and, of them, which columns), in which order.
+    """A scan of one snapshot: which rows and columns, and the files that may hold them.
 
     Args:
         snapshot: The version to scan.
-        where: Keep files that may hold a matching row: a predicate, SQL text, DNF tuples or an
-            equality map.
-        columns: The columns to read; None means all. Case is ignored.
-        limit: Most files to list, or most rows to read.
+        where: Keep rows that match, and files that may hold one: a predicate, a SQL string, DNF
+            tuples or an equality map.
+        columns: The columns to read; None means all.
+        limit: The maximum number of rows to read. It does not apply to files: a scan with a limit
+            does not list files, and `files(limit=...)` counts files.
         strategy: `reverse` (newest first), `forward` (checkpoint first) or `auto`.
-        options: How rows are read and shown; by default as `Config.read` says.
+        options: How rows are read and presented; by default `Config.read`.
     """
 
     def __init__(
@@ -67,10 +76,7 @@ class Scan(Feed):
         if strategy not in tuple(ScanStrategy):
             names = ", ".join(ScanStrategy)
             raise ConfigError("strategy", f"must be one of {names}, not {strategy!r}")
-        limit = None if limit is None else given_number("limit", limit)
-        if limit is not None and limit < 0:
-            raise ConfigError("limit", f"cannot be {limit}")
-        limit = None if limit is None else min(limit, _MOST)  # Arrow counts no further
+        limit = _checked_limit(limit)
         self.snapshot = snapshot
         self.columns = self._resolved_columns(columns)
         self.limit = limit
@@ -83,7 +89,9 @@ class Scan(Feed):
             mapping_mode=snapshot.column_mapping_mode,
             generated=snapshot.generates_columns,
         )
-        self._choice = _choice(snapshot, limit, ScanStrategy(strategy).value)
+        self._requested: Strategy = ScanStrategy(strategy).value
+        self._choice = _choice(snapshot, limit, self._requested)
+        self._listing: _Listing | None = None
         self._last_run: ScanMetrics | None = None
         self._pages = Pages()
 
@@ -106,19 +114,25 @@ class Scan(Feed):
         where = "" if self.predicate is None else f", where={str(self.predicate)!r}"
         return f"Scan({self.snapshot!r}{where}, limit={self.limit}, strategy={self.strategy!r})"
 
-    def file_batches(self, *, all_fields: bool = False) -> Stream[pa.RecordBatch]:
+    def file_batches(
+        self, *, limit: int | None = None, all_fields: bool = False
+    ) -> Stream[pa.RecordBatch]:
         """Return the matching live files as Arrow batches, as they are discovered.
 
         Columns: `path`, `size`, `modification_time`, `partition_values`, `deletion_vector`,
         `version` (of the commit; null for files from a checkpoint).
 
         Args:
+            limit: The maximum number of files to list.
             all_fields: Also `num_records`, `stats`, `tags`, `base_row_id`,
                 `default_row_commit_version` and `clustering_provider`. Statistics are most of a
-                checkpoint's bytes, so they are read only when asked for.
+                checkpoint's bytes, so they are read only on request.
+
+        Raises:
+            ConfigError: The scan has a limit, which counts rows.
         """
         shape = self._shape()
-        batches = self._adds(ALL_FIELDS if all_fields else PLAN_FIELDS)
+        batches = self._adds(ALL_FIELDS if all_fields else PLAN_FIELDS, limit)
         return Stream(_mapped(batches, shape.planned))
 
     @property
@@ -134,11 +148,12 @@ class Scan(Feed):
         one scan for page after page costs no more than `file_batches()`.
 
         Args:
-            size: Most files of the page.
-            token: From the page before; None begins.
+            size: The maximum number of files of the page.
+            token: The token of the previous page; None starts with the first.
 
         Raises:
-            PageTokenError: The token is of another scan, or the log was laid out anew since.
+            PageTokenError: The token is of another scan, or the log has changed since.
+            ConfigError: The scan has a limit, which counts rows.
         """
         return self._pages.read(self, size, token)
 
@@ -146,26 +161,34 @@ class Scan(Feed):
         """Return the same files as their add actions state them: paths and names not decoded."""
         return Stream(self._adds(PLAN_FIELDS))
 
-    def files(self) -> Stream[ScanFile]:
-        """Return the matching live files one by one, each with all that the log says of it."""
-        return FlatStream(self._file_lists())
+    def files(self, limit: int | None = None) -> Stream[ScanFile]:
+        """Return the matching live files one by one, each with every field of its add action.
 
-    def _file_lists(self) -> Iterator[Iterable[ScanFile]]:
+        Args:
+            limit: The maximum number of files to list.
+
+        Raises:
+            ConfigError: The scan has a limit, which counts rows.
+        """
+        return FlatStream(self._file_lists(self._adds(ALL_FIELDS, limit)))
+
+    def _file_lists(self, found: Iterator[pa.RecordBatch]) -> Iterator[Iterable[ScanFile]]:
         shape = self._shape()
-        with Stream(self._adds(ALL_FIELDS)) as batches:
+        with Stream(found) as batches:
             for adds in batches:
                 columns = FileColumns(shape.planned(adds), adds.column("path"), shape)
                 yield map(partial(ScanFile, columns), range(len(columns)))
 
-    def _adds(self, fields: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        run = ScanRun(
-            self.snapshot,
-            pruner=self._pruner,
-            fields=fields,
-            limit=self.limit,
-            choice=self._choice,
-        )
+    def _adds(self, fields: Sequence[str], limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        if self.limit is not None:
+            raise ConfigError(
+                "limit", "of a scan counts rows; list files with scan().files(limit=...)"
+            )
+        limit = _checked_limit(limit)
+        choice = _choice(self.snapshot, limit, self._requested)
+        run = ScanRun(self.snapshot, pruner=self._pruner, fields=fields, limit=limit, choice=choice)
         self._last_run = run.metrics
+        self._listing = _Listing(run.metrics, choice, limit)
         return prefetch(run.batches, depth=self.snapshot.config.prefetch_batches)
 
     def _shape(self) -> FileBatches:
@@ -239,8 +262,11 @@ class Scan(Feed):
         if count_files and run.complete and run.reached_end and run.live_files is None:
             run.live_files = self._counted_files()
         predicate = None if self.predicate is None else str(self.predicate)
-        plan = {"predicate": predicate, "limit": self.limit}
-        return explain(self.snapshot, self._choice, plan, run)
+        listing = self._listing
+        if listing is None or listing.run is not run:  # rows were read, or nothing yet
+            listing = _Listing(run, self._choice, None)
+        plan = {"predicate": predicate, "row_limit": self.limit, "file_limit": listing.limit}
+        return explain(self.snapshot, listing.choice, plan, run)
 
     def _counted_files(self) -> int:
         """Return how many files the version has: a pass over the keys in the log."""
@@ -253,6 +279,14 @@ class Scan(Feed):
             choice=self._choice,
         )
         return sum(batch.num_rows for batch in every_file.batches())
+
+
+def _checked_limit(limit: int | None) -> int | None:
+    if limit is None:
+        return None
+    if given_number("limit", limit) < 0:
+        raise ConfigError("limit", f"must be at least 0, not {limit}")
+    return min(given_number("limit", limit), _MOST)  # Arrow counts no further
 
 
 def _choice(snapshot: SnapshotState, limit: int | None, asked: Strategy) -> Choice:

@@ -32,7 +32,6 @@ from lazydelta.schema.partition_values import (
     unreadable_partition_values,
 )
 from lazydelta.schema.schema_json import parse_schema, schema_to_json
-from lazydelta.schema.to_arrow import to_arrow_schema, to_arrow_type
 from lazydelta.schema.type_widening import (
     TYPE_CHANGES,
     check_type_changes,
@@ -48,6 +47,8 @@ from lazydelta.schema.types import (
     PrimitiveType,
     StructField,
     StructType,
+    to_arrow_schema,
+    to_arrow_type,
 )
 
 __all__ = [

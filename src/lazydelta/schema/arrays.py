@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lazydelta.schema.to_arrow import to_arrow_type
-from lazydelta.schema.types import DecimalType
+from lazydelta.schema.types import DecimalType, to_arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,7 +1,8 @@
-"""The data types of a Delta table, as the protocol names them.
+"""The data types of a Delta table, as the protocol names them, and their Arrow types.
 
-Plain immutable values: nothing here knows JSON, Arrow, files or column mapping. A type name that
-this engine does not know is still a `PrimitiveType`; only turning it into Arrow is refused.
+Plain immutable values: nothing here knows JSON, files or column mapping. An unknown type name is
+still a `PrimitiveType`; only its conversion to Arrow is refused. Conversion is one way: data files
+with other physical types are cast by the reader.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from lazydelta._html import schema_html
-from lazydelta.errors import ColumnNotFoundError
+from lazydelta.errors import ColumnNotFoundError, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +28,35 @@ __all__ = [
     "PrimitiveType",
     "StructField",
     "StructType",
+    "to_arrow_schema",
+    "to_arrow_type",
 ]
+
+_FIELD_ID = "delta.columnMapping.id"
+_PRIMITIVES = {
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "timestamp_nanos": pa.timestamp("ns", "UTC"),
+    "timestamp_nanos_ntz": pa.timestamp("ns"),
+    "void": pa.null(),
+    "null": pa.null(),
+    "variant": pa.struct(
+        [
+            pa.field("metadata", pa.binary(), nullable=False),
+            pa.field("value", pa.binary(), nullable=False),
+        ]
+    ),
+}
 
 _SIMPLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -133,6 +164,14 @@ class StructType:
             level = part.type
         return tuple(found)
 
+    def to_arrow(self) -> pa.Schema:
+        """Return the Arrow schema that rows of this schema have.
+
+        Raises:
+            SchemaError: A column has a type that lazydelta cannot read.
+        """
+        return to_arrow_schema(self)
+
     def leaves(self, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], DataType]]:
         """Yield the path and type of everything that is not a struct, in order."""
         for part in self.fields:
@@ -144,6 +183,69 @@ class StructType:
 
 
 DataType = PrimitiveType | DecimalType | ArrayType | MapType | StructType
+
+
+def to_arrow_type(kind: DataType, *, field_ids: bool = False) -> pa.DataType:
+    """Return the Arrow type that holds values of a Delta type.
+
+    >>> to_arrow_type(PrimitiveType("timestamp"))
+    TimestampType(timestamp[us, tz=UTC])
+
+    Raises:
+        SchemaError: A type that this engine does not know.
+    """
+    match kind:
+        case DecimalType(precision, scale):
+            return pa.decimal128(precision, scale)
+        case ArrayType(element, contains_null):
+            inner = to_arrow_type(element, field_ids=field_ids)
+            return pa.list_(_field("element", inner, nullable=contains_null))
+        case MapType(key, value, contains_null):
+            key_type = to_arrow_type(key, field_ids=field_ids)
+            if pa.types.is_null(key_type):
+                raise SchemaError(f"{kind} cannot be: the keys of a map are never null")
+            value_type = to_arrow_type(value, field_ids=field_ids)
+            return pa.map_(
+                pa.field("key", key_type, nullable=False),
+                _field("value", value_type, nullable=contains_null),
+            )
+        case StructType(fields):
+            return pa.struct([_to_arrow_field(item, field_ids) for item in fields])
+        case PrimitiveType(name):
+            if name.startswith(("char(", "varchar(", "string collate")):
+                return pa.string()
+            known = _PRIMITIVES.get(name)
+            if known is None:
+                raise SchemaError(f"values of type {name!r} cannot be read by lazydelta")
+            return known
+
+
+def to_arrow_schema(schema: StructType, *, field_ids: bool = False) -> pa.Schema:
+    """Return the Arrow schema of a table's rows.
+
+    Args:
+        schema: The table's schema, logical or physical.
+        field_ids: Whether to carry the column-mapping ids as `PARQUET:field_id`, which Parquet
+            readers and writers understand.
+    """
+    return pa.schema([_to_arrow_field(item, field_ids) for item in schema])
+
+
+def _to_arrow_field(item: StructField, field_ids: bool) -> pa.Field:
+    try:
+        kind = to_arrow_type(item.type, field_ids=field_ids)
+    except SchemaError as error:
+        raise SchemaError(f"column {item.name!r}: {error.reason}", error.where) from None
+    field_id = item.metadata.get(_FIELD_ID) if field_ids else None
+    metadata = None if field_id is None else {"PARQUET:field_id": str(field_id)}
+    return _field(item.name, kind, nullable=item.nullable, metadata=metadata)
+
+
+def _field(
+    name: str, kind: pa.DataType, *, nullable: bool, metadata: dict[str, str] | None = None
+) -> pa.Field:
+    """Return a field; void may be null, even where Spark (of `array()`) says that it is not."""
+    return pa.field(name, kind, nullable or pa.types.is_null(kind), metadata)
 
 
 def _not_found(path: Sequence[str], known: Sequence[str], depth: int) -> ColumnNotFoundError:

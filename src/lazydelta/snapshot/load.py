@@ -1,4 +1,4 @@
-"""From an address to a `SnapshotState`: find the segment, resolve protocol and metadata, check the gate.
+"""From an address to a `SnapshotState`: find the segment, resolve protocol and metadata, validate.
 
 Reads as little as that takes: a `.crc` at the version answers alone; else the tail's commits are
 searched, newest first, and only then the checkpoint's two columns. A checkpoint that turns out to

@@ -18,6 +18,7 @@ from lazydelta.errors import (
     VersionNotFoundError,
 )
 from lazydelta.log import CheckpointHint, LogSegment, choose_segment, list_log, read_hint
+from lazydelta.snapshot.not_found import table_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,13 +48,16 @@ def find_segment(
 
     def choose(from_version: int, to_version: int | None = version) -> LogSegment:
         files = list_log(store, from_version=from_version, to_version=to_version)
-        return choose_segment(
-            store.root,
-            files,
-            version=version,
-            use_compaction=config.use_log_compaction,
-            excluded=excluded,
-        )
+        try:
+            return choose_segment(
+                store.root,
+                files,
+                version=version,
+                use_compaction=config.use_log_compaction,
+                excluded=excluded,
+            )
+        except TableNotFoundError:
+            raise table_not_found(store.root) from None
 
     hint = read_hint(store)
     if hint is not None and not excluded and (version is None or hint.version <= version):

@@ -17,13 +17,13 @@ from lazydelta.errors import (
     ConfigError,
     DeltaError,
     LogCorruptError,
-    TableNotFoundError,
     TimestampNotFoundError,
 )
 from lazydelta.log import CommitReader, LogFile, LogFileKind, earliest_version, list_log
 from lazydelta.protocol import CommitInfo
 from lazydelta.schema import format_timestamp
 from lazydelta.snapshot.load import load_snapshot
+from lazydelta.snapshot.not_found import table_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +66,7 @@ def read_history(store: Store, config: Config, *, limit: int | None = None) -> l
     files = list_log(store)
     commits = [f for f in files if f.kind is LogFileKind.COMMIT]
     if not commits:
-        raise TableNotFoundError(store.root)
+        raise table_not_found(store.root)
     times: dict[int, int | None] = {f.version: f.modified_ms for f in commits}
     with suppress(DeltaError):  # a table that cannot be loaded has no time travel, but a history
         earliest = earliest_version(files)
@@ -150,7 +150,7 @@ class _RetainedLog:
         files = list_log(store)
         commits = [f for f in files if f.kind is LogFileKind.COMMIT]
         if not commits:
-            raise TableNotFoundError(store.root)
+            raise table_not_found(store.root)
         self.earliest = earliest_version(files)
         self.commits = [f for f in commits if f.version >= self.earliest]
         self.clock = _Clock(store, config, self.commits)

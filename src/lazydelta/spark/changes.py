@@ -53,10 +53,10 @@ def changes(
     spark: SparkSession,
     url: str,
     *,
-    start_version: int | None = None,
-    end_version: int | None = None,
-    start_timestamp: datetime | str | None = None,
-    end_timestamp: datetime | str | None = None,
+    starting_version: int | None = None,
+    ending_version: int | None = None,
+    starting_timestamp: datetime | str | None = None,
+    ending_timestamp: datetime | str | None = None,
     columns: Sequence[str] | None = None,
     where: Where = None,
     allow_out_of_range: bool = False,
@@ -71,10 +71,10 @@ def changes(
         spark: A session, classic or Spark Connect; its executors need lazydelta installed and
             access to the table's store.
         url: The table's location.
-        start_version: The first version; 0 by default.
-        end_version: The last version; the latest by default.
-        start_timestamp: Start at the first version at or after this time (naive: UTC).
-        end_timestamp: End at the last version at or before this time.
+        starting_version: The first version; 0 by default.
+        ending_version: The last version; the latest by default.
+        starting_timestamp: Start at the first version at or after this time (naive: UTC).
+        ending_timestamp: End at the last version at or before this time.
         columns: Columns to return, in this order, of the table's and the feed's three.
         where: Only changes that match; it may name those three as well. Spark does not push
             filters of the result to a Python task, so this is the way to read fewer files.
@@ -86,10 +86,10 @@ def changes(
         VersionNotCommittedError: The range extends past the latest version.
     """
     asked = RequestedRange(
-        start_version=start_version,
-        end_version=end_version,
-        start_timestamp=start_timestamp,
-        end_timestamp=end_timestamp,
+        starting_version=starting_version,
+        ending_version=ending_version,
+        starting_timestamp=starting_timestamp,
+        ending_timestamp=ending_timestamp,
         allow_out_of_range=allow_out_of_range,
     )
     config = Config.from_env() if config is None else config

@@ -93,7 +93,7 @@ class SinkOptions:
             mode="overwrite" if overwrite else "append",
             partition_by=self.partition_by,
             schema_mode="overwrite" if self.overwrite_schema else schema_mode,
-            predicate=self.replace_where,
+            where=self.replace_where,
             properties=self.properties,
             app_id=self.txn_app_id,
             app_version=self.txn_version,

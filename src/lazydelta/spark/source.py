@@ -197,9 +197,9 @@ def _read(options: SourceOptions, pinned: SerializedSnapshot) -> SnapshotRead | 
     if options.starting_version == LATEST:
         raise ConfigError("startingVersion", "latest is for streams; give a version")
     asked = RequestedRange(
-        start_version=options.starting_version,
-        start_timestamp=options.starting_timestamp,
-        end_version=pinned.version,
+        starting_version=options.starting_version,
+        starting_timestamp=options.starting_timestamp,
+        ending_version=pinned.version,
     )
     return ChangesRead.find(pinned.location, asked, columns=options.columns, where=where)
 

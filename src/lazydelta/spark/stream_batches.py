@@ -168,7 +168,9 @@ class StreamReads:
 
     def _changes(self, first: int, end: int) -> list[InputPartition]:
         store, config = self.log.snapshot.store, self.log.snapshot.config
-        found = find_range(store, config, RequestedRange(start_version=first, end_version=end))
+        found = find_range(
+            store, config, RequestedRange(starting_version=first, ending_version=end)
+        )
         self.log.check_snapshot(found.end)
         read = ChangesRead.of(
             replace(found, end=self.log.snapshot),

@@ -39,11 +39,11 @@ __all__ = ["write"]
 def write(
     df: DataFrame,
     url: str | os.PathLike[str],
-    mode: WriteMode = "error",
+    mode: WriteMode = "append",
     *,
     partition_by: Sequence[str] | str | None = None,
     schema_mode: Literal["merge", "overwrite"] | None = None,
-    predicate: Where = None,
+    where: Where = None,
     properties: Mapping[str, Any] | None = None,
     name: str | None = None,
     description: str | None = None,
@@ -65,11 +65,11 @@ def write(
         df: The rows; the executors of its session need lazydelta installed and access to the
             table's store.
         url: The table's location.
-        mode: As for `lazydelta.write`; by default an existing table is an error.
+        mode: As for `lazydelta.write`: "append" by default.
         partition_by: Partition columns of a new table.
         schema_mode: What to do with columns that the table does not have: refuse (None), "merge"
             them, or "overwrite" the schema together with all rows.
-        predicate: Rows that an overwrite replaces; every new row must match it. The driver
+        where: Rows that an overwrite replaces; every new row must match it. The driver
             rewrites the remaining rows of files that match in part and, if the change feed is
             enabled, writes the change files.
         properties: Table properties of a new table.
@@ -101,7 +101,7 @@ def write(
         mode=mode,
         partition_by=None if columns is None else tuple(columns),
         schema_mode=schema_mode,
-        predicate=predicate,
+        where=where,
         properties=properties or {},
         name=name,
         description=description,

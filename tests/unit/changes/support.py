@@ -109,7 +109,7 @@ def find_feed(store, config=None, *, columns=None, where=None, options=None, **a
 def feed(table, start=None, end=None, config=None, **how):
     """Return the feed as one Arrow table."""
     store = open_store(str(getattr(table, "directory", table)))
-    return find_feed(store, config, start_version=start, end_version=end, **how).to_arrow()
+    return find_feed(store, config, starting_version=start, ending_version=end, **how).to_arrow()
 
 
 def changes(table, start=None, end=None, **how):

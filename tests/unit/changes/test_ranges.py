@@ -45,19 +45,21 @@ def versions(table, **how):
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        pytest.param({"start_timestamp": at(10)}, [1, 2, 3], id="from-a-commit"),
-        pytest.param({"start_timestamp": at(10.001)}, [2, 3], id="from-between-commits"),
-        pytest.param({"start_timestamp": "1999-01-01"}, [0, 1, 2, 3], id="from-before-the-table"),
-        pytest.param({"end_timestamp": at(20)}, [0, 1, 2], id="to-a-commit"),
-        pytest.param({"end_timestamp": at(19.999)}, [0, 1], id="to-between-commits"),
+        pytest.param({"starting_timestamp": at(10)}, [1, 2, 3], id="from-a-commit"),
+        pytest.param({"starting_timestamp": at(10.001)}, [2, 3], id="from-between-commits"),
         pytest.param(
-            {"end_timestamp": "2024-01-01"}, [0, 1, 2, 3], id="to-a-time-without-commits-since"
+            {"starting_timestamp": "1999-01-01"}, [0, 1, 2, 3], id="from-before-the-table"
         ),
-        pytest.param({"start_timestamp": at(5), "end_timestamp": at(25)}, [1, 2], id="both"),
+        pytest.param({"ending_timestamp": at(20)}, [0, 1, 2], id="to-a-commit"),
+        pytest.param({"ending_timestamp": at(19.999)}, [0, 1], id="to-between-commits"),
         pytest.param(
-            {"start_timestamp": at(11), "end_timestamp": at(12)}, [], id="between-two-commits"
+            {"ending_timestamp": "2024-01-01"}, [0, 1, 2, 3], id="to-a-time-without-commits-since"
         ),
-        pytest.param({"start": 1, "end_timestamp": at(20)}, [1, 2], id="version-and-time"),
+        pytest.param({"starting_timestamp": at(5), "ending_timestamp": at(25)}, [1, 2], id="both"),
+        pytest.param(
+            {"starting_timestamp": at(11), "ending_timestamp": at(12)}, [], id="between-two-commits"
+        ),
+        pytest.param({"start": 1, "ending_timestamp": at(20)}, [1, 2], id="version-and-time"),
     ],
 )
 def test_times(table, asked, expected):
@@ -81,17 +83,17 @@ def test_a_start_past_the_newest_version_needs_leave(table):
 
 def test_times_past_the_newest_commit_need_leave(table):
     with pytest.raises(TimestampNotFoundError) as caught:
-        feed(table, start_timestamp=at(31))
+        feed(table, starting_timestamp=at(31))
     assert caught.value.kind == "not-yet"
-    assert feed(table, start_timestamp=at(31), allow_out_of_range=True).num_rows == 0
+    assert feed(table, starting_timestamp=at(31), allow_out_of_range=True).num_rows == 0
     with pytest.raises(TimestampNotFoundError):
-        feed(table, end_timestamp="2999-01-01")
-    assert versions(table, end_timestamp="2999-01-01", allow_out_of_range=True) == [0, 1, 2, 3]
+        feed(table, ending_timestamp="2999-01-01")
+    assert versions(table, ending_timestamp="2999-01-01", allow_out_of_range=True) == [0, 1, 2, 3]
 
 
 def test_an_end_before_the_table(table):
     with pytest.raises(TimestampNotFoundError) as caught:
-        feed(table, end_timestamp="1999-01-01")
+        feed(table, ending_timestamp="1999-01-01")
     assert caught.value.kind == "before-table"
 
 
@@ -99,11 +101,11 @@ def test_an_end_before_the_table(table):
     "asked",
     [
         pytest.param({"start": 3, "end": 1}, id="versions"),
-        pytest.param({"start_timestamp": at(25), "end_timestamp": at(5)}, id="times"),
+        pytest.param({"starting_timestamp": at(25), "ending_timestamp": at(5)}, id="times"),
         pytest.param({"start": -1}, id="negative"),
-        pytest.param({"start": 1, "start_timestamp": at(5)}, id="two-starts"),
-        pytest.param({"end": 1, "end_timestamp": at(5)}, id="two-ends"),
-        pytest.param({"start_timestamp": "yesterday"}, id="no-time"),
+        pytest.param({"start": 1, "starting_timestamp": at(5)}, id="two-starts"),
+        pytest.param({"end": 1, "ending_timestamp": at(5)}, id="two-ends"),
+        pytest.param({"starting_timestamp": "yesterday"}, id="no-time"),
     ],
 )
 def test_what_contradicts_itself_is_refused(table, asked):
@@ -124,10 +126,10 @@ def test_commits_that_were_cleaned_up(table):
         feed(table)
     assert caught.value.earliest == 2
     with pytest.raises(TimestampNotFoundError) as missed:
-        feed(table, start_timestamp=at(5))
+        feed(table, starting_timestamp=at(5))
     assert missed.value.kind == "cleaned-up"
     assert versions(table, start=2) == [2, 3]
-    assert versions(table, start_timestamp=at(20)) == [2, 3]
+    assert versions(table, starting_timestamp=at(20)) == [2, 3]
 
 
 def test_a_version_whose_checkpoint_is_left_but_not_its_commit(table):

@@ -135,7 +135,7 @@ def test_statistics_are_written_as_the_table_asks(tmp_path, layout, as_json, as_
             assert planned(table, "price < 1") == []
         assert planned(table, "name = 'n25'") == ["b"]
         assert planned(table, "at = timestamp '2026-01-01 00:00:00.001'") == ["a", "b"]
-        assert sum(file.num_records for file in table.file_views()) == 10
+        assert sum(file.num_records for file in table.scan().files()) == 10
     assert planned(table, "day is null") == ["b"]
 
 

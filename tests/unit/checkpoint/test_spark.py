@@ -36,7 +36,7 @@ def test_it_reads_and_goes_on(tmp_path, policy):
     for version in range(6):
         (tmp_path / f"_delta_log/{version:020d}.json").unlink()
     assert told_by(PROGRAM, tmp_path, "append") == {"rows": 16, "of_a_day": 8, "newest": 9}
-    assert (table.version(), table.to_arrow().num_rows) == (9, 18)
+    assert (table.version, table.to_arrow().num_rows) == (9, 18)
     assert table.check().checksum.status in ("matches", "missing")
     table.write(rows)
     assert table.check().checksum.status == "matches"

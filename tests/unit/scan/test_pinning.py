@@ -107,7 +107,7 @@ def test_another_content_under_the_same_version_is_refused(table, tmp_path):
     other = TableBuilder(tmp_path / "t")
     other.commit("+a +b")
     other.commit("+x")
-    with pytest.raises(BundleMismatchError, match="pin it anew"):
+    with pytest.raises(BundleMismatchError, match="pin it again"):
         ld.Table.open_bundle(bundle)
     assert ld.Table.open_bundle(bundle, verify=False).version == 1
 

@@ -35,7 +35,7 @@ def test_a_time_that_cannot_be_one(table, when):
         table.snapshot(timestamp=when)
 
 
-@pytest.mark.parametrize("key", ["start_timestamp", "end_timestamp"])
+@pytest.mark.parametrize("key", ["starting_timestamp", "ending_timestamp"])
 def test_the_same_for_changes(tmp_path, key):
     TableBuilder(tmp_path, configuration={"delta.enableChangeDataFeed": "true"}).commit("+a")
     with pytest.raises(ConfigError, match="timestamp: cannot be"):
@@ -43,9 +43,9 @@ def test_the_same_for_changes(tmp_path, key):
 
 
 @pytest.mark.parametrize("version", ["0", 0.5, True])
-@pytest.mark.parametrize("key", ["start_version", "end_version"])
+@pytest.mark.parametrize("key", ["starting_version", "ending_version"])
 def test_versions_of_changes_are_whole_numbers(table, key, version):
-    with pytest.raises(ConfigError, match=f"{key}: must be a whole number"):
+    with pytest.raises(ConfigError, match=f"{key}: must be an integer"):
         table.changes(**{key: version})
 
 
@@ -54,5 +54,5 @@ def test_commits_from_beyond_the_calendar(tmp_path):
     built = TableBuilder(tmp_path, in_commit_timestamps=True)
     for number in range(2):
         built.commit(f"+f{number}", at_ms=10**17 + number)
-    with pytest.raises(TimestampNotFoundError, match=r"Readable times: \+3170843-\d\d-\d\dT"):
+    with pytest.raises(TimestampNotFoundError, match=r"Readable timestamps: \+3170843-\d\d-\d\dT"):
         Table.open(tmp_path).snapshot(timestamp="2026-01-01")

@@ -32,7 +32,7 @@ def choose_strategy(
 
     Args:
         asked: The caller's wish; anything but `auto` is granted.
-        limit: How many files the caller wants, None for all.
+        limit: The maximum number of files, or of rows; None for all.
         tail_files: About how many files the commits after the checkpoint add.
         tail_commits: How many commits, or compactions of them, that are.
         checkpoint_files: Files in the checkpoint; None if unknown, 0 without a checkpoint.

@@ -113,7 +113,7 @@ def report(spark, place):
         steps.append(agreed(spark, path))
         history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()
         versions = [row["version"] for row in history]
-        steps.append(versions == list(range(Table.open(path).version(), -1, -1)) or versions)
+        steps.append(versions == list(range(Table.open(path).version, -1, -1)) or versions)
     return found
 
 

@@ -154,7 +154,7 @@ def test_alter_that_fails(tmp_path, words, reason):
     url = tmp_path / "t"
     done("create", url, "--schema", COLUMNS)
     assert reason in failed("alter", url, *words)
-    assert Table.open(url).version() == 0
+    assert Table.open(url).version == 0
 
 
 def test_no_table(tmp_path):

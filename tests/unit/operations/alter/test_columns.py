@@ -111,7 +111,7 @@ def test_columns_that_are_not_added(tmp_path, columns, error, reason):
     with pytest.raises(error) as caught:
         table.alter.add_columns(columns)
     assert reason in str(caught.value)
-    assert table.version() == 0
+    assert table.version == 0
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
@@ -178,7 +178,7 @@ def test_without_mapping_names_cannot_change(tmp_path, verb):
     arguments = ("name", "label") if verb == "rename_column" else ("name",)
     with pytest.raises(AlterationError, match="Turn on column mapping first"):
         getattr(table.alter, verb)(*arguments)
-    assert table.version() == 0
+    assert table.version == 0
 
 
 USERS = (
@@ -251,7 +251,7 @@ def test_changes_that_make_no_sense(tmp_path, verb, arguments, error, reason):
     with pytest.raises(error) as caught:
         getattr(table.alter, verb)(*arguments)
     assert reason in str(caught.value)
-    assert table.version() == 0
+    assert table.version == 0
 
 
 def test_the_last_data_column_stays(tmp_path):
@@ -275,7 +275,7 @@ def test_nulls_are_allowed_and_forbidden(tmp_path):
     fill(table, {"id": None, "name": "d", "s": None})
     with pytest.raises(ConstraintViolationError, match="column id has nulls"):
         table.alter.set_nullable("id", nullable=False)
-    assert table.version() == 4
+    assert table.version == 4
     assert len(same_rows(tmp_path)) == 3
 
 
@@ -383,7 +383,7 @@ def test_what_is_so_already_commits_nothing(tmp_path):
         table.alter.add_columns([]),
     ]
     assert [(result.version, result.changed) for result in results] == [(0, False)] * len(results)
-    assert table.version() == 0
+    assert table.version == 0
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def test_what_no_engine_could_read_does_not_get_into_the_log(tmp_path, change, e
     table = make(tmp_path)
     with pytest.raises(error, match=r"text|true or false|not of type str|JSON"):
         change(table.alter)
-    assert table.version() == 0
+    assert table.version == 0
     with pytest.raises(InvalidCommitError, match=r"metaData\.name"):
         Table.create(tmp_path / "new", "id long", name=5)
     with pytest.raises(SchemaError, match="CURRENT_DEFAULT must be a text, not 5"):
@@ -426,7 +426,7 @@ def test_a_generated_column_has_no_default(tmp_path):
     with pytest.raises(AlterationError, match="its values are generated"):
         table.alter.set_default("twice", "5")
     table.alter.set_default("twice", None)
-    assert table.version() == 0
+    assert table.version == 0
     both = {"delta.generationExpression": "id * 2", "CURRENT_DEFAULT": "5"}
     fields = [StructField("id", LONG), StructField("twice", LONG, metadata=both)]
     with pytest.raises(SchemaError, match="twice is generated, and cannot have a default"):

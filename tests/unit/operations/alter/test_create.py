@@ -30,7 +30,7 @@ COLUMNS = "id long not null comment 'the key', day date, place struct<x: double,
 )
 def test_a_new_table_is_read_and_filled(tmp_path, properties):
     table = Table.create(tmp_path, COLUMNS, partition_by=["day"], properties=properties)
-    assert (table.version(), same_rows(tmp_path)) == (0, [])
+    assert (table.version, same_rows(tmp_path)) == (0, [])
     data = [{"id": 1, "day": date(2026, 1, 1), "place": {"x": 1.0, "y": 2.0}}]
     table.write(pa.Table.from_pylist(data, schema=table.to_arrow().schema))
     assert same_rows(tmp_path) == data
@@ -80,7 +80,7 @@ def test_a_table_is_not_created_twice(tmp_path):
     with pytest.raises(TableExistsError):
         Table.create(tmp_path, COLUMNS)
     Table.create(tmp_path, COLUMNS, mode="ignore")
-    assert Table.open(tmp_path).version() == 0
+    assert Table.open(tmp_path).version == 0
     with pytest.raises(AlterationError, match="wanted id: long, found id: long not null"):
         Table.create(tmp_path, "id long", mode="ignore")
     with pytest.raises(AlterationError, match="wanted partitioned by day, found by nothing"):
@@ -114,7 +114,7 @@ def test_of_many_creators_one_wins(tmp_path, mode):
     tables = [found for found in outcomes if isinstance(found, Table)]
     assert len(outcomes) == 6
     assert len(tables) == (1 if mode == "error" else 6)
-    assert Table.open(tmp_path).version() == 0
+    assert Table.open(tmp_path).version == 0
 
 
 def test_nothing_is_written_by_a_create_that_is_refused(tmp_path):

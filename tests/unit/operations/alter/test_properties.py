@@ -121,7 +121,7 @@ def test_properties_that_are_refused(table, properties, error, reason):
     with pytest.raises(error) as caught:
         table.alter.set_properties(properties)
     assert reason in str(caught.value)
-    assert table.version() == 1
+    assert table.version == 1
 
 
 def test_mapping_is_not_turned_off(table):
@@ -133,7 +133,7 @@ def test_mapping_is_not_turned_off(table):
     ):
         with pytest.raises(AlterationError):
             change()
-    assert table.version() == 2
+    assert table.version == 2
 
 
 def test_an_empty_table_may_begin_to_track_rows(tmp_path):
@@ -164,7 +164,7 @@ def test_what_cannot_be_unset(table, keys, reason):
     with pytest.raises(ConfigError) as caught:
         table.alter.unset_properties(*keys)
     assert reason in str(caught.value)
-    assert table.version() == 2
+    assert table.version == 2
 
 
 def test_names_and_descriptions(table):
@@ -225,7 +225,7 @@ def test_rows_that_are_there_are_checked(table, expression, row):
         table.alter.add_constraint("c", expression)
     assert row in str(caught.value)
     assert expression in str(caught.value)
-    assert table.version() == 1
+    assert table.version == 1
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_constraints_that_are_refused(table, name, expression, error):
     table.alter.add_constraint("taken", "id > 0")
     with pytest.raises(error):
         table.alter.add_constraint(name, expression)
-    assert table.version() == 2
+    assert table.version == 2
 
 
 def test_a_constraint_that_is_not_there(table):

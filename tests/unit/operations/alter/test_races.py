@@ -69,7 +69,7 @@ def test_an_append_that_wins(table, tmp_path, change):
     if change in LOOKS_AT_ROWS:
         with pytest.raises(ConcurrentAppendError):
             against(lambda: append(table), lambda: CHANGES[change](table))
-        assert table.version() == 2
+        assert table.version == 2
         return
     result = against(lambda: append(table), lambda: CHANGES[change](table))
     assert (result.version, len(same_rows(tmp_path))) == (3, 3)
@@ -101,7 +101,7 @@ def test_a_change_that_wins_over_an_append(table, tmp_path, change):
 def test_two_changes_at_once(table, winner, loser):
     with pytest.raises((MetadataChangedError, ProtocolChangedError)):
         against(lambda: CHANGES[winner](table), lambda: CHANGES[loser](table))
-    assert table.version() == 2
+    assert table.version == 2
 
 
 def test_an_append_takes_column_mapping_over(tmp_path):
@@ -130,7 +130,7 @@ def test_a_table_that_appears_while_it_is_created(tmp_path, mode):
             against(lambda: Table.create(tmp_path, "a int"), create)
     else:
         against(lambda: Table.create(tmp_path, "a int"), create)
-    assert Table.open(tmp_path).version() == 0
+    assert Table.open(tmp_path).version == 0
 
 
 def test_changes_and_appends_in_threads_lose_nothing(tmp_path):

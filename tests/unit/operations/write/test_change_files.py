@@ -68,7 +68,7 @@ def rows(url):
 )
 def test_exactly_what_changed_is_told(tmp_path, partition_by, where, new, gone):
     ld.write(tmp_path, data(*ALL), partition_by=partition_by, properties=ON)
-    ld.write(tmp_path, data(*new), "overwrite", predicate=where)
+    ld.write(tmp_path, data(*new), "overwrite", where=where)
     assert changes(tmp_path, 1) == told(1, gone=gone, new=new)
     assert changes(tmp_path, 1) == theirs(tmp_path, 1)
     assert rows(tmp_path) == sorted([row for row in ALL if row not in gone] + new, key=repr)
@@ -77,7 +77,7 @@ def test_exactly_what_changed_is_told(tmp_path, partition_by, where, new, gone):
 def test_whole_files_that_go_along_are_told_too(tmp_path):
     for part in (ALL[:2], ALL[2:3], ALL[3:]):
         ld.write(tmp_path, data(*part), "append", properties=ON)
-    done = ld.write(tmp_path, data(("z", 3, "n")), "overwrite", predicate="x in (2, 3)")
+    done = ld.write(tmp_path, data(("z", 3, "n")), "overwrite", where="x in (2, 3)")
     assert (done.files_removed, done.files_added) == (2, 2)
     assert changes(tmp_path, 3) == told(3, gone=ALL[1:3], new=[("z", 3, "n")])
     assert changes(tmp_path, 3) == theirs(tmp_path, 3)
@@ -85,7 +85,7 @@ def test_whole_files_that_go_along_are_told_too(tmp_path):
 
 def test_the_actions_are_those_of_the_protocol(tmp_path):
     ld.write(tmp_path, data(*ALL), partition_by="p", properties=ON)
-    ld.write(tmp_path, data(("a", 1, "n"), ("b", 1, "n")), "overwrite", predicate="x = 1")
+    ld.write(tmp_path, data(("a", 1, "n"), ("b", 1, "n")), "overwrite", where="x = 1")
     found = actions(tmp_path, 1, "cdc")
     assert [(a["partitionValues"], a["dataChange"]) for a in found] == [
         ({"p": "a"}, False),
@@ -105,7 +105,7 @@ def test_the_actions_are_those_of_the_protocol(tmp_path):
 
 def test_where_whole_files_go_there_are_no_change_files(tmp_path):
     ld.write(tmp_path, data(*ALL), partition_by="p", properties=ON)
-    ld.write(tmp_path, data(("b", 9, "n")), "overwrite", predicate="p = 'b'")
+    ld.write(tmp_path, data(("b", 9, "n")), "overwrite", where="p = 'b'")
     assert actions(tmp_path, 1, "cdc") == []
     assert not (tmp_path / "_change_data").exists()
     assert changes(tmp_path, 1) == told(1, gone=ALL[2:3], new=[("b", 9, "n")])
@@ -119,7 +119,7 @@ def test_under_column_mapping_files_have_physical_names(tmp_path, mode):
     )  # fmt: skip
     ld.Table.open(tmp_path).alter.rename_column("t", "text")
     new = data(("a", 1, "n")).rename_columns(["p", "x", "text"])
-    ld.write(tmp_path, new, "overwrite", predicate="x = 1")
+    ld.write(tmp_path, new, "overwrite", where="x = 1")
     assert changes(tmp_path, 2) == told(2, gone=ALL[:1], new=[("a", 1, "n")])
     fields = json.loads(ld.Table.open(tmp_path).snapshot().metadata.schema_string)["fields"]
     physical = {f["name"]: f["metadata"]["delta.columnMapping.physicalName"] for f in fields}
@@ -133,7 +133,7 @@ def test_under_column_mapping_files_have_physical_names(tmp_path, mode):
 def test_new_columns_may_come_with_it(tmp_path):
     ld.write(tmp_path, data(*ALL), properties=ON)
     new = pa.table({"p": ["a"], "x": [1], "t": ["n"], "extra": [1.5]})
-    ld.write(tmp_path, new, "overwrite", predicate="x = 1", schema_mode="merge")
+    ld.write(tmp_path, new, "overwrite", where="x = 1", schema_mode="merge")
     assert changes(tmp_path, 1) == told(1, gone=[(*ALL[0], None)], new=[("a", 1, "n", 1.5)])
 
 
@@ -145,8 +145,8 @@ def test_rows_deleted_before_are_not_told_again(tmp_path):
     before = table.to_arrow()
     ids = sorted(before["id"].to_pylist())
     middle = ids[len(ids) // 2]
-    done = table.write(before.slice(0, 0), "overwrite", predicate=f"id >= {middle}")
-    found = table.changes(start_version=done.version).to_arrow()
+    done = table.write(before.slice(0, 0), "overwrite", where=f"id >= {middle}")
+    found = table.changes(starting_version=done.version).to_arrow()
     assert sorted(found["id"].to_pylist()) == [n for n in ids if n >= middle]
     assert set(found["_change_type"].to_pylist()) == {"delete"}
 
@@ -154,7 +154,7 @@ def test_rows_deleted_before_are_not_told_again(tmp_path):
 def test_checkpoints_and_checksums_know_nothing_of_them(tmp_path):
     table = ld.Table.open(tmp_path)
     table.write(data(*ALL), properties={**ON, "delta.checkpointInterval": "1"})
-    table.write(data(("a", 1, "n")), "overwrite", predicate="x = 1")
+    table.write(data(("a", 1, "n")), "overwrite", where="x = 1")
     parquet = pq.read_table(tmp_path / f"_delta_log/{1:020d}.checkpoint.parquet")
     assert "cdc" not in parquet.column_names
     paths = parquet["add"].combine_chunks().drop_null().field("path").to_pylist()
@@ -172,7 +172,7 @@ def test_a_rival_that_adds_matching_rows_is_a_conflict_still(tmp_path):
         ld.write(tmp_path, data(("a", 1, "rival")), "append")
 
     with pytest.raises(ConcurrentAppendError):
-        ld.write(tmp_path, parts(), "overwrite", predicate="x in (1, 9)")
+        ld.write(tmp_path, parts(), "overwrite", where="x in (1, 9)")
     assert changes(tmp_path, 1) == told(1, new=[("a", 1, "rival")])
 
 
@@ -183,9 +183,9 @@ def test_a_failure_on_the_way_changes_nothing_and_removes_what_it_wrote_of_them(
         arm("data-file-started", "raise", hit=4),  # the third of the change files
         pytest.raises(Exception, match="data-file-started"),
     ):
-        ld.write(tmp_path, data(), "overwrite", predicate="x in (1, 3, 4)", options=options)
+        ld.write(tmp_path, data(), "overwrite", where="x in (1, 3, 4)", options=options)
     assert rows(tmp_path) == sorted(ALL, key=repr)
-    assert ld.Table.open(tmp_path).version() == 0
+    assert ld.Table.open(tmp_path).version == 0
     assert not list(tmp_path.glob("_change_data/**/*.parquet"))
 
 
@@ -194,7 +194,7 @@ def test_a_column_with_a_name_of_the_feed_is_refused_before_anything_is_written(
     columns = {"id": [1, 2], "_change_type": ["x", "y"]}
     table.commit(table.add("f.parquet", columns))
     with pytest.raises(SchemaError, match="_change_type"):
-        ld.write(tmp_path, pa.table(columns).slice(0, 1), "overwrite", predicate="id = 1")
+        ld.write(tmp_path, pa.table(columns).slice(0, 1), "overwrite", where="id = 1")
     assert {path.name for path in tmp_path.glob("*.parquet")} == {"f.parquet"}
 
 
@@ -226,8 +226,8 @@ def test_the_feed_is_the_difference_of_the_versions(files, new, condition, parti
     for part in files:
         table.write(data(*part), partition_by=partition_by, properties=ON)
     new = [row for row in new if matches(*row)]
-    done = table.write(data(*new), "overwrite", predicate=condition)
-    found = table.changes(start_version=done.version).to_arrow().to_pylist()
+    done = table.write(data(*new), "overwrite", where=condition)
+    found = table.changes(starting_version=done.version).to_arrow().to_pylist()
     changed = [
         (done.version, row["_change_type"], tuple(row[name] for name in SCHEMA.names))
         for row in found

@@ -177,7 +177,7 @@ def test_parts_of_json_that_the_table_has_not_are_refused_or_merged(tmp_path, co
     ("name", "content", "reason"),
     [
         ("late.csv", b"id\n" + b"1\n" * 600_000 + b"abc\n", "invalid value 'abc'"),
-        ("latin.csv", "id,t\n1,\u00e9\n".encode("latin-1"), "'t' has text that is not UTF-8"),
+        ("latin.csv", "id,t\n1,\u00e9\n".encode("latin-1"), "'t' has strings that are not UTF-8"),
         ("mixed.jsonl", b'{"id": 1}\n{"id": "x"}\n', "field 'id'"),
         ("empty.jsonl", b"\n\n", "it has no rows"),
         ("list.json", b'[{"id": 1}]', "Expected JSON record to be an object"),
@@ -191,7 +191,7 @@ def test_files_that_fail_on_the_way_are_named(tmp_path, name, content, reason):
     assert result.exit_code == 1
     assert result.stderr.startswith(f"error: {tmp_path / name}: cannot be read as")
     assert reason in result.stderr
-    assert "not expected" not in result.stderr
+    assert "unexpected" not in result.stderr
     assert not (tmp_path / "t").exists() or not list((tmp_path / "t").rglob("*.parquet"))
 
 
@@ -207,4 +207,4 @@ def test_a_schema_is_not_taken_from_a_file_that_has_none(tmp_path, name, content
     result = run("create", tmp_path / "t", "--schema-from", tmp_path / name)
     assert result.exit_code == 1
     assert result.stderr.startswith(f"error: {tmp_path / name}: {reason}")
-    assert "not expected" not in result.stderr
+    assert "unexpected" not in result.stderr

@@ -59,7 +59,7 @@ def test_no_column_gets_the_name_that_files_have_for_row_ids(tmp_path):
         table.write({"x": [1], name: [7]}, schema_mode="merge")
     with pytest.raises(SchemaError, match="row tracking has a column"):
         table.alter.add_columns({f"`{name}`": "bigint"})
-    assert table.version() == 0
+    assert table.version == 0
 
 
 def test_row_ids_are_given_out_once(tmp_path):

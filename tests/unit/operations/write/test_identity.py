@@ -93,7 +93,7 @@ def test_numbers_may_fall():
 def test_an_overwrite_goes_on_and_what_stays_keeps_its_number():
     table, _ = make(ALWAYS)
     table.write(texts("a", "b", "c"))
-    table.write(texts("b", "b"), "overwrite", predicate="v = 'b'")
+    table.write(texts("b", "b"), "overwrite", where="v = 'b'")
     found = {(row["id"], row["v"]) for row in table.to_arrow().to_pylist()}
     assert found == {(1, "a"), (3, "c"), (4, "b"), (5, "b")}
     table.write(texts("d"), "overwrite")
@@ -116,7 +116,7 @@ def test_not_null_rules_and_generated_columns_see_the_numbers():
     assert table.to_arrow()["twice"].to_pylist() == [2, 4]
     with pytest.raises(ConstraintViolationError, match="few"):
         table.write(texts("c"))
-    assert table.version() == 1
+    assert table.version == 1
 
 
 def test_columns_that_are_mapped_and_renamed(tmp_path):
@@ -159,7 +159,7 @@ def test_where_only_the_table_numbers_no_number_is_taken(tmp_path, number):
     table = ld.Table.create(tmp_path, f"id BIGINT {ALWAYS}, v STRING")
     with pytest.raises(SchemaMismatchError, match=r"'id'.*GENERATED ALWAYS(.|\n)*Leave it out"):
         table.write(numbered((number, "a")))
-    assert table.version() == 0
+    assert table.version == 0
     assert not list(tmp_path.glob("*.parquet"))
 
 
@@ -195,7 +195,7 @@ def test_numbers_of_more_than_64_bits_are_refused(start, step, room):
     table, _ = make(f"{ALWAYS} (START WITH {start} INCREMENT BY {step})")
     with pytest.raises(IdentityExhaustedError, match="'id'"):
         table.write(texts(*"x" * (room + 1)))
-    assert table.version() == 0
+    assert table.version == 0
     table.write(texts(*"x" * room))
     assert ids(table) == sorted(start + k * step for k in range(room))
     with pytest.raises(OverflowError):
@@ -324,7 +324,7 @@ def test_alterations_that_are_refused(change, reason):
     table, _ = make(ALWAYS, properties={"delta.enableTypeWidening": "true"})
     with pytest.raises(AlterationError, match=reason):
         change(table.alter)
-    assert table.version() == 0
+    assert table.version == 0
 
 
 def test_a_number_of_another_type_is_refused():

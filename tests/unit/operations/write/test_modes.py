@@ -38,10 +38,17 @@ def test_the_first_write_creates_the_table_in_one_commit(tmp_path):
     assert rows(tmp_path) == [{"x": 1}, {"x": 2}]
 
 
-def test_error_is_the_default_and_leaves_the_table_alone(tmp_path):
+def test_append_is_the_default_of_both_functions(tmp_path):
+    ld.write(tmp_path, {"x": [1]})
+    ld.write(tmp_path, {"x": [2]})
+    ld.Table.open(tmp_path).write({"x": [3]})
+    assert sorted(ld.Table.open(tmp_path).to_arrow()["x"].to_pylist()) == [1, 2, 3]
+
+
+def test_error_leaves_the_table_alone(tmp_path):
     ld.write(tmp_path, {"x": [1]})
     with pytest.raises(TableExistsError, match="append"):
-        ld.write(tmp_path, {"x": [2]})
+        ld.write(tmp_path, {"x": [2]}, "error")
     assert data_files(tmp_path) == 1
 
 
@@ -67,7 +74,7 @@ def test_a_table_is_written_through_its_handle(tmp_path):
     table.write({"x": [1]})
     ld.write(table, {"x": [2]}, "append")
     assert rows(tmp_path) == [{"x": 1}, {"x": 2}]
-    with pytest.raises(ConfigError, match="table that is given"):
+    with pytest.raises(ConfigError, match="only for an address"):
         ld.write(table, {"x": [2]}, "append", config=ld.Config())
 
 
@@ -210,9 +217,9 @@ def test_a_schema_is_replaced_with_all_rows(tmp_path):
     ("how", "match"),
     [
         ({"mode": "upsert"}, "mode"),
-        ({"mode": "append", "predicate": "x = 1"}, "predicate"),
+        ({"mode": "append", "where": "x = 1"}, "where"),
         ({"mode": "append", "schema_mode": "overwrite"}, "schema_mode"),
-        ({"mode": "overwrite", "schema_mode": "overwrite", "predicate": "x = 1"}, "schema_mode"),
+        ({"mode": "overwrite", "schema_mode": "overwrite", "where": "x = 1"}, "schema_mode"),
         ({"mode": "append", "schema_mode": "other"}, "schema_mode"),
         ({"mode": "append", "app_id": "a"}, "app_version"),
         ({"mode": "append", "partition_by": ["x"]}, "partitioned by"),
@@ -303,10 +310,10 @@ def test_a_small_append_asks_the_store_little(tmp_path):
 
 def test_the_history_tells_what_was_done(tmp_path):
     ld.write(tmp_path, {"x": [1]}, commit_metadata={"why": "nightly"})
-    ld.write(tmp_path, {"x": [2]}, "overwrite", predicate="x = 2")
+    ld.write(tmp_path, {"x": [2]}, "overwrite", where="x = 2")
     newest, first = ld.Table.open(tmp_path).history()
     assert first.raw["why"] == "nightly"
-    assert first.raw["operationParameters"] == {"mode": "ErrorIfExists", "partitionBy": "[]"}
+    assert first.raw["operationParameters"] == {"mode": "Append", "partitionBy": "[]"}
     assert first.raw["isBlindAppend"] is True
     assert newest.raw["operationParameters"]["predicate"] == "x = 2"
     assert newest.raw["isBlindAppend"] is False

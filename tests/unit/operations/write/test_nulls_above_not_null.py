@@ -99,4 +99,4 @@ def test_a_null_in_a_struct_that_is_there_is_refused(tmp_path):
     table = ld.Table.create(tmp_path, "s struct<n: bigint not null>")
     with pytest.raises(ConstraintViolationError, match=r"'s\.n' takes no nulls"):
         table.write({"s": pa.array([None, {"n": None}], pa.struct([("n", pa.int64())]))})
-    assert table.version() == 0
+    assert table.version == 0

@@ -40,15 +40,15 @@ def test_an_empty_partition_value_breaks_what_a_null_breaks(tmp_path, columns, c
     empty = b"" if "binary" in columns else ""
     with pytest.raises(ConstraintViolationError, match=rule):
         table.write({"p": [empty], "x": [1]})
-    assert table.version() == 0
+    assert table.version == 0
     assert files_of(tmp_path) == []
 
 
 def test_an_empty_partition_value_is_null_to_a_predicate(tmp_path):
     ld.write(tmp_path, ROWS, partition_by="p")
     with pytest.raises(ConstraintViolationError, match="do not match the predicate"):
-        ld.write(tmp_path, {"p": [""], "x": [1]}, "overwrite", predicate="p = ''")
-    ld.write(tmp_path, {"p": [""], "x": [3]}, "overwrite", predicate="p IS NULL")
+        ld.write(tmp_path, {"p": [""], "x": [1]}, "overwrite", where="p = ''")
+    ld.write(tmp_path, {"p": [""], "x": [3]}, "overwrite", where="p IS NULL")
     found = ld.Table.open(tmp_path).to_arrow().sort_by("x").to_pylist()
     assert found == [*ROWS.to_pylist(), {"p": None, "x": 3}]
 
@@ -164,7 +164,7 @@ def test_levels_that_a_codec_has_not(tmp_path, codec, level):
 
 @pytest.mark.parametrize("given", [{"target_file_bytes": "1mb"}, {"row_group_rows": 2.5}])
 def test_sizes_are_whole_numbers(given):
-    with pytest.raises(ConfigError, match="must be a whole number from 1 on"):
+    with pytest.raises(ConfigError, match="must be an integer of at least 1"):
         ld.WriteOptions(**given)
 
 

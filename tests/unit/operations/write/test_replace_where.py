@@ -65,7 +65,7 @@ ALL = [("a", 1, "u"), ("a", 2, None), ("b", 3, "u"), (None, 4, "v")]
     ],
 )  # fmt: skip
 def test_exactly_the_matching_rows_go(url, where, new, kept, removed, written):
-    result = ld.write(url, data(*new), "overwrite", predicate=where)
+    result = ld.write(url, data(*new), "overwrite", where=where)
     assert rows(url) == sorted([*kept, *new], key=repr)
     assert (result.files_removed, result.files_added) == (removed, written)
     assert result.rows == len(new)
@@ -73,34 +73,34 @@ def test_exactly_the_matching_rows_go(url, where, new, kept, removed, written):
 
 def test_files_without_a_match_are_not_touched(url):
     before = paths(url)
-    ld.write(url, data(("z", 9, "n")), "overwrite", predicate="x >= 3")
+    ld.write(url, data(("z", 9, "n")), "overwrite", where="x >= 3")
     assert len(before & paths(url)) == 1
     assert "p=a" in next(iter(before & paths(url)))
 
 
 def test_every_new_row_must_match(url):
     with pytest.raises(ConstraintViolationError, match="1 of 2 rows"):
-        ld.write(url, data(("a", 9, "n"), ("b", 9, "n")), "overwrite", predicate="p = 'a'")
+        ld.write(url, data(("a", 9, "n"), ("b", 9, "n")), "overwrite", where="p = 'a'")
     with pytest.raises(ConstraintViolationError):  # null is no match
-        ld.write(url, data((None, 9, "n")), "overwrite", predicate="p = 'a'")
+        ld.write(url, data((None, 9, "n")), "overwrite", where="p = 'a'")
     assert rows(url) == sorted(ALL, key=repr)
-    assert ld.Table.open(url).version() == 2
+    assert ld.Table.open(url).version == 2
 
 
 def test_every_first_row_must_match_too(tmp_path):
     with pytest.raises(ConstraintViolationError):
-        ld.write(tmp_path, data(("b", 9, "n")), "overwrite", predicate="p = 'a'")
+        ld.write(tmp_path, data(("b", 9, "n")), "overwrite", where="p = 'a'")
     assert not (tmp_path / "_delta_log").exists()
-    ld.write(tmp_path, data(("a", 9, "n")), "overwrite", predicate="p = 'a'")
+    ld.write(tmp_path, data(("a", 9, "n")), "overwrite", where="p = 'a'")
     assert rows(tmp_path) == [("a", 9, "n")]
 
 
 def test_a_predicate_of_any_form(url):
-    ld.write(url, data(("a", 9, "n")), "overwrite", predicate=ld.col("p") == "a")
-    ld.write(url, data(("b", 8, "n")), "overwrite", predicate=[("p", "=", "b")])
+    ld.write(url, data(("a", 9, "n")), "overwrite", where=ld.col("p") == "a")
+    ld.write(url, data(("b", 8, "n")), "overwrite", where=[("p", "=", "b")])
     assert rows(url) == sorted([("a", 9, "n"), ("b", 8, "n"), ALL[3]], key=repr)
     with pytest.raises(ColumnNotFoundError):
-        ld.write(url, data(("b", 8, "n")), "overwrite", predicate="nope = 1")
+        ld.write(url, data(("b", 8, "n")), "overwrite", where="nope = 1")
 
 
 def test_a_rival_append_of_matching_rows_is_a_conflict(url):
@@ -109,7 +109,7 @@ def test_a_rival_append_of_matching_rows_is_a_conflict(url):
         ld.write(url, data(("a", 5, "rival")), "append")
 
     with pytest.raises(ConcurrentAppendError):
-        ld.write(url, parts(), "overwrite", predicate="p = 'a'")
+        ld.write(url, parts(), "overwrite", where="p = 'a'")
     assert ("a", 5, "rival") in rows(url)
     assert ("a", 1, "u") in rows(url)
 
@@ -119,13 +119,13 @@ def test_a_rival_append_elsewhere_is_none(url):
         yield data(("a", 9, "n"))
         ld.write(url, data(("b", 5, "rival")), "append")
 
-    ld.write(url, parts(), "overwrite", predicate="p = 'a'")
+    ld.write(url, parts(), "overwrite", where="p = 'a'")
     assert rows(url) == sorted([("a", 9, "n"), ("b", 5, "rival"), *ALL[2:]], key=repr)
 
 
 def test_new_columns_may_come_with_a_replacement(url):
     new = pa.table({"p": ["a"], "x": [9], "t": ["n"], "extra": [1.5]})
-    ld.write(url, new, "overwrite", predicate="x >= 2 and p = 'a'", schema_mode="merge")
+    ld.write(url, new, "overwrite", where="x >= 2 and p = 'a'", schema_mode="merge")
     found = {row["x"]: row for row in ld.Table.open(url).to_arrow().to_pylist()}
     assert found[9]["extra"] == 1.5
     assert found[1] == {"p": "a", "x": 1, "t": "u", "extra": None}
@@ -135,7 +135,7 @@ def test_new_columns_may_come_with_a_replacement(url):
 def test_column_mapping(tmp_path):
     mapped = {"delta.columnMapping.mode": "name"}
     ld.write(tmp_path, data(*ALL), partition_by="p", properties=mapped)
-    ld.write(tmp_path, data(("a", 1, "n")), "overwrite", predicate="x = 1 and p = 'a'")
+    ld.write(tmp_path, data(("a", 1, "n")), "overwrite", where="x = 1 and p = 'a'")
     found = ld.Table.open(tmp_path).to_arrow().to_pylist()
     expected = sorted([("a", 1, "n"), *ALL[1:]], key=repr)
     assert sorted((tuple(row.values()) for row in found), key=repr) == expected
@@ -146,9 +146,9 @@ def test_rows_that_are_tracked_are_not_rewritten_silently(tmp_path):
     ld.write(tmp_path, data(*ALL), partition_by="p", properties=tracked)
     before = paths(tmp_path)
     with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
-        ld.write(tmp_path, data(("a", 9, "n")), "overwrite", predicate="x in (1, 9)")
+        ld.write(tmp_path, data(("a", 9, "n")), "overwrite", where="x in (1, 9)")
     assert paths(tmp_path) == before
-    ld.write(tmp_path, data(("a", 9, "n")), "overwrite", predicate="p = 'a'")  # whole files may go
+    ld.write(tmp_path, data(("a", 9, "n")), "overwrite", where="p = 'a'")  # whole files may go
     assert ld.Table.open(tmp_path).to_arrow().num_rows == 3
 
 
@@ -159,7 +159,7 @@ def test_deleted_rows_stay_deleted(tmp_path):
     table = ld.Table.open(url)
     before = table.to_arrow()
     middle = sorted(before["id"].to_pylist())[before.num_rows // 2]
-    table.write(before.slice(0, 0), "overwrite", predicate=f"id >= {middle}")
+    table.write(before.slice(0, 0), "overwrite", where=f"id >= {middle}")
     expected = sorted(n for n in before["id"].to_pylist() if n < middle)
     assert sorted(table.to_arrow()["id"].to_pylist()) == expected
     query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(url))
@@ -171,8 +171,8 @@ def test_the_change_feed_tells_of_whole_files_that_went(tmp_path):
     ld.write(
         tmp_path, data(*ALL), partition_by="p", properties={"delta.enableChangeDataFeed": "true"}
     )
-    ld.write(tmp_path, data(("a", 9, "n")), "overwrite", predicate="p = 'a'")
-    changes = ld.Table.open(tmp_path).changes(start_version=1).to_arrow()
+    ld.write(tmp_path, data(("a", 9, "n")), "overwrite", where="p = 'a'")
+    changes = ld.Table.open(tmp_path).changes(starting_version=1).to_arrow()
     found = sorted(zip(changes["_change_type"].to_pylist(), changes["x"].to_pylist(), strict=True))
     assert found == [("delete", 1), ("delete", 2), ("insert", 9)]
 
@@ -182,7 +182,7 @@ def test_a_failure_on_the_way_changes_nothing(url):
         arm("data-file-written", "raise", hit=2),
         pytest.raises(Exception, match="data-file-written"),
     ):
-        ld.write(url, data(("z", 9, "n")), "overwrite", predicate="x >= 2")
+        ld.write(url, data(("z", 9, "n")), "overwrite", where="x >= 2")
     assert rows(url) == sorted(ALL, key=repr)
 
 
@@ -206,6 +206,6 @@ def test_what_stays_is_what_does_not_match(files, condition):
         table.write(data(*rows_of_file), partition_by="p")
     before = table.to_arrow().to_pylist()
     matching = table.scan(condition).to_arrow().to_pylist()
-    table.write(data(), "overwrite", predicate=condition)
+    table.write(data(), "overwrite", where=condition)
     left = table.to_arrow().to_pylist()
     assert sorted(map(repr, [*left, *matching])) == sorted(map(repr, before))

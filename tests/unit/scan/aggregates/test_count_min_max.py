@@ -351,4 +351,4 @@ def test_null_among_constants(two, where, expected):
 
 def test_a_limit_beyond_what_arrow_counts(two):
     assert two.scan(limit=2**80).to_arrow().num_rows == 3
-    assert len(list(two.scan(limit=2**63).files())) == 2
+    assert len(list(two.scan().files(2**63))) == 2

@@ -240,7 +240,7 @@ def test_changes(tmp_path):
     configuration = {"delta.enableChangeDataFeed": "true"}
     made = Rows(tmp_path / "t", [field("d", "date")], configuration=configuration)
     made.file("a.parquet", old({"d": days(DAY)})).commit()
-    rows = made.open().changes(start_version=0).to_arrow().to_pylist()
+    rows = made.open().changes(starting_version=0).to_arrow().to_pylist()
     assert [(row["d"], row["_change_type"]) for row in rows] == [(DAY, "insert")]
 
 
@@ -284,12 +284,12 @@ def test_variants_changes_and_answers_of_other_zones(tmp_path):
         table.scan(columns=["v"]).to_arrow()
     assert table.scan(columns=["v"]).to_arrow(CORRECTED).num_rows == 1
     with pytest.raises(DataFileError, match="has timestamps before 1900"):
-        table.changes(start_version=0).to_arrow()
+        table.changes(starting_version=0).to_arrow()
     where = "t < timestamp '1800-01-01T00:00:00Z'"
     with pytest.raises(DataFileError, match="before 1900"):
         table.scan(where).count()
     as_stored = Table.open(tmp_path / "t", config=Config(read=CORRECTED))
-    assert as_stored.changes(start_version=0).to_arrow().num_rows == 1
+    assert as_stored.changes(starting_version=0).to_arrow().num_rows == 1
     assert as_stored.scan(where).count() == 1
 
 

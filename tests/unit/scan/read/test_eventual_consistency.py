@@ -66,7 +66,7 @@ def test_retries_are_bounded():
     assert set(store.requests().values()) == {CONFIG.retry_attempts}
     store.show()
     with pytest.raises(DataFileNotFoundError):
-        table.changes(start_version=1, end_version=1).to_arrow()
+        table.changes(starting_version=1, ending_version=1).to_arrow()
     assert set(store.requests().values()) == {CONFIG.retry_attempts}
 
 

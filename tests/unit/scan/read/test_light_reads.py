@@ -25,7 +25,7 @@ assert table.scan("`The Day` = 'a b:2'").to_arrow().num_rows == 1
 assert table.to_arrow().num_rows == 4
 assert table.scan("s.x > 2").count() == 1
 assert table.scan().min_max("id").max == 4
-assert sum(b.num_rows for b in table.changes(start_version=1).to_batches()) == 4
+assert sum(b.num_rows for b in table.changes(starting_version=1).to_batches()) == 4
 assert table.history() and table.scan().explain() and table.check()
 """
 

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+import lazydelta
 from lazydelta import Config, ReadOptions, Table
-from lazydelta.errors import DataFileNotFoundError, InternalError
+from lazydelta.errors import DataFileNotFoundError
 from lazydelta.metrics import FeedFinished
-from lazydelta.outputs import Outputs, _Plug, metered, plug_adapters
+from lazydelta.outputs import Outputs, metered
 from tests.unit.changes.support import FeedTable
 
 FILES, ROWS = 12, 500
@@ -161,17 +162,14 @@ class Source(Outputs):
         return pa.RecordBatchReader.from_batches(pa.schema([]), iter([]))
 
 
-def test_adapters_are_loaded_when_they_are_asked_for(monkeypatch):
-    monkeypatch.setattr(_Plug, "load", None)
-    with pytest.raises(InternalError, match="adapters"):
-        Source().to_polars()
+def test_adapters_are_loaded_on_first_use(monkeypatch):
     loads = []
 
     def load():
         loads.append(1)
         return SimpleNamespace(to_polars=lambda source, options: (source, options))
 
-    plug_adapters(load)
+    monkeypatch.setattr(lazydelta, "load_interop", load)
     source, options = Source(), ReadOptions()
     assert not loads
     assert source.to_polars(options) == (source, options)

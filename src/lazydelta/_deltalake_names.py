@@ -1,0 +1,71 @@
+"""Names of the `deltalake` package that lazydelta does not have, and what to use instead.
+
+One table, with three uses: the text of `AttributeError`, the page
+docs/how-to/coming-from-deltalake.md, and the test that keeps the page complete.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["MODULE_NAMES", "TABLE_NAMES", "no_attribute"]
+
+MODULE_NAMES = {
+    "DeltaTable": "Table.open(url)",
+    "write_deltalake": "write(url, rows)",
+    "convert_to_deltalake": "",
+    "CommitProperties": "write(..., commit_metadata={...}, app_id=..., app_version=...)",
+    "Transaction": "write(..., app_id=..., app_version=...)",
+    "PostCommitHookProperties": "Config(write_checkpoints=..., write_checksums=...)",
+    "WriterProperties": "WriteOptions(codec=..., row_group_rows=...)",
+    "ColumnProperties": "",
+    "BloomFilterProperties": "",
+    "TableFeatures": "table.alter.add_feature(name)",
+    "Schema": "a pyarrow.Schema, or SQL as in 'id bigint not null, day date'",
+    "Field": "a pyarrow.Field",
+    "DataType": "a pyarrow.DataType",
+    "VariantType": "the SQL type variant, as in Table.create(url, 'v variant')",
+    "Metadata": "table.metadata",
+}
+"""Names of the module `deltalake`; an empty string marks what is not available yet."""
+
+TABLE_NAMES = {
+    "cleanup_metadata": "",
+    "compact_logs": "table.compact_log(start, end)",
+    "create_checkpoint": "table.checkpoint()",
+    "create_write_transaction": "",
+    "delete": "",
+    "deletion_vectors": "file.deletion_vector of table.scan().files()",
+    "file_uris": "[file.uri for file in table.scan(where).files()]",
+    "files": "table.scan(where).files()",
+    "generate": "",
+    "get_add_actions": "table.scan(where).file_batches(all_fields=True)",
+    "is_deltatable": "Table.open(url).snapshot(), which raises TableNotFoundError",
+    "load_as_version": "table.snapshot(version) or table.snapshot(timestamp=...)",
+    "load_cdf": "table.changes(starting_version=..., ending_version=...)",
+    "merge": "",
+    "optimize": "",
+    "partitions": "table.scan(where).partition_values()",
+    "protocol": "table.snapshot().protocol",
+    "repair": "",
+    "restore": "",
+    "table_config": "table.metadata.configuration",
+    "table_uri": "table.url",
+    "to_pyarrow_table": "table.to_arrow(), or table.scan(where, columns).to_arrow()",
+    "transaction_version": "table.snapshot().transactions()[app_id].version",
+    "update": "",
+    "update_incremental": "table.snapshot(); a table handle keeps no version",
+    "vacuum": "",
+}
+"""Attributes of `DeltaTable`; an empty string marks what is not available yet."""
+
+
+def no_attribute(owner: str, name: str, names: Mapping[str, str]) -> AttributeError:
+    """Return the error for a missing attribute; it names ours where deltalake has the attribute."""
+    text = f"{owner} has no attribute {name!r}"
+    if name in names:
+        text += f": use {names[name]}" if names[name] else ": lazydelta does not have it yet"
+    return AttributeError(text)

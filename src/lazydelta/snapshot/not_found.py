@@ -1,0 +1,33 @@
+"""The reason why an address has no table: each kind of wrong local path has its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lazydelta.errors import TableNotFoundError
+from lazydelta.log import LOG_DIRECTORY
+
+__all__ = ["table_not_found"]
+
+
+def table_not_found(root: str) -> TableNotFoundError:
+    """Return the error for a root whose log has no commit and no checkpoint."""
+    parent, _, name = root.rpartition("/")
+    if name == LOG_DIRECTORY:
+        return TableNotFoundError(root, f"it is the log of a table. Give the table: {parent}")
+    if not root.startswith("/"):
+        return TableNotFoundError(root)
+    path = Path(root)
+    if path.is_file():
+        kind = "a Parquet file" if path.suffix == ".parquet" else "a file"
+        reason = f"it is {kind}. A Delta table is a directory with a {LOG_DIRECTORY}"
+    elif not path.exists():
+        reason = "the path does not exist. Check it, or write rows to it to create the table"
+    elif not (path / LOG_DIRECTORY).exists():
+        reason = (
+            f"the directory has no {LOG_DIRECTORY}. Check the path, or write rows to it to create "
+            "the table"
+        )
+    else:
+        reason = f"its {LOG_DIRECTORY} has no commit and no checkpoint"
+    return TableNotFoundError(root, reason)
