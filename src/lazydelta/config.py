@@ -184,7 +184,7 @@ class WriteOptions:
     """
 
     target_file_bytes: int | None = None
-    """Target size of a data file; by default `delta.targetFileSize`, or 128 MiB."""
+    """Size that data files approximate; by default `delta.targetFileSize`, or 128 MiB."""
     codec: str | None = None
     """Compression codec; by default `delta.parquet.compression.codec`, or snappy."""
     compression_level: int | None = None

@@ -52,6 +52,15 @@ def test_a_catalogs_table_is_refused_with_the_reason(feature):
     assert "catalog" in str(error)
 
 
+@pytest.mark.parametrize("checksum", [False, True])
+def test_a_table_of_a_commit_coordinator_is_refused_though_it_is_a_writer_feature(checksum):
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7}
+    protocol["writerFeatures"] = ["appendOnly", "coordinatedCommits-preview"]
+    error = refused(built(protocol, checksum=checksum), UnsupportedFeatureError)
+    assert error.features == ("coordinatedCommits-preview",)
+    assert "open it through its catalog" in str(error)
+
+
 def test_a_newer_reader_version_is_refused():
     protocol = features(reader=4)
     refused(built(protocol), UnsupportedFeatureError)
@@ -64,6 +73,8 @@ def test_a_newer_reader_version_is_refused():
         {"minReaderVersion": -3, "minWriterVersion": 2},
         {"minReaderVersion": 1, "minWriterVersion": 0},
         {"minReaderVersion": 3, "minWriterVersion": 7},
+        {"minReaderVersion": 1, "minWriterVersion": 7},
+        {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["deletionVectors"]},
         {"minReaderVersion": 3, "minWriterVersion": 2, "readerFeatures": []},
         {"minReaderVersion": "1", "minWriterVersion": 2},
         {"minReaderVersion": True, "minWriterVersion": 2},

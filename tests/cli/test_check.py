@@ -119,6 +119,23 @@ def test_a_damaged_checksum_is_reported_and_breaks_nothing(tmp_path, content):
     assert found["checksum"]["reason"]
 
 
+@pytest.mark.parametrize(
+    ("content", "absent"),
+    [
+        (b"{}", ["tableSizeBytes", "numFiles", "numMetadata", "numProtocol"]),
+        (
+            b'{"tableSizeBytes":null,"numMetadata":1,"numProtocol":1}',
+            ["tableSizeBytes", "numFiles"],
+        ),
+    ],
+)
+def test_a_checksum_without_required_counts_does_not_match(tmp_path, content, absent):
+    build(tmp_path).write(f"{3:020d}.crc", content)
+    code, found = checked(tmp_path)
+    assert (code, found["checksum"]["status"]) == (0, "unusable")
+    assert found["checksum"]["reason"] == f"it has no {', '.join(absent)}"
+
+
 def test_the_newest_checksum_is_held_against_its_own_version(tmp_path):
     build(tmp_path).crc(version=1)
     code, found = checked(tmp_path)

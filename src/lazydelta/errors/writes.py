@@ -136,12 +136,16 @@ class TableExistsError(DeltaError, FileExistsError):
     """There is a table already."""
 
     table: str
+    operation: str = "write"  # "write" | "create"
 
     def __str__(self) -> str:
-        return (
-            f'there is a Delta table at {redact(self.table)} already. Use mode="append" or '
-            '"overwrite" to write to it, "ignore" to leave it as it is.'
-        )
+        cure = 'Use mode="append" or "overwrite" to write to it, "ignore" to keep it as it is.'
+        if self.operation == "create":
+            cure = (
+                'Use mode="ignore" to keep it as it is, open it with Table.open, or change it '
+                "with table.alter."
+            )
+        return f"there is a Delta table at {redact(self.table)} already. {cure}"
 
 
 @dataclass(eq=False)

@@ -90,6 +90,7 @@ class CommitReader:
         self._limits = JsonLimits(line_bytes=config.max_line_bytes, depth=config.max_json_depth)
         self._cache: dict[str, bytes] = {}
         self._cached_bytes = 0
+        self._validated: set[str] = set()
         # A local read is over before a thread would have started.
         self._width = 1 if is_local(store) else config.commit_read_parallelism
         self.bytes_read = 0
@@ -129,6 +130,29 @@ class CommitReader:
                     if isinstance(action.get(kind), dict):
                         found[kind].append(action[kind])
         return found
+
+    def validate(self, file: LogFile) -> None:
+        """Decode a commit and discard the result; of a huge one only the last line.
+
+        Raises:
+            LogCorruptError: It is empty, truncated or not a commit.
+        """
+        if file.name in self._validated:
+            return
+        if file.size > _STREAMED_BYTES:
+            self._validate_end(file)
+        else:
+            for _ in self.batches([file]):
+                pass
+        self._validated.add(file.name)
+
+    def _validate_end(self, file: LogFile) -> None:
+        (end,) = self._store.read_ranges(file.path, [(file.size - _BLOCK_BYTES, file.size)])
+        _, newline, line = bytes(end).rstrip().rpartition(b"\n")
+        try:
+            parse_object(line if newline else b"{}")  # the line may be longer than what was read
+        except BadLineError as error:
+            raise self._corrupt(file, f"its last line: {error.reason}") from None
 
     def find_each(
         self, files: Iterable[LogFile], kinds: Sequence[str]

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from lazydelta.operations.alter import Alter, AlterResult
     from lazydelta.operations.column_declarations import Columns, as_schema
     from lazydelta.operations.create import CreateMode, create_table
-    from lazydelta.operations.write import FileTask, Writing, WrittenRows, plan_write, write_rows
+    from lazydelta.operations.file_task import FileTask, WrittenRows
+    from lazydelta.operations.write import Writing, plan_write, write_rows
     from lazydelta.operations.write_request import WriteMode, WriteRequest, WriteResult
 
 __all__ = [
@@ -34,12 +35,12 @@ _MODULES = {
     "AlterResult": "alter",
     "Columns": "column_declarations",
     "CreateMode": "create",
-    "FileTask": "write",
+    "FileTask": "file_task",
     "WriteMode": "write_request",
     "WriteRequest": "write_request",
     "WriteResult": "write_request",
     "Writing": "write",
-    "WrittenRows": "write",
+    "WrittenRows": "file_task",
     "as_schema": "column_declarations",
     "create_table": "create",
     "plan_write": "write",

@@ -24,8 +24,6 @@ Columns: TypeAlias = StructType | pa.Schema | str | Mapping[str, Any] | Sequence
 """A schema of ours or of Arrow, SQL text, the JSON of a schema, a map of names to types, or a list
 of fields of ours or of Arrow."""
 
-_COMMENT = b"comment"
-
 
 def as_schema(columns: Columns, *, where: str) -> StructType:
     """Return the schema that the columns make.
@@ -43,7 +41,7 @@ def as_schema(columns: Columns, *, where: str) -> StructType:
     if isinstance(columns, StructType):
         return columns
     if isinstance(columns, pa.Schema):
-        return _with_comments(from_arrow_schema(columns), columns)
+        return from_arrow_schema(columns)
     if isinstance(columns, str):
         if columns.lstrip().startswith("{"):
             return parse_schema(columns, where=where)
@@ -99,15 +97,3 @@ def _listed(item: Any) -> StructField:
     if isinstance(item, pa.Field):
         return as_schema(pa.schema([item]), where=item.name).fields[0]
     raise SchemaError(f"a column is a StructField or a pyarrow Field, not {item!r:.80}")
-
-
-def _with_comments(schema: StructType, given: pa.Schema) -> StructType:
-    """Keep the comments of Arrow's fields, which say them in their metadata."""
-    fields = []
-    for item, source in zip(schema, given, strict=True):
-        comment = (source.metadata or {}).get(_COMMENT)
-        metadata = dict(item.metadata)
-        if comment is not None:
-            metadata["comment"] = comment.decode("utf-8", "replace")
-        fields.append(StructField(item.name, item.type, item.nullable, metadata))
-    return StructType(tuple(fields))

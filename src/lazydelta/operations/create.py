@@ -21,12 +21,12 @@ from lazydelta.schema import assign_column_ids, schema_to_json, without_column_i
 from lazydelta.snapshot import load_snapshot
 from lazydelta.transaction import CommitResult, Transaction, commit
 from lazydelta.writer import (
+    FIRST_PROTOCOL,
     MAPPING_MODE,
     MAX_COLUMN_ID,
     RequestedProperties,
     check_names,
     check_partition_columns,
-    first_protocol,
     needed_features,
     needed_protocol,
     refuse_void_within,
@@ -101,8 +101,7 @@ def new_table(
         configuration=configuration,
         created_time=time.time_ns() // 1_000_000,
     )
-    first = first_protocol(needed | set(asked.features))
-    return needed_protocol(first, needed, asked=asked, table=table), metadata
+    return needed_protocol(FIRST_PROTOCOL, needed, asked=asked, table=table), metadata
 
 
 def create_table(
@@ -143,10 +142,10 @@ def create_table(
             return commit(creation, store=store, config=config, base=None, hooks=hooks)
         except TableExistsError:
             if mode == "error":
-                raise
+                raise TableExistsError(store.root, "create") from None
             existing = load_snapshot(store, config, version=None)
     if mode == "error":
-        raise TableExistsError(store.root)
+        raise TableExistsError(store.root, "create")
     _check_same(existing, schema, metadata)
     return None
 

@@ -6,10 +6,12 @@ Plans and does what must be done before a commit, and hands over a `Transaction`
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import unquote
 
 import orjson
 import pyarrow as pa
@@ -20,23 +22,32 @@ from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import (
     AppendOnlyError,
     ConfigError,
+    StoreError,
     TableExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
 )
 from lazydelta.expr import as_predicate, bind
+from lazydelta.log import LOG_DIRECTORY
 from lazydelta.operations.create import new_table
+from lazydelta.operations.file_task import FileTask
 from lazydelta.operations.replace_where import Replacement, replace_where
 from lazydelta.operations.write_request import WriteResult
 from lazydelta.protocol import SetTransaction, supported_by_table, unwritable_features
-from lazydelta.schema import from_arrow_schema, parse_schema, schema_to_json
+from lazydelta.schema import from_arrow_schema, parse_schema, schema_to_json, without_metadata
 from lazydelta.snapshot import load_snapshot
-from lazydelta.transaction import CHANGE_FILES, Transaction, check_user_metadata, commit
+from lazydelta.store import check_writable
+from lazydelta.transaction import (
+    CHANGE_FILES,
+    Transaction,
+    check_user_metadata,
+    commit,
+    validate_newest_commit,
+)
 from lazydelta.writer import (
     DataLayout,
     RequestedProperties,
     as_source,
-    high_water_marks,
     plan_enforcement,
     rows_of,
     with_high_water_marks,
@@ -45,18 +56,19 @@ from lazydelta.writer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from lazydelta.config import Config
+    from lazydelta.operations.file_task import WrittenRows
     from lazydelta.operations.write_request import WriteRequest
     from lazydelta.protocol import TableMetadata, TableProtocol
     from lazydelta.schema import StructType
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
-    from lazydelta.transaction import CommitResult, TxnObserver
+    from lazydelta.transaction import CommitResult, Phase, TxnObserver
     from lazydelta.writer import Enforcement
 
-__all__ = ["FileTask", "Writing", "WrittenRows", "plan_write", "write_rows"]
+__all__ = ["Writing", "plan_write", "write_rows"]
 
 logger = logging.getLogger(__name__)
 
@@ -139,40 +151,18 @@ def _is_applied(snapshot: SnapshotState, request: WriteRequest) -> bool:
     return known is not None and known.version >= request.app_version
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenRows:
-    """New rows that are in the store, and not yet in the table."""
+class _Attempt:
+    """Observes a commit, and knows whether its outcome may be unknown."""
 
-    adds: pa.Table
-    """The adds of their files, in the schema of `transaction.ADDS`."""
-    rows: int
-    reached: Mapping[str, int] = field(default_factory=dict)
-    """How far the numbers of identity columns got, by column."""
+    def __init__(self, observer: TxnObserver | None) -> None:
+        self._observer = observer
+        self.is_made = False
+        """Whether a version was put, or is about to be."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileTask:
-    """Makes files of new rows, in this process or in another: it can be pickled."""
-
-    intake: Enforcement
-    layout: DataLayout
-    replaced: Replacement
-    """Only for the predicate that new rows must match."""
-
-    def __call__(self, batches: Iterable[pa.RecordBatch], store: Store) -> WrittenRows:
-        """Write rows of the schema that was planned for."""
-        rows, reached = 0, dict[str, int]()
-
-        def taken() -> Iterator[pa.RecordBatch]:
-            nonlocal rows, reached
-            for batch in batches:
-                fitting = self.intake(batch, before=rows)
-                rows += batch.num_rows
-                reached = high_water_marks(self.intake.identity, fitting, reached)
-                yield self.replaced.checked(fitting, self.intake.table)
-
-        adds = write_data_files(taken(), store=store, layout=self.layout)
-        return WrittenRows(adds, rows, reached)
+    def __call__(self, phase: Phase, version: int, /) -> None:
+        self.is_made = self.is_made or phase == "put"
+        if self._observer is not None:
+            self._observer(phase, version)
 
 
 class Writing:
@@ -203,6 +193,9 @@ class Writing:
     ) -> Self:
         """Decide how rows of a schema get into the table, or refuse them."""
         check_user_metadata(request.commit_metadata, store.root)
+        check_writable(store, LOG_DIRECTORY)
+        if snapshot is not None:
+            validate_newest_commit(snapshot)
         protocol, metadata = _before(store.root, request, snapshot, incoming)
         intake = plan_enforcement(
             table=store.root,
@@ -251,12 +244,41 @@ class Writing:
     def finish(
         self, written: WrittenRows, replaced: Replacement, observer: TxnObserver | None = None
     ) -> WriteResult:
-        """Write what stays of files that go, and commit everything as one version."""
-        adds = self._with_rewritten(written.adds, replaced)
-        told = self._change_files(written.adds, replaced)
+        """Write what stays of files that go, and commit everything as one version.
+
+        If it fails before a commit was attempted, the new files are deleted: no version can name
+        them. After an attempt they stay, because its outcome may be unknown.
+        """
+        attempt = _Attempt(observer)
+        files = [written.adds]
+        try:
+            files.append(adds := self._with_rewritten(written.adds, replaced))
+            files.append(told := self._change_files(written.adds, replaced))
+            result = self._committed(adds, told, written, replaced, attempt)
+        except BaseException:
+            if not attempt.is_made:
+                self._delete(files)
+            raise
+        if not attempt.is_made:
+            self._delete(files)  # there was nothing to commit
+        return result
+
+    def _delete(self, files: list[pa.Table]) -> None:
+        paths = {unquote(path) for adds in files for path in adds.column("path").to_pylist()}
+        with contextlib.suppress(StoreError):
+            self._store.delete(sorted(paths))
+
+    def _committed(
+        self,
+        adds: pa.Table,
+        told: pa.Table,
+        written: WrittenRows,
+        replaced: Replacement,
+        attempt: _Attempt,
+    ) -> WriteResult:
         transaction = self._transaction(adds, told, written, replaced)
         try:
-            done = self._commit(transaction, observer)
+            done = self._commit(transaction, attempt)
         except TableExistsError:
             if self._request.mode != "ignore":
                 raise
@@ -405,8 +427,12 @@ def _before(
 ) -> tuple[TableProtocol, TableMetadata]:
     """Return what the rows are to fit: the table's own words, or those of a new one."""
     if snapshot is None:
+        # The rows bring their values along, so no column of theirs is an identity column.
+        schema = without_metadata(
+            from_arrow_schema(incoming), lambda key: key.startswith("delta.identity.")
+        )
         return new_table(
-            from_arrow_schema(incoming),
+            schema,
             partition_by=request.partition_by or (),
             properties=request.properties,
             name=request.name,

@@ -1,7 +1,7 @@
-"""Table features: which ones this engine reads, which are active, and the verdict on a table.
+"""Table features: what this engine supports, what is active, and whether a table is readable.
 
-The rules of the protocol's versions and feature lists, without I/O. A reader must refuse what it
-does not know by name; it must not refuse what only concerns writers. A writer must refuse both.
+The rules of protocol versions and feature lists, without I/O. A reader refuses unknown reader
+features by name, and accepts unknown writer features. A writer refuses both.
 """
 
 from __future__ import annotations
@@ -70,16 +70,27 @@ WRITER_FEATURES = frozenset(
 )
 """Features of tables that lazydelta commits to.
 
-A feature only says what a table may use. Where a single column or property asks for more than this
-engine does (a rule that it cannot evaluate, say), whoever plans the write refuses it by name.
+A feature only says what a table may use. A column or property that needs more than this engine
+implements (an expression it cannot evaluate, say) is refused by name when a write is planned.
 """
 
 _NEWEST_READER_VERSION = 3
 _NEWEST_WRITER_VERSION = 7
 
-_CATALOG = frozenset({"catalogManaged", "catalogOwned", "catalogOwned-preview"})
+# Commits of these tables are ratified elsewhere, so a reader by path may see a stale version.
+# Some of them are writer features by the protocol; the refusal covers both lists.
+_CATALOG = frozenset(
+    {
+        "catalogManaged",
+        "catalogManaged-preview",
+        "catalogOwned",
+        "catalogOwned-preview",
+        "coordinatedCommits",
+        "coordinatedCommits-preview",
+    }
+)
 
-# What a legacy writer version implies, by the version that brought it (PROTOCOL.md, appendix).
+# The features that each legacy writer version adds (PROTOCOL.md, appendix).
 _LEGACY_WRITER_FEATURES = {
     2: ("appendOnly", "invariants"),
     3: ("checkConstraints",),
@@ -88,9 +99,11 @@ _LEGACY_WRITER_FEATURES = {
     6: ("identityColumns",),
 }
 
-_LEGACY_READER_FEATURES = {2: ("columnMapping",)}
+_MAPPING = "columnMapping"
+_MAPPING_READER_VERSION = 2
+"""The only legacy reader version with a feature: it supports column mapping by itself."""
 
-# Features that readers must understand too, of those that this engine may add to a table.
+# Reader-writer features, of those that this engine may add to a table.
 _READER_WRITER = frozenset(
     {
         "columnMapping",
@@ -118,17 +131,23 @@ _SWITCHES = {
     "v2Checkpoint": ("delta.checkpointPolicy", "v2"),
     "variantShredding": ("delta.enableVariantShredding", "true"),
 }
-"""The property, and the value of it, that put a feature to use."""
+"""The property, and its value, that activate a feature."""
 _CONSTRAINT = "delta.constraints."
 
 
 def check_protocol(protocol: TableProtocol) -> None:
-    """Raise `MalformedActionError` where versions and feature lists contradict each other."""
+    """Validate versions against feature lists.
+
+    Raises:
+        MalformedActionError: They contradict each other.
+    """
     reader, writer = protocol.min_reader_version, protocol.min_writer_version
     if reader < 1 or writer < 1:
         raise MalformedActionError(f"protocol versions start at 1, not {reader} and {writer}")
     if reader == _NEWEST_READER_VERSION and protocol.reader_features is None:
         raise MalformedActionError("protocol has minReaderVersion 3 but no readerFeatures")
+    if writer == _NEWEST_WRITER_VERSION and protocol.writer_features is None:
+        raise MalformedActionError("protocol has minWriterVersion 7 but no writerFeatures")
     if reader == _NEWEST_READER_VERSION and writer < _NEWEST_WRITER_VERSION:
         raise MalformedActionError("protocol has minReaderVersion 3 but minWriterVersion below 7")
     readers, writers = set(protocol.reader_features or ()), set(protocol.writer_features or ())
@@ -136,21 +155,28 @@ def check_protocol(protocol: TableProtocol) -> None:
         raise MalformedActionError(f"protocol has readerFeatures but minReaderVersion {reader}")
     if writers and writer < _NEWEST_WRITER_VERSION:
         raise MalformedActionError(f"protocol has writerFeatures but minWriterVersion {writer}")
-    # Of a feature that nobody here knows another error tells more.
+    # An unknown reader feature is refused by name elsewhere, with a better message.
     if alone := sorted(readers & READER_FEATURES - writers):
         names = ", ".join(alone)
         raise MalformedActionError(f"protocol has {names} in readerFeatures, not in writerFeatures")
+    if alone := sorted(writers & READER_FEATURES - _reader_features(protocol)):
+        names = ", ".join(alone)
+        raise MalformedActionError(
+            f"protocol has {names} in writerFeatures, but readers (minReaderVersion {reader}) "
+            "are not required to support it"
+        )
 
 
 def unreadable_features(protocol: TableProtocol) -> tuple[str, ...]:
-    """Return what keeps this engine from reading: unknown features, or a version by number."""
+    """Return the unknown reader features, or the reader version, that prevent reading."""
     if protocol.min_reader_version > _NEWEST_READER_VERSION:
         return (f"reader version {protocol.min_reader_version}",)
-    return tuple(sorted(set(protocol.reader_features or ()) - READER_FEATURES))
+    unknown = set(protocol.reader_features or ()) - READER_FEATURES
+    return tuple(sorted(unknown | (_CATALOG & set(protocol.writer_features or ()))))
 
 
 def unwritable_features(protocol: TableProtocol) -> tuple[str, ...]:
-    """Return what keeps this engine from writing: unknown features, or a version by number."""
+    """Return the unknown features, or the writer version, that prevent writing."""
     if protocol.min_writer_version > _NEWEST_WRITER_VERSION:
         return (f"writer version {protocol.min_writer_version}",)
     unreadable = unreadable_features(protocol)
@@ -158,27 +184,37 @@ def unwritable_features(protocol: TableProtocol) -> tuple[str, ...]:
 
 
 def why_unreadable(features: tuple[str, ...]) -> str:
-    """Return the reason behind a refusal, where there is more to say than the name."""
+    """Return the reason for a refusal, where there is more to say than the name."""
     if _CATALOG & set(features):
-        return "a catalog-managed table must be opened through its catalog, not by path"
+        return (
+            "commits of this table are ratified by its catalog or commit coordinator, so reading "
+            "it by path may return a stale version; open it through its catalog"
+        )
     return ""
 
 
 def supported_by_table(protocol: TableProtocol) -> frozenset[str]:
-    """Return every feature the protocol allows, legacy versions spelt out."""
+    """Return every feature that the protocol supports, those of legacy versions by name.
+
+    Column mapping is supported by legacy versions only if both of them support it.
+    """
     named = set(protocol.reader_features or ()) | set(protocol.writer_features or ())
     if protocol.min_writer_version < _NEWEST_WRITER_VERSION:
         for version, names in _LEGACY_WRITER_FEATURES.items():
             if version <= protocol.min_writer_version:
                 named.update(names)
+        if protocol.min_reader_version < _MAPPING_READER_VERSION:
+            named.discard(_MAPPING)
     return frozenset(named)
 
 
 def with_features(protocol: TableProtocol, names: Iterable[str]) -> TableProtocol:
-    """Return the protocol with features added: the same object where it allows them already.
+    """Return the least protocol that supports more features: the same object if it does already.
 
-    A protocol of numbers becomes one of lists, in which all that the numbers stood for is spelt
-    out. Readers are asked for more only by features that concern them.
+    Legacy versions stay legacy versions where a higher one supports every feature; it then
+    supports the features of the versions below as well. Otherwise the result has feature lists,
+    which name all features of the legacy versions. The reader version only changes for features
+    that readers must support.
 
     >>> with_features(TableProtocol(min_reader_version=1, min_writer_version=2), ["rowTracking"])
     TableProtocol(min_reader_version=1, min_writer_version=7, reader_features=None,
@@ -192,40 +228,52 @@ def with_features(protocol: TableProtocol, names: Iterable[str]) -> TableProtoco
         if name not in WRITER_FEATURES:
             raise ConfigError(f"delta.feature.{name}", "lazydelta does not write such tables")
         wanted |= {name, *_DEPENDENCIES.get(name, ())}
-    for_readers = wanted & _READER_WRITER
-    if wanted <= supported_by_table(protocol) and for_readers <= _known_to_readers(protocol):
+    for_readers, known_to_readers = wanted & _READER_WRITER, _reader_features(protocol)
+    if wanted <= supported_by_table(protocol) and for_readers <= known_to_readers:
         return protocol
-    writer = wanted | supported_by_table(protocol)
-    if for_readers <= _known_to_readers(protocol):
+    if (legacy := _legacy_protocol(protocol, wanted)) is not None:
+        return legacy
+    if for_readers <= known_to_readers:
         reader_version, reader = protocol.min_reader_version, protocol.reader_features
     else:
         reader_version = _NEWEST_READER_VERSION
-        reader = tuple(sorted(for_readers | _known_to_readers(protocol)))
+        reader = tuple(sorted(for_readers | known_to_readers))
     return TableProtocol(
         min_reader_version=reader_version,
         min_writer_version=_NEWEST_WRITER_VERSION,
         reader_features=reader,
-        writer_features=tuple(sorted(writer)),
+        writer_features=tuple(sorted(wanted | supported_by_table(protocol) | known_to_readers)),
     )
 
 
-def _known_to_readers(protocol: TableProtocol) -> frozenset[str]:
-    """Return the features that the protocol lets readers meet, legacy versions spelt out."""
+def _legacy_protocol(protocol: TableProtocol, wanted: set[str]) -> TableProtocol | None:
+    """Return the lowest legacy versions from a protocol on that support features, if any do."""
+    reader = protocol.min_reader_version
+    if _MAPPING in wanted:
+        reader = max(reader, _MAPPING_READER_VERSION)
+    for writer in range(protocol.min_writer_version, _NEWEST_WRITER_VERSION):
+        legacy = TableProtocol(min_reader_version=reader, min_writer_version=writer)
+        if wanted <= supported_by_table(legacy):
+            return legacy
+    return None
+
+
+def _reader_features(protocol: TableProtocol) -> frozenset[str]:
+    """Return the features that readers must support, those of legacy versions by name."""
     if protocol.min_reader_version >= _NEWEST_READER_VERSION:
         return frozenset(protocol.reader_features or ())
-    return frozenset(_LEGACY_READER_FEATURES.get(protocol.min_reader_version, ()))
+    is_mapped = protocol.min_reader_version == _MAPPING_READER_VERSION
+    return frozenset({_MAPPING} if is_mapped else ())
 
 
 def allows_column_mapping(protocol: TableProtocol) -> bool:
-    """Whether `delta.columnMapping.mode` may be honoured: the property alone is not enough."""
-    if protocol.min_reader_version >= _NEWEST_READER_VERSION:
-        return "columnMapping" in (protocol.reader_features or ())
-    return protocol.min_reader_version == 2
+    """Whether `delta.columnMapping.mode` is in force; the property alone is not enough."""
+    return _MAPPING in _reader_features(protocol)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compatibility:
-    """What lazydelta can do with a table, and the first reason why not."""
+    """Whether lazydelta can read a table, and the first reason why not."""
 
     table: str
     version: int
@@ -245,7 +293,7 @@ class Compatibility:
 def compatibility(
     table: str, version: int, protocol: TableProtocol, metadata: TableMetadata
 ) -> Compatibility:
-    """Judge a table by its protocol."""
+    """Return whether the protocol of a table can be read."""
     features = unreadable_features(protocol)
     reason = ""
     if features:
@@ -264,7 +312,7 @@ def compatibility(
 
 
 def switched_on(configuration: Mapping[str, str]) -> frozenset[str]:
-    """Return the features that a table's properties put to use, allowed by its protocol or not."""
+    """Return the features that table properties activate, supported by the protocol or not."""
     found = {
         feature
         for feature, (key, value) in _SWITCHES.items()
@@ -278,7 +326,5 @@ def switched_on(configuration: Mapping[str, str]) -> frozenset[str]:
 
 
 def _active(protocol: TableProtocol, configuration: Mapping[str, str]) -> tuple[str, ...]:
-    allowed = supported_by_table(protocol)
-    if allows_column_mapping(protocol):
-        allowed |= {"columnMapping"}
-    return tuple(sorted(switched_on(configuration) & allowed))
+    supported = supported_by_table(protocol) | _reader_features(protocol)
+    return tuple(sorted(switched_on(configuration) & supported))

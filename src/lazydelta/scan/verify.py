@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["ChecksumReport", "Mismatch", "TableCheck", "check_table", "verify_checksum"]
 
 _KINDS = ("protocol", "metaData")
-_REQUIRED = ("tableSizeBytes", "numFiles", "numMetadata", "numProtocol", "protocol", "metadata")
+_COUNTS = ("tableSizeBytes", "numFiles", "numMetadata", "numProtocol")
+_REQUIRED = (*_COUNTS, "protocol", "metadata")
 _FEATURE_LISTS = ("readerFeatures", "writerFeatures")
 _METADATA_FIELDS = ("id", "name", "description", "partitionColumns", "configuration", "createdTime")
 
@@ -67,7 +68,8 @@ class ChecksumReport:
     reason: str = ""
     mismatches: tuple[Mismatch, ...] = ()
     absent: tuple[str, ...] = ()
-    """Fields the protocol requires that older writers did not write; nothing was compared."""
+    """Required fields that the file lacks. Older writers left out `protocol` and `metadata`; a file
+    without one of the counts is unusable."""
 
     @property
     def ok(self) -> bool:
@@ -150,8 +152,11 @@ def _verified(store: Store, config: Config, file: LogFile | None) -> ChecksumRep
     totals = _totals(_snapshot(store, config, segment, stated))
     found = tuple(_mismatches(recorded, stated, totals))
     absent = tuple(name for name in _REQUIRED if recorded.get(name) is None)
-    status = "mismatch" if found else "matches"
-    return replace(named, status=status, mismatches=found, absent=absent)
+    if found:
+        return replace(named, status="mismatch", mismatches=found, absent=absent)
+    if lacking := [name for name in absent if name in _COUNTS]:
+        return replace(named, reason=f"it has no {', '.join(lacking)}", absent=absent)
+    return replace(named, status="matches", absent=absent)
 
 
 def _stated(store: Store, config: Config, segment: LogSegment) -> _Stated:

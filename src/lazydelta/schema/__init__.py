@@ -14,6 +14,7 @@ from lazydelta.schema.column_mapping import (
     physical_path,
     to_physical,
     without_column_ids,
+    without_metadata,
 )
 from lazydelta.schema.ddl import parse_column_type, parse_columns
 from lazydelta.schema.from_arrow import from_arrow_schema, from_arrow_type, value_type
@@ -92,4 +93,5 @@ __all__ = [
     "value_type",
     "with_type_change",
     "without_column_ids",
+    "without_metadata",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from lazydelta.errors import SchemaError
 from lazydelta.schema.types import (
@@ -33,12 +33,16 @@ __all__ = [
     "physical_path",
     "to_physical",
     "without_column_ids",
+    "without_metadata",
 ]
 
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _COLUMN_ID = "delta.columnMapping.id"
 _NESTED_IDS = "delta.columnMapping.nested.ids"
+_IDS = frozenset({_COLUMN_ID, _PHYSICAL_NAME, _NESTED_IDS})
 _MODES = ("none", "name", "id")
+
+T = TypeVar("T", bound=DataType)
 
 
 def physical_name(field: StructField, mode: str) -> str:
@@ -92,17 +96,38 @@ def to_physical(schema: StructType, mode: str) -> StructType:
     return _struct(schema, mode)
 
 
-def check_mapping(schema: StructType, mode: str) -> None:
-    """Refuse a schema in which two columns would be read from one place in the files.
+def check_mapping(schema: StructType, mode: str, *, supported: bool = True) -> None:
+    """Validate that every column is found at one place of its own in data files.
+
+    Args:
+        schema: The logical schema.
+        mode: The table property `delta.columnMapping.mode`.
+        supported: Whether the protocol supports column mapping. Otherwise the mode is ignored,
+            as the protocol asks, unless columns have physical names: they would read as null.
 
     Raises:
-        SchemaError: A physical name is missing, two fields of one level share theirs, or, where
-            ids decide, one is missing or two fields share theirs.
+        SchemaError: A physical name is missing, two fields of one level share theirs, an id is
+            missing or shared in mode `id`, or the mode is set without support.
     """
+    if not supported:
+        if mode != "none" and _has_physical_names(schema):
+            raise SchemaError(
+                f"delta.columnMapping.mode is {mode!r} and columns have physical names, but the "
+                "protocol does not support columnMapping, so data files may have either names; "
+                "upgrade the protocol with the engine that wrote the table"
+            )
+        return
     to_physical(schema, mode)
     if mode == "id":
         _check_ids(schema)
         _Assigner(0, keep_names=True).note(schema)
+
+
+def _has_physical_names(kind: DataType) -> bool:
+    fields = kind if isinstance(kind, StructType) else ()
+    return any(item.metadata.get(_PHYSICAL_NAME, item.name) != item.name for item in fields) or any(
+        map(_has_physical_names, _inner_types(kind))
+    )
 
 
 def _check_ids(kind: DataType) -> None:
@@ -153,7 +178,7 @@ def assign_column_ids(
 
 def without_column_ids(schema: StructType) -> StructType:
     """Return the schema without ids and physical names, for a table that has its own to give."""
-    return _bare_struct(schema)
+    return without_metadata(schema, _IDS.__contains__)
 
 
 class _Assigner:
@@ -190,18 +215,22 @@ class _Assigner:
         return replace(item, type=_rebuilt(item.type, self.struct), metadata=metadata)
 
 
-def _bare_struct(schema: StructType) -> StructType:
-    drop = {_COLUMN_ID, _PHYSICAL_NAME, _NESTED_IDS}
-    return StructType(
-        tuple(
-            replace(
-                item,
-                type=_rebuilt(item.type, _bare_struct),
-                metadata={key: value for key, value in item.metadata.items() if key not in drop},
+def without_metadata(kind: T, dropped: Callable[[str], bool]) -> T:
+    """Return a type without some keys in the metadata of its fields, at any depth."""
+
+    def struct(schema: StructType) -> StructType:
+        return StructType(
+            tuple(
+                replace(
+                    item,
+                    type=_rebuilt(item.type, struct),
+                    metadata={k: value for k, value in item.metadata.items() if not dropped(k)},
+                )
+                for item in schema
             )
-            for item in schema
         )
-    )
+
+    return cast("T", _rebuilt(kind, struct))
 
 
 def _inner_types(kind: DataType) -> tuple[DataType, ...]:

@@ -1,14 +1,15 @@
-"""Arrow types as Delta types: what a table that takes such rows has to look like.
+"""Arrow schema to Delta schema: the columns of a table that can hold such rows.
 
-Decided from the types alone, and lossless: a type of which some value would have no place in the
-Delta type is refused by name. Encodings (dictionaries, views, run ends) are not types of values
-and vanish. Nothing here knows an existing table.
+Lossless by type: an Arrow type with a value that the Delta type cannot hold is refused by name.
+Encodings (dictionaries, views, run ends) are dropped. Field metadata is kept. Independent of any
+existing table.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.types as pt
 
@@ -60,6 +61,16 @@ _CURES = (
 )
 _STORED_EXTENSIONS = ("arrow.json", "arrow.uuid")
 """Extension types whose storage is what they mean."""
+_INTERNAL_KEYS = (
+    "ARROW:",
+    "PARQUET:",
+    "SPARK::",
+    "_PL_",
+    "delta.columnMapping.",
+    "delta.typeChanges",
+)
+"""Field metadata that engines and Arrow keep for themselves."""
+_IDENTITY = "delta.identity."
 _VARIANT_EXTENSIONS = ("arrow.parquet.variant", "parquet.variant")
 _VARIANT = [
     pa.field("metadata", pa.binary(), nullable=False),
@@ -114,8 +125,34 @@ def _fields(parts: Iterable[pa.Field], above: str) -> tuple[StructField, ...]:
                 f"column {path!r} and {above + other.name!r} collide: names must differ in more "
                 "than case; rename one"
             )
-        fields[part.name.lower()] = StructField(part.name, _type(part.type, path), part.nullable)
+        kind, metadata = _type(part.type, path), _metadata(part)
+        fields[part.name.lower()] = StructField(part.name, kind, part.nullable, metadata)
     return tuple(fields.values())
+
+
+def _metadata(part: pa.Field) -> dict[str, Any]:
+    """Return the metadata of an Arrow field that is metadata of a Delta column.
+
+    Ids, physical names and type changes describe the files of another table. What is not UTF-8
+    has no place in JSON.
+    """
+    found: dict[str, Any] = {}
+    for key, value in (part.metadata or {}).items():
+        try:
+            name, given = key.decode(), value.decode()
+        except UnicodeDecodeError:
+            continue
+        if not name.startswith(_INTERNAL_KEYS):
+            found[name] = _typed(given) if name.startswith(_IDENTITY) else given
+    return found
+
+
+def _typed(given: str) -> Any:
+    """Return a number or a boolean, which Arrow metadata has as a string."""
+    try:
+        return orjson.loads(given)
+    except orjson.JSONDecodeError:
+        return given
 
 
 def _type(kind: pa.DataType, path: str) -> DataType:

@@ -123,6 +123,10 @@ class StructType:
     """An ordered list of fields; also the schema of a whole table."""
 
     fields: tuple[StructField, ...]
+    _by_name: dict[str, list[StructField]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Fields by lower-case name, filled by the first lookup: tables may have 10,000 columns."""
 
     def __str__(self) -> str:
         return f"struct<{', '.join(map(str, self.fields))}>"
@@ -142,8 +146,12 @@ class StructType:
 
     def get(self, name: str) -> StructField | None:
         """Return the field of that name: the exact one, else the only one ignoring case."""
-        folded = name.lower()
-        alike = [f for f in self.fields if f.name.lower() == folded]
+        if not self._by_name:
+            by_name: dict[str, list[StructField]] = {}
+            for item in self.fields:
+                by_name.setdefault(item.name.lower(), []).append(item)
+            self._by_name.update(by_name)  # at once: other threads may look up meanwhile
+        alike = self._by_name.get(name.lower(), [])
         exact = [f for f in alike if f.name == name]
         return exact[0] if exact else alike[0] if len(alike) == 1 else None
 

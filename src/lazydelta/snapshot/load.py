@@ -111,9 +111,9 @@ def _schema(store: Store, protocol: TableProtocol, metadata: TableMetadata) -> S
         if isinstance(kind, ArrayType | MapType | StructType) or kind == _VARIANT:
             reason = f"partition column {name!r} is {kind}, which the log has no text for"
             raise SchemaError(reason, store.root)
+    mode = TableProperties.parse(metadata.configuration).column_mapping_mode
     try:
-        if allows_column_mapping(protocol):
-            check_mapping(schema, TableProperties.parse(metadata.configuration).column_mapping_mode)
+        check_mapping(schema, mode, supported=allows_column_mapping(protocol))
         if supported_by_table(protocol) & _WIDENING:
             check_type_changes(schema)
     except SchemaError as error:

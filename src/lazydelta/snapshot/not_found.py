@@ -17,17 +17,21 @@ def table_not_found(root: str) -> TableNotFoundError:
         return TableNotFoundError(root, f"it is the log of a table. Give the table: {parent}")
     if not root.startswith("/"):
         return TableNotFoundError(root)
-    path = Path(root)
+    try:
+        return TableNotFoundError(root, _local_reason(Path(root)))
+    except OSError:  # too long a name, or no permission to look
+        return TableNotFoundError(root)
+
+
+def _local_reason(path: Path) -> str:
     if path.is_file():
         kind = "a Parquet file" if path.suffix == ".parquet" else "a file"
-        reason = f"it is {kind}. A Delta table is a directory with a {LOG_DIRECTORY}"
-    elif not path.exists():
-        reason = "the path does not exist. Check it, or write rows to it to create the table"
-    elif not (path / LOG_DIRECTORY).exists():
-        reason = (
+        return f"it is {kind}. A Delta table is a directory with a {LOG_DIRECTORY}"
+    if not path.exists():
+        return "the path does not exist. Check it, or write rows to it to create the table"
+    if not (path / LOG_DIRECTORY).exists():
+        return (
             f"the directory has no {LOG_DIRECTORY}. Check the path, or write rows to it to create "
             "the table"
         )
-    else:
-        reason = f"its {LOG_DIRECTORY} has no commit and no checkpoint"
-    return TableNotFoundError(root, reason)
+    return f"its {LOG_DIRECTORY} has no commit and no checkpoint"

@@ -6,10 +6,19 @@ cloud URL is opened, not before.
 
 from __future__ import annotations
 
-from lazydelta.store.base import LISTING, Buffer, ObjectMeta, Store, is_local, local_path
+from lazydelta.store.base import (
+    LISTING,
+    Buffer,
+    ObjectMeta,
+    Store,
+    check_writable,
+    is_local,
+    local_path,
+)
 from lazydelta.store.local import LocalStore
 from lazydelta.store.memory import MemoryStore
 from lazydelta.store.metered import MeteredStore
+from lazydelta.store.os_errors import from_os_error
 from lazydelta.store.retry import RetryingStore
 from lazydelta.store.schemes import StoreFactory, open_store, register_store
 from lazydelta.store.uploads import Output, open_output
@@ -25,6 +34,8 @@ __all__ = [
     "RetryingStore",
     "Store",
     "StoreFactory",
+    "check_writable",
+    "from_os_error",
     "is_local",
     "local_path",
     "open_output",

@@ -16,7 +16,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["LISTING", "Buffer", "ObjectMeta", "Store", "is_local", "local_path"]
+__all__ = ["LISTING", "Buffer", "ObjectMeta", "Store", "check_writable", "is_local", "local_path"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 
@@ -79,6 +79,17 @@ def local_path(store: Store, path: str) -> str | None:
     """
     find: Callable[[str], str | None] | None = getattr(store, "local_path", None)
     return None if find is None else find(path)
+
+
+def check_writable(store: Store, directory: str) -> None:
+    """Refuse a directory that the store knows to be read-only, without a request.
+
+    Raises:
+        StoreAccessError: Files cannot be created there.
+    """
+    check: Callable[[str], None] | None = getattr(store, "check_writable", None)
+    if check is not None:
+        check(directory)
 
 
 def is_local(store: Store) -> bool:

@@ -28,6 +28,7 @@ from lazydelta.errors import (
 )
 from lazydelta.store.base import Buffer, ObjectMeta
 from lazydelta.store.object_names import checked, checked_directory, listing_batch, listing_name
+from lazydelta.store.os_errors import from_os_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,7 +44,6 @@ _PAGE = 1000
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-_TRANSIENT = {errno.EINTR, errno.EAGAIN, errno.ETIMEDOUT, errno.ESTALE, errno.EIO}
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK}
 # Names no log can hold: control characters, and bytes that are not UTF-8.
 _UNLISTED = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
@@ -100,7 +100,7 @@ class LocalStore:
         except (ObjectNotFoundError, *_ABSENT):
             return
         except OSError as error:
-            raise _translated(error, directory or self._root) from error
+            raise from_os_error(error, self._full(directory)) from error
         ordered = sorted(names)
         for start in range(0, len(ordered), _PAGE):
             page = [names[name] for name in ordered[start : start + _PAGE]]
@@ -150,23 +150,23 @@ class LocalStore:
                     failpoint("commit-staged")
                     _publish(staged, f"{directory}/{name}")
             finally:
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(OSError):
                     os.unlink(staged)
-            _sync_directory(directory)
+            _sync_published(directory, path)
         except FileExistsError as error:
             raise ObjectExistsError(path, "there is a file of this name already") from error
         except StoreError:
             raise
         except OSError as error:
-            raise _translated(error, path) from error
+            raise from_os_error(error, self._full(path)) from error
 
     def open_output(self, path: str) -> Output:
         """Begin a new file, staged beside its place until it is published."""
         parent, _, name = checked(path).rpartition("/")
         try:
-            return _StagedFile(self._made_directory(parent), name, path)
+            return _StagedFile(self._made_directory(parent), name, self._full(path))
         except OSError as error:
-            raise _translated(error, path) from error
+            raise from_os_error(error, self._full(path)) from error
 
     def delete(self, paths: Sequence[str]) -> None:
         """Remove files; one that is already gone is not an error."""
@@ -179,7 +179,7 @@ class LocalStore:
             except StoreError:
                 raise
             except OSError as error:
-                raise _translated(error, path) from error
+                raise from_os_error(error, self._full(path)) from error
 
     @contextlib.contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
@@ -196,7 +196,7 @@ class LocalStore:
         except StoreError:
             raise
         except OSError as error:
-            raise _translated(error, path) from error
+            raise from_os_error(error, self._full(path)) from error
         finally:
             if descriptor >= 0:
                 os.close(descriptor)
@@ -220,6 +220,21 @@ class LocalStore:
         real = os.path.realpath(f"{self._root}/{path}")
         self._require_inside(real, path)
         return real
+
+    def check_writable(self, directory: str) -> None:
+        """Refuse a directory in which files cannot be created, before any file is written.
+
+        Raises:
+            StoreAccessError: The directory, or the nearest parent that exists, is not writable.
+        """
+        full = self._full(directory)
+        while not os.path.exists(full) and (parent := os.path.dirname(full)) != full:
+            full = parent
+        if not os.access(full, os.W_OK | os.X_OK):
+            raise from_os_error(PermissionError(errno.EACCES, ""), full)
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{path}" if path else self._root
 
     def _directory(self, directory: str) -> str:
         """Return the real path of a directory of this root; looked up once per directory."""
@@ -275,7 +290,7 @@ class _EagerFile(pa.OSFile):  # type: ignore[misc]  # pyarrow has no types
 
 
 class _StagedFile:
-    """A file under another name, until it is whole and on disk."""
+    """A file under a temporary name until it is complete and on disk."""
 
     def __init__(self, directory: str, name: str, path: str) -> None:
         self._directory = directory
@@ -288,26 +303,35 @@ class _StagedFile:
         """Give the file its name; it and its name are on disk when this returns.
 
         Named first and flushed then: the flush of the file takes its name along, which makes that
-        of the directory almost free. Nobody may rely on an output before it is published.
+        of the directory almost free. If the flush fails, the file is removed: no caller may rely
+        on an output before it is published.
         """
         target = f"{self._directory}/{self._name}"
+        is_named = False
         try:
             self.file.close()
             _publish(self._staged, target)
+            is_named = True
             self.discard()
             _sync_file(target)
             _sync_directory(self._directory)
-        except FileExistsError as error:
-            self.discard()
-            raise ObjectExistsError(self._path, "there is a file of this name already") from error
         except OSError as error:
             self.discard()
-            raise _translated(error, self._path) from error
+            if is_named:
+                with contextlib.suppress(OSError):
+                    os.unlink(target)
+            if isinstance(error, FileExistsError):
+                reason = "there is a file of this name already"
+                raise ObjectExistsError(self._path, reason) from error
+            if isinstance(error, StoreError):
+                raise
+            raise from_os_error(error, self._path) from error
 
     def discard(self) -> None:
-        """Remove the staged name."""
-        self.file.close()
-        with contextlib.suppress(FileNotFoundError):
+        """Remove the temporary file; never fails, as it runs while other errors are handled."""
+        with contextlib.suppress(OSError):
+            self.file.close()
+        with contextlib.suppress(OSError):
             os.unlink(self._staged)
 
 
@@ -394,6 +418,18 @@ def _rename_noreplace(staged: str, target: str) -> None:
         raise OSError(code, os.strerror(code), target)
 
 
+def _sync_published(directory: str, path: str) -> None:
+    """Flush a new name to disk; the file is visible already, so a failure is not final.
+
+    Raises:
+        TransientStoreError: It is not known to be on disk; the caller writes again, or sees it.
+    """
+    try:
+        _sync_directory(directory)
+    except OSError as error:
+        raise TransientStoreError(path, f"written, but not flushed to disk: {error}") from error
+
+
 def _sync_directory(directory: str) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -403,12 +439,3 @@ def _sync_directory(directory: str) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-def _translated(error: OSError, path: str) -> StoreError:
-    reason = error.strerror or str(error)
-    if isinstance(error, PermissionError):
-        return StoreAccessError(path, f"{reason}: check the rights on the file and its directory")
-    if error.errno in _TRANSIENT:
-        return TransientStoreError(path, reason)
-    return StoreError(path, reason)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from lazydelta.errors import TransientStoreError
-from lazydelta.store.base import local_path
+from lazydelta.store.base import check_writable, local_path
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
 
@@ -118,6 +118,10 @@ class RetryingStore:
             return self.read_ranges(path, [(start, end)])[0]
 
         return open_ranges(read_range, length)
+
+    def check_writable(self, directory: str) -> None:
+        """Refuse a directory that is known to be read-only."""
+        check_writable(self._inner, directory)
 
     def local_path(self, path: str) -> str | None:
         """Return where a file is on this machine: nothing has to be tried again there."""

@@ -1,14 +1,15 @@
-"""From a transaction to a version: the race for the next number, and what losing it means.
+"""Commit a transaction as the next version of a table: attempts, conflict detection, retry.
 
-Knows the protocol's rules of concurrency; nothing of rows, data files or schemas.
+Implements the protocol's concurrency rules. Independent of rows, data files and operations.
 """
 
 from __future__ import annotations
 
 from lazydelta.transaction.attempt import commit
 from lazydelta.transaction.commit_json import check_user_metadata
+from lazydelta.transaction.read_snapshot import validate_newest_commit
 from lazydelta.transaction.resolve import Resolution, resolve_commit
-from lazydelta.transaction.result import CommitResult, Committed, Hook, TxnObserver
+from lazydelta.transaction.result import CommitResult, Committed, Hook, Phase, TxnObserver
 from lazydelta.transaction.transaction import ADDS, CHANGE_FILES, REMOVES, Reads, Transaction
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "CommitResult",
     "Committed",
     "Hook",
+    "Phase",
     "Reads",
     "Resolution",
     "Transaction",
@@ -25,4 +27,5 @@ __all__ = [
     "check_user_metadata",
     "commit",
     "resolve_commit",
+    "validate_newest_commit",
 ]

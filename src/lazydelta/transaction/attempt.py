@@ -1,8 +1,8 @@
-"""The race for the next version: put it if it is absent, see who has it, and try again after it.
+"""Commit attempts: put the next version if absent, and rebase on the winning commit if it exists.
 
-One invariant: nothing moves past a version before that version has been seen taken. A put whose
-answer was lost is repeated with the same bytes at the same place until the store says who won, so
-it can never take effect twice, nor behind our back. Data files are never deleted here.
+Invariant: no attempt at a later version is made before the earlier one is known to exist. A put
+with an unknown outcome is repeated with the same bytes at the same version until the store shows
+which commit is there, so it never takes effect twice. Data files are never deleted here.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from lazydelta.errors import (
     VersionCleanedUpError,
 )
 from lazydelta.log import CommitReader
-from lazydelta.transaction.commit_json import encode
+from lazydelta.transaction.commit_json import serialize_commit
 from lazydelta.transaction.conflicts import AlreadyApplied, check
-from lazydelta.transaction.prepare import Prepared, check_allowed, prepare
-from lazydelta.transaction.read_snapshot import Base, commit_file
+from lazydelta.transaction.prepare import PreparedCommit, check_allowed, prepare
+from lazydelta.transaction.read_snapshot import ReadSnapshot, commit_file
 from lazydelta.transaction.result import CommitResult, Committed
-from lazydelta.transaction.retry import Clock, Pace
-from lazydelta.transaction.transaction_state import Standing
-from lazydelta.transaction.winning_commit import read_txn_id, read_winner
+from lazydelta.transaction.retry import Clock, RetryPolicy
+from lazydelta.transaction.state import TableState
+from lazydelta.transaction.winning_commit import read_txn_id, read_winning_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,8 +49,8 @@ __all__ = ["commit"]
 
 logger = logging.getLogger(__name__)
 
-_TORN_TRIES = 3
-_GAP_TRIES = 2
+_TORN_READS = 3
+_GAP_LISTINGS = 2
 _CLOCK = Clock()
 
 R = TypeVar("R")
@@ -66,79 +66,82 @@ def commit(
     observer: TxnObserver | None = None,
     clock: Clock = _CLOCK,
 ) -> CommitResult:
-    """Make a transaction the next version of a table.
+    """Commit a transaction as the next version of a table.
 
     Args:
-        transaction: What is to happen.
-        store: Where the table is.
-        config: Settings; `commit_attempts` and `commit_seconds` bound the race.
-        base: The version that the transaction was planned on; None creates the table.
-        hooks: Run after the commit, in order; their failures are warnings of the result.
-        observer: Told about each phase.
-        clock: The passing of time.
+        transaction: The actions to commit.
+        store: The store of the table.
+        config: Settings; `commit_attempts` and `commit_seconds` bound the retries.
+        base: The snapshot that the transaction was planned on; None creates the table.
+        hooks: Post-commit hooks, run in order; their errors are warnings of the result.
+        observer: Receives each phase.
+        clock: Source of time.
 
     Raises:
-        CommitConflictError: Another writer's commit contradicts it; the subclass says how.
-        CommitAttemptsError: Other writers kept winning.
-        CommitUnknownError: The store did not say whether the commit took effect.
+        CommitConflictError: A winning commit conflicts; the subclass is the kind of conflict.
+        CommitAttemptsError: Other writers won every attempt.
+        CommitUnknownError: It is unknown whether the commit took effect.
         TableExistsError: There is no base, but a table.
+        LogCorruptError: The newest commit of the base, or a winning commit, is damaged.
         UnsupportedFeatureError: The table has features that this engine cannot write.
-        AppendOnlyError: It would remove rows of a table that only grows.
+        AppendOnlyError: It would remove rows of an append-only table.
         InvalidCommitError: Its actions contradict each other or the table.
     """
-    race = _Race(transaction, store, config, base, clock)
+    attempts = _Attempts(transaction, store, config, base, clock)
     if observer is not None:
-        race.tell = observer
-    outcome = race.run()
+        attempts.notify = observer
+    outcome = attempts.run()
     if isinstance(outcome, AlreadyApplied):
-        return _already_applied(race, outcome)
+        return _already_applied(attempts, outcome)
     committed = Committed(
         store=store,
         config=config,
         version=outcome.version,
         timestamp_ms=outcome.timestamp_ms,
         transaction=outcome.transaction,
-        base=race.base.snapshot_before(outcome.version),
+        base=attempts.base.snapshot_before(outcome.version),
     )
     failpoint("commit-acknowledged")
     warnings = _run_hooks(hooks, committed)
-    race.tell("finished", outcome.version)
+    attempts.notify("finished", outcome.version)
     return CommitResult(
         version=outcome.version,
         txn_id=transaction.txn_id,
-        attempts=race.pace.attempts,
+        attempts=attempts.retry.attempts,
         already_applied=False,
         timestamp_ms=outcome.timestamp_ms,
         warnings=warnings,
     )
 
 
-def _already_applied(race: _Race, outcome: AlreadyApplied) -> CommitResult:
-    logger.info("%s has it already, at or before version %d", race.store.root, outcome.version)
+def _already_applied(attempts: _Attempts, outcome: AlreadyApplied) -> CommitResult:
+    logger.info(
+        "%s: applied already, at or before version %d", attempts.store.root, outcome.version
+    )
     return CommitResult(
         version=outcome.version,
-        txn_id=race.transaction.txn_id,
-        attempts=race.pace.attempts,
+        txn_id=attempts.transaction.txn_id,
+        attempts=attempts.retry.attempts,
         already_applied=True,
-        timestamp_ms=race.clock.now_ms(),
+        timestamp_ms=attempts.clock.now_ms(),
     )
 
 
 def _run_hooks(hooks: Sequence[Hook], committed: Committed) -> tuple[str, ...]:
-    """Run what follows a commit; it stands whatever they do."""
+    """Run post-commit hooks; the commit is valid whatever they do."""
     warnings: list[str] = []
     for hook in hooks:
         name = getattr(hook, "__name__", type(hook).__name__)
         try:
             hook(committed)
-        except Exception as error:  # noqa: BLE001 - the commit has succeeded, and must be said to
+        except Exception as error:  # noqa: BLE001 - a hook never fails the commit
             warnings.append(f"{name}: {error}")
             logger.warning("after version %d: %s failed: %s", committed.version, name, error)
     return tuple(warnings)
 
 
-class _Race:
-    """One transaction on its way to a version."""
+class _Attempts:
+    """The attempts to commit one transaction."""
 
     def __init__(
         self,
@@ -152,58 +155,58 @@ class _Race:
         self.store = store
         self.config = config
         self.clock = clock
-        self.base = Base(transaction, store, config, snapshot)
-        self.pace = Pace(config, clock)
-        self.tell: TxnObserver = _unobserved
-        self.is_open = False  # whether a put was sent whose outcome is not known
-        self.allowed_by: tuple[TableProtocol, TableMetadata] | None = None
+        self.base = ReadSnapshot(transaction, store, config, snapshot)
+        self.retry = RetryPolicy(config, clock)
+        self.notify: TxnObserver = _ignore
+        self.is_unknown = False  # whether a put was sent whose outcome is not known
+        self.validated: tuple[TableProtocol, TableMetadata] | None = None
 
-    def run(self) -> Prepared | AlreadyApplied:
-        """Try versions until one is ours, or it turns out that none should be."""
-        standing = self.base.standing()
-        self.tell("start", standing.version + 1)
+    def run(self) -> PreparedCommit | AlreadyApplied:
+        """Attempt versions until one is committed, or there is nothing to commit."""
+        state = self.base.state()
+        self.notify("start", state.version + 1)
         if self.base.is_applied():
-            return AlreadyApplied(version=standing.version)
-        prepared = self._prepared(standing)  # what is wrong is said before anything is asked for
-        if self.base.may_be_overtaken(self.clock.now_ms()):
-            after = self._caught_up(standing, self.base.commits_since)
-            if not isinstance(after, Standing):
+            return AlreadyApplied(version=state.version)
+        prepared = self._prepared(state)  # validated before the first request
+        if self.base.may_be_outdated(self.clock.now_ms()):
+            after = self._rebased(state, self.base.commits_listed)
+            if not isinstance(after, TableState):
                 return after
-            if after is not standing:
-                standing, prepared = after, self._prepared(after)
+            if after is not state:
+                state, prepared = after, self._prepared(after)
         while True:
-            self.tell("prepared", prepared.version)
+            self.notify("prepared", prepared.version)
             failpoint("commit-prepared")
             if self._is_ours(prepared):
-                return self._won(prepared)
-            self.tell("lost", prepared.version)
-            # Mostly there is one winner, and it has been read. Who loses again rests, and only
-            # then looks for more: what is seen before a rest is old after it.
-            look = self.base.commits_seen
-            if self.pace.losses:
-                self.pace.rest_after_loss()
-                look = self.base.commits_since
-            self.pace.losses += 1
-            after = self._caught_up(standing, look)
-            if not isinstance(after, Standing):
+                return self._committed(prepared)
+            self.notify("lost", prepared.version)
+            # Usually there is one winning commit, which has been read. After further conflicts
+            # back off first and list then: a listing from before the backoff is outdated.
+            find_winners = self.base.commits_read
+            if self.retry.conflicts:
+                self.retry.back_off_after_conflict()
+                find_winners = self.base.commits_listed
+            self.retry.conflicts += 1
+            after = self._rebased(state, find_winners)
+            if not isinstance(after, TableState):
                 return after
             failpoint("commit-rebased")
-            self.tell("rebased", after.version + 1)
-            if self.pace.is_over:
+            self.notify("rebased", after.version + 1)
+            if self.retry.is_exhausted:
                 raise CommitAttemptsError(
-                    self.store.root, self.pace.attempts, self.pace.seconds, after.version
+                    self.store.root, self.retry.attempts, self.retry.seconds, after.version
                 )
-            standing, prepared = after, self._prepared(after)
+            state, prepared = after, self._prepared(after)
 
-    def _prepared(self, standing: Standing, now_ms: int | None = None) -> Prepared:
-        asked_of = (standing.protocol, standing.metadata)
-        if self.allowed_by is None or any(map(is_not, self.allowed_by, asked_of)):
-            check_allowed(self.transaction, standing)
-            self.allowed_by = asked_of
+    def _prepared(self, state: TableState, now_ms: int | None = None) -> PreparedCommit:
+        given = (state.protocol, state.metadata)
+        if self.validated is None or any(map(is_not, self.validated, given)):
+            check_allowed(self.transaction, state)
+            self.validated = given
         now_ms = self.clock.now_ms() if now_ms is None else now_ms
-        return prepare(self.transaction, standing, now_ms=now_ms)
+        return prepare(self.transaction, state, now_ms=now_ms)
 
-    def _won(self, prepared: Prepared) -> Prepared:
+    def _committed(self, prepared: PreparedCommit) -> PreparedCommit:
         logger.info(
             "committed version %d of %s: %s, %d files added, %d removed, attempt %d",
             prepared.version,
@@ -211,18 +214,18 @@ class _Race:
             prepared.transaction.operation,
             prepared.transaction.adds.num_rows,
             prepared.transaction.removes.num_rows,
-            self.pace.attempts,
+            self.retry.attempts,
         )
-        self.tell("committed", prepared.version)
+        self.notify("committed", prepared.version)
         return prepared
 
-    def _is_ours(self, prepared: Prepared) -> bool:
-        """Put a version until it is taken, and return whether by us."""
-        data = encode(prepared, table=self.store.root, read_version=self.base.version)
+    def _is_ours(self, prepared: PreparedCommit) -> bool:
+        """Put a version until it exists, and return whether it is this transaction."""
+        data = serialize_commit(prepared, table=self.store.root, read_version=self.base.version)
         file = commit_file(prepared.version)
         while True:
-            self.pace.attempts += 1
-            self.tell("put", prepared.version)
+            self.retry.attempts += 1
+            self.notify("put", prepared.version)
             try:
                 outcome = self._put(file, data)
             except (KeyboardInterrupt, SystemExit) as error:
@@ -230,35 +233,36 @@ class _Race:
                 raise
             if isinstance(outcome, bool):
                 return outcome
-            self.is_open = True
-            if self.pace.is_over:
+            self.is_unknown = True
+            if self.retry.is_exhausted:
                 raise self._unknown(file, str(outcome)) from outcome
-            logger.debug("version %d: asking again after %s", file.version, outcome)
-            self.pace.rest_after_failure()
+            logger.debug("version %d: put again after %s", file.version, outcome)
+            self.retry.back_off_after_failure()
 
     def _put(self, file: LogFile, data: bytes) -> bool | StoreError:
-        """Ask for a version: True is ours, False another's, an error that it is open still."""
+        """Put a version: True if it is ours, False if another's, an error if that is unknown."""
         try:
             self.store.write(file.path, data, overwrite=False)
         except ObjectExistsError:
-            return self._whose(file)
+            return self._is_own_commit(file)
         except TransientStoreError as error:
             return error
         except StoreError as error:
-            if self.is_open:  # an earlier try may have taken effect, and cannot be asked about
+            if self.is_unknown:  # an earlier put may have taken effect
                 raise self._unknown(file, str(error)) from error
             raise
         failpoint("commit-put")
         return True
 
-    def _whose(self, file: LogFile) -> bool | StoreError:
-        """Read who has a version; the store's word that someone has is not enough.
+    def _is_own_commit(self, file: LogFile) -> bool | StoreError:
+        """Read which transaction an existing version is.
 
-        Some stores say so of two puts at the same time, one of which they will take if it comes
-        again; and what is there may be our own, from a put whose answer was lost.
+        The response that it exists is not enough. Some stores give it to two concurrent puts, one
+        of which succeeds when repeated. The version may also be our own, from a put whose
+        response was lost.
         """
         try:
-            txn_id = self._readable(read_txn_id, file)
+            txn_id = self._read_untorn(read_txn_id, file)
         except TransientStoreError as error:
             return error
         except LogCorruptError as error:
@@ -267,63 +271,63 @@ class _Race:
             raise
         except StoreError as error:
             raise self._unknown(file, str(error)) from error
-        self.is_open = False
-        self.base.saw(file)
+        self.is_unknown = False
+        self.base.note_read(file)
         return txn_id == self.transaction.txn_id
 
     def _unknown(self, file: LogFile, reason: str) -> CommitUnknownError:
         txn_id = self.transaction.txn_id
         return CommitUnknownError(self.store.root, file.version, txn_id, reason)
 
-    def _caught_up(
-        self, standing: Standing, look: Callable[[], list[LogFile]]
-    ) -> Standing | AlreadyApplied | Prepared:
-        """Judge the commits since the standing, oldest first, and return what is stood on then."""
+    def _rebased(
+        self, state: TableState, find_winners: Callable[[], list[LogFile]]
+    ) -> TableState | AlreadyApplied | PreparedCommit:
+        """Check the winning commits since a state, oldest first, and return the state after."""
         read = partial(
-            read_winner, table=self.store.root, files=not self.transaction.is_blind_append
+            read_winning_commit, table=self.store.root, files=not self.transaction.is_blind_append
         )
-        for file in self._patiently(look):
-            winner = self._patiently(partial(self._readable, read, file))
+        for file in self._retried(find_winners):
+            winner = self._retried(partial(self._read_untorn, read, file))
             if winner.txn_id == self.transaction.txn_id:
-                # Given to us a second time, after an outcome that was unknown then.
-                return self._won(self._prepared(standing, winner.stated_ms))
-            if standing.version < 0:
+                # Committed by an earlier call, whose outcome was unknown.
+                return self._committed(self._prepared(state, winner.info_timestamp))
+            if state.version < 0:
                 raise TableExistsError(self.store.root)
-            after = check(self.transaction, winner, standing)
+            after = check(self.transaction, winner, state)
             if isinstance(after, AlreadyApplied):
                 return after
-            standing = self.base.advanced(file, after)
-        return standing
+            state = self.base.rebased(file, after)
+        return state
 
-    def _readable(self, read: Callable[[CommitReader, LogFile], R], file: LogFile) -> R:
-        """Read a commit; on a store that shows writes before they end, it may need a moment."""
+    def _read_untorn(self, read: Callable[[CommitReader, LogFile], R], file: LogFile) -> R:
+        """Read a commit; a store without atomic writes may show an incomplete one for a moment."""
         reader = self.base.reader
-        for _ in range(_TORN_TRIES):
+        for _ in range(_TORN_READS):
             try:
                 return read(reader, file)
             except LogCorruptError as error:
                 if isinstance(error.__cause__, ObjectNotFoundError):
                     raise
-                self.pace.rest_after_failure()
-                reader = CommitReader(self.store, self.config)  # the other one remembers
+                self.retry.back_off_after_failure()
+                reader = CommitReader(self.store, self.config)  # without the cached bytes
         return read(reader, file)
 
-    def _patiently(self, run: Callable[[], R]) -> R:
-        """Read although the store fails now and then; nothing is open while this is done."""
+    def _retried(self, run: Callable[[], R]) -> R:
+        """Retry a read on transient failures; no put is outstanding meanwhile."""
         gaps = 0
         while True:
             try:
                 return run()
             except TransientStoreError:
-                if self.pace.is_late:
+                if self.retry.is_timed_out:
                     raise
-                self.pace.rest_after_failure()
+                self.retry.back_off_after_failure()
             except VersionCleanedUpError:
-                # Unless that commit is only not listed yet, while a later one is.
-                if (gaps := gaps + 1) > _GAP_TRIES:
+                # Or the commit is not listed yet, though a later one is.
+                if (gaps := gaps + 1) > _GAP_LISTINGS:
                     raise
-                self.pace.rest_after_failure()
+                self.retry.back_off_after_failure()
 
 
-def _unobserved(phase: Phase, version: int, /) -> None:
-    """Take no notice."""
+def _ignore(phase: Phase, version: int, /) -> None:
+    """Ignore a phase."""

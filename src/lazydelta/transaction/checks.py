@@ -1,7 +1,6 @@
-"""What the protocol forbids within one commit, looked for before it is written.
+"""Validate the actions of one commit before it is written. Pure.
 
-A commit that breaks these rules would be read differently by different engines, so it is refused
-here whoever planned it. Pure: a transaction in, an error or nothing out.
+Engines would read a commit that breaks these rules in different ways.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from lazydelta.transaction.transaction import ADDS, CHANGE_FILES, REMOVES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lazydelta.transaction.state import TableState
     from lazydelta.transaction.transaction import Transaction
-    from lazydelta.transaction.transaction_state import Standing
 
 __all__ = ["check_actions"]
 
@@ -34,12 +33,12 @@ _REQUIRED = {
 }
 
 
-def check_actions(transaction: Transaction, after: Standing) -> None:
+def check_actions(transaction: Transaction, after: TableState) -> None:
     """Raise `InvalidCommitError` where actions contradict each other or the table.
 
     Args:
-        transaction: As planned.
-        after: The table with the transaction's own protocol and metadata.
+        transaction: The transaction as planned.
+        after: The table state with the transaction's own protocol and metadata.
     """
     reason = (
         _first_version(transaction, after)
@@ -54,7 +53,7 @@ def check_actions(transaction: Transaction, after: Standing) -> None:
         raise InvalidCommitError(after.table, reason)
 
 
-def _first_version(transaction: Transaction, after: Standing) -> str | None:
+def _first_version(transaction: Transaction, after: TableState) -> str | None:
     complete = transaction.protocol is not None and transaction.metadata is not None
     if after.version >= 0 or complete:
         return None
@@ -62,7 +61,7 @@ def _first_version(transaction: Transaction, after: Standing) -> str | None:
 
 
 def _unreadable(transaction: Transaction) -> str | None:
-    """Return why an action, once written, could not be read again: a name that is no text, say."""
+    """Return why an action could not be parsed again: a name that is not a string, say."""
     given = (transaction.protocol, transaction.metadata, *transaction.txns, *transaction.domains)
     for action in given:
         if action is not None:
@@ -85,9 +84,9 @@ def _shape(transaction: Transaction) -> str | None:
             if files.column(name).null_count:
                 return f"{kind} actions have no {name}"
     if not transaction.data_change and transaction.changes_rows:
-        return "file actions say that rows change, and the operation that they do not"
+        return "file actions state that rows change, but the operation states that they do not"
     if pc.any(transaction.change_files.column("dataChange")).as_py():
-        return "cdc actions say that they change data, which only adds and removes do"
+        return "cdc actions have dataChange = true, which only adds and removes may have"
     return None
 
 
@@ -96,14 +95,14 @@ def _twice(what: str, names: Sequence[str]) -> str | None:
     return f"{what} {min(repeated)!r} occurs more than once" if repeated else None
 
 
-def _unsupported(transaction: Transaction, after: Standing) -> str | None:
+def _unsupported(transaction: Transaction, after: TableState) -> str | None:
     needs = {
         "domainMetadata": bool(transaction.domains),
         "deletionVectors": _has_vectors(transaction.adds),
     }
     for feature, needed in needs.items():
         if needed and not after.supports(feature):
-            return f"the table's protocol does not allow {feature}"
+            return f"the table's protocol does not support {feature}"
     return None
 
 
@@ -111,7 +110,7 @@ def _has_vectors(files: pa.Table) -> bool:
     return files.column("deletionVector").null_count < files.num_rows
 
 
-def _files(transaction: Transaction, after: Standing) -> str | None:
+def _files(transaction: Transaction, after: TableState) -> str | None:
     added, removed = _keys(transaction.adds, after), _keys(transaction.removes, after)
     for kind, keys in (("added", added), ("removed", removed)):
         if pc.count_distinct(keys).as_py() < len(keys):
@@ -122,18 +121,19 @@ def _files(transaction: Transaction, after: Standing) -> str | None:
     sizes = transaction.adds.column("size")
     if sizes.null_count < len(sizes) and pc.min(sizes).as_py() < 0:
         return "a file has a negative size"
-    told = transaction.change_files
-    return _partition_values(transaction.adds, after) or _partition_values(told, after)
+    return _partition_values(transaction.adds, after) or _partition_values(
+        transaction.change_files, after
+    )
 
 
-def _keys(files: pa.Table, after: Standing) -> pa.Array:
+def _keys(files: pa.Table, after: TableState) -> pa.Array:
     paths = files.column("path").combine_chunks()
     vectors = files.column("deletionVector").combine_chunks() if _has_vectors(files) else None
     return file_keys(after.resolver.keys(paths), vectors)
 
 
-def _partition_values(files: pa.Table, after: Standing) -> str | None:
-    """Every file has a value, perhaps null, for each partition column and for nothing else."""
+def _partition_values(files: pa.Table, after: TableState) -> str | None:
+    """Validate that every file has a value, perhaps null, for exactly the partition columns."""
     mode = after.mapping_mode
     names = [
         physical_name(field, mode)

@@ -1,11 +1,12 @@
-"""A prepared transaction -> the bytes of its commit file: one action to a line, nulls left out.
+"""Serialize a prepared commit as JSON lines: one action per line, without null fields.
 
-`commitInfo` comes first, as in-commit timestamps ask; its values are text where other engines
-write text. Never holds an address, an option or a secret: only what the transaction says.
+`commitInfo` comes first, as in-commit timestamps require. Its values are strings where other
+engines write strings. It never contains an address, a storage option or a secret.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lazydelta.transaction.prepare import Prepared
+    from lazydelta.transaction.prepare import PreparedCommit
 
-__all__ = ["check_user_metadata", "encode"]
+__all__ = ["check_user_metadata", "serialize_commit"]
 
 _MOST_USER_BYTES = 1 << 20
 _RESERVED = frozenset(
@@ -40,27 +41,27 @@ _RESERVED = frozenset(
         "version",
     }
 )
-_TEXTS = ("userId", "userMetadata", "userName")
-_GROUPS = ("job", "notebook")
-"""Names that other engines give a type to: of anything else they cannot read the commit at all."""
+_STRINGS = ("userId", "userMetadata", "userName")
+_STRING_MAPS = ("job", "notebook")
+"""Names with a type in other engines, which fail to read a commit with any other type."""
 
 
-def encode(prepared: Prepared, *, table: str, read_version: int) -> bytes:
-    """Return the commit file: the same bytes whenever it is called with the same arguments.
+def serialize_commit(prepared: PreparedCommit, *, table: str, read_version: int) -> bytes:
+    """Return the bytes of the commit file; deterministic.
 
     Args:
-        prepared: The transaction, ready for its version.
-        table: Its address, for errors.
-        read_version: The version that it was planned on, -1 for none.
+        prepared: The commit.
+        table: The table's address, for errors.
+        read_version: The version that the transaction was planned on, -1 for none.
 
     Raises:
-        InvalidCommitError: The caller's own metadata cannot be part of a commit.
+        InvalidCommitError: The caller's commit metadata cannot be serialized.
     """
     lines = [orjson.dumps(action) for action in _actions(prepared, table, read_version)]
     return b"\n".join([*lines, b""])
 
 
-def _actions(prepared: Prepared, table: str, read_version: int) -> Iterator[dict[str, Any]]:
+def _actions(prepared: PreparedCommit, table: str, read_version: int) -> Iterator[dict[str, Any]]:
     transaction = prepared.transaction
     yield {"commitInfo": _commit_info(prepared, table, read_version)}
     if transaction.protocol is not None:
@@ -76,19 +77,19 @@ def _actions(prepared: Prepared, table: str, read_version: int) -> Iterator[dict
     yield from _files("cdc", transaction.change_files)
 
 
-def _commit_info(prepared: Prepared, table: str, read_version: int) -> dict[str, Any]:
+def _commit_info(prepared: PreparedCommit, table: str, read_version: int) -> dict[str, Any]:
     transaction = prepared.transaction
     own = transaction.user_metadata
     check_user_metadata(own, table)
     info = {
         "timestamp": prepared.timestamp_ms,
-        "inCommitTimestamp": prepared.timestamp_ms if prepared.in_commit_timestamps else None,
+        "inCommitTimestamp": prepared.timestamp_ms if prepared.after.in_commit_timestamps else None,
         "operation": transaction.operation,
-        "operationParameters": _texts(transaction.parameters),
+        "operationParameters": _strings(transaction.parameters),
         "readVersion": read_version if read_version >= 0 else None,
         "isolationLevel": prepared.isolation,
         "isBlindAppend": transaction.is_blind_append,
-        "operationMetrics": _texts(transaction.metrics) or None,
+        "operationMetrics": _strings(transaction.metrics) or None,
         "tags": dict(prepared.tags) or None,
         "engineInfo": f"lazydelta/{_version()}",
         "txnId": transaction.txn_id,
@@ -96,8 +97,8 @@ def _commit_info(prepared: Prepared, table: str, read_version: int) -> dict[str,
     return {**{name: value for name, value in info.items() if value is not None}, **own}
 
 
-def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return values as other engines have them in `commitInfo`: text, of which some is JSON."""
+def _strings(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return values as `commitInfo` has them: strings, or JSON in a string."""
     return {
         name: value if isinstance(value, str) else orjson.dumps(value).decode()
         for name, value in values.items()
@@ -106,37 +107,49 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_user_metadata(own: Mapping[str, Any], table: str) -> None:
-    """Refuse what a caller cannot say in a commit.
+    """Validate the caller's commit metadata.
 
     Raises:
-        InvalidCommitError: A name that commits use, values that JSON has not, or too much.
+        InvalidCommitError: A reserved name, a value that JSON does not have, or too many bytes.
     """
     if taken := _RESERVED & own.keys():
         reason = f"commit metadata cannot be named {min(taken)!r}, which the commit itself uses"
         raise InvalidCommitError(table, reason)
     if unlike := [name for name, value in own.items() if not _has_type(name, value)]:
-        wanted = "a text" if unlike[0] in _TEXTS else "a dict of texts"
+        wanted = "a string" if unlike[0] in _STRINGS else "a dict of strings"
         reason = f"commit metadata {unlike[0]!r} must be {wanted}, or other engines fail to read it"
         raise InvalidCommitError(table, reason)
+    if name := next((name for name, value in own.items() if _is_not_finite(value)), None):
+        reason = f"commit metadata {name!r} has a NaN or an infinity, which JSON has no number for"
+        raise InvalidCommitError(table, f"{reason}; give it as a string")
     try:
         size = len(orjson.dumps(own))
     except (TypeError, orjson.JSONEncodeError) as error:
-        reason = f"commit metadata must be made of JSON's types: {error}"
+        reason = f"commit metadata cannot be serialized as JSON: {error}"
         raise InvalidCommitError(table, reason) from None
     if size > _MOST_USER_BYTES:
         reason = f"commit metadata takes {size} bytes, more than {_MOST_USER_BYTES}"
         raise InvalidCommitError(table, reason)
 
 
+def _is_not_finite(value: Any) -> bool:
+    """Whether a number in a value would silently become null in JSON."""
+    if isinstance(value, dict):
+        return any(map(_is_not_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_is_not_finite, value))
+    return isinstance(value, float) and not math.isfinite(value)
+
+
 def _has_type(name: str, value: Any) -> bool:
-    if name in _GROUPS:
+    if name in _STRING_MAPS:
         return isinstance(value, dict) and all(isinstance(part, str) for part in value.values())
-    return name not in _TEXTS or isinstance(value, str)
+    return name not in _STRINGS or isinstance(value, str)
 
 
 def _files(kind: str, files: pa.Table) -> Iterator[dict[str, Any]]:
     for row in files.to_pylist(maps_as_pydicts="strict"):
-        # Only fields of an action are left out: a partition value of null must stay.
+        # Only null fields of an action are dropped: a null partition value is a value.
         action = {name: value for name, value in row.items() if value is not None}
         if vector := action.get("deletionVector"):
             action["deletionVector"] = {k: v for k, v in vector.items() if v is not None}
@@ -144,5 +157,5 @@ def _files(kind: str, files: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def _version() -> str:
-    # Rooms do not import the package's door; by the time anything is committed it is loaded.
+    # Subpackages do not import the package itself; it is loaded before any commit.
     return getattr(sys.modules[__name__.partition(".")[0]], "__version__", "unknown")

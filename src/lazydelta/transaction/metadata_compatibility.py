@@ -1,7 +1,7 @@
-"""Changes of metadata that a writer who did not expect them can simply take over.
+"""Metadata changes that do not invalidate a transaction planned on the metadata before.
 
-Switching a feature on changes nothing in files that were written without it. Everything else that
-a `metaData` action may change can make such files wrong, and is a conflict.
+Enabling a feature does not affect data files written without it. Any other change of `metaData`
+may, and is a conflict.
 """
 
 from __future__ import annotations
@@ -9,23 +9,30 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lazydelta.schema import ArrayType, DataType, MapType, StructType, parse_schema
+from lazydelta.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructType,
+    parse_schema,
+    without_metadata,
+)
 
 if TYPE_CHECKING:
     from lazydelta.protocol import TableMetadata
     from lazydelta.schema import StructField
-    from lazydelta.transaction.transaction_state import Standing
+    from lazydelta.transaction.state import TableState
 
-__all__ = ["is_adoptable", "only_moves_marks"]
+__all__ = ["is_compatible", "only_moves_identity_marks"]
 
-_SWITCHED_ON = {
+_ENABLED = {
     "delta.enableRowTracking": "true",
     "delta.enableDeletionVectors": "true",
     "delta.enableInCommitTimestamps": "true",
     "delta.checkpointPolicy": "v2",
     "delta.columnMapping.mode": "name",
 }
-_SET_ALONG_WITH_IT = frozenset(
+_SET_WITH_THEM = frozenset(
     {
         "delta.rowTracking.materializedRowIdColumnName",
         "delta.rowTracking.materializedRowCommitVersionColumnName",
@@ -35,21 +42,21 @@ _SET_ALONG_WITH_IT = frozenset(
     }
 )
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
-_MARK = "delta.identity.highWaterMark"
-# Of these a writer that knows the old values has nothing to fear: ids, and names that are the same.
-_HARMLESS_OF_FIELDS = frozenset(
+_IDENTITY_MARK = "delta.identity.highWaterMark"
+# Field metadata that does not affect a writer: ids, and physical names, which are compared apart.
+_IGNORED = frozenset(
     {
         "delta.columnMapping.id",
         "delta.columnMapping.nested.ids",
-        _MARK,
+        _IDENTITY_MARK,
         _PHYSICAL_NAME,
     }
 )
 
 
-def is_adoptable(standing: Standing, metadata: TableMetadata) -> bool:
-    """Whether what was planned on the standing's metadata is as right under the new one."""
-    known = standing.metadata
+def is_compatible(state: TableState, metadata: TableMetadata) -> bool:
+    """Whether a transaction planned on a state is valid under new metadata as well."""
+    known = state.metadata
     same = (
         known.id == metadata.id
         and known.name == metadata.name
@@ -57,41 +64,45 @@ def is_adoptable(standing: Standing, metadata: TableMetadata) -> bool:
         and known.partition_columns == metadata.partition_columns
         and known.format_provider == metadata.format_provider
     )
-    return same and _only_switches_on(standing, metadata) and _same_columns(standing, metadata)
+    return same and _only_enables_features(state, metadata) and _same_columns(state, metadata)
 
 
-def only_moves_marks(before: Standing, after: Standing) -> bool:
-    """Whether metadata changed, and only in how far the rows of identity columns are numbered."""
+def only_moves_identity_marks(before: TableState, after: TableState) -> bool:
+    """Whether metadata changed, and only in the high-water marks of identity columns."""
     old, new = before.metadata, after.metadata
     if old.schema_string == new.schema_string:
         return False
     same = replace(new, schema_string=old.schema_string) == old
-    marks = frozenset({_MARK})
-    return same and _bare(before.schema, marks) == _bare(after.schema, marks)
+    is_mark = _IDENTITY_MARK.__eq__
+    return same and without_metadata(before.schema, is_mark) == without_metadata(
+        after.schema, is_mark
+    )
 
 
-def _only_switches_on(standing: Standing, metadata: TableMetadata) -> bool:
-    before, after = standing.metadata.configuration, metadata.configuration
+def _only_enables_features(state: TableState, metadata: TableMetadata) -> bool:
+    before, after = state.metadata.configuration, metadata.configuration
     if before.keys() - after.keys():
         return False
     changed = {key: value for key, value in after.items() if before.get(key) != value}
-    if "delta.columnMapping.mode" in changed and standing.mapping_mode != "none":
+    if "delta.columnMapping.mode" in changed and state.mapping_mode != "none":
         return False
     return all(
-        key in _SET_ALONG_WITH_IT or _SWITCHED_ON.get(key) == value.lower()
+        key in _SET_WITH_THEM or _ENABLED.get(key) == value.lower()
         for key, value in changed.items()
     )
 
 
-def _same_columns(standing: Standing, metadata: TableMetadata) -> bool:
-    if standing.metadata.schema_string == metadata.schema_string:
+def _same_columns(state: TableState, metadata: TableMetadata) -> bool:
+    if state.metadata.schema_string == metadata.schema_string:
         return True
-    schema = parse_schema(metadata.schema_string, where=standing.table)
-    if standing.mapping_mode == "none" and not _has_own_names(schema):
-        return False
-    left_out = _HARMLESS_OF_FIELDS
-    return _bare(standing.schema, left_out) == _bare(schema, left_out) and (
-        standing.mapping_mode == "none" or _names(standing.schema) == _names(schema)
+    schema = parse_schema(metadata.schema_string, where=state.table)
+    if state.mapping_mode == "none":
+        same_names = all(f.metadata.get(_PHYSICAL_NAME, f.name) == f.name for f in _fields(schema))
+    else:
+        same_names = _physical_names(state.schema) == _physical_names(schema)
+    is_ignored = _IGNORED.__contains__
+    return same_names and without_metadata(state.schema, is_ignored) == without_metadata(
+        schema, is_ignored
     )
 
 
@@ -108,28 +119,5 @@ def _fields(kind: DataType) -> list[StructField]:
             return []
 
 
-def _names(schema: StructType) -> list[object]:
+def _physical_names(schema: StructType) -> list[object]:
     return [field.metadata.get(_PHYSICAL_NAME) for field in _fields(schema)]
-
-
-def _has_own_names(schema: StructType) -> bool:
-    """Whether every column is found in files under the name it is shown by."""
-    return all(f.metadata.get(_PHYSICAL_NAME, f.name) == f.name for f in _fields(schema))
-
-
-def _bare(kind: DataType, left_out: frozenset[str]) -> DataType:
-    """Return a type without some of what is said of its fields."""
-    match kind:
-        case StructType(fields):
-            return StructType(tuple(_bare_field(item, left_out) for item in fields))
-        case ArrayType(element, contains_null):
-            return ArrayType(_bare(element, left_out), contains_null)
-        case MapType(key, value, contains_null):
-            return MapType(_bare(key, left_out), _bare(value, left_out), contains_null)
-        case _:
-            return kind
-
-
-def _bare_field(item: StructField, left_out: frozenset[str]) -> StructField:
-    kept = {key: value for key, value in item.metadata.items() if key not in left_out}
-    return replace(item, type=_bare(item.type, left_out), metadata=kept)

@@ -1,8 +1,7 @@
-"""A transaction and what it stands on -> the transaction as the next version will say it.
+"""Prepare a transaction for one version: fill in row ids, timestamps and deletion times.
 
-Fills in what depends on the version: row ids, in-commit timestamps, times of removal; done afresh
-for every version a transaction is tried at. What the table does not allow is refused first, once
-for each protocol and metadata that it stands on. No I/O.
+Runs anew for every version that a transaction is attempted at. Validation runs once for each
+protocol and metadata it is based on. No I/O.
 """
 
 from __future__ import annotations
@@ -20,91 +19,98 @@ from lazydelta.errors import AppendOnlyError, InvalidCommitError, UnsupportedFea
 from lazydelta.formats import num_records
 from lazydelta.protocol import DomainMetadata, unwritable_features, why_unreadable
 from lazydelta.transaction.checks import check_actions
-from lazydelta.transaction.metadata_compatibility import only_moves_marks
-from lazydelta.transaction.transaction_state import ROW_TRACKING_DOMAIN, isolation_of
+from lazydelta.transaction.metadata_compatibility import only_moves_identity_marks
+from lazydelta.transaction.state import ROW_TRACKING_DOMAIN, effective_isolation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lazydelta.transaction.state import EffectiveIsolation, TableState
     from lazydelta.transaction.transaction import Transaction
-    from lazydelta.transaction.transaction_state import EffectiveIsolation, Standing
 
-__all__ = ["Prepared", "check_allowed", "prepare"]
+__all__ = ["PreparedCommit", "check_allowed", "prepare"]
 
-_ENABLED_AT_VERSION = "delta.inCommitTimestampEnablementVersion"
-_ENABLED_AT_TIME = "delta.inCommitTimestampEnablementTimestamp"
+_ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
+_ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A transaction, ready to be written as one version."""
+class PreparedCommit:
+    """A transaction that is ready to be committed as one version."""
 
     transaction: Transaction
-    version: int
+    after: TableState
+    """The table state that the commit creates."""
     timestamp_ms: int
-    in_commit_timestamps: bool
     isolation: EffectiveIsolation
     tags: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def version(self) -> int:
+        """The version of the commit."""
+        return self.after.version
 
-def check_allowed(transaction: Transaction, standing: Standing) -> None:
-    """Refuse what the table does not allow, by the protocol and metadata of the standing.
+
+def check_allowed(transaction: Transaction, state: TableState) -> None:
+    """Validate a transaction against the protocol and metadata of a table state.
 
     Raises:
-        UnsupportedFeatureError: The table is, or would become, one this engine cannot write.
-        AppendOnlyError: It would remove rows of a table that only grows.
+        UnsupportedFeatureError: This engine cannot write the table, before or after it.
+        AppendOnlyError: It would remove rows of an append-only table.
         InvalidCommitError: Its actions contradict each other or the table.
     """
-    after = standing.with_actions(transaction.protocol, transaction.metadata)
-    for protocol in {standing.protocol, after.protocol}:
+    after = state.with_actions(transaction.protocol, transaction.metadata)
+    for protocol in {state.protocol, after.protocol}:
         if unwritable := unwritable_features(protocol):
             reason = why_unreadable(unwritable)
-            raise UnsupportedFeatureError(standing.table, unwritable, "write", reason)
+            raise UnsupportedFeatureError(state.table, unwritable, "write", reason)
     removes_rows = transaction.removes.num_rows and transaction.changes_removed_rows
     if after.properties.append_only and removes_rows:
-        raise AppendOnlyError(standing.table, transaction.operation)
+        raise AppendOnlyError(state.table, transaction.operation)
     check_actions(transaction, after)
 
 
-def prepare(transaction: Transaction, standing: Standing, *, now_ms: int) -> Prepared:
-    """Make a transaction that is allowed ready for the version after `standing`.
+def prepare(transaction: Transaction, state: TableState, *, now_ms: int) -> PreparedCommit:
+    """Prepare a valid transaction for the version after a table state.
 
     Raises:
-        InvalidCommitError: Rows need ids, and a file does not say how many it has.
+        InvalidCommitError: Rows need ids, and a file has no row count.
     """
-    version = standing.version + 1
-    after = standing.with_actions(transaction.protocol, transaction.metadata)
-    ready, timestamp_ms = _timed(transaction, standing, after, now_ms)
-    return Prepared(
-        transaction=_with_row_ids(_filled(ready, timestamp_ms), after, version),
-        version=version,
+    after = state.with_actions(transaction.protocol, transaction.metadata)
+    ready, timestamp_ms = _with_timestamp(transaction, state, after, now_ms)
+    after = replace(after, version=state.version + 1, timestamp_ms=timestamp_ms)
+    return PreparedCommit(
+        transaction=_with_row_ids(_filled(ready, timestamp_ms), after),
+        after=after,
         timestamp_ms=timestamp_ms,
-        in_commit_timestamps=after.in_commit_timestamps,
-        isolation=isolation_of(transaction, standing),
-        tags={**_row_tags(transaction, after), **_mark_tags(standing, after)},
+        isolation=effective_isolation(transaction, state),
+        tags={**_row_tracking_tags(transaction, after), **_identity_tags(state, after)},
     )
 
 
-def _timed(
-    transaction: Transaction, standing: Standing, after: Standing, now_ms: int
+def _with_timestamp(
+    transaction: Transaction, state: TableState, after: TableState, now_ms: int
 ) -> tuple[Transaction, int]:
-    """Return the time of the commit: later than the one before where commits carry it."""
+    """Return the commit timestamp: greater than the last one, if it is an in-commit timestamp."""
     if not after.in_commit_timestamps:
         return transaction, now_ms
-    before = standing.timestamp_ms
-    time = now_ms if before is None else max(now_ms, before + 1)
-    is_first = standing.version >= 0 and not standing.in_commit_timestamps
+    last = state.timestamp_ms
+    timestamp = now_ms if last is None else max(now_ms, last + 1)
+    is_first = state.version >= 0 and not state.in_commit_timestamps
     if not is_first or transaction.metadata is None:
-        return transaction, time
-    # Readers must know from where on commits carry a time, unless it is from the very first.
-    since = {_ENABLED_AT_VERSION: str(standing.version + 1), _ENABLED_AT_TIME: str(time)}
-    configuration = {**transaction.metadata.configuration, **since}
+        return transaction, timestamp
+    # Readers must know the first version with an in-commit timestamp, unless it is version 0.
+    enablement = {
+        _ENABLEMENT_VERSION: str(state.version + 1),
+        _ENABLEMENT_TIMESTAMP: str(timestamp),
+    }
+    configuration = {**transaction.metadata.configuration, **enablement}
     metadata = replace(transaction.metadata, configuration=configuration)
-    return replace(transaction, metadata=metadata), time
+    return replace(transaction, metadata=metadata), timestamp
 
 
 def _filled(transaction: Transaction, timestamp_ms: int) -> Transaction:
-    """Return the transaction with what its file actions leave to the commit to say."""
+    """Return the transaction with the defaults of its file actions."""
     changes = selection(np.array([transaction.data_change]))[0]
     adds = _fill(transaction.adds, "dataChange", changes)
     removes = _fill(transaction.removes, "dataChange", changes)
@@ -120,27 +126,28 @@ def _fill(files: pa.Table, name: str, value: pa.Scalar) -> pa.Table:
     return files.set_column(at, files.schema.field(at), pc.fill_null(column, value))
 
 
-def _with_row_ids(transaction: Transaction, after: Standing, version: int) -> Transaction:
-    """Return the transaction with ids for the rows of files that have none yet."""
+def _with_row_ids(transaction: Transaction, after: TableState) -> Transaction:
+    """Return the transaction with row ids for the files that have none yet."""
     adds = transaction.adds
-    if not after.gives_row_ids or not adds.num_rows:
+    if not after.assigns_row_ids or not adds.num_rows:
         return transaction
-    versions = pc.fill_null(adds.column("defaultRowCommitVersion"), _number(version))
+    versions = pc.fill_null(adds.column("defaultRowCommitVersion"), _number(after.version))
     given = adds.column("baseRowId").combine_chunks()
     fresh = given.is_null()
     stats = adds.column("stats").combine_chunks()
     counts = pc.if_else(fresh, num_records(stats), _number(0))
     if counts.null_count:
         path = adds.column("path").filter(counts.is_null())[0].as_py()
-        reason = f"{path} needs numRecords in its statistics, since the table tracks rows"
+        reason = f"{path} needs numRecords in its statistics, as the table has row tracking"
         raise InvalidCommitError(after.table, reason)
+    last = after.row_id_high_water_mark
     ends = pc.cumulative_sum(counts)
-    starts = pc.add(pc.subtract(ends, counts), _number(after.row_id_mark + 1))
+    starts = pc.add(pc.subtract(ends, counts), _number(last + 1))
     adds = _set(adds, "baseRowId", pc.if_else(fresh, starts, given))
     adds = _set(adds, "defaultRowCommitVersion", versions)
-    mark = after.row_id_mark + int(integers(ends)[-1])
+    mark = last + int(integers(ends)[-1])
     others = tuple(d for d in transaction.domains if d.domain != ROW_TRACKING_DOMAIN)
-    if mark > after.row_id_mark:
+    if mark > last:
         configuration = orjson.dumps({"rowIdHighWaterMark": mark}).decode()
         others += (DomainMetadata(domain=ROW_TRACKING_DOMAIN, configuration=configuration),)
     return replace(transaction, adds=adds, domains=others)
@@ -155,11 +162,11 @@ def _set(files: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.T
     return files.set_column(at, files.schema.field(at), values)
 
 
-def _row_tags(transaction: Transaction, after: Standing) -> Mapping[str, str]:
-    """Return what the protocol asks of `commitInfo.tags`: whether rows kept their ids.
+def _row_tracking_tags(transaction: Transaction, after: TableState) -> Mapping[str, str]:
+    """Return the `commitInfo` tag that states whether all rows kept their ids.
 
-    They did where none was copied: nothing was removed, or nothing was added, or what was added
-    brought its ids along. Otherwise this cannot be known here, and false is always allowed.
+    They did if no row was copied: nothing was removed, nothing was added, or all added files have
+    row ids already. Otherwise it is unknown here, and false is always allowed.
     """
     if not (after.properties.row_tracking and after.supports("rowTracking")):
         return {}
@@ -168,7 +175,7 @@ def _row_tags(transaction: Transaction, after: Standing) -> Mapping[str, str]:
     return {"delta.rowTracking.preserved": "true" if kept else "false"}
 
 
-def _mark_tags(standing: Standing, after: Standing) -> Mapping[str, str]:
-    """Return what Spark looks for, to go on after a commit that only numbered new rows."""
-    moves = only_moves_marks(standing, after)
+def _identity_tags(state: TableState, after: TableState) -> Mapping[str, str]:
+    """Return the tag by which Spark rebases over commits that only move identity marks."""
+    moves = only_moves_identity_marks(state, after)
     return {"delta.identity.schemaUpdate": "true"} if moves else {}

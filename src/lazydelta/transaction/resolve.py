@@ -1,4 +1,4 @@
-"""What became of a commit whose outcome was unknown, asked when the store answers again."""
+"""Resolve a commit whose outcome was unknown, once the store responds again."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Resolution = Literal["committed", "lost", "open"]
 
 
 def resolve_commit(store: Store, txn_id: str, version: int) -> Resolution:
-    """Return whether a transaction took effect, from the version it was last tried at.
+    """Return whether a transaction was committed at the version it was last attempted at.
 
-    `committed` and `lost` are final. `open` means that the version is not taken yet: a put that
-    is still on its way may land, so nothing is proven. Committing the same transaction again
-    settles it: whoever gets the version, it is applied at most once.
+    `committed` and `lost` are final. `open` means that the version does not exist yet: a put that
+    is still in flight may create it. Committing the same transaction again settles it, and
+    applies it at most once.
 
     Args:
-        store: Where the table is.
-        txn_id: Of the transaction, from `CommitUnknownError`.
-        version: From the same.
+        store: The store of the table.
+        txn_id: `CommitUnknownError.txn_id`.
+        version: `CommitUnknownError.version`.
     """
     try:
         found = read_txn_id(CommitReader(store, Config()), commit_file(version))

@@ -1,4 +1,4 @@
-"""What a commit tells its caller, its hooks and whoever watches it."""
+"""What a commit returns, passes to its hooks and reports to its observer."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ if TYPE_CHECKING:
 __all__ = ["CommitResult", "Committed", "Hook", "Phase", "TxnObserver"]
 
 Phase = Literal["start", "prepared", "put", "lost", "rebased", "committed", "finished"]
-"""Where a commit is: begun; its bytes made for a version; the version about to be asked for; taken
-by another; the winners read and found harmless; ours; its hooks done."""
+"""Phases of a commit: started; serialized for a version; about to put that version; lost it to
+another writer; rebased on the winning commits; committed; hooks have run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitResult:
-    """What became of a transaction."""
+    """The outcome of a transaction."""
 
     version: int
-    """The version it is, or the one that shows it was applied before."""
+    """The committed version, or the version that shows an earlier commit of it."""
     txn_id: str
     attempts: int
-    """How often the store was asked for a version."""
+    """How many times a version was put."""
     already_applied: bool
-    """Whether the same step of the same application was committed before, and nothing now."""
+    """Whether the application transaction was committed before, so that nothing was done."""
     timestamp_ms: int
-    """When it was committed, by this machine's clock, or as the commit itself says."""
+    """The commit timestamp."""
     warnings: tuple[str, ...] = ()
-    """What failed after the commit, which stands all the same."""
+    """Errors of post-commit hooks; the commit is valid all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """A new version, as its hooks see it."""
+    """A new version, as post-commit hooks receive it."""
 
     store: Store
     config: Config
     version: int
     timestamp_ms: int
     transaction: Transaction
-    """As it was committed: with row ids, times and all that depends on the version."""
+    """As committed: with row ids, timestamps and everything else that depends on the version."""
     base: SnapshotState | None
-    """The version before, which winners of lost races are part of; None for version 0."""
+    """The version before, winning commits included; None for version 0."""
 
 
 Hook: TypeAlias = Callable[[Committed], None]
-"""Run after a commit; what it raises becomes a warning that bears its `__name__`."""
+"""Runs after a commit. An error becomes a warning with the hook's `__name__`."""
 
 
 class TxnObserver(Protocol):
-    """Told where a commit is, in its own thread: it goes on when the call returns."""
+    """Receives each phase of a commit, in its thread: the commit continues when it returns."""
 
     def __call__(self, phase: Phase, version: int, /) -> None:
-        """Take notice; `version` is the one that is tried for."""
+        """Receive a phase; `version` is the one being attempted."""

@@ -1,4 +1,4 @@
-"""How long a commit goes on, and how it rests between tries: bounded, and never in step."""
+"""Retry policy for commits: exponential backoff with jitter, bounded by attempts and by time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
 
-__all__ = ["Clock", "Pace"]
+__all__ = ["Clock", "RetryPolicy"]
 
-# A lost race is no sign of trouble: the next version is free at once, and only many losers in step
-# would be in each other's way.
-_LOSS_BASE_SECONDS = 0.001
-_LOSS_CAP_SECONDS = 0.05
+# After a lost race the next version is free at once; the backoff only keeps many writers from
+# attempting in lockstep.
+_CONFLICT_BASE_SECONDS = 0.001
+_CONFLICT_CAP_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """The passing of time; tests bring their own."""
+    """Source of time; tests pass their own."""
 
     sleep: Callable[[float], None] = time.sleep
     monotonic: Callable[[], float] = time.monotonic
@@ -30,44 +30,44 @@ class Clock:
 
 
 @dataclass
-class Pace:
-    """The tries of one commit."""
+class RetryPolicy:
+    """Counts the attempts of one commit, and sleeps between them."""
 
     config: Config
     clock: Clock
     attempts: int = 0
-    losses: int = 0
+    conflicts: int = 0
     failures: int = 0
-    began: float = field(init=False)
+    started: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.began = self.clock.monotonic()
+        self.started = self.clock.monotonic()
 
     @property
     def seconds(self) -> float:
-        """How long it has been going on."""
-        return self.clock.monotonic() - self.began
+        """Time since the first attempt."""
+        return self.clock.monotonic() - self.started
 
     @property
-    def is_late(self) -> bool:
-        """Whether its time is over."""
+    def is_timed_out(self) -> bool:
+        """Whether `commit_seconds` have passed."""
         return self.seconds >= self.config.commit_seconds
 
     @property
-    def is_over(self) -> bool:
-        """Whether its time or its attempts are used up."""
-        return self.attempts >= self.config.commit_attempts or self.is_late
+    def is_exhausted(self) -> bool:
+        """Whether no attempt or no time is left."""
+        return self.attempts >= self.config.commit_attempts or self.is_timed_out
 
-    def rest_after_loss(self) -> None:
-        """Let others finish."""
-        self._rest(_LOSS_BASE_SECONDS, self.losses, _LOSS_CAP_SECONDS)
+    def back_off_after_conflict(self) -> None:
+        """Sleep after a version was lost to another writer."""
+        self._sleep(_CONFLICT_BASE_SECONDS, self.conflicts, _CONFLICT_CAP_SECONDS)
 
-    def rest_after_failure(self) -> None:
-        """Let the store recover."""
+    def back_off_after_failure(self) -> None:
+        """Sleep after the store failed."""
         self.failures += 1
         config = self.config
-        self._rest(config.retry_base_seconds, self.failures, config.retry_cap_seconds)
+        self._sleep(config.retry_base_seconds, self.failures, config.retry_cap_seconds)
 
-    def _rest(self, base: float, times: int, cap: float) -> None:
+    def _sleep(self, base: float, times: int, cap: float) -> None:
         longest = min(cap, base * 2 ** min(times, 30))
         self.clock.sleep(random.uniform(0, longest))  # noqa: S311 - not a secret

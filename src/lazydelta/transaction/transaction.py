@@ -1,7 +1,7 @@
-"""What a writer wants to happen to a table, before any version number is known.
+"""A transaction: the actions of a commit before its version is known.
 
-Immutable: losing a race makes a new one (`rebased`), so an attempt can never see half of the
-next. File actions are Arrow; the few others are their dataclasses.
+Immutable, so that every attempt is prepared from the same actions. File actions are Arrow tables;
+the few others are dataclasses.
 """
 
 from __future__ import annotations
@@ -31,57 +31,57 @@ ADDS = pa.schema(list(ADD))
 REMOVES = pa.schema(list(REMOVE_ACTION))
 """Files to remove: the fields of the `remove` action as columns."""
 CHANGE_FILES = pa.schema(list(CHANGE_FILE))
-"""Files that tell what changed: the fields of the `cdc` action as columns."""
+"""Change data files: the fields of the `cdc` action as columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """What the writer looked at to decide what to write; conflicts are judged against it."""
+    """What a transaction read; conflict detection compares winning commits with it."""
 
     whole_table: bool = False
     predicates: tuple[Predicate, ...] = ()
-    """Of the rows it read, bound to the schema of the version it read; any of them counts."""
+    """Predicates of the rows that it read, bound to the schema of the read version."""
     paths: pa.Array | None = None
-    """Paths of the files it read, as the log has them."""
+    """Paths of the files that it read, as the log has them."""
     app_ids: frozenset[str] = frozenset()
-    """Applications whose progress it looked at."""
+    """Applications whose `txn` version it read."""
 
     @property
     def anything(self) -> bool:
-        """Whether rows were read at all; a blind append reads none."""
+        """Whether any rows were read; a blind append reads none."""
         return self.whole_table or bool(self.predicates) or bool(self.paths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """Everything one commit says, but for its version and time."""
+    """The actions of one commit, without version and timestamp."""
 
     operation: str
-    """As in `commitInfo.operation`: WRITE, CREATE TABLE, ..."""
+    """`commitInfo.operation`: WRITE, CREATE TABLE, ..."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Of the operation, for the history."""
+    """`commitInfo.operationParameters`."""
     metrics: Mapping[str, int] = field(default_factory=dict)
-    """What the operation did, for the history."""
+    """`commitInfo.operationMetrics`."""
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
-    """The caller's own words in `commitInfo`."""
+    """Additional fields of `commitInfo`, from the caller."""
     adds: pa.Table = field(default_factory=lambda: empty_table(ADDS))
     removes: pa.Table = field(default_factory=lambda: empty_table(REMOVES))
     change_files: pa.Table = field(default_factory=lambda: empty_table(CHANGE_FILES))
-    """Told to readers of the change feed instead of `adds` and `removes`: all changes, or none."""
+    """Read by the change data feed instead of `adds` and `removes`: all changes, or none."""
     protocol: TableProtocol | None = None
     metadata: TableMetadata | None = None
     txns: tuple[SetTransaction, ...] = ()
     domains: tuple[DomainMetadata, ...] = ()
     reads: Reads = field(default_factory=Reads)
     data_change: bool = True
-    """Whether the operation changes the table's rows, and not only how they lie."""
+    """Whether the operation changes rows, and does not only rearrange them."""
     isolation: Isolation | None = None
-    """None: the table's own (`delta.isolationLevel`), Serializable by default."""
+    """None is that of the table (`delta.isolationLevel`), Serializable by default."""
     txn_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     @property
     def is_blind_append(self) -> bool:
-        """Whether it only adds, and looked at nothing to decide what."""
+        """Whether it only adds files, and read nothing."""
         return self.removes.num_rows == 0 and not self.reads.anything
 
     @property
@@ -91,18 +91,18 @@ class Transaction:
 
     @property
     def has_only_files(self) -> bool:
-        """Whether it says nothing but which files there are; row ids are part of that."""
+        """Whether it has only file actions; row ids count as part of them."""
         own_domains = [name for d in self.domains if (name := d.domain) != "delta.rowTracking"]
         return not (self.protocol or self.metadata or self.txns or own_domains)
 
     @property
     def changes_rows(self) -> bool:
-        """Whether any of its file actions is marked as a change of data."""
+        """Whether any file action has `dataChange`."""
         return self.changes_removed_rows or _any(self.adds, self.data_change)
 
     @property
     def changes_removed_rows(self) -> bool:
-        """Whether any file is removed for good, and not only replaced by others with its rows."""
+        """Whether any remove has `dataChange`: its rows are not kept in other files."""
         return _any(self.removes, self.data_change)
 
 

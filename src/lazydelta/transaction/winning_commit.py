@@ -1,7 +1,4 @@
-"""The commit that took the version another writer wanted: what a conflict is judged by.
-
-Reads one commit file; whether it contradicts a transaction is `conflicts`' business.
-"""
+"""Summary of a winning commit, the input of conflict detection. Reads one commit file."""
 
 from __future__ import annotations
 
@@ -20,14 +17,14 @@ from lazydelta.protocol import (
     TableMetadata,
     TableProtocol,
 )
-from lazydelta.transaction.transaction_state import NO_ROW_IDS, row_id_mark
+from lazydelta.transaction.state import NO_ROW_IDS, row_id_high_water_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lazydelta.log import CommitReader, LogFile
 
-__all__ = ["Winner", "read_txn_id", "read_winner"]
+__all__ = ["WinningCommit", "read_txn_id", "read_winning_commit"]
 
 _KINDS = ("commitInfo", "protocol", "metaData", "txn", "domainMetadata")
 _NO_ADDS = pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in ADD], schema=pa.schema(ADD))
@@ -37,43 +34,44 @@ A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Winner:
-    """What one commit said."""
+class WinningCommit:
+    """The actions of a commit that another writer made at the attempted version."""
 
     version: int
     txn_id: str | None = None
     operation: str = ""
     is_blind_append: bool = False
-    """Only where it says so itself: a commit that says nothing may have read anything."""
-    timestamp_ms: int | None = None
-    """Its in-commit timestamp."""
-    stated_ms: int | None = None
-    """When its writer says it was made."""
+    """Only if `commitInfo` states it: otherwise the commit may have read anything."""
+    in_commit_timestamp: int | None = None
+    info_timestamp: int | None = None
+    """`commitInfo.timestamp`."""
     protocol: TableProtocol | None = None
     metadata: TableMetadata | None = None
     txns: tuple[SetTransaction, ...] = ()
     domains: tuple[DomainMetadata, ...] = ()
-    row_id_mark: int = NO_ROW_IDS
-    """The highest row id it gave, if it gave any."""
+    row_id_high_water_mark: int = NO_ROW_IDS
+    """The highest row id that it assigned, if any."""
     adds: pa.RecordBatch = field(default_factory=lambda: _NO_ADDS)
-    """The files it added: the fields of the `add` action as columns."""
+    """Added files: the fields of the `add` action as columns."""
     removed: pa.Array = field(default_factory=lambda: _NO_PATHS)
-    """Paths of the files it removed."""
+    """Paths of the removed files."""
 
 
 def read_txn_id(reader: CommitReader, file: LogFile) -> str | None:
-    """Return the identity that the writer of a commit gave it, if it gave one."""
+    """Return `commitInfo.txnId` of a commit, if it has one."""
     return _txn_id(_commit_info(reader.find(file, ("commitInfo",))))
 
 
-def read_winner(reader: CommitReader, file: LogFile, *, table: str, files: bool) -> Winner:
+def read_winning_commit(
+    reader: CommitReader, file: LogFile, *, table: str, files: bool
+) -> WinningCommit:
     """Read a commit.
 
     Args:
-        reader: Of the table.
+        reader: The commit reader of the table.
         file: The commit.
-        table: Its address, for errors.
-        files: Whether its file actions matter; without them they are not decoded.
+        table: The table's address, for errors.
+        files: Whether to decode file actions.
     """
     actions = reader.find(file, _KINDS)
 
@@ -91,24 +89,24 @@ def read_winner(reader: CommitReader, file: LogFile, *, table: str, files: bool)
 
     domains = parsed("domainMetadata", DomainMetadata.from_json)
     try:
-        mark = row_id_mark(domains)
+        mark = row_id_high_water_mark(domains)
     except MalformedActionError as error:
         raise LogCorruptError(table, file.path, str(error), file.version) from None
     stated = _commit_info(actions)
     info = CommitInfo.from_json(stated, version=file.version)
     adds, removed = _files(reader, file) if files else (_NO_ADDS, _NO_PATHS)
-    return Winner(
+    return WinningCommit(
         version=file.version,
         txn_id=_txn_id(stated),
         operation=info.operation or "",
         is_blind_append=stated.get("isBlindAppend") is True,
-        timestamp_ms=info.in_commit_timestamp,
-        stated_ms=info.timestamp,
+        in_commit_timestamp=info.in_commit_timestamp,
+        info_timestamp=info.timestamp,
         protocol=single("protocol", TableProtocol.from_json),
         metadata=single("metaData", TableMetadata.from_json),
         txns=parsed("txn", SetTransaction.from_json),
         domains=domains,
-        row_id_mark=mark,
+        row_id_high_water_mark=mark,
         adds=adds,
         removed=removed,
     )

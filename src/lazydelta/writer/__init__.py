@@ -33,8 +33,8 @@ from lazydelta.writer.property_validation import (
     row_tracking_columns,
 )
 from lazydelta.writer.required_protocol import (
+    FIRST_PROTOCOL,
     all_fields,
-    first_protocol,
     needed_features,
     needed_protocol,
 )
@@ -45,6 +45,7 @@ __all__ = [
     "CHANGE_FEED",
     "CONSTRAINT",
     "ENGINE_MANAGED",
+    "FIRST_PROTOCOL",
     "GENERATION",
     "MAPPING_MODE",
     "MAX_COLUMN_ID",
@@ -60,7 +61,6 @@ __all__ = [
     "check_keys",
     "check_names",
     "check_partition_columns",
-    "first_protocol",
     "high_water_marks",
     "identity_columns",
     "is_identity",

@@ -120,11 +120,12 @@ def _check_collisions(kind: DataType, path: tuple[str, ...], table: str) -> None
         case StructType():
             names: dict[str, str] = {}
             for item in kind:
-                other = names.setdefault(item.name.lower(), item.name)
-                if other != item.name or sum(f.name == other for f in kind) > 1:
+                folded = item.name.lower()
+                if (other := names.get(folded)) is not None:
                     at = f" in {shown_path(path)}" if path else ""
                     both = f"columns {other!r} and {item.name!r}{at} collide"
                     raise SchemaError(f"{both}: names are told apart without their case", table)
+                names[folded] = item.name
                 _check_collisions(item.type, (*path, item.name), table)
         case ArrayType(element):
             _check_collisions(element, (*path, "element"), table)

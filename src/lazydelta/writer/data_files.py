@@ -24,12 +24,13 @@ from lazydelta._failpoints import failpoint
 from lazydelta.errors import StoreError
 from lazydelta.parquet import FileSchema, ParquetEncoder, dictionary_columns
 from lazydelta.schema import PrimitiveType, StructType, build_array
-from lazydelta.store import is_local, open_output
+from lazydelta.store import from_os_error, is_local, open_output
 from lazydelta.transaction import ADDS
+from lazydelta.writer.file_roll import FileRoll
 from lazydelta.writer.partition_router import Partition, PartitionRouter, logged_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from lazydelta.parquet import Encoding, StatisticsPlan
     from lazydelta.store import Store
@@ -87,12 +88,18 @@ class _OpenFile:
     """A data file that rows are being written to; used by one thread at a time."""
 
     def __init__(self, store: Store, path: str, partition: Partition, layout: _Shaped) -> None:
-        self._path = path
+        self.path = path
+        self._full_path = f"{store.root}/{path}"
         self._partition = partition
         self._output = open_output(store, path)
-        self._encoder = ParquetEncoder(
-            self._output.file, layout.shape.schema, layout.encoding, layout.statistics
-        )
+        try:
+            with self._typed_errors():
+                self._encoder = ParquetEncoder(
+                    self._output.file, layout.shape.schema, layout.encoding, layout.statistics
+                )
+        except BaseException:
+            self._output.discard()
+            raise
 
     @property
     def size(self) -> int:
@@ -100,15 +107,27 @@ class _OpenFile:
         return self._encoder.size
 
     def write(self, rows: pa.Table) -> None:
-        self._encoder.write(rows)
+        with self._typed_errors():
+            self._encoder.write(rows)
 
     def finish(self) -> _Written:
         """Publish the file."""
-        encoded = self._encoder.close()
+        with self._typed_errors():
+            encoded = self._encoder.close()
         self._output.publish()
         failpoint("data-file-written")
         now = time.time_ns() // 1_000_000
-        return _Written(self._path, self._partition.values, encoded.size, now, encoded.stats)
+        return _Written(self.path, self._partition.values, encoded.size, now, encoded.stats)
+
+    @contextlib.contextmanager
+    def _typed_errors(self) -> Iterator[None]:
+        """Name the file in errors of the disk, which pyarrow raises as they are."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except OSError as error:
+            raise from_os_error(error, self._full_path) from error
 
     def discard(self) -> None:
         """Leave no file."""
@@ -143,6 +162,7 @@ class _Writing:
         self._waiting: dict[Partition, list[pa.RecordBatch]] = {}
         self._waiting_rows = self._waiting_bytes = 0
         self._open: dict[Partition, _OpenFile] = {}
+        self._roll = FileRoll(layout.target_file_bytes)
         self._written: list[_Written] = []
         self._tasks: list[Future[None]] = []
         self._pool: ThreadPoolExecutor | None = None
@@ -206,17 +226,29 @@ class _Writing:
         return set(list(waiting)[: self._most_open])
 
     def _write(self, partition: Partition, parts: list[pa.RecordBatch], stays: bool) -> None:
-        file = self._open.pop(partition, None)
-        if file is None:
-            file = _OpenFile(self._store, self._new_path(partition), partition, self._shared)
-        self._open[partition] = file  # at the end: the one not written to for longest is first
-        failpoint("data-file-started")
-        file.write(pa.Table.from_batches(parts))
-        if not stays or file.size >= self._layout.target_file_bytes:
+        """Write rows, into as many files as the target size asks for."""
+        rows = pa.Table.from_batches(parts)
+        while rows.num_rows:
+            file = self._open.pop(partition, None)
+            if file is None:
+                file = _OpenFile(self._store, self._new_path(partition), partition, self._shared)
+            self._open[partition] = file  # at the end: the least recently written one is first
+            failpoint("data-file-started")
+            before = file.size
+            part = rows.slice(0, self._roll.rows_that_fit(rows, before))
+            file.write(part)
+            self._roll.observe(part, file.size - before)
+            rows = rows.slice(part.num_rows)
+            if self._roll.is_full(file.size):
+                self._close(partition)
+        if not stays and partition in self._open:
             self._close(partition)
 
     def _close(self, partition: Partition) -> None:
-        written = self._open[partition].finish()
+        file = self._open[partition]
+        encoded = file.size
+        written = file.finish()
+        self._roll.footer_bytes = written.size - encoded
         self._written.append(written)
         del self._open[partition]
 
@@ -268,13 +300,16 @@ class _Writing:
         return _adds(sorted(self._written, key=lambda file: file.path))
 
     def abandon(self) -> None:
-        """Stop, and leave as little behind as can be."""
+        """Stop, and delete every file of this write: none of them is part of the table."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
         for file in self._open.values():
             file.discard()
+        # An open file may be published already, if the failure came right after that.
+        published = [file.path for file in self._written]
+        published += [file.path for file in self._open.values()]
         with contextlib.suppress(StoreError):
-            self._store.delete([file.path for file in self._written])
+            self._store.delete(published)
 
 
 def _cores() -> int:

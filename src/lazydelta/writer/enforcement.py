@@ -15,7 +15,13 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lazydelta.errors import SchemaMismatchError
-from lazydelta.schema import PrimitiveType, build_scalar, from_arrow_schema, to_arrow_schema
+from lazydelta.schema import (
+    PrimitiveType,
+    build_scalar,
+    from_arrow_schema,
+    to_arrow_schema,
+    without_metadata,
+)
 from lazydelta.writer.constraints import Rules, table_rules, text_limit
 from lazydelta.writer.generated_columns import ComputedColumn, plan_computed_columns
 from lazydelta.writer.identity import IdentityColumn, plan_identity
@@ -137,7 +143,7 @@ def plan_enforcement(
         SchemaError: The rows have a type that Delta does not have, or names that collide.
         UnsupportedFeatureError: The table has rules that lazydelta cannot follow, by name.
     """
-    given = from_arrow_schema(incoming)
+    given = without_metadata(from_arrow_schema(incoming), _is_rule)
     shape = TableDefinition(table=table, protocol=protocol, metadata=metadata, schema=schema)
     if schema_mode == "merge":
         shape = merged_shape(shape, given)
@@ -168,6 +174,11 @@ def plan_enforcement(
         emptied=_emptied(shape.schema, shape.metadata.partition_columns),
         rules=rules,
     )
+
+
+def _is_rule(key: str) -> bool:
+    """Whether a key of field metadata changes what rows are valid: not by merging a schema."""
+    return key.startswith("delta.") or key == "CURRENT_DEFAULT"
 
 
 def _refuse_ruled(

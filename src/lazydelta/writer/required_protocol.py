@@ -1,7 +1,7 @@
-"""What a table's schema and properties need of its protocol.
+"""The table features that a schema and table properties require.
 
-A feature is needed if its property is on, or if a column has a type or a rule that it brought.
-Pure; how a protocol comes to allow a feature is in `protocol.table_features`.
+A feature is required if its property is on, or if a column has a type or metadata that belongs to
+it. Pure; `protocol.table_features` derives the protocol that supports a feature.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from lazydelta.schema import ArrayType, DecimalType, MapType, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from collections.abc import Set as AbstractSet
 
     from lazydelta.schema import DataType, StructField
     from lazydelta.writer.property_validation import RequestedProperties
 
-__all__ = ["all_fields", "first_protocol", "needed_features", "needed_protocol"]
+__all__ = ["FIRST_PROTOCOL", "all_fields", "needed_features", "needed_protocol"]
 
 _OF_TYPES = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
 _OF_COLUMN_METADATA = {
@@ -36,8 +35,8 @@ _OF_COLUMN_METADATA = {
     "delta.typeChanges": "typeWidening",
     "CURRENT_DEFAULT": "allowColumnDefaults",
 }
-_LEGACY_VERSIONS = ((1, 2), (1, 3), (1, 4), (2, 5))
-"""For readers and writers: what the protocol had before it had lists of features."""
+FIRST_PROTOCOL = TableProtocol(min_reader_version=1, min_writer_version=2)
+"""The protocol of a new table that needs no feature."""
 _NEWEST = (3, 7)
 _UNDECLARED = {
     "clustering": "it needs clustering columns, and lazydelta does not declare any",
@@ -78,26 +77,12 @@ def needed_features(schema: StructType, configuration: Mapping[str, str]) -> fro
     return frozenset(found)
 
 
-def first_protocol(needed: AbstractSet[str]) -> TableProtocol:
-    """Return the protocol that a new table starts from.
-
-    The lowest numbers that allow all that is needed, because older engines know nothing of lists
-    of features; the very lowest where only lists are enough.
-    """
-    for reader, writer in _LEGACY_VERSIONS:
-        numbered = TableProtocol(min_reader_version=reader, min_writer_version=writer)
-        if needed <= supported_by_table(numbered):
-            return numbered
-    reader, writer = _LEGACY_VERSIONS[0]
-    return TableProtocol(min_reader_version=reader, min_writer_version=writer)
-
-
 def needed_protocol(
     protocol: TableProtocol, needed: Iterable[str], *, asked: RequestedProperties, table: str
 ) -> TableProtocol:
-    """Return the protocol after it was made to allow the features; itself if it does already.
+    """Return the least protocol that supports the features; the same object if it does already.
 
-    It allows nothing that was not asked for, so that other writers of the table may go on.
+    The least one, so that other writers of the table keep their access.
 
     Raises:
         UnsupportedFeatureError: lazydelta could not write the table then.
@@ -118,7 +103,7 @@ def needed_protocol(
 def _with_versions(
     protocol: TableProtocol, reader: int | None, writer: int | None
 ) -> TableProtocol:
-    """Return the protocol with at least these versions; what they bring is spelt out in lists."""
+    """Return the protocol with at least these versions; feature lists name what they support."""
     reader = max(reader or 1, protocol.min_reader_version)
     writer = max(writer or 1, protocol.min_writer_version)
     newest_reader, newest_writer = _NEWEST
@@ -133,7 +118,8 @@ def _with_versions(
     for_readers = protocol.reader_features
     if reader == newest_reader and for_readers is None:
         for_readers = ("columnMapping",) if allows_column_mapping(protocol) else ()
-    features = {*supported_by_table(protocol), *(("columnMapping",) if reader == 2 else ())}
+    features = {*supported_by_table(protocol), *(for_readers or ())}
+    features |= {"columnMapping"} if reader == 2 else set()
     return TableProtocol(
         min_reader_version=reader,
         min_writer_version=writer,

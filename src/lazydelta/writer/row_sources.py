@@ -12,6 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from lazydelta.errors import ConfigError, SchemaMismatchError
 
@@ -22,6 +23,8 @@ __all__ = ["Source", "as_source"]
 
 _BATCH_ROWS = 1 << 18
 """Larger batches are cut: to slice costs nothing, to wait for a whole table memory."""
+_HELD_BYTES = 64 << 20
+"""Bytes of items that are held until every column has a type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,24 +152,82 @@ def _columns(data: Mapping[str, Any]) -> tuple[pa.Schema, Iterable[pa.RecordBatc
 
 
 def _iterable(data: Iterable[Any]) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
-    """Take things one after the other; the first one says what the schema is."""
-    items = iter(data)
-    for first in items:
-        schema, batches = _opened(first)
-        return schema, chain(batches, _following(items, schema))
-    raise ConfigError("data", "has nothing in it, not even a schema; give an empty table instead")
+    """Take items one after the other; they have one schema.
+
+    A column that is null in a whole item has no type there, and gets that of the other items.
+    Until every column has a type, items are held in memory, up to a limit.
+    """
+    items = map(_opened, data)
+    held: list[tuple[pa.Schema, Iterable[pa.RecordBatch]]] = []
+    schema: pa.Schema | None = None
+    size = 0
+    for found, batches in items:
+        schema = found if schema is None else _unified(schema, found, len(held))
+        held.append((found, batches))
+        size += sum(batch.nbytes for batch in batches) if isinstance(batches, list) else 0
+        if size >= _HELD_BYTES or not any(_has_null_type(field.type) for field in schema):
+            break
+    if schema is None:
+        reason = "has nothing in it, not even a schema; give an empty table instead"
+        raise ConfigError("data", reason)
+    return schema, _in_schema(schema, chain(held, items))
 
 
-def _following(items: Iterator[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for number, item in enumerate(items, start=1):
-        found, batches = _opened(item)
-        if not found.equals(schema):
-            raise SchemaMismatchError(
-                "the rows given",
-                (f"item {number} has the columns {_shown(found)}, not {_shown(schema)}",),
-                "Give all parts in one schema; nothing was committed.",
-            )
-        yield from batches
+def _in_schema(
+    schema: pa.Schema, items: Iterable[tuple[pa.Schema, Iterable[pa.RecordBatch]]]
+) -> Iterator[pa.RecordBatch]:
+    for number, (found, batches) in enumerate(items):
+        if not _unified(schema, found, number).equals(schema):
+            raise _unlike(schema, found, number)
+        same = found.equals(schema)
+        yield from batches if same else (batch.cast(schema) for batch in batches)
+
+
+def _unified(schema: pa.Schema, found: pa.Schema, number: int) -> pa.Schema:
+    """Return the schema with the types of another where it has none itself."""
+    if schema.equals(found):
+        return schema
+    if [(f.name, f.nullable) for f in schema] != [(f.name, f.nullable) for f in found]:
+        raise _unlike(schema, found, number)
+    kinds = [_unified_type(f.type, g.type) for f, g in zip(schema, found, strict=True)]
+    if any(kind is None for kind in kinds):
+        raise _unlike(schema, found, number)
+    fields = [field.with_type(kind) for field, kind in zip(schema, kinds, strict=True)]
+    return pa.schema(fields, schema.metadata)
+
+
+def _unified_type(known: pa.DataType, found: pa.DataType) -> pa.DataType | None:
+    """Return the type of both, in which the nulls of one have the type of the other, if any."""
+    if known.equals(found) or pt.is_null(found):
+        return known
+    if pt.is_null(known):
+        return found
+    if pt.is_list(known) and pt.is_list(found):
+        inner = _unified_type(known.value_type, found.value_type)
+        return None if inner is None else pa.list_(known.value_field.with_type(inner))
+    if pt.is_struct(known) and pt.is_struct(found) and _names(known) == _names(found):
+        kinds = [_unified_type(f.type, g.type) for f, g in zip(known, found, strict=True)]
+        if all(kind is not None for kind in kinds):
+            return pa.struct([f.with_type(kind) for f, kind in zip(known, kinds, strict=True)])
+    return None
+
+
+def _names(kind: pa.StructType) -> list[str]:
+    return [field.name for field in kind]
+
+
+def _has_null_type(kind: pa.DataType) -> bool:
+    if pt.is_nested(kind):
+        return any(_has_null_type(kind.field(at).type) for at in range(kind.num_fields))
+    return bool(pt.is_null(kind))
+
+
+def _unlike(schema: pa.Schema, found: pa.Schema, number: int) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        "the rows given",
+        (f"item {number} has the columns {_shown(found)}, not {_shown(schema)}",),
+        "Give all parts in one schema; nothing was committed.",
+    )
 
 
 def _shown(schema: pa.Schema) -> str:

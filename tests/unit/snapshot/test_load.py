@@ -5,6 +5,7 @@ import json
 import pytest
 
 from lazydelta import Config, Table
+from lazydelta.errors import LogCorruptError, SchemaError
 from lazydelta.metrics import SegmentListed
 from lazydelta.store import MeteredStore
 from lazydelta.testing import TableBuilder
@@ -74,32 +75,57 @@ def test_transactions_and_domains_are_the_newest_of_each():
     assert list(snapshot_of(store).domain_metadata()) == ["delta.y"]
 
 
-def test_column_mapping_counts_only_where_the_protocol_allows_it():
-    for protocol, expected in (
-        ({"minReaderVersion": 1, "minWriterVersion": 2}, "none"),
-        ({"minReaderVersion": 2, "minWriterVersion": 5}, "name"),
-        (
-            {
-                "minReaderVersion": 3,
-                "minWriterVersion": 7,
-                "readerFeatures": [],
-                "writerFeatures": [],
-            },
-            "none",
-        ),
-        (
-            {
-                "minReaderVersion": 3,
-                "minWriterVersion": 7,
-                "readerFeatures": ["columnMapping"],
-                "writerFeatures": ["columnMapping"],
-            },
-            "name",
-        ),
-    ):
-        store = memory_store()
-        TableBuilder(store, protocol=protocol, column_mapping="name").commit("+a")
-        assert snapshot_of(store).column_mapping_mode == expected, json.dumps(protocol)
+def _protocol(reader, writer, readers=None, writers=None):
+    lists = {"readerFeatures": readers, "writerFeatures": writers}
+    versions = {"minReaderVersion": reader, "minWriterVersion": writer}
+    return versions | {name: given for name, given in lists.items() if given is not None}
+
+
+_MAPPING = ["columnMapping"]
+_UNSUPPORTED = "the protocol does not support columnMapping"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "expected"),
+    [
+        (_protocol(1, 2), _UNSUPPORTED),
+        (_protocol(1, 4), _UNSUPPORTED),
+        (_protocol(1, 5), _UNSUPPORTED),
+        (_protocol(1, 6), _UNSUPPORTED),
+        (_protocol(2, 2), "name"),
+        (_protocol(2, 5), "name"),
+        (_protocol(2, 6), "name"),
+        (_protocol(1, 7, None, []), _UNSUPPORTED),
+        (_protocol(1, 7, None, _MAPPING), "columnMapping in writerFeatures, but readers"),
+        (_protocol(2, 7, None, []), "name"),
+        (_protocol(2, 7, None, _MAPPING), "name"),
+        (_protocol(2, 7, [], _MAPPING), "name"),
+        (_protocol(2, 7, None, ["appendOnly", "columnMapping", "invariants"]), "name"),
+        (_protocol(2, 7, _MAPPING, _MAPPING), "readerFeatures but minReaderVersion 2"),
+        (_protocol(3, 7, [], []), _UNSUPPORTED),
+        (_protocol(3, 7, [], _MAPPING), "columnMapping in writerFeatures, but readers"),
+        (_protocol(3, 7, _MAPPING, []), "columnMapping in readerFeatures, not in writerFeatures"),
+        (_protocol(3, 7, _MAPPING, _MAPPING), "name"),
+        (_protocol(3, 7, ["deletionVectors"], ["deletionVectors"]), _UNSUPPORTED),
+    ],
+    ids=json.dumps,
+)
+def test_columns_are_mapped_or_the_table_is_refused(protocol, expected):
+    """Columns with physical names never read as null, whatever the protocol says."""
+    store = memory_store()
+    TableBuilder(store, protocol=protocol, column_mapping="name").commit("+a")
+    if expected == "name":
+        assert snapshot_of(store).column_mapping_mode == "name"
+        return
+    with pytest.raises((SchemaError, LogCorruptError), match=expected):
+        snapshot_of(store)
+
+
+def test_a_mapping_mode_without_support_is_ignored_where_columns_have_no_physical_names():
+    store = memory_store()
+    mode = {"delta.columnMapping.mode": "name"}
+    TableBuilder(store, protocol=_protocol(1, 2), configuration=mode).commit("+a")
+    assert snapshot_of(store).column_mapping_mode == "none"
 
 
 def test_partition_values_come_under_their_logical_names():

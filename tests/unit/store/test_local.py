@@ -123,7 +123,7 @@ class TestOddFiles:
             raise PermissionError(errno.EACCES, "Permission denied")
 
         monkeypatch.setattr(local.os, "open", refuse)
-        with pytest.raises(StoreAccessError, match="rights"):
+        with pytest.raises(StoreAccessError, match="permissions"):
             store.read("a")
 
     def test_a_stale_handle_may_be_tried_again(self, store, root, monkeypatch):

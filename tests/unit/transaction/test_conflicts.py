@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 
 from lazydelta.transaction.conflicts import AlreadyApplied, check
-from lazydelta.transaction.read_snapshot import Base
-from lazydelta.transaction.transaction_state import isolation_of
-from lazydelta.transaction.winning_commit import read_winner
+from lazydelta.transaction.read_snapshot import ReadSnapshot
+from lazydelta.transaction.state import effective_isolation
+from lazydelta.transaction.winning_commit import read_winning_commit
 from tests.unit.transaction.matrix import CASES, ERRORS, MINE, WINNERS, outcome
 from tests.unit.transaction.support import (
     CONFIG,
@@ -33,8 +33,8 @@ from tests.unit.transaction.support import (
 )
 
 
-def _standing(store, mine):
-    return Base(mine, store, CONFIG, base_of(store)).standing()
+def _state(store, mine):
+    return ReadSnapshot(mine, store, CONFIG, base_of(store)).state()
 
 
 # Verdicts are pure, so what goes into them is made once for all cases.
@@ -43,7 +43,7 @@ def _standing(store, mine):
 @cache
 def _mine_on_its_base(name, level):
     mine = replace(MINE[name], isolation=level)
-    return mine, _standing(make_table(), mine)
+    return mine, _state(make_table(), mine)
 
 
 @cache
@@ -51,7 +51,7 @@ def _winner(name):
     store = make_table()
     blind, actions = WINNERS[name]
     put(store, 1, *actions, blind=blind, operation=name)
-    return read_winner(reader(store), log_file(1), table=store.root, files=True)
+    return read_winning_commit(reader(store), log_file(1), table=store.root, files=True)
 
 
 def _id(case):
@@ -66,24 +66,24 @@ def test_the_matrix_is_large_enough():
 @pytest.mark.parametrize("case", CASES, ids=_id)
 def test_verdict(case):
     name, winner_name, level = case
-    mine, standing = _mine_on_its_base(name, level)
+    mine, state = _mine_on_its_base(name, level)
     winner = _winner(winner_name)
     expected = outcome(*case)
     if expected in ERRORS:
         with pytest.raises(ERRORS[expected]) as raised:
-            check(mine, winner, standing)
+            check(mine, winner, state)
         assert type(raised.value) is ERRORS[expected]
         if expected != "unsup":
             assert raised.value.winning_version == 1
             assert raised.value.winning_operation == winner_name
         return
-    after = check(mine, winner, standing)
+    after = check(mine, winner, state)
     if expected == "done":
         assert after == AlreadyApplied(version=1)
     else:
         assert after.version == 1
-        assert after.protocol == (winner.protocol or standing.protocol)
-        assert after.metadata == (winner.metadata or standing.metadata)
+        assert after.protocol == (winner.protocol or state.protocol)
+        assert after.metadata == (winner.metadata or state.metadata)
 
 
 RACED = [
@@ -183,12 +183,12 @@ def test_a_predicate_is_matched_by_partition_and_statistics_together():
 def test_only_own_actions_lower_the_isolation(fields, level, expected):
     store = make_table()
     mine = replace(append(), isolation=level, **fields)
-    assert isolation_of(mine, _standing(store, mine)) == expected
+    assert effective_isolation(mine, _state(store, mine)) == expected
 
 
 def test_the_table_says_which_isolation_it_wants():
     store = make_table(metadata=with_properties(isolationLevel="WriteSerializable"))
     mine = append()
-    assert isolation_of(mine, _standing(store, mine)) == "WriteSerializable"
+    assert effective_isolation(mine, _state(store, mine)) == "WriteSerializable"
     run(mine, store)
     assert info_of(store, 1)["isolationLevel"] == "WriteSerializable"

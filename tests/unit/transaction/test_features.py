@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from lazydelta.errors import ConfigError
-from lazydelta.protocol import TableProtocol, check_protocol, unwritable_features, with_features
+from lazydelta.protocol import (
+    MalformedActionError,
+    TableProtocol,
+    check_protocol,
+    supported_by_table,
+    unreadable_features,
+    unwritable_features,
+    why_unreadable,
+    with_features,
+)
 
 
 def protocol(reader, writer, reader_features=None, writer_features=None):
@@ -60,6 +69,47 @@ _LEGACY_4 = ("appendOnly", "changeDataFeed", "checkConstraints", "generatedColum
             protocol(3, 7, ("columnMapping",), ("columnMapping",)),
             id="readers-that-were-forgotten",
         ),
+        pytest.param(protocol(1, 1), ["appendOnly"], protocol(1, 2), id="writer-2"),
+        pytest.param(protocol(1, 2), ["checkConstraints"], protocol(1, 3), id="writer-3"),
+        pytest.param(protocol(1, 2), ["changeDataFeed"], protocol(1, 4), id="writer-4"),
+        pytest.param(protocol(1, 3), ["generatedColumns"], protocol(1, 4), id="from-writer-3"),
+        pytest.param(protocol(1, 2), ["columnMapping"], protocol(2, 5), id="reader-2-writer-5"),
+        pytest.param(protocol(1, 5), ["columnMapping"], protocol(2, 5), id="reader-2-alone"),
+        pytest.param(protocol(1, 2), ["identityColumns"], protocol(1, 6), id="writer-6"),
+        pytest.param(
+            protocol(1, 4), ["identityColumns", "columnMapping"], protocol(2, 6), id="both-versions"
+        ),
+        pytest.param(
+            protocol(1, 7, None, ("appendOnly",)),
+            ["checkConstraints"],
+            protocol(1, 7, None, ("appendOnly", "checkConstraints")),
+            id="a-writer-list-gets-the-name",
+        ),
+        pytest.param(
+            protocol(1, 7, None, ("appendOnly",)),
+            ["columnMapping"],
+            protocol(3, 7, ("columnMapping",), ("appendOnly", "columnMapping")),
+            id="a-writer-list-gets-a-reader-list",
+        ),
+        pytest.param(
+            protocol(2, 7, None, ("columnMapping",)),
+            ["deletionVectors"],
+            protocol(
+                3, 7, ("columnMapping", "deletionVectors"), ("columnMapping", "deletionVectors")
+            ),
+            id="reader-2-by-name-in-both-lists",
+        ),
+        pytest.param(
+            protocol(2, 2),
+            ["rowTracking"],
+            protocol(
+                2,
+                7,
+                None,
+                ("appendOnly", "columnMapping", "domainMetadata", "invariants", "rowTracking"),
+            ),
+            id="reader-2-keeps-its-feature",
+        ),
         pytest.param(
             protocol(3, 7, ("deletionVectors",), ("deletionVectors",)),
             ["clustering"],
@@ -76,6 +126,71 @@ def test_growing(before, names, after):
     check_protocol(grown)
     assert not unwritable_features(grown)
     assert with_features(grown, names) is grown
+
+
+@pytest.mark.parametrize(
+    ("given", "supported"),
+    [
+        (protocol(1, 1), set()),
+        (protocol(1, 2), {"appendOnly", "invariants"}),
+        (protocol(1, 3), {"appendOnly", "invariants", "checkConstraints"}),
+        (protocol(1, 4), set(_LEGACY_4)),
+        (protocol(1, 5), set(_LEGACY_4)),
+        (protocol(2, 4), set(_LEGACY_4)),
+        (protocol(2, 5), {*_LEGACY_4, "columnMapping"}),
+        (protocol(1, 6), {*_LEGACY_4, "identityColumns"}),
+        (protocol(2, 6), {*_LEGACY_4, "columnMapping", "identityColumns"}),
+        (protocol(1, 7, None, ()), set()),
+        (protocol(2, 7, None, ("columnMapping",)), {"columnMapping"}),
+        (protocol(3, 7, ("columnMapping",), ("columnMapping",)), {"columnMapping"}),
+        (protocol(3, 7, (), ("appendOnly",)), {"appendOnly"}),
+    ],
+)
+def test_what_a_protocol_supports(given, supported):
+    assert supported_by_table(given) == supported
+    check_protocol(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (protocol(1, 7), "minWriterVersion 7 but no writerFeatures"),
+        (protocol(2, 7), "minWriterVersion 7 but no writerFeatures"),
+        (protocol(3, 7, ()), "minWriterVersion 7 but no writerFeatures"),
+        (protocol(3, 7, None, ()), "minReaderVersion 3 but no readerFeatures"),
+        (protocol(3, 6, ()), "minReaderVersion 3 but minWriterVersion below 7"),
+        (protocol(1, 7, None, ("deletionVectors",)), "deletionVectors in writerFeatures, but"),
+        (protocol(2, 7, None, ("deletionVectors",)), "deletionVectors in writerFeatures, but"),
+        (protocol(1, 7, None, ("columnMapping",)), "columnMapping in writerFeatures, but"),
+        (protocol(3, 7, (), ("v2Checkpoint",)), "v2Checkpoint in writerFeatures, but"),
+        (protocol(3, 7, ("v2Checkpoint",), ()), "readerFeatures, not in writerFeatures"),
+        (protocol(2, 5, ("columnMapping",)), "readerFeatures but minReaderVersion 2"),
+        (protocol(1, 4, None, ("changeDataFeed",)), "writerFeatures but minWriterVersion 4"),
+    ],
+    ids=str,
+)
+def test_versions_and_lists_that_contradict_each_other(given, reason):
+    with pytest.raises(MalformedActionError, match=reason):
+        check_protocol(given)
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        "catalogManaged",
+        "catalogManaged-preview",
+        "catalogOwned",
+        "catalogOwned-preview",
+        "coordinatedCommits",
+        "coordinatedCommits-preview",
+    ],
+)
+@pytest.mark.parametrize("reader", [1, 3])
+def test_tables_of_a_catalog_are_refused_in_either_list(feature, reader):
+    given = protocol(reader, 7, (feature,) if reader == 3 else None, (feature,))
+    assert unreadable_features(given) == (feature,)
+    assert unwritable_features(given) == (feature,)
+    assert "through its catalog" in why_unreadable((feature,))
 
 
 def test_a_feature_that_is_not_implemented_is_not_added():

@@ -1,4 +1,4 @@
-"""What others changed of the metadata meanwhile: taken over, or a conflict."""
+"""Metadata changes of winning commits: compatible with a transaction, or a conflict."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_a_table_that_only_grows():
         ),
         pytest.param(
             {"change_files": change_files(add("c", change=True))},
-            "change data",
+            "dataChange = true",
             id="a-change-file-that-changes-data",
         ),
         pytest.param(

@@ -109,3 +109,37 @@ def test_encodings_are_no_types():
     coded = pa.dictionary(pa.int8(), pa.dictionary(pa.int8(), pa.string()))
     assert value_type(coded) == pa.string()
     assert value_type(pa.uuid()) == pa.binary(16)
+
+
+def test_field_metadata_is_kept_at_every_depth():
+    inner = pa.field("b", pa.int64(), metadata={"comment": "inside"})
+    given = pa.schema(
+        [
+            pa.field("a", pa.struct([inner]), metadata={"comment": "the struct", "mine": "x"}),
+            pa.field("l", pa.list_(pa.struct([inner]))),
+            pa.field("y", pa.int32(), metadata={"delta.generationExpression": "a.b + 1"}),
+            pa.field("plain", pa.int32()),
+        ]
+    )
+    a, listed, y, plain = from_arrow_schema(given)
+    assert a.metadata == {"comment": "the struct", "mine": "x"}
+    assert a.type.fields[0].metadata == {"comment": "inside"}
+    assert listed.type.element.fields[0].metadata == {"comment": "inside"}
+    assert y.metadata == {"delta.generationExpression": "a.b + 1"}
+    assert plain.metadata == {}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "PARQUET:field_id",
+        "ARROW:extension:metadata",
+        "delta.columnMapping.id",
+        "delta.columnMapping.physicalName",
+        "delta.typeChanges",
+        b"\xff",
+    ],
+)
+def test_field_metadata_of_other_files_is_dropped(key):
+    given = pa.field("a", pa.int64(), metadata={key: "7", "comment": "c"})
+    assert from_arrow_schema(pa.schema([given])).fields[0].metadata == {"comment": "c"}

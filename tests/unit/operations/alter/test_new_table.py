@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import deltalake
 import pyarrow as pa
@@ -22,9 +23,11 @@ from lazydelta.schema import (
     PrimitiveType,
     StructField,
     StructType,
+    from_arrow_schema,
     parse_columns,
     parse_schema,
 )
+from lazydelta.writer import plan_enforcement
 
 PLAIN = "id long not null, name string, day date"
 LEGACY = {"appendOnly", "invariants"}
@@ -389,3 +392,37 @@ def test_constraints_that_are_refused(constraints, error, reason):
 def test_a_constraint_is_stored_in_lower_case():
     _, metadata = new_table(parse_columns(PLAIN), constraints={"Positive": " id > 0 "})
     assert metadata.configuration == {"delta.constraints.positive": "id > 0"}
+
+
+def _calls(run):
+    """Return how many functions a call runs: a measure of work that does not depend on time."""
+    count = 0
+
+    def note(_frame, event, _argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("schema_mode", [None, "merge"])
+def test_work_grows_with_columns_and_not_with_their_square(schema_mode):
+    def plan(columns):
+        incoming = pa.schema([(f"c{n}", pa.int64()) for n in range(columns)])
+        protocol, metadata = new_table(from_arrow_schema(incoming))
+        plan_enforcement(
+            table="t",
+            protocol=protocol,
+            metadata=metadata,
+            schema=parse_schema(metadata.schema_string, where="t"),
+            incoming=incoming.append(pa.field("new", pa.int64())) if schema_mode else incoming,
+            schema_mode=schema_mode,
+        )
+
+    plan(10)  # imports
+    assert _calls(lambda: plan(1000)) < 2.5 * _calls(lambda: plan(500))

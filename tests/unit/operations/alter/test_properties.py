@@ -35,18 +35,21 @@ def features(table):
     return set(protocol.reader_features or ()), set(protocol.writer_features or ())
 
 
+def versions(table):
+    protocol = table.snapshot().protocol
+    return protocol.min_reader_version, protocol.min_writer_version
+
+
 @pytest.mark.parametrize(
     ("properties", "readers", "writers"),
     [
         ({"delta.checkpointInterval": 5, "mine": "x"}, set(), set()),
         ({"delta.appendOnly": "true"}, set(), set()),
-        ({"delta.enableChangeDataFeed": "true"}, set(), LEGACY | {"changeDataFeed"}),
         (
             {"delta.enableDeletionVectors": "true"},
             {"deletionVectors"},
             LEGACY | {"deletionVectors"},
         ),
-        ({"delta.columnMapping.mode": "name"}, {"columnMapping"}, LEGACY | {"columnMapping"}),
         ({"delta.enableInCommitTimestamps": "true"}, set(), LEGACY | {"inCommitTimestamp"}),
         ({"delta.checkpointPolicy": "v2"}, {"v2Checkpoint"}, LEGACY | {"v2Checkpoint"}),
         ({"delta.feature.timestampNtz": "supported"}, {"timestampNtz"}, LEGACY | {"timestampNtz"}),
@@ -62,6 +65,38 @@ def test_a_property_brings_the_feature_it_needs(table, tmp_path, properties, rea
     }.items() <= stored.items()
     table.write(pa.table({"id": [3], "n": ["c"]}))
     assert len(same_rows(tmp_path)) == 3
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({"delta.appendOnly": "true"}, (1, 2)),
+        ({"delta.feature.checkConstraints": "supported"}, (1, 3)),
+        ({"delta.enableChangeDataFeed": "true"}, (1, 4)),
+        ({"delta.feature.generatedColumns": "supported"}, (1, 4)),
+        ({"delta.columnMapping.mode": "name"}, (2, 5)),
+        ({"delta.feature.identityColumns": "supported"}, (1, 6)),
+        (
+            {"delta.columnMapping.mode": "name", "delta.feature.identityColumns": "supported"},
+            (2, 6),
+        ),
+    ],
+)
+def test_a_legacy_version_that_supports_the_feature_is_enough(
+    table, tmp_path, properties, expected
+):
+    table.alter.set_properties(properties)
+    assert versions(table) == expected
+    assert features(table) == (set(), set())
+    table.write(pa.table({"id": [3], "n": ["c"]}))
+    assert len(same_rows(tmp_path)) == 3
+
+
+def test_a_table_with_feature_lists_gets_the_name_of_the_feature(table):
+    table.alter.set_properties({"delta.enableInCommitTimestamps": "true"})
+    table.alter.add_constraint("positive", "id > 0")
+    assert versions(table) == (1, 7)
+    assert features(table) == (set(), LEGACY | {"inCommitTimestamp", "checkConstraints"})
 
 
 def test_type_widening_is_a_property_too(table):
@@ -201,7 +236,8 @@ def test_features_by_name(table):
 def test_a_constraint_holds_for_rows_to_come(table, tmp_path):
     table.alter.add_constraint("Positive", "id > 0")
     assert table.snapshot().metadata.configuration == {"delta.constraints.positive": "id > 0"}
-    assert features(table) == (set(), LEGACY | {"checkConstraints"})
+    assert versions(table) == (1, 3)
+    assert features(table) == (set(), set())
     with pytest.raises(ConstraintViolationError, match="positive"):
         table.write(pa.table({"id": [-1], "n": ["x"]}))
     table.alter.drop_constraint("POSITIVE")

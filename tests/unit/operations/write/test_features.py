@@ -111,3 +111,48 @@ def test_the_change_feed_of_appends_is_their_rows(tmp_path):
     found = ld.Table.open(tmp_path).changes().to_arrow()
     assert found["_change_type"].to_pylist() == ["insert", "insert"]
     assert sorted(found["x"].to_pylist()) == [0, 1]
+
+
+MAPPED_PROTOCOLS = {
+    "2-5": {"minReaderVersion": 2, "minWriterVersion": 5},
+    "2-6": {"minReaderVersion": 2, "minWriterVersion": 6},
+    "2-7": {
+        "minReaderVersion": 2,
+        "minWriterVersion": 7,
+        "writerFeatures": ["changeDataFeed", "columnMapping"],
+    },
+    "3-7": {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["columnMapping"],
+        "writerFeatures": ["changeDataFeed", "columnMapping"],
+    },
+}
+
+
+@pytest.mark.parametrize("protocol", MAPPED_PROTOCOLS.values(), ids=MAPPED_PROTOCOLS.keys())
+@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_mapped_columns_under_every_protocol_that_supports_them(
+    tmp_path, protocol, mode, checkpoint
+):
+    properties = {"delta.columnMapping.mode": mode, **ON["change-feed"]}
+    ld.write(tmp_path, {"p": ["a", "b"], "x": [1, 2]}, partition_by="p", properties=properties)
+    (commit,) = (tmp_path / "_delta_log").glob("*.json")
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    for action in actions:
+        if "protocol" in action:
+            action["protocol"] = protocol
+    commit.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    commit.with_suffix(".crc").unlink()
+    table = ld.Table.open(tmp_path)
+    if checkpoint:
+        table.checkpoint()
+    table.write({"p": ["c"], "x": [3]})
+    assert sorted(table.changes().to_arrow()["x"].to_pylist()) == [1, 2, 3]
+    table.alter.rename_column("x", "y")
+    expected = [("a", 1), ("b", 2), ("c", 3)]
+    found = table.to_arrow()
+    assert sorted(zip(found["p"].to_pylist(), found["y"].to_pylist(), strict=True)) == expected
+    assert table.scan(where="y = 2").to_arrow()["p"].to_pylist() == ["b"]
+    assert table.check().ok

@@ -78,8 +78,8 @@ def test_rows_are_numbered_over_batches_partitions_and_writes(tmp_path):
     assert sorted(row["id"] for row in found) == [10 + 5 * k for k in range(9)]
     assert next(row["id"] for row in found if row["n"] == 9) == said(table)[MARK] == 50
     protocol = table.snapshot().protocol
-    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 7)
-    assert protocol.writer_features == ("appendOnly", "identityColumns", "invariants")
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 6)
+    assert protocol.writer_features is None
 
 
 def test_numbers_may_fall():

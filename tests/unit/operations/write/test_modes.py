@@ -11,6 +11,7 @@ from lazydelta._failpoints import FailpointError, arm
 from lazydelta.errors import (
     AppendOnlyError,
     ConfigError,
+    ConstraintViolationError,
     SchemaMismatchError,
     TableExistsError,
     UnsupportedFeatureError,
@@ -318,3 +319,46 @@ def test_the_history_tells_what_was_done(tmp_path):
     assert newest.raw["operationParameters"]["predicate"] == "x = 2"
     assert newest.raw["isBlindAppend"] is False
     assert newest.raw["operationMetrics"]["numOutputRows"] == "1"
+
+
+def described(name, kind, **metadata):
+    return pa.field(name, kind, metadata=metadata)
+
+
+def test_a_new_table_keeps_the_field_metadata_of_the_rows(tmp_path):
+    generated = {"delta.generationExpression": "x + 1"}
+    schema = pa.schema(
+        [
+            described("x", pa.int64(), comment="the key", mine="1"),
+            described("y", pa.int64(), **generated),
+            described("n", pa.int64(), **{"delta.identity.start": "1", "PARQUET:field_id": "3"}),
+        ]
+    )
+    ld.write(tmp_path, pa.table({"x": [1], "y": [2], "n": [3]}, schema=schema))
+    snapshot = ld.Table.open(tmp_path).snapshot()
+    found = [dict(item.metadata) for item in snapshot.schema]
+    assert found == [{"comment": "the key", "mine": "1"}, generated, {}]
+    assert snapshot.protocol.min_writer_version == 4
+    with pytest.raises(ConstraintViolationError, match="y"):
+        ld.write(tmp_path, {"x": [1], "y": [5], "n": [3]}, "append")
+
+
+def test_a_declared_identity_column_is_kept(tmp_path):
+    identity = {"delta.identity.start": "5", "delta.identity.step": "2"}
+    identity |= {"delta.identity.allowExplicitInsert": "false"}
+    schema = pa.schema([described("id", pa.int64(), **identity), pa.field("x", pa.int64())])
+    table = ld.Table.create(tmp_path, schema)
+    table.write({"x": [1, 2]})
+    assert table.to_arrow()["id"].to_pylist() == [5, 7]
+
+
+def test_a_merged_column_keeps_its_comment_and_no_rule(tmp_path):
+    ld.write(tmp_path, {"x": [1]})
+    rules = {"comment": "new", "CURRENT_DEFAULT": "1", "delta.generationExpression": "x"}
+    rows = pa.table(
+        {"x": [1], "y": [2]},
+        schema=pa.schema([pa.field("x", pa.int64()), described("y", pa.int64(), **rules)]),
+    )
+    ld.write(tmp_path, rows, "append", schema_mode="merge")
+    added = ld.Table.open(tmp_path).snapshot().schema.fields[1]
+    assert added.metadata == {"comment": "new"}

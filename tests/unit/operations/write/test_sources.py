@@ -117,3 +117,54 @@ def test_parts_of_another_schema_are_refused_and_nothing_is_left(tmp_path):
     with pytest.raises(SchemaMismatchError, match="item 2"):
         ld.write(tmp_path, parts)
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+NULL_ITEMS = {
+    "first": [None, "b", "c"],
+    "middle": ["a", None, "c"],
+    "last": ["a", "b", None],
+    "several": [None, None, "c"],
+}
+
+
+@pytest.mark.parametrize("values", NULL_ITEMS.values(), ids=NULL_ITEMS.keys())
+@pytest.mark.parametrize("exists", [False, True])
+def test_an_item_of_nulls_has_the_type_of_the_others(tmp_path, values, exists):
+    if exists:
+        ld.write(tmp_path, {"x": [0], "t": ["z"]})
+    ld.write(tmp_path, ({"x": [n], "t": [value]} for n, value in enumerate(values)), "append")
+    found = ld.Table.open(tmp_path).to_arrow()
+    assert found.schema.field("t").type == pa.string()
+    assert sorted(map(str, found["t"].to_pylist())) == sorted(map(str, values + ["z"] * exists))
+
+
+def test_nested_nulls_have_the_type_of_the_others(tmp_path):
+    values = [{"a": [None], "b": None}, {"a": [1], "b": 2}, {"a": [], "b": None}, None]
+    ld.write(tmp_path, ({"s": [value]} for value in values), "error")
+    found = ld.Table.open(tmp_path).to_arrow()
+    assert sorted(map(str, found["s"].to_pylist())) == sorted(map(str, values))
+
+
+def test_an_untyped_column_of_new_rows_has_the_type_of_the_table(tmp_path):
+    ld.write(tmp_path, {"x": [0], "t": ["z"]})
+    ld.write(tmp_path, ({"x": [n], "t": [None]} for n in range(3)), "append")
+    assert ld.Table.open(tmp_path).to_arrow()["t"].null_count == 3
+
+
+def test_a_stream_is_held_only_until_its_columns_have_types(monkeypatch):
+    monkeypatch.setattr("lazydelta.writer.row_sources._HELD_BYTES", 100)
+    taken = []
+
+    def items(values):
+        for value in values:
+            taken.append(value)
+            yield {"x": [1] * 4, "t": [value] * 4}
+
+    as_source(items(["a", "b"]))
+    assert len(taken) == 1
+    taken.clear()
+    source = as_source(items([None] * 10))
+    assert len(taken) < 10
+    assert sum(batch.num_rows for batch in source.batches) == 40
+    with pytest.raises(SchemaMismatchError, match="item 9"):
+        list(as_source(items([None] * 9 + ["late"])).batches)

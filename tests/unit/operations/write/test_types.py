@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import deltalake
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -184,3 +185,26 @@ def test_the_tables_target_size_is_used(tmp_path):
         options=ld.WriteOptions(row_group_rows=1000),
     )
     assert len(list(tmp_path.glob("*.parquet"))) == 5
+
+
+@pytest.mark.parametrize("partition_by", [None, ["p"]])
+@pytest.mark.parametrize("codec", ["snappy", "none"])
+def test_files_have_about_the_target_size(tmp_path, partition_by, codec):
+    random = np.random.default_rng(7)
+    target, count = 256 << 10, 200_000
+    columns = {
+        "p": np.arange(count) % 2,
+        "id": np.arange(count),
+        "value": random.random(count),
+        "name": [f"name {number % 1000}" for number in range(count)],
+    }
+    options = ld.WriteOptions(target_file_bytes=target, codec=codec)
+    batches = pa.table(columns).to_batches(20_000)
+    ld.write(tmp_path, batches, options=options, partition_by=partition_by)
+    table = ld.Table.open(tmp_path)
+    sizes = {file.path: file.size for file in table.scan().files()}
+    assert len(sizes) > 5
+    assert max(sizes.values()) <= 1.25 * target
+    below = [size for size in sizes.values() if size < 0.75 * target]
+    assert len(below) <= (1 if partition_by is None else 2)  # the last file of each partition
+    assert table.scan().count() == count

@@ -1,4 +1,4 @@
-"""What a commit says: its lines, the first of them all, and the steps of applications."""
+"""The actions of a commit file, creation of tables, and application transactions."""
 
 from __future__ import annotations
 
@@ -100,8 +100,11 @@ def test_what_file_actions_leave_out_is_filled_in():
         pytest.param({"txnId": "x"}, "txnId", id="a-name-of-the-commit's-own"),
         pytest.param({"x": object()}, "JSON", id="no-json"),
         pytest.param({"x": "y" * (1 << 20)}, "bytes", id="too-long"),
-        pytest.param({"userName": 3}, "a text", id="a-name-that-is-a-number"),
-        pytest.param({"job": {"jobId": 1}}, "a dict of texts", id="a-job-of-numbers"),
+        pytest.param({"userName": 3}, "a string", id="a-name-that-is-a-number"),
+        pytest.param({"job": {"jobId": 1}}, "a dict of strings", id="a-job-of-numbers"),
+        ({"loss": float("nan")}, "'loss' has a NaN or an infinity"),
+        ({"run": {"steps": [1.0, float("inf")]}}, "'run' has a NaN or an infinity"),
+        ({"run": [{"best": (float("-inf"),)}]}, "'run' has a NaN or an infinity"),
     ],
 )
 def test_commit_metadata_that_cannot_be_written_is_refused(own, reason):
@@ -164,5 +167,5 @@ def test_a_race_of_two_steps_of_one_application_is_a_conflict():
     store = make_table()
     base = base_of(store)
     run(append("one", txns=(SetTransaction(app_id="app", version=1),)), store, base)
-    with pytest.raises(ConcurrentTransactionError, match="'app' got to 1"):
+    with pytest.raises(ConcurrentTransactionError, match="'app' committed version 1"):
         run(append("two", txns=(SetTransaction(app_id="app", version=2),)), store, base)

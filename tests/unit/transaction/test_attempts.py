@@ -1,4 +1,4 @@
-"""How a commit goes: what it costs, the phases it passes, and what follows it."""
+"""Commit attempts: requests, phases, retries and post-commit hooks."""
 
 from __future__ import annotations
 
