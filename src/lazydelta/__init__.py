@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lazydelta import errors
     from lazydelta.changes import ChangeFeed
     from lazydelta.config import Config, ReadOptions, WriteOptions
-    from lazydelta.expr import Predicate, col, lit
+    from lazydelta.expressions import Predicate, col, lit
     from lazydelta.interop import QueryBuilder
     from lazydelta.outputs import Adapters
     from lazydelta.scan import Scan
@@ -49,7 +49,7 @@ __all__ = [
 _PLACES = {
     "ChangeFeed": "changes",
     "Config": "config",
-    "Predicate": "expr",
+    "Predicate": "expressions",
     "QueryBuilder": "interop",
     "ReadOptions": "config",
     "Scan": "scan",
@@ -57,8 +57,8 @@ _PLACES = {
     "Snapshot": "table",
     "Table": "table",
     "WriteOptions": "config",
-    "col": "expr",
-    "lit": "expr",
+    "col": "expressions",
+    "lit": "expressions",
     "write": "table",
 }
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazydelta.expr import bind, evaluate
+from lazydelta.expressions import bind, evaluate
 from lazydelta.interop.arrow_filters import translate_arrow_filter
 from lazydelta.interop.polars_filters import translate_polars_filter
 from lazydelta.schema import DecimalType, PrimitiveType, StructField, StructType

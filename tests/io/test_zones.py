@@ -9,7 +9,7 @@ import pytest
 
 from lazydelta import Config, Table
 from lazydelta.errors import LogCorruptError
-from lazydelta.expr import as_predicate
+from lazydelta.expressions import as_predicate
 from lazydelta.replay import Pruner
 from lazydelta.scan.plan import split_checkpoint
 from lazydelta.store import MeteredStore

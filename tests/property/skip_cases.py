@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lazydelta.expr import as_predicate, bind, evaluate, lit
+from lazydelta.expressions import as_predicate, bind, evaluate, lit
 from lazydelta.schema import parse_schema, to_arrow_schema
 
 _EPOCH = datetime(2026, 3, 1, tzinfo=UTC)

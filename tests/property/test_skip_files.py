@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lazydelta.expr import as_predicate
+from lazydelta.expressions import as_predicate
 from lazydelta.replay import Pruner
 from tests.property.skip_cases import (
     PARTITION_COLUMNS,

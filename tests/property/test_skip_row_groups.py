@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lazydelta.expr import as_predicate
+from lazydelta.expressions import as_predicate
 from lazydelta.replay import Pruner
 from lazydelta.schema import to_arrow_schema
 from tests.property.skip_cases import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lazydelta.expr import as_predicate
+from lazydelta.expressions import as_predicate
 from lazydelta.replay import Pruner
 from lazydelta.schema import to_arrow_schema
 from lazydelta.spark.arrow_conversion import spark_schema

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as f
 
-from lazydelta.expr import as_predicate, bind
-from lazydelta.expr.arrow import evaluate_value
+from lazydelta.expressions import as_predicate, bind
+from lazydelta.expressions.arrow import evaluate_value
 from lazydelta.schema import PrimitiveType, StructField, StructType, parse_partition_values
 from lazydelta.schema.types import DecimalType
 from lazydelta.spark.column_functions import day_number, literal, micros, parse_string

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lazydelta.errors import ColumnNotFoundError, PredicateError
-from lazydelta.expr import as_predicate, bind, evaluate
+from lazydelta.expressions import as_predicate, bind, evaluate
 from lazydelta.schema import parse_schema
 from lazydelta.spark.row_filter import row_condition
 from tests.property.skip_cases import PARTITION_COLUMNS, SCHEMA, make_files

@@ -17,7 +17,7 @@ from lazydelta.changes.change_rows import FIELDS, ChangeReader
 from lazydelta.changes.version_range import ChangeRange, RequestedRange, find_range
 from lazydelta.config import ReadOptions, check_options
 from lazydelta.errors import ConfigError
-from lazydelta.expr import Predicate, as_predicate
+from lazydelta.expressions import Predicate, as_predicate
 from lazydelta.scan import Feed, RowSource
 from lazydelta.scan.plan import Explanation
 from lazydelta.scan.read import columns_to_read, read_ahead, threads_for

@@ -24,7 +24,7 @@ from lazydelta.errors import (
     ObjectNotFoundError,
     SchemaError,
 )
-from lazydelta.expr import Column, bind, evaluate, split_conjuncts, to_skipping
+from lazydelta.expressions import Column, bind, evaluate, split_conjuncts, to_skipping
 from lazydelta.formats import BadVariantError, DeletionVectorGroup
 from lazydelta.parquet import DataFile, matching_row_groups
 from lazydelta.protocol import CHANGE_COLUMNS
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lazydelta.config import ReadOptions
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.formats import DeletedRows
     from lazydelta.parquet import Rows
     from lazydelta.scan.read import FileProjection

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lazydelta.changes.version_range import ChangeRange
     from lazydelta.config import ReadOptions
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
 
 __all__ = ["ChangePart", "read_changes", "split_changes"]
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lazydelta.errors import DeltaError
-from lazydelta.expr import Constant
+from lazydelta.expressions import Constant
 from lazydelta.interop.arrow_expressions import (
     Call,
     Field,
@@ -27,7 +27,7 @@ from lazydelta.interop.predicate_builder import FLIPPED, PredicateBuilder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.schema import StructType
 
 __all__ = ["ArrowFilter", "translate_arrow_filter"]

@@ -15,13 +15,13 @@ import orjson
 import pyarrow as pa
 
 from lazydelta.errors import DeltaError
-from lazydelta.expr import Constant
+from lazydelta.expressions import Constant
 from lazydelta.interop.predicate_builder import FLIPPED, PredicateBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.schema import StructType
 
 __all__ = ["translate_polars_filter"]

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import DeltaError
-from lazydelta.expr import Constant, Predicate, col, lit
+from lazydelta.expressions import Constant, Predicate, col, lit
 from lazydelta.schema import INTEGER_RANGES, DecimalType
 
 if TYPE_CHECKING:

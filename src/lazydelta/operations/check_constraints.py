@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConfigError, PredicateError
-from lazydelta.expr import bind_formula
+from lazydelta.expressions import bind_formula
 from lazydelta.schema import PrimitiveType
 from lazydelta.writer import CONSTRAINT, Rule
 

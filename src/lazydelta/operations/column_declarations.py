@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from lazydelta.errors import PredicateError, SchemaError
-from lazydelta.expr import Column, col
+from lazydelta.expressions import Column, col
 from lazydelta.schema import (
     StructField,
     StructType,

@@ -11,7 +11,7 @@ from lazydelta.writer import ROW_TRACKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.snapshot import SnapshotState
     from lazydelta.writer import Rule
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import empty_table
 from lazydelta.errors import ConstraintViolationError, UnsupportedFeatureError
-from lazydelta.expr import IsTrue, Not, as_predicate, bind, evaluate
+from lazydelta.expressions import IsTrue, Not, as_predicate, bind, evaluate
 from lazydelta.protocol import ADD
 from lazydelta.replay import Pruner
 from lazydelta.scan import Scan
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lazydelta._stream import Stream
-    from lazydelta.expr import Column, Predicate, Stat
+    from lazydelta.expressions import Column, Predicate, Stat
     from lazydelta.scan import Where
     from lazydelta.snapshot import SnapshotState
 

@@ -27,7 +27,7 @@ from lazydelta.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from lazydelta.expr import as_predicate, bind
+from lazydelta.expressions import as_predicate, bind
 from lazydelta.log import LOG_DIRECTORY
 from lazydelta.operations.create import new_table
 from lazydelta.operations.file_task import FileTask

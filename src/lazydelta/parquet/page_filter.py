@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.parquet.footer import Footer
 
 __all__ = ["PageFilter"]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from lazydelta.config import DatetimeRebaseMode
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.parquet.native import FileTemplate
     from lazydelta.store import Store
 

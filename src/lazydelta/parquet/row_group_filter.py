@@ -1,6 +1,6 @@
 """Which row groups of a data file may hold a row that a predicate wants, from its footer alone.
 
-The rule is a predicate over statistics (`expr.to_skipping`), FALSE only if no row can match; here
+The rule is a predicate over statistics (`expressions.to_skipping`), FALSE only if no row can match; here
 it is asked of every row group at once, and by `parquet.row_ranges` of smaller runs of rows. A bound that
 is missing, of another type than the table's, or not one we know how to read is unknown, and what
 is unknown is kept.
@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lazydelta.expr import evaluate
+from lazydelta.expressions import evaluate
 from lazydelta.parquet.datetime_rebase import first_certain
 from lazydelta.schema import DecimalType, build_array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.schema import DataType
 
 __all__ = [

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.expr import Stat
+from lazydelta.expressions import Stat
 from lazydelta.parquet.row_group_filter import Facts, may_match
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.parquet.page_headers import PageStatistics
     from lazydelta.parquet.page_index import PageMap
 

@@ -3,7 +3,7 @@
 A checkpoint's typed statistics are ordinary columns, so the footer has the least and greatest of
 each `min` and each `max` per row group. The rule over statistics is itself a predicate on rows,
 the rows of the checkpoint; rewriting it once more gives a rule over the footer. For that, "a
-missing statistic keeps the file" has to be part of the rule (`expr.guarded`).
+missing statistic keeps the file" has to be part of the rule (`expressions.guarded`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.expr import Column, Stat, evaluate, guarded, to_skipping
+from lazydelta.expressions import Column, Stat, evaluate, guarded, to_skipping
 from lazydelta.parquet import ColumnBounds, first_certain, leaf_columns
 from lazydelta.replay.stats_values import (
     ANY_CHARACTER,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.schema import DataType
 
 __all__ = ["keep_row_groups", "row_group_rule"]

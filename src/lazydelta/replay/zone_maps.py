@@ -16,14 +16,14 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.expr import Stat, evaluate
+from lazydelta.expressions import Stat, evaluate
 from lazydelta.replay.stats_values import trusted
 from lazydelta.schema import PrimitiveType, build_array, to_arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
 
 __all__ = ["ZoneMap", "keep_zone_maps", "read_zone_maps"]
 

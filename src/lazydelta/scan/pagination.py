@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lazydelta._stream import Stream
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.snapshot import SnapshotState
 
 __all__ = ["FilePage", "Pages"]

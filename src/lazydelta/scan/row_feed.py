@@ -25,7 +25,7 @@ from lazydelta.schema import StructType
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.scan.plan.explain import Explanation
     from lazydelta.snapshot import SnapshotState
 

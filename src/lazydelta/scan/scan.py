@@ -17,7 +17,7 @@ from lazydelta._parallel import prefetch
 from lazydelta._stream import FlatStream, Stream
 from lazydelta.config import ReadOptions, ScanStrategy, Strategy, given_number
 from lazydelta.errors import ConfigError
-from lazydelta.expr import Predicate, as_predicate
+from lazydelta.expressions import Predicate, as_predicate
 from lazydelta.replay import Pruner
 from lazydelta.scan.aggregates.count_min_max import MinMax, count, min_max
 from lazydelta.scan.aggregates.distinct_partitions import partition_values

@@ -22,7 +22,7 @@ from lazydelta.changes import (
     split_changes,
 )
 from lazydelta.config import Config, ReadOptions
-from lazydelta.expr import as_predicate
+from lazydelta.expressions import as_predicate
 from lazydelta.spark.arrow_conversion import conform_batches, read_schema
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.jobs import named_task
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.log import LogFile
     from lazydelta.scan import Where
 

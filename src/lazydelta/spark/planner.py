@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from lazydelta.errors import ConfigError, RetentionGuardError
-from lazydelta.expr import as_predicate
+from lazydelta.expressions import as_predicate
 from lazydelta.protocol import ADD
 from lazydelta.replay import Pruner
 from lazydelta.scan.plan import (

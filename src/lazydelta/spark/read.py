@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lazydelta.config import Config
 from lazydelta.errors import ConfigError
-from lazydelta.expr import Column, as_predicate
+from lazydelta.expressions import Column, as_predicate
 from lazydelta.scan import Scan
 from lazydelta.scan.plan import Explanation, live_adds
 from lazydelta.spark.arrow_conversion import (

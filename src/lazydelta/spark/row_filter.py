@@ -1,6 +1,6 @@
 """A predicate on rows as a Spark column, for the rows of Spark's own Parquet scan.
 
-The column has the value of `expr.evaluate`: true, false or null. Both use three-valued logic, NaN
+The column has the value of `expressions.evaluate`: true, false or null. Both use three-valued logic, NaN
 equal to itself and greater than all numbers, and strings in byte order. Spark functions that depend
 on the session (time zone, ANSI mode) or differ in meaning are composed of functions that do not;
 see `spark.column_functions`. It needs no session, so it works through Spark Connect.
@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from lazydelta.errors import InternalError, PredicateError
-from lazydelta.expr import (
+from lazydelta.expressions import (
     DATE_UNITS,
     And,
     Call,

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 from lazydelta.changes import RequestedRange
 from lazydelta.config import Config
 from lazydelta.errors import ColumnNotFoundError, ConfigError
-from lazydelta.expr import as_predicate
+from lazydelta.expressions import as_predicate
 from lazydelta.snapshot import SnapshotState, load_snapshot, version_at
 from lazydelta.spark.arrow_conversion import conform_batches, read_schema
 from lazydelta.spark.changes import CHANGE_FIELDS, ChangesRead

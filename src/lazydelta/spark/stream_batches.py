@@ -17,7 +17,7 @@ from pyspark.sql.datasource import InputPartition
 
 from lazydelta.changes import RequestedRange, find_range, read_commits
 from lazydelta.errors import LogGapError
-from lazydelta.expr import as_predicate
+from lazydelta.expressions import as_predicate
 from lazydelta.log import LogFile
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spark.changes import ChangesRead

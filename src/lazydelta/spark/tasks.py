@@ -32,7 +32,7 @@ from lazydelta.store import is_local
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.log import LogSegment
     from lazydelta.spark.serialized_snapshot import SerializedSnapshot
 

@@ -19,7 +19,7 @@ from lazydelta.protocol import ADD, CHANGE_FILE, REMOVE_ACTION
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.protocol import DomainMetadata, SetTransaction, TableMetadata, TableProtocol
 
 __all__ = ["ADDS", "CHANGE_FILES", "REMOVES", "Isolation", "Reads", "Transaction"]

@@ -25,7 +25,7 @@ from lazydelta.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from lazydelta.expr import Formula, bind_formula, equality_formula
+from lazydelta.expressions import Formula, bind_formula, equality_formula
 from lazydelta.schema import PrimitiveType, build_scalar
 from lazydelta.writer.nullability import forbidden_nulls, takes_nulls_everywhere
 from lazydelta.writer.property_validation import CONSTRAINT

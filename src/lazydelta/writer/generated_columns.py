@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConstraintViolationError, DeltaError
-from lazydelta.expr import Formula, bind_formula, constant_formula
+from lazydelta.expressions import Formula, bind_formula, constant_formula
 from lazydelta.schema import PrimitiveType, StructType
 from lazydelta.writer.constraints import GENERATION, refusal, shown_values
 

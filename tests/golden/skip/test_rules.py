@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lazydelta.expr import as_predicate, bind, derivations, to_skipping
+from lazydelta.expressions import as_predicate, bind, derivations, to_skipping
 from lazydelta.schema import parse_schema
 
 HERE = Path(__file__).parent

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lazydelta.expr import as_predicate, bind, evaluate, to_skipping
+from lazydelta.expressions import as_predicate, bind, evaluate, to_skipping
 from lazydelta.parquet import matching_row_groups
 from lazydelta.schema import DecimalType, PrimitiveType, StructField, StructType
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lazydelta.expr import as_predicate, bind, evaluate, to_skipping
+from lazydelta.expressions import as_predicate, bind, evaluate, to_skipping
 from lazydelta.parquet.footer import read_footer
 from lazydelta.parquet.page_filter import PageFilter
 from lazydelta.parquet.page_headers import BadPageError, PageStatistics

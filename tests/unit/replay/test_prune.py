@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lazydelta.errors import ColumnNotFoundError, PredicateError
-from lazydelta.expr import as_predicate
+from lazydelta.expressions import as_predicate
 from lazydelta.replay import Pruner
 from lazydelta.schema import parse_schema
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lazydelta.expr import as_predicate
+from lazydelta.expressions import as_predicate
 from lazydelta.replay import Pruner, read_zone_maps
 from lazydelta.schema import parse_schema
 

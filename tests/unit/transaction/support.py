@@ -9,7 +9,7 @@ from functools import cache
 import pyarrow as pa
 
 from lazydelta import Config
-from lazydelta.expr import as_predicate
+from lazydelta.expressions import as_predicate
 from lazydelta.log import CommitReader
 from lazydelta.log.file_names import LogFile, LogFileKind
 from lazydelta.protocol import TableMetadata, TableProtocol

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import integers
-from lazydelta.expr.formula import Formula
-from lazydelta.expr.formula_parse import parse_formula
-from lazydelta.expr.formula_types import typed
+from lazydelta.expressions.formula import Formula
+from lazydelta.expressions.formula_parse import parse_formula
+from lazydelta.expressions.formula_types import typed
 from lazydelta.schema import from_arrow_schema
 
 __all__ = ["COMPUTED", "REFUSED", "ROWS", "SCHEMA", "as_text", "computed", "golden"]

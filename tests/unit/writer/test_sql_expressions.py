@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from lazydelta.errors import ColumnNotFoundError, PredicateError
-from lazydelta.expr import bind_formula, equality_formula
-from lazydelta.expr.formula_parse import parse_formula
-from lazydelta.expr.formula_types import typed
+from lazydelta.expressions import bind_formula, equality_formula
+from lazydelta.expressions.formula_parse import parse_formula
+from lazydelta.expressions.formula_types import typed
 from lazydelta.schema import PrimitiveType, StructField, StructType
 from tests.unit.writer.expression_cases import (
     COMPUTED,

@@ -16,7 +16,7 @@ from lazydelta._arrow import bits, certain, from_numpy, selection
 from lazydelta._parallel import prefetch
 from lazydelta._stream import Stream
 from lazydelta.errors import PredicateError
-from lazydelta.expr import (
+from lazydelta.expressions import (
     Column,
     Constant,
     In,

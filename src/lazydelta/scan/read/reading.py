@@ -24,7 +24,7 @@ from lazydelta.errors import (
     DeletionVectorError,
     ObjectNotFoundError,
 )
-from lazydelta.expr import Column, evaluate, split_conjuncts, to_skipping
+from lazydelta.expressions import Column, evaluate, split_conjuncts, to_skipping
 from lazydelta.formats import BadVariantError, DeletedRows, DeletionVectorGroup
 from lazydelta.parquet import DataFile, Rows, matching_row_groups, selected_rows
 from lazydelta.scan.plan.partition_arrays import partition_columns
@@ -41,7 +41,7 @@ from lazydelta.store import is_local, local_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.protocol import Location
     from lazydelta.replay import Pruner
     from lazydelta.scan.plan.strategy import Choice

@@ -18,7 +18,7 @@ import pyarrow.types as pt
 
 from lazydelta._arrow import certain, from_numpy, text
 from lazydelta.errors import ConfigError, UnsupportedFeatureError
-from lazydelta.expr import Column, evaluate
+from lazydelta.expressions import Column, evaluate
 from lazydelta.scan.read.arrow_casts import view_type, with_types
 from lazydelta.scan.read.transform import Fit, Source, decoded, fit_file
 from lazydelta.schema import PrimitiveType, StructField, StructType, to_arrow_schema
@@ -26,7 +26,7 @@ from lazydelta.schema import PrimitiveType, StructField, StructType, to_arrow_sc
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lazydelta.expr import Predicate
+    from lazydelta.expressions import Predicate
     from lazydelta.parquet import LegacyCalendar, Rows
     from lazydelta.snapshot import SnapshotState
 

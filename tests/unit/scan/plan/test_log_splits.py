@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from lazydelta import Config, Table
 from lazydelta.errors import UnsupportedActionError
-from lazydelta.expr import as_predicate
+from lazydelta.expressions import as_predicate
 from lazydelta.protocol import ADD
 from lazydelta.replay import Pruner
 from lazydelta.scan.plan import PartReader, live_adds, split_checkpoint, split_tail

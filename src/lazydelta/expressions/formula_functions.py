@@ -1,6 +1,6 @@
 """The functions that a formula may use, by name and number of arguments: what they take and give.
 
-How they are computed is in `expr.formula_compute`. A function is here only if its result is known
+How they are computed is in `expressions.formula_compute`. A function is here only if its result is known
 to be Spark's for every value, or its failure where Spark's two sets of rules differ. Times are
 read in UTC.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.expr.functions import DATE_UNITS, is_exact_number, is_float, is_text
+from lazydelta.expressions.functions import DATE_UNITS, is_exact_number, is_float, is_text
 from lazydelta.schema import DataType, PrimitiveType, build_array
 
 if TYPE_CHECKING:

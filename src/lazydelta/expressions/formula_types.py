@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import PredicateError
-from lazydelta.expr.formula_casts import castable
-from lazydelta.expr.formula_functions import FUNCTIONS, of_family
-from lazydelta.expr.formula_parse import Truth
-from lazydelta.expr.functions import is_exact_number, is_float, is_text
-from lazydelta.expr.nodes import (
+from lazydelta.expressions.formula_casts import castable
+from lazydelta.expressions.formula_functions import FUNCTIONS, of_family
+from lazydelta.expressions.formula_parse import Truth
+from lazydelta.expressions.functions import is_exact_number, is_float, is_text
+from lazydelta.expressions.nodes import (
     And,
     Call,
     Cast,
@@ -32,7 +32,7 @@ from lazydelta.expr.nodes import (
     Predicate,
     Value,
 )
-from lazydelta.expr.patterns import split_pattern
+from lazydelta.expressions.patterns import split_pattern
 from lazydelta.schema import INTEGER_RANGES, DataType, DecimalType, PrimitiveType, parse_value
 
 if TYPE_CHECKING:

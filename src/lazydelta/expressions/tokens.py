@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from lazydelta.errors import PredicateError
-from lazydelta.expr.nodes import Literal
+from lazydelta.expressions.nodes import Literal
 from lazydelta.schema import DataType, DecimalType, PrimitiveType
 
 __all__ = ["Token", "number_literal", "tokenize"]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lazydelta.errors import PredicateError
-from lazydelta.expr import as_predicate, col, lit
-from lazydelta.expr.build import partition_eq
+from lazydelta.expressions import as_predicate, col, lit
+from lazydelta.expressions.build import partition_eq
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import integers
 from lazydelta.errors import InternalError
-from lazydelta.expr.functions import DATE_UNITS, is_text
+from lazydelta.expressions.functions import DATE_UNITS, is_text
 from lazydelta.schema import (
     INTEGER_RANGES,
     PrimitiveType,
@@ -27,7 +27,7 @@ from lazydelta.schema import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lazydelta.expr.nodes import Call, Value
+    from lazydelta.expressions.nodes import Call, Value
     from lazydelta.schema import DataType
 
 __all__ = ["call_function", "cast_values"]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lazydelta.expr import as_predicate, bind, derivations
+from lazydelta.expressions import as_predicate, bind, derivations
 from lazydelta.schema import parse_schema
 
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import from_numpy, integers
-from lazydelta.expr.cells import Cells, attempted, with_nulls_failed
-from lazydelta.expr.compute import cast_values
-from lazydelta.expr.functions import is_float, is_text
+from lazydelta.expressions.cells import Cells, attempted, with_nulls_failed
+from lazydelta.expressions.compute import cast_values
+from lazydelta.expressions.functions import is_float, is_text
 from lazydelta.schema import (
     INTEGER_RANGES,
     DataType,

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import PredicateError
-from lazydelta.expr.arrow import evaluate, evaluate_value
-from lazydelta.expr.coerce import compare_constant, fit_options, unify
-from lazydelta.expr.functions import is_text, type_call, type_cast, type_of
-from lazydelta.expr.nodes import (
+from lazydelta.expressions.arrow import evaluate, evaluate_value
+from lazydelta.expressions.coerce import compare_constant, fit_options, unify
+from lazydelta.expressions.functions import is_text, type_call, type_cast, type_of
+from lazydelta.expressions.nodes import (
     And,
     Call,
     Cast,
@@ -32,7 +32,7 @@ from lazydelta.expr.nodes import (
     Stat,
     Value,
 )
-from lazydelta.expr.patterns import split_pattern
+from lazydelta.expressions.patterns import split_pattern
 from lazydelta.schema import PrimitiveType, StructType
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The functions a predicate may use: their types, and whether they keep the order of values.
 
-How they are computed is in `expr.arrow`. Times are read in UTC.
+How they are computed is in `expressions.arrow`. Times are read in UTC.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from lazydelta.errors import PredicateError
-from lazydelta.expr.nodes import Call, Cast, Literal, Value
+from lazydelta.expressions.nodes import Call, Cast, Literal, Value
 from lazydelta.schema import INTEGER_RANGES, DataType, DecimalType, PrimitiveType
 
 __all__ = [

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lazydelta.errors import PredicateError
-from lazydelta.expr import as_predicate, col, lit
-from lazydelta.expr.nodes import (
+from lazydelta.expressions import as_predicate, col, lit
+from lazydelta.expressions.nodes import (
     And,
     Call,
     Cast,

@@ -2,7 +2,7 @@
 
 A formula says more than a filter: all of arithmetic, CASE, conditions as values. So its parser is
 the one of filters, with these added; what can be used in a filter stays what it was. Names, types
-and functions are checked later, by `expr.formula_types`.
+and functions are checked later, by `expressions.formula_types`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.expr.nodes import Call, Compare, Literal, Node, Predicate, Value
-from lazydelta.expr.parse import Parser
+from lazydelta.expressions.nodes import Call, Compare, Literal, Node, Predicate, Value
+from lazydelta.expressions.parse import Parser
 from lazydelta.schema import INTEGER_RANGES, PrimitiveType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lazydelta.expr.tokens import Token
+    from lazydelta.expressions.tokens import Token
 
 __all__ = ["Truth", "parse_formula"]
 

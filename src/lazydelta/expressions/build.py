@@ -1,6 +1,6 @@
 """Ways to say a predicate in Python: operators on `col(...)`, tuples, and equality maps.
 
-All of them, and SQL text, end in the nodes of `expr.nodes`; `as_predicate` is the one door.
+All of them, and SQL text, end in the nodes of `expressions.nodes`; `as_predicate` is the one door.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from lazydelta.errors import PredicateError
-from lazydelta.expr.nodes import (
+from lazydelta.expressions.nodes import (
     And,
     Call,
     Cast,
@@ -29,7 +29,7 @@ from lazydelta.expr.nodes import (
     Predicate,
     Value,
 )
-from lazydelta.expr.parse import parse_path, parse_predicate, parse_type
+from lazydelta.expressions.parse import parse_path, parse_predicate, parse_type
 from lazydelta.schema import DataType, DecimalType, PrimitiveType, to_days, to_micros
 
 __all__ = ["Operand", "as_predicate", "col", "lit", "partition_eq"]

@@ -2,7 +2,7 @@
 
 It takes what can stand in a WHERE clause over one table's columns, and says where the text goes
 wrong. The text is untrusted: its depth and size are bounded. Names and types are checked later,
-by `expr.binding`.
+by `expressions.binding`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from lazydelta.errors import PredicateError
-from lazydelta.expr.nodes import (
+from lazydelta.expressions.nodes import (
     And,
     Call,
     Cast,
@@ -28,7 +28,7 @@ from lazydelta.expr.nodes import (
     Predicate,
     Value,
 )
-from lazydelta.expr.tokens import Token, number_literal, tokenize
+from lazydelta.expressions.tokens import Token, number_literal, tokenize
 from lazydelta.schema import DataType, DecimalType, PrimitiveType, parse_value
 
 __all__ = [

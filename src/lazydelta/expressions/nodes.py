@@ -2,8 +2,8 @@
 
 Nodes are immutable values: they compare by structure, hash and pickle. `Predicate`s are true,
 false or unknown for a row; `Value`s are what they compare. The same nodes carry a predicate on
-rows (over `Column`s) and, rewritten by `expr.skip`, one on a file's statistics (over `Stat`s).
-What a predicate means on data is in `expr.arrow`; nothing here knows schemas or data.
+rows (over `Column`s) and, rewritten by `expressions.skip`, one on a file's statistics (over `Stat`s).
+What a predicate means on data is in `expressions.arrow`; nothing here knows schemas or data.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from lazydelta.expr.text import literal_text, quote_path, quote_text
+from lazydelta.expressions.text import literal_text, quote_path, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

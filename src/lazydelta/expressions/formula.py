@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta.errors import PredicateError
-from lazydelta.expr.cells import Cells, both, either
-from lazydelta.expr.formula_compute import compute
-from lazydelta.expr.formula_parse import parse_formula
-from lazydelta.expr.formula_types import Step, assignable, cast_to, column_paths, typed
-from lazydelta.expr.nodes import Column
+from lazydelta.expressions.cells import Cells, both, either
+from lazydelta.expressions.formula_compute import compute
+from lazydelta.expressions.formula_parse import parse_formula
+from lazydelta.expressions.formula_types import Step, assignable, cast_to, column_paths, typed
+from lazydelta.expressions.nodes import Column
 from lazydelta.schema import PrimitiveType, build_scalar, to_arrow_type
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lazydelta.expr.binding import conjuncts, join_and, join_or
-from lazydelta.expr.bounds import (
+from lazydelta.expressions.binding import conjuncts, join_and, join_or
+from lazydelta.expressions.bounds import (
     below,
     differ,
     if_single,
@@ -31,8 +31,8 @@ from lazydelta.expr.bounds import (
     substitute,
     upper,
 )
-from lazydelta.expr.functions import is_exact_number, is_float, keeps_order, type_of
-from lazydelta.expr.nodes import (
+from lazydelta.expressions.functions import is_exact_number, is_float, keeps_order, type_of
+from lazydelta.expressions.nodes import (
     And,
     AnyWithin,
     Call,
@@ -52,13 +52,13 @@ from lazydelta.expr.nodes import (
     Stat,
     Value,
 )
-from lazydelta.expr.patterns import after_prefix, fixed_prefix
+from lazydelta.expressions.patterns import after_prefix, fixed_prefix
 from lazydelta.schema import PrimitiveType, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lazydelta.expr.generated import Derivation
+    from lazydelta.expressions.generated import Derivation
 
 __all__ = ["guarded", "negate", "to_skipping"]
 

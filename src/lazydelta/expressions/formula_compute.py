@@ -1,8 +1,8 @@
 """How the operations of a formula are computed on Arrow arrays.
 
 Each takes the values of its arguments and gives `Cells`: values, and the rows that fail. The
-functions that filters know too are computed by the same code (`expr.compute`). Operations that
-do not look at all of their arguments in every row are in `expr.formula`.
+functions that filters know too are computed by the same code (`expressions.compute`). Operations that
+do not look at all of their arguments in every row are in `expressions.formula`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.expr.arrow import compare_values, like_values
-from lazydelta.expr.cells import Cells, attempted, with_nulls_failed
-from lazydelta.expr.compute import call_function
-from lazydelta.expr.formula_casts import cast_cells
-from lazydelta.expr.nodes import Call, Column, Literal
+from lazydelta.expressions.arrow import compare_values, like_values
+from lazydelta.expressions.cells import Cells, attempted, with_nulls_failed
+from lazydelta.expressions.compute import call_function
+from lazydelta.expressions.formula_casts import cast_cells
+from lazydelta.expressions.nodes import Call, Column, Literal
 from lazydelta.schema import DecimalType, PrimitiveType, build_array, build_scalar, to_arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lazydelta.expr.formula_types import Step
+    from lazydelta.expressions.formula_types import Step
 
     Operation = Callable[[Step, list[pa.Array]], Cells]
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from lazydelta.errors import PredicateError, SchemaError
-from lazydelta.expr.binding import bind_value, constant_of, join_and, join_or
-from lazydelta.expr.coerce import compare_constant
-from lazydelta.expr.functions import keeps_order, type_of
-from lazydelta.expr.nodes import (
+from lazydelta.expressions.binding import bind_value, constant_of, join_and, join_or
+from lazydelta.expressions.coerce import compare_constant
+from lazydelta.expressions.functions import keeps_order, type_of
+from lazydelta.expressions.nodes import (
     Call,
     Column,
     Compare,
@@ -31,7 +31,7 @@ from lazydelta.expr.nodes import (
     Stat,
     Value,
 )
-from lazydelta.expr.parse import parse_value_text
+from lazydelta.expressions.parse import parse_value_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

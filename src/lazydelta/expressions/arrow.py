@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import numpy_kind
 from lazydelta.errors import InternalError, PredicateError
-from lazydelta.expr.compute import call_function, cast_values
-from lazydelta.expr.functions import is_float, is_text, type_of
-from lazydelta.expr.nodes import (
+from lazydelta.expressions.compute import call_function, cast_values
+from lazydelta.expressions.functions import is_float, is_text, type_of
+from lazydelta.expressions.nodes import (
     And,
     AnyWithin,
     Call,
@@ -37,7 +37,7 @@ from lazydelta.expr.nodes import (
     Stat,
     Value,
 )
-from lazydelta.expr.patterns import fixed_prefix, to_regex
+from lazydelta.expressions.patterns import fixed_prefix, to_regex
 from lazydelta.schema import PrimitiveType, build_array, build_scalar, to_arrow_type
 
 if TYPE_CHECKING:

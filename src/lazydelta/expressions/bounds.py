@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from lazydelta.expr.binding import join_or
-from lazydelta.expr.functions import is_exact_number, is_float, is_text, keeps_order, type_of
-from lazydelta.expr.nodes import (
+from lazydelta.expressions.binding import join_or
+from lazydelta.expressions.functions import is_exact_number, is_float, is_text, keeps_order, type_of
+from lazydelta.expressions.nodes import (
     Call,
     Cast,
     Column,

@@ -1,4 +1,4 @@
-"""Names and constants as Spark's SQL writes them; `expr.parse` reads them back unchanged."""
+"""Names and constants as Spark's SQL writes them; `expressions.parse` reads them back unchanged."""
 
 from __future__ import annotations
 

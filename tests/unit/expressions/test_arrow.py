@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lazydelta.errors import PredicateError
-from lazydelta.expr import as_predicate, bind, col, evaluate, lit
+from lazydelta.expressions import as_predicate, bind, col, evaluate, lit
 from lazydelta.schema import parse_schema
 
 NAN = math.nan

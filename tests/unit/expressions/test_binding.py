@@ -6,8 +6,8 @@ import math
 import pytest
 
 from lazydelta.errors import ColumnNotFoundError, PredicateError
-from lazydelta.expr import as_predicate, bind, col, lit, split_conjuncts
-from lazydelta.expr.nodes import Column, Constant
+from lazydelta.expressions import as_predicate, bind, col, lit, split_conjuncts
+from lazydelta.expressions.nodes import Column, Constant
 from lazydelta.schema import PrimitiveType, parse_schema
 
 FIELDS = [

@@ -5,13 +5,13 @@ Pure: no files, no log. One tree serves every door, and every engine that evalua
 
 from __future__ import annotations
 
-from lazydelta.expr.arrow import evaluate
-from lazydelta.expr.binding import bind, split_conjuncts
-from lazydelta.expr.build import as_predicate, col, lit
-from lazydelta.expr.formula import Formula, bind_formula, constant_formula, equality_formula
-from lazydelta.expr.functions import DATE_UNITS
-from lazydelta.expr.generated import derivations
-from lazydelta.expr.nodes import (
+from lazydelta.expressions.arrow import evaluate
+from lazydelta.expressions.binding import bind, split_conjuncts
+from lazydelta.expressions.build import as_predicate, col, lit
+from lazydelta.expressions.formula import Formula, bind_formula, constant_formula, equality_formula
+from lazydelta.expressions.functions import DATE_UNITS
+from lazydelta.expressions.generated import derivations
+from lazydelta.expressions.nodes import (
     And,
     Call,
     Cast,
@@ -29,8 +29,8 @@ from lazydelta.expr.nodes import (
     Stat,
     Value,
 )
-from lazydelta.expr.patterns import fixed_prefix, split_pattern
-from lazydelta.expr.skip import guarded, to_skipping
+from lazydelta.expressions.patterns import fixed_prefix, split_pattern
+from lazydelta.expressions.skip import guarded, to_skipping
 
 __all__ = [
     "DATE_UNITS",

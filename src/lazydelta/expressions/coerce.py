@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from lazydelta.errors import PredicateError
-from lazydelta.expr.functions import is_exact_number, is_float, is_text, type_of
-from lazydelta.expr.nodes import (
+from lazydelta.expressions.functions import is_exact_number, is_float, is_text, type_of
+from lazydelta.expressions.nodes import (
     And,
     Call,
     Cast,
