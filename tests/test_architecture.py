@@ -95,7 +95,7 @@ def breaches_of_the_door(modules: list[Module]) -> list[str]:
                     found.append(f"{where}: rooms never import the package's own door")
             elif room != module.room and is_module:
                 found.append(f"{where}: use the door, {source.rpartition('.')[0]}")
-            elif room == module.room and source in packages and not module.is_package:
+            elif source in packages and module.name.startswith(f"{source}."):
                 found.append(f"{where}: inside a room, import the module that has it")
     return found
 
@@ -228,6 +228,16 @@ def test_the_package_keeps(rule):
         ),
         pytest.param(
             breaches_of_the_door,
+            {"scan/plan.py": "from p.log.nodes.tree import Node"},
+            id="a-module-of-a-sub-package",
+        ),
+        pytest.param(
+            breaches_of_the_door,
+            {"scan/plan.py": "from p.log.nodes import tree"},
+            id="a-module-of-a-sub-package-by-its-door",
+        ),
+        pytest.param(
+            breaches_of_the_door,
             {"scan/plan.py": "from p import Table"},
             id="the-packages-own-door",
         ),
@@ -304,6 +314,7 @@ def test_what_a_room_may_import(tmp_path):
         "from p import errors\n"
         "from p.errors import Bad\n"
         "from p.log import LogSegment\n"
+        "from p.log.nodes import Node\n"
         "from p.scan.read import rows\n"
         "from .read import rows\n"
         "def f():\n"
@@ -333,6 +344,8 @@ def made_up_package(where: Path, changed: dict[str, str]) -> list[Module]:
             '"""Log."""\nfrom p.log.segment import LogSegment\n__all__ = ["LogSegment"]'
         ),
         "log/segment.py": '"""Segment."""\nclass LogSegment: pass',
+        "log/nodes/__init__.py": '"""Nodes."""\nfrom p.log.nodes.tree import Node\n__all__ = ["Node"]',
+        "log/nodes/tree.py": '"""Tree."""\nclass Node: pass',
         "scan/__init__.py": '"""Scan."""\nfrom p.scan.read import rows\n__all__ = ["rows"]',
         "scan/plan.py": '"""Plan."""',
         "scan/read.py": '"""Read."""\nfrom p.log import LogSegment\ndef rows(): pass',

@@ -293,6 +293,30 @@ _FUNCTIONS: dict[str, list[Any]] = {
     "- x": _DOUBLES,
     "substring(q, 1, 1)": _TEXTS,
 }
+_ROW_FUNCTIONS: dict[str, list[Any]] = {
+    "coalesce(i, b, 2)": _INTS,
+    "coalesce(s, 'a')": _TEXTS,
+    "greatest(i, b)": _INTS,
+    "nullif(i, 1)": _INTS,
+    "case when i > 0 then b when i is null then 3 end": _INTS,
+    "if(o, s, 'b')": _TEXTS,
+    "l * l": _ODD_NUMBERS,
+    "i * 2": _ODD_NUMBERS,
+    "l + l": _ODD_NUMBERS,
+    "i / b": _ODD_NUMBERS,
+    "i % b": _INTS,
+    "lower(s)": _TEXTS,
+    "s || q": _TEXTS,
+    "cast(l as integer)": _INTS,
+    "cast(x as integer)": _INTS,
+    "cast(m as integer)": _INTS,
+    "cast(o as integer)": [0, 1],
+    "date_add(d, 1)": _DATES,
+    "last_day(d)": _DATES,
+    "isnull(i)": [True, False],
+    "i is distinct from 1": [True, False],
+}
+"""Functions that Spark's translation of a predicate does not have."""
 _PAIRS = [
     ("i", "l"),
     ("b", "p"),
@@ -338,9 +362,10 @@ def _comparison(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def _function(draw: st.DrawFn) -> str:
-    text = draw(st.sampled_from(sorted(_FUNCTIONS)))
-    values = st.sampled_from(_FUNCTIONS[text])
+def _function(draw: st.DrawFn, functions: dict[str, list[Any]]) -> str:
+    text = draw(st.sampled_from(sorted(functions)))
+    values = st.sampled_from(functions[text])
+    text = f"({text})" if " is " in text else text
     value = _text(draw(values))
     if draw(st.integers(0, 4)) == 0:
         return f"{text} IN ({value}, {_text(draw(values))})"
@@ -361,7 +386,7 @@ _LEAVES = st.one_of(
     _comparison(),
     _comparison(),
     _membership(),
-    _function(),
+    _function(_FUNCTIONS),
     st.sampled_from(sorted(VALUES)).map(lambda name: f"{name} IS NULL"),
     st.tuples(st.sampled_from(["s", "q"]), st.sampled_from(["LIKE", "NOT LIKE"]), _PATTERNS).map(
         lambda parts: f"{parts[0]} {parts[1]} {_text(parts[2])}"
@@ -385,6 +410,8 @@ def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 PREDICATES = st.recursive(_LEAVES, _grown, max_leaves=4)
+ROW_PREDICATES = st.recursive(st.one_of(_LEAVES, _function(_ROW_FUNCTIONS)), _grown, max_leaves=4)
+"""The same, with functions that only our own evaluator has."""
 
 
 # --- what a file says, and what it holds ---------------------------------------------------------
@@ -421,6 +448,7 @@ def partition_text(value: Any) -> str | None:
 __all__ = [
     "PARTITION_COLUMNS",
     "PREDICATES",
+    "ROW_PREDICATES",
     "SCHEMA",
     "File",
     "make_files",

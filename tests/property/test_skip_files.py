@@ -12,7 +12,7 @@ from lazydelta.expressions import as_predicate
 from lazydelta.replay import Pruner
 from tests.property.skip_cases import (
     PARTITION_COLUMNS,
-    PREDICATES,
+    ROW_PREDICATES,
     SCHEMA,
     make_files,
     matches,
@@ -35,7 +35,7 @@ def to_adds(batch):
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(st.integers(0, 2**32), PREDICATES)
+@given(st.integers(0, 2**32), ROW_PREDICATES)
 def test_no_file_with_a_matching_row_is_dropped(seed, predicate):
     batch = make_files(seed, 24)
     pruner = Pruner.build(

@@ -16,7 +16,7 @@ from lazydelta.replay import Pruner
 from lazydelta.schema import to_arrow_schema
 from tests.property.skip_cases import (
     PARTITION_COLUMNS,
-    PREDICATES,
+    ROW_PREDICATES,
     SCHEMA,
     make_files,
     matches,
@@ -102,7 +102,7 @@ def checkpoint(seed):
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(st.integers(0, 2**32), PREDICATES)
+@given(st.integers(0, 2**32), ROW_PREDICATES)
 def test_no_row_group_or_row_with_a_matching_file_is_dropped(seed, predicate):
     rows, parquet = checkpoint(seed)
     pruner = Pruner.build(

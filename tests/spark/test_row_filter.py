@@ -12,9 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lazydelta.errors import ColumnNotFoundError, PredicateError
+from lazydelta import Table
+from lazydelta.errors import ColumnNotFoundError, ConfigError, PredicateError
 from lazydelta.expressions import as_predicate, bind, evaluate
 from lazydelta.schema import parse_schema
+from lazydelta.spark import read
 from lazydelta.spark.row_filter import row_condition
 from tests.property.skip_cases import PARTITION_COLUMNS, SCHEMA, make_files
 from tests.spark.cases import frame_of, predicates, rows_of, truths
@@ -125,3 +127,17 @@ def test_texts_with_a_collation_are_refused(spark):
     schema = schema_of([kind])
     with pytest.raises(PredicateError, match="collation"):
         row_condition(SimpleNamespace(schema=schema, partition_columns=()), "s = 'a'")
+
+
+def test_a_filter_without_translation_is_refused_by_name(spark):
+    with pytest.raises(PredicateError, match="lower has no translation to a Spark column"):
+        row_condition(TABLE, "lower(s) = 'a'")
+
+
+def test_a_filter_without_translation_is_left_to_our_reader(spark, tmp_path):
+    table = Table.create(tmp_path, "id int, n string")
+    table.write(pa.table({"id": pa.array([1, 2, 3], pa.int32()), "n": ["A", "b", None]}))
+    where = "coalesce(lower(n), 'a') = 'a'"
+    assert sorted(row.id for row in read(spark, tmp_path, where=where).collect()) == [1, 3]
+    with pytest.raises(ConfigError, match="coalesce has no translation"):
+        read(spark, tmp_path, where=where, path="native")

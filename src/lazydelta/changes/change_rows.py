@@ -24,7 +24,8 @@ from lazydelta.errors import (
     ObjectNotFoundError,
     SchemaError,
 )
-from lazydelta.expressions import Column, bind, evaluate, split_conjuncts, to_skipping
+from lazydelta.expressions import bind, evaluate, split_conjuncts, to_skipping
+from lazydelta.expressions.nodes import Column
 from lazydelta.formats import BadVariantError, DeletionVectorGroup
 from lazydelta.parquet import DataFile, matching_row_groups
 from lazydelta.protocol import CHANGE_COLUMNS

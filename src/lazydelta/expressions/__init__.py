@@ -1,68 +1,42 @@
-"""Predicates: how they are said, what they mean, and what they say about a file's statistics.
+"""SQL expressions: parse, bind to a schema, evaluate on Arrow data, rewrite for data skipping.
 
-Pure: no files, no log. One tree serves every door, and every engine that evaluates it.
+Pure: no files, no log. One tree (`expressions.nodes`, a door of its own), one grammar, one binder
+and one evaluator for filters, CHECK constraints, invariants, generated columns and defaults.
 """
 
 from __future__ import annotations
 
-from lazydelta.expressions.arrow import evaluate
-from lazydelta.expressions.binding import bind, split_conjuncts
+from lazydelta.expressions.binding import bind
 from lazydelta.expressions.build import as_predicate, col, lit
-from lazydelta.expressions.formula import Formula, bind_formula, constant_formula, equality_formula
+from lazydelta.expressions.evaluation import evaluate
+from lazydelta.expressions.expression import (
+    BoundExpression,
+    bind_condition,
+    bind_equality,
+    bind_expression,
+    bind_literal,
+)
 from lazydelta.expressions.functions import DATE_UNITS
 from lazydelta.expressions.generated import derivations
-from lazydelta.expressions.nodes import (
-    And,
-    Call,
-    Cast,
-    Column,
-    Compare,
-    Constant,
-    In,
-    IsNull,
-    IsTrue,
-    Like,
-    Literal,
-    Not,
-    Or,
-    Predicate,
-    Stat,
-    Value,
-)
-from lazydelta.expressions.patterns import fixed_prefix, split_pattern
-from lazydelta.expressions.skip import guarded, to_skipping
+from lazydelta.expressions.logic import split_conjuncts
+from lazydelta.expressions.nodes import Predicate
+from lazydelta.expressions.skipping import guarded, to_skipping
 
 __all__ = [
     "DATE_UNITS",
-    "And",
-    "Call",
-    "Cast",
-    "Column",
-    "Compare",
-    "Constant",
-    "Formula",
-    "In",
-    "IsNull",
-    "IsTrue",
-    "Like",
-    "Literal",
-    "Not",
-    "Or",
+    "BoundExpression",
     "Predicate",
-    "Stat",
-    "Value",
     "as_predicate",
     "bind",
-    "bind_formula",
+    "bind_condition",
+    "bind_equality",
+    "bind_expression",
+    "bind_literal",
     "col",
-    "constant_formula",
     "derivations",
-    "equality_formula",
     "evaluate",
-    "fixed_prefix",
     "guarded",
     "lit",
     "split_conjuncts",
-    "split_pattern",
     "to_skipping",
 ]

@@ -1,7 +1,7 @@
-"""What the bounds of a file's columns say about values made from them.
+"""Bounds of expressions, from the bounds of the columns of a file.
 
-`lower` and `upper` give, for a value of the rows, an expression over statistics that no row of
-the file is below or above. The other functions are what a comparison of such bounds can rule out.
+`lower` and `upper` give, for an expression on rows, an expression over statistics that no row of
+the file is below or above. The other functions compare such bounds.
 """
 
 from __future__ import annotations
@@ -9,25 +9,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from lazydelta.expressions.binding import join_or
-from lazydelta.expressions.functions import is_exact_number, is_float, is_text, keeps_order, type_of
-from lazydelta.expressions.nodes import (
-    Call,
-    Cast,
-    Column,
-    Compare,
-    Constant,
-    In,
-    Literal,
-    Node,
-    Predicate,
-    Stat,
-    Value,
-)
-from lazydelta.schema import PrimitiveType
+from lazydelta.expressions.coercion import INTEGER, TIMES, is_float, is_number, is_string, type_of
+from lazydelta.expressions.functions import monotonic_argument
+from lazydelta.expressions.logic import join_or, required_columns
+from lazydelta.expressions.nodes.predicates import Compare, Constant, In, Predicate
+from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal, Stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from lazydelta.expressions.nodes.base import Node, Value
 
 __all__ = [
     "below",
@@ -41,10 +32,9 @@ __all__ = [
     "upper",
 ]
 
-_INTEGER = PrimitiveType("integer")
 _TRUE = Constant(True)
-_CUT_TEXT = 32
-"""Statistics of texts are cut to this many characters by default."""
+_TRUNCATED = 32
+"""Writers truncate the statistics of strings to this many characters by default."""
 
 
 def below(op: str, left: Value, right: Value, *, equal: bool = False) -> Predicate:
@@ -71,7 +61,7 @@ def below(op: str, left: Value, right: Value, *, equal: bool = False) -> Predica
 
 def differ(left: Value, right: Value) -> Predicate:
     """Return when two values may differ: not if both bounds of both are one value."""
-    if is_float(type_of(left)) or _may_be_cut(left, right):
+    if is_float(type_of(left)) or _may_be_truncated(left, right):
         return _TRUE
     pairs = (lower(left), upper(right)), (upper(left), lower(right))
     arms = [Compare("!=", a, b) for a, b in pairs if a is not None and b is not None and a != b]
@@ -81,23 +71,22 @@ def differ(left: Value, right: Value) -> Predicate:
 def if_single(node: Predicate) -> Predicate:
     """Return when a condition on one column may be TRUE, from files that hold one value of it.
 
-    Any condition will do that is not TRUE for NULL: if `min` and `max` are the same, it is
-    decided by that value.
+    If `min` and `max` are the same, that value decides a condition that is not TRUE for NULL.
     """
     columns = {part for part in node.walk() if isinstance(part, Column)}
-    if len(columns) != 1:
+    if len(columns) != 1 or columns != required_columns(node):
         return _TRUE
     column = columns.pop()
     low, high = lower(column), upper(column)
     if low is None or high is None or str(column.type).startswith("timestamp"):
-        return _TRUE  # timestamps are cut, so one value in the statistics may be many in the file
+        return _TRUE  # timestamps are truncated: one bound may stand for many values
     arms: list[Predicate] = [Compare("!=", low, high)]
-    if is_text(type_of(column)):
+    if is_string(type_of(column)):
         arms.append(
             Compare(
                 ">=",
-                Call("length", (low,), _INTEGER),
-                Literal(_CUT_TEXT, _INTEGER),
+                Call("length", (low,), INTEGER),
+                Literal(_TRUNCATED, INTEGER),
             )
         )
     return join_or([*arms, substitute(node, lambda _: low)])
@@ -131,7 +120,7 @@ def _bound(value: Value, kind: str) -> Value | None:  # noqa: PLR0911 - one retu
         case Call("+" | "-", args):
             return _sum_bound(value, args, kind)
         case Cast() | Call():
-            inner = keeps_order(value)
+            inner = monotonic_argument(value)
             bound = None if inner is None else _bound(inner, kind)
             if bound is None or inner is None:
                 return None
@@ -140,7 +129,7 @@ def _bound(value: Value, kind: str) -> Value | None:  # noqa: PLR0911 - one retu
 
 
 def _sum_bound(call: Call, args: tuple[Value, ...], kind: str) -> Value | None:
-    """Bound a sum by the sum of bounds; what is taken away counts the other way round."""
+    """Bound a sum by the sum of bounds; a subtrahend uses the opposite bound."""
     opposite = "max" if kind == "min" else "min"
     kinds = [kind, opposite if call.name == "-" else kind][-len(args) :]
     if is_float(type_of(call)) and not _is_shift(call):
@@ -158,10 +147,11 @@ def _is_shift(call: Call) -> bool:
 
 
 def _has_bounds(column: Column) -> bool:
-    """Whether the writers of statistics keep bounds of such a column, in the order we compare."""
+    """Whether bounds of a column are trusted, and in the order of its comparisons."""
     kind = type_of(column)
-    ordered = ("boolean", "date", "timestamp", "timestamp_ntz")
-    return is_exact_number(kind) or is_float(kind) or is_text(kind) or str(kind) in ordered
+    if str(kind) == "boolean":  # some writers swap the bounds of booleans
+        return column.is_partition
+    return is_number(kind) or is_string(kind) or str(kind) in TIMES
 
 
 # --- NaN ----------------------------------------------------------------------------------------
@@ -210,11 +200,11 @@ def is_nan(value: Value) -> bool:
     )
 
 
-def _may_be_cut(left: Value, right: Value) -> bool:
-    """Whether two texts may be so long that their statistics hold only how they begin."""
-    if not is_text(type_of(left)):
+def _may_be_truncated(left: Value, right: Value) -> bool:
+    """Whether strings may be so long that their statistics hold only a prefix."""
+    if not is_string(type_of(left)):
         return False
-    return not isinstance(right, Literal) or len(str(right.value)) >= _CUT_TEXT
+    return not isinstance(right, Literal) or len(str(right.value)) >= _TRUNCATED
 
 
 def substitute(node: Predicate, change: Callable[[Column], Value]) -> Predicate:

@@ -1,6 +1,9 @@
-"""Ways to say a predicate in Python: operators on `col(...)`, tuples, and equality maps.
+"""Predicates in Python: operators on `col(...)`, tuples, and mappings of column to value.
 
-All of them, and SQL text, end in the nodes of `expressions.nodes`; `as_predicate` is the one door.
+In all of them None means "is null": `col("a") == None`, `("a", "=", None)` and `{"a": None}` are
+`a IS NULL`; `!= None` is `a IS NOT NULL`; a list with None also matches nulls, and `not in` such a
+list does not. Other operators refuse None. SQL strings, and `lit(None)`, keep SQL's NULL.
+`as_predicate` accepts every form.
 """
 
 from __future__ import annotations
@@ -13,26 +16,32 @@ from typing import Any
 import orjson
 
 from lazydelta.errors import PredicateError
-from lazydelta.expressions.nodes import (
+from lazydelta.expressions.nodes.base import Value
+from lazydelta.expressions.nodes.predicates import (
     And,
-    Call,
-    Cast,
-    Column,
     Compare,
     Constant,
     In,
     IsNull,
     Like,
-    Literal,
     Not,
     Or,
     Predicate,
-    Value,
 )
-from lazydelta.expressions.parse import parse_path, parse_predicate, parse_type
-from lazydelta.schema import DataType, DecimalType, PrimitiveType, to_days, to_micros
+from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal
+from lazydelta.expressions.parser import parse_path, parse_predicate, parse_type
+from lazydelta.schema import (
+    INTEGER_RANGES,
+    DataType,
+    DecimalType,
+    PrimitiveType,
+    to_days,
+    to_micros,
+)
 
-__all__ = ["Operand", "as_predicate", "col", "lit", "partition_eq"]
+__all__ = ["Operand", "as_predicate", "col", "lit"]
+
+_VOID = PrimitiveType("void")
 
 Where = Predicate | str | Sequence[Any] | Mapping[str, Any] | None
 
@@ -40,7 +49,8 @@ Where = Predicate | str | Sequence[Any] | Mapping[str, Any] | None
 class Operand:
     """A value in a predicate under construction: `col("a") > 1` gives a `Predicate`.
 
-    It is not a node itself, because its `==` builds a comparison instead of making one.
+    It is not a node itself, because its `==` builds a comparison instead of comparing. None means
+    "is null" in `==`, `!=` and `isin`.
     """
 
     __slots__ = ("node",)
@@ -84,10 +94,10 @@ class Operand:
         return self._compare("<=>", other)
 
     def isin(self, options: Iterable[object]) -> Predicate:
-        """Whether the value is one of `options`."""
+        """Whether the value is one of `options`; None among them also matches NULL."""
         if isinstance(options, str | bytes | Mapping) or not isinstance(options, Iterable):
             raise PredicateError(f"{self.node} in {options!r}", "its value must be a list")
-        return _in(self.node, options)
+        return _in(self.node, list(options))
 
     def is_null(self) -> Predicate:
         """Whether the value is NULL."""
@@ -102,13 +112,13 @@ class Operand:
         return And((self._compare(">=", low), self._compare("<=", high)))
 
     def like(self, pattern: str, escape: str = "\\") -> Predicate:
-        """Whether the text matches: `%` is any text, `_` any character."""
+        """Whether the string matches: `%` is any string, `_` any character."""
         return Like(self.node, pattern, escape)
 
     def startswith(self, prefix: str) -> Predicate:
-        """Whether the text starts with `prefix`, taken literally."""
+        """Whether the string starts with `prefix`, taken literally."""
         if not isinstance(prefix, str):
-            raise PredicateError(repr(prefix), "a prefix is a text")
+            raise PredicateError(repr(prefix), "a prefix is a string")
         plain = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         return Like(self.node, f"{plain}%")
 
@@ -121,7 +131,7 @@ class Operand:
         return Operand(Call(name.lower(), (self.node, *map(_value, args))))
 
     def _compare(self, op: str, other: object) -> Predicate:
-        return Compare(op, self.node, _value(other))
+        return _compare(op, self.node, other)
 
 
 def col(name: str | Sequence[str]) -> Operand:
@@ -132,21 +142,16 @@ def col(name: str | Sequence[str]) -> Operand:
     """
     path = parse_path(name) if isinstance(name, str) else name
     if not isinstance(path, Sequence) or not all(isinstance(part, str) for part in path):
-        raise PredicateError(repr(name), "a column is named by a text, or by a list of them")
+        raise PredicateError(repr(name), "a column is named by a string, or by a list of strings")
     return Operand(Column(tuple(path)))
 
 
 def lit(value: object) -> Operand:
-    """Turn a Python value into a constant.
+    """Turn a Python value into a literal; None is SQL's NULL, which equals nothing.
 
     A datetime with a zone is a `timestamp`, one without a `timestamp_ntz`.
     """
     return Operand(_literal(value))
-
-
-def partition_eq(column: str, value: object) -> Predicate:
-    """Whether a partition column has this value; None and the empty text mean NULL."""
-    return _partition_compare(col(column).node, "=", value)
 
 
 def as_predicate(where: Where | Operand) -> Predicate | None:
@@ -158,12 +163,12 @@ def as_predicate(where: Where | Operand) -> Predicate | None:
     day = '2026-01-01' AND hour IS NULL
 
     Args:
-        where: A `Predicate`; Spark SQL text; a map of column to value (or the JSON text of one),
-            all equal; a list of `(column, op, value)` tuples, all true; or a list of such lists,
-            one of them true.
+        where: A `Predicate`; a Spark SQL string; a mapping of column to value (or its JSON), all
+            equal; a list of `(column, op, value)` tuples, all true; or a list of such lists, one
+            of them true.
 
     Raises:
-        PredicateError: The text cannot be parsed, or the form is none of these.
+        PredicateError: The string cannot be parsed, or the form is none of these.
     """
     if where is None or isinstance(where, Predicate):
         return where
@@ -177,30 +182,27 @@ def as_predicate(where: Where | Operand) -> Predicate | None:
         return _equality_map(where)
     if isinstance(where, Sequence) and not isinstance(where, (bytes, bytearray)):
         return _disjunction(where)
-    raise PredicateError(repr(where), "give text, a Predicate, a map or a list of tuples")
+    raise PredicateError(
+        repr(where), "give an SQL string, a Predicate, a mapping or a list of tuples"
+    )
 
 
-# --- equality maps and tuples -------------------------------------------------------------------
+# --- mappings and tuples -------------------------------------------------------------------
 
 
-def _read_map(text: str) -> Mapping[str, Any]:
+def _read_map(json: str) -> Mapping[str, Any]:
     try:
-        parsed = orjson.loads(text)
+        parsed = orjson.loads(json)
     except orjson.JSONDecodeError as error:
-        raise PredicateError(text, f"it begins like JSON but is not ({error})") from None
+        raise PredicateError(json, f"it begins like JSON but is not ({error})") from None
     return parsed
 
 
 def _equality_map(given: Mapping[str, Any]) -> Predicate | None:
-    arms: list[Predicate] = []
-    for name, value in given.items():
-        operand = col(str(name))
-        if value is None:
-            arms.append(operand.is_null())
-        elif isinstance(value, (list, tuple)):
-            arms.append(operand.isin(value))
-        else:
-            arms.append(operand == value)
+    arms = [
+        col(str(name)).isin(value) if isinstance(value, (list, tuple)) else col(str(name)) == value
+        for name, value in given.items()
+    ]
     return _joined(And, arms) if arms else None
 
 
@@ -219,35 +221,48 @@ def _condition(item: Any) -> Predicate:
     if not (isinstance(item, (tuple, list)) and len(item) == 3 and isinstance(item[0], str)):
         raise PredicateError(repr(item), "a condition is a tuple (column, operator, value)")
     name, op, value = item
-    return _partition_compare(col(name).node, str(op).strip().lower(), value)
+    return _tuple_condition(col(name).node, str(op).strip().lower(), value)
 
 
-def _partition_compare(column: Value, op: str, value: object) -> Predicate:
-    """Compare as the `files(partition_filters=...)` of delta-rs does: '' stands for NULL."""
+def _tuple_condition(column: Value, op: str, value: object) -> Predicate:
+    """Compare; as in the partition filters of delta-rs, the empty string too means NULL."""
     op = {"==": "=", "<>": "!="}.get(op, op)
     if op in ("in", "not in"):
         if isinstance(value, str) or not isinstance(value, (Sequence, set, frozenset)):
             raise PredicateError(f"{column} {op} {value!r}", "its value must be a list")
-        given = [item for item in value if not _is_null(item)]
-        found: Predicate = _in(column, given)
-        if len(given) != len(value):
-            found = Or((found, IsNull(column)))
+        found = _in(column, [_none_if_empty(item) for item in value])
         return found if op == "in" else Not(found)
     if op not in ("=", "!=", "<", "<=", ">", ">="):
         raise PredicateError(f"{column} {op} {value!r}", f"there is no operator {op!r}")
-    if not _is_null(value):
-        return Compare(op, column, _value(value))
+    return _compare(op, column, _none_if_empty(value))
+
+
+def _none_if_empty(value: object) -> object:
+    return None if isinstance(value, str) and not value else value
+
+
+def _compare(op: str, left: Value, right: object) -> Predicate:
+    """Compare with a Python value or an operand; None means "is null"."""
+    if not _is_none(right):
+        return Compare(op, left, _value(right))
+    if op == "<=>":
+        return Compare(op, left, Literal(None, _VOID))
     if op not in ("=", "!="):
-        raise PredicateError(f"{column} {op} {value!r}", "NULL can only be = or !=")
-    return IsNull(column) if op == "=" else Not(IsNull(column))
+        raise PredicateError(f"{left} {op} {right!r}", "None can only be compared with = or !=")
+    return IsNull(left) if op == "=" else Not(IsNull(left))
 
 
-def _is_null(value: object) -> bool:
-    return value is None or (isinstance(value, str) and not value)
+def _in(column: Value, options: Sequence[object]) -> Predicate:
+    given = tuple(_literal(option) for option in options if not _is_none(option))
+    found = In(column, given)
+    if len(given) == len(options):
+        return found
+    return Or((found, IsNull(column))) if given else IsNull(column)
 
 
-def _in(column: Value, options: Iterable[object]) -> Predicate:
-    return In(column, tuple(_literal(option) for option in options))
+def _is_none(value: object) -> bool:
+    """Whether a value is None, or the missing timestamp of pandas."""
+    return value is None or (isinstance(value, datetime) and value != value)  # noqa: PLR0124
 
 
 def _joined(kind: type[And | Or], arms: Sequence[Predicate]) -> Predicate:
@@ -278,11 +293,11 @@ def _typed(given: object) -> tuple[Any, DataType]:  # noqa: C901, PLR0911, PLR09
         case Literal(value, kind):
             return value, kind
         case None:
-            return None, PrimitiveType("void")
+            return None, _VOID
         case bool():
             return given, PrimitiveType("boolean")
         case int():
-            return given, PrimitiveType("long")
+            return _integer(given)
         case float():
             return given, PrimitiveType("double")
         case str():
@@ -294,7 +309,7 @@ def _typed(given: object) -> tuple[Any, DataType]:  # noqa: C901, PLR0911, PLR09
             scale = max(-exponent, 0)
             return given, DecimalType(max(len(digits) + max(exponent, 0), scale), scale)
         case datetime() if given != given:  # noqa: PLR0124 - pandas.NaT is one, and NULL
-            return None, PrimitiveType("void")
+            return None, _VOID
         case datetime():
             return to_micros(given), PrimitiveType("timestamp" if given.tzinfo else "timestamp_ntz")
         case date():
@@ -303,3 +318,12 @@ def _typed(given: object) -> tuple[Any, DataType]:  # noqa: C901, PLR0911, PLR09
     if callable(item) and type(given).__module__ == "numpy":
         return _typed(item())
     raise PredicateError(repr(given), f"a {type(given).__name__} cannot be a constant")
+
+
+def _integer(given: int) -> tuple[Any, DataType]:
+    """Return an integer in the first type that holds it, as SQL's integer literals."""
+    for name in ("integer", "long"):
+        low, high = INTEGER_RANGES[name]
+        if low <= given <= high:
+            return given, PrimitiveType(name)
+    return Decimal(given), DecimalType(len(str(abs(given))), 0)

@@ -1,30 +1,51 @@
-"""The functions a predicate may use: their types, and whether they keep the order of values.
+"""Signatures of the SQL functions, and which of them are monotonic.
 
-How they are computed is in `expressions.arrow`. Times are read in UTC.
+A function is supported if its result is Spark's for every value, or if the row fails where
+Spark's ANSI and legacy modes differ. Timestamps are in UTC. `kernels` computes the functions.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from lazydelta.errors import PredicateError
-from lazydelta.expressions.nodes import Call, Cast, Literal, Value
-from lazydelta.schema import INTEGER_RANGES, DataType, DecimalType, PrimitiveType
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lazydelta.expressions.coercion import (
+    BOOLEAN,
+    DATE,
+    INTEGER,
+    STRING,
+    TIMES,
+    TIMESTAMP,
+    digits,
+    is_exact_number,
+    is_float,
+    is_number,
+    is_string,
+    type_of,
+)
+from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal
+from lazydelta.schema import DataType, DecimalType, PrimitiveType, build_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lazydelta.expressions.nodes.base import Value
 
 __all__ = [
+    "ALIASES",
+    "CHOICES",
     "DATE_UNITS",
-    "is_exact_number",
-    "is_float",
-    "is_text",
-    "keeps_order",
-    "type_call",
-    "type_cast",
-    "type_of",
+    "FUNCTIONS",
+    "SPECIAL_FORMS",
+    "Signature",
+    "constant_positions",
+    "monotonic_argument",
+    "of_family",
 ]
-
-_DATE, _TIMESTAMP, _NTZ = (PrimitiveType(n) for n in ("date", "timestamp", "timestamp_ntz"))
-_INTEGER, _STRING = PrimitiveType("integer"), PrimitiveType("string")
-_TIMES = (_DATE, _TIMESTAMP, _NTZ)
 
 DATE_UNITS = {
     "year": "year",
@@ -41,81 +62,153 @@ DATE_UNITS = {
     "minute": "minute",
     "second": "second",
 }
-"""Names of the units that times can be truncated to."""
+"""Names of the units that timestamps can be truncated to."""
+
+ALIASES = {
+    "||": "concat",
+    "btrim": "trim",
+    "char_length": "length",
+    "character_length": "length",
+    "dayofmonth": "day",
+    "ifnull": "coalesce",
+    "lcase": "lower",
+    "len": "length",
+    "negative": "-",
+    "nvl": "coalesce",
+    "regexp": "rlike",
+    "regexp_like": "rlike",
+    "substr": "substring",
+    "to_date": "date",
+    "ucase": "upper",
+}
+CHOICES = {"coalesce": (1, None), "greatest": (2, None), "least": (2, None), "nullif": (2, 2)}
+"""Functions of values of one type, with the least and the greatest number of arguments."""
+SPECIAL_FORMS = frozenset({"concat", "date", "if", "isnotnull", "isnull", "startswith"})
+"""Functions that binding rewrites, or that take any number of arguments."""
 
 _FORMAT = re.compile(r"(?:yyyy|MM|dd|HH|mm|ss|'[^']*'|[^A-Za-z'])*")
 _FORMAT_FIELD = re.compile(r"yyyy|MM|dd|HH|mm|ss")
 _ORDERED_FIELDS = ["yyyy", "MM", "dd", "HH", "mm", "ss"]
+_DATE_ONLY_UNITS = frozenset({"year", "quarter", "month", "week"})
+_MAX_POSITION = 2**31 - 1
+_ANY_STRING = build_array([""], STRING)
+# Java and RE2 read these alike: plain characters, classes of them, groups, repetitions, anchors.
+_REGEX = re.compile(
+    r"(?:[^\\\[\](){}?*+|^$.]|\\[dDwWsS.\\|(){}\[\]*+?^$/-]|\[\^?(?:[^\\\[\]&]|\\[dws.\\\]\[^-])+\]"
+    r"|\((?!\?)|\(\?:|\)|[|^.$]|(?:[*+?]|\{\d{1,3}(?:,\d{0,3})?\})\??)*"
+)
 
 
-def type_of(value: Value) -> DataType:
-    """Return the type of a bound value."""
-    kind = getattr(value, "type", None)
-    if kind is None:
-        raise PredicateError(str(value), "it has no type yet; bind it to a schema first")
-    return kind
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """The arguments and the result of one function."""
+
+    takes: tuple[str, ...]
+    """Type families of the arguments; `constant` ones must be literals."""
+    gives: DataType | None = None
+    """The type of the result; None is that of the first argument."""
+    wanted: DataType | None = None
+    """The type that arguments are cast to, where they can be."""
+    allows: Callable[..., bool] = lambda *_: True
+    """Whether the constants are supported."""
 
 
-def is_text(kind: DataType) -> bool:
-    """Whether values are texts that compare by code point (not by a collation)."""
-    return isinstance(kind, PrimitiveType) and kind.name.partition("(")[0] in (
-        "string",
-        "char",
-        "varchar",
-    )
+def of_family(kind: DataType, family: str) -> bool:
+    """Whether a type belongs to a type family of the signatures."""
+    match family:
+        case "string":
+            return is_string(kind)
+        case "number":
+            return is_number(kind)
+        case "float":
+            return is_float(kind)
+        case "integer":
+            return str(kind) in ("byte", "short", "integer")
+        case "date or timestamp":
+            return str(kind) in TIMES
+    return str(kind) in ("timestamp", "timestamp_ntz")
 
 
-def is_float(kind: DataType) -> bool:
-    """Whether values may be NaN."""
-    return isinstance(kind, PrimitiveType) and kind.name in ("float", "double")
+def constant_positions(name: str, count: int) -> tuple[int, ...]:
+    """Return which arguments of a function are constants."""
+    signature = FUNCTIONS.get((name, count))
+    takes = () if signature is None else signature.takes
+    return tuple(at for at, family in enumerate(takes) if family.startswith("constant "))
 
 
-def is_exact_number(kind: DataType) -> bool:
-    """Whether values are integers or decimals."""
-    return isinstance(kind, DecimalType) or str(kind) in INTEGER_RANGES
+def _is_unit(unit: Any) -> bool:
+    return isinstance(unit, str) and unit.lower() in DATE_UNITS
 
 
-def type_call(call: Call) -> Value:  # noqa: PLR0911 - one return per function
-    """Check a call whose arguments are bound, and give it its type.
-
-    Raises:
-        PredicateError: There is no such function, or not of such arguments.
-    """
-    name, args = call.name, call.args
-    kinds = tuple(type_of(arg) for arg in args)
-    if name in ("+", "-"):
-        return _arithmetic(call, kinds)
-    if name == "date" and len(args) == 1:
-        return args[0] if kinds[0] == _DATE else Cast(args[0], _DATE)
-    if name in ("year", "month", "day", "hour") and len(args) == 1:
-        _require(call, kinds[0] in (_TIMES[1:] if name == "hour" else _TIMES), "a date or time")
-        return Call(name, args, _INTEGER)
-    if name == "trunc" and len(args) == 2:
-        _require(call, kinds[0] in _TIMES and _unit(args[1]), "a date and a unit")
-        day = args[0] if kinds[0] == _DATE else Cast(args[0], _DATE)
-        return Call(name, (day, args[1]), _DATE)
-    if name == "date_trunc" and len(args) == 2:
-        _require(call, kinds[1] in _TIMES and _unit(args[0]), "a unit and a time")
-        time = Cast(args[1], _TIMESTAMP) if kinds[1] == _DATE else args[1]
-        return Call(name, (args[0], time), type_of(time))
-    if name == "date_format" and len(args) == 2:
-        _require(call, kinds[0] in _TIMES and _is_format(args[1]), "a time and a simple format")
-        return Call(name, args, _STRING)
-    if name == "substring" and len(args) in (2, 3):
-        whole = all(isinstance(arg, Literal) and isinstance(arg.value, int) for arg in args[1:])
-        _require(call, is_text(kinds[0]) and whole, "a text and constant positions")
-        return Call(name, args, _STRING)
-    if name == "length" and len(args) == 1:
-        _require(call, is_text(kinds[0]), "a text")
-        return Call(name, args, _INTEGER)
-    known = "date, year, month, day, hour, trunc, date_trunc, date_format, substring, length"
-    raise PredicateError(str(call), f"there is no function {name!r} of {len(args)}; known: {known}")
+def _is_date_unit(unit: Any) -> bool:
+    return _is_unit(unit) and DATE_UNITS[unit.lower()] in _DATE_ONLY_UNITS
 
 
-def keeps_order(call: Call | Cast) -> Value | None:
+def _is_format(pattern: Any) -> bool:
+    return isinstance(pattern, str) and _FORMAT.fullmatch(pattern) is not None
+
+
+def _is_position(*numbers: Any) -> bool:
+    return all(n is not None and -_MAX_POSITION <= n <= _MAX_POSITION for n in numbers)
+
+
+def _is_regex(pattern: Any) -> bool:
+    """Whether a pattern means the same to Java, which Spark uses, and to RE2, which Arrow uses."""
+    if not isinstance(pattern, str) or "&&" in pattern or not _REGEX.fullmatch(pattern):
+        return False
+    try:
+        pc.match_substring_regex(_ANY_STRING, pattern)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+_STRING_ARG, _TIME = ("string",), ("date or timestamp",)
+_DATE_FIELDS = (
+    "year",
+    "quarter",
+    "month",
+    "day",
+    "dayofweek",
+    "weekday",
+    "dayofyear",
+    "weekofyear",
+)
+
+FUNCTIONS: dict[tuple[str, int], Signature] = {
+    **{(name, 1): Signature(takes=_STRING_ARG, gives=STRING)
+       for name in ("upper", "lower", "trim", "ltrim", "rtrim")},
+    ("length", 1): Signature(takes=_STRING_ARG, gives=INTEGER),
+    ("substring", 2): Signature(takes=("string", "constant integer"), gives=STRING,
+                                allows=_is_position),
+    ("substring", 3): Signature(takes=("string", *["constant integer"] * 2), gives=STRING,
+                                allows=_is_position),
+    **{(name, 2): Signature(takes=("string", "constant string"), gives=BOOLEAN,
+                            allows=lambda string: string is not None)
+       for name in ("startswith", "endswith", "contains")},
+    ("rlike", 2): Signature(takes=("string", "constant string"), gives=BOOLEAN, allows=_is_regex),
+    ("abs", 1): Signature(takes=("number",)),
+    ("isnan", 1): Signature(takes=("float",), gives=BOOLEAN),
+    **{(name, 1): Signature(takes=_TIME, gives=INTEGER) for name in _DATE_FIELDS},
+    **{(name, 1): Signature(takes=("timestamp",), gives=INTEGER)
+       for name in ("hour", "minute", "second")},
+    ("trunc", 2): Signature(takes=("date or timestamp", "constant string"), gives=DATE, wanted=DATE,
+                            allows=_is_date_unit),
+    ("date_trunc", 2): Signature(takes=("constant string", "date or timestamp"), gives=TIMESTAMP,
+                                 wanted=TIMESTAMP, allows=_is_unit),
+    ("date_format", 2): Signature(takes=("date or timestamp", "constant string"), gives=STRING,
+                                  allows=_is_format),
+    ("last_day", 1): Signature(takes=_TIME, gives=DATE, wanted=DATE),
+    **{(name, 2): Signature(takes=("date or timestamp", "integer"), gives=DATE, wanted=DATE)
+       for name in ("date_add", "date_sub")},
+    ("datediff", 2): Signature(takes=("date or timestamp",) * 2, gives=INTEGER, wanted=DATE),
+}  # fmt: skip
+
+
+def monotonic_argument(call: Call | Cast) -> Value | None:
     """Return the argument x if x <= y makes f(x) <= f(y) for all x and y, else None."""
     if isinstance(call, Cast):
-        return call.value if _cast_keeps_order(type_of(call.value), call.type) else None
+        return call.value if _is_monotonic(type_of(call.value), call.type) else None
     if call.name in ("year", "trunc"):
         return call.args[0]
     if call.name == "date_trunc":
@@ -128,78 +221,21 @@ def keeps_order(call: Call | Cast) -> Value | None:
     return None
 
 
-def _cast_keeps_order(source: DataType, target: DataType) -> bool:
-    if source in _TIMES and target in _TIMES:
+def _is_monotonic(source: DataType, target: DataType) -> bool:
+    if str(source) in TIMES and str(target) in TIMES:
         return True
-    if source == _DATE and target == _STRING:
-        return True  # expr.arrow gives NULL for years that would not sort
+    if source == DATE and target == STRING:
+        return True  # years that would not sort are NULL
     if is_exact_number(source) and is_float(target):
         return True  # rounding keeps the order
     if str(source) == "float" and str(target) == "double":
         return True
     if not (is_exact_number(source) and is_exact_number(target)):
-        return is_text(source) and is_text(target)
-    low, high = _digits(source), _digits(target)
+        return is_string(source) and is_string(target)
+    low, high = digits(Column((), source)), digits(Column((), target))
     fits = isinstance(source, PrimitiveType) or isinstance(target, DecimalType)
     return (low[0] <= high[0] if fits else low[0] < high[0]) and low[1] <= high[1]
 
 
-def type_cast(cast: Cast) -> Value:
-    """Check a cast whose value is bound; one to its own type is the value itself.
-
-    Raises:
-        PredicateError: Values of the one type cannot be had as the other.
-    """
-    source, target = type_of(cast.value), cast.type
-    if source == target:
-        return cast.value
-    whole = str(source) in INTEGER_RANGES
-    fine = (
-        is_text(source)
-        or (whole and (str(target) in INTEGER_RANGES or is_text(target)))
-        or (str(source) == "boolean" and is_text(target))
-        or _cast_keeps_order(source, target)
-    )
-    if not fine:
-        raise PredicateError(str(cast), f"a {source} cannot be cast to {target} in a predicate")
-    return cast
-
-
-def _digits(kind: DataType) -> tuple[int, int]:
-    """How many digits a number may have before and behind the point."""
-    if isinstance(kind, DecimalType):
-        return kind.precision - kind.scale, kind.scale
-    return len(str(INTEGER_RANGES[str(kind)][1])), 0
-
-
-def _arithmetic(call: Call, kinds: tuple[DataType, ...]) -> Value:
-    """Type a sum: exact numbers are added as decimals wide enough never to overflow."""
-    numeric = all(is_exact_number(kind) or is_float(kind) for kind in kinds)
-    _require(call, numeric and len(kinds) in (1, 2), "numbers")
-    if any(is_float(kind) for kind in kinds):
-        double = PrimitiveType("double")
-        wide = tuple(arg if type_of(arg) == double else Cast(arg, double) for arg in call.args)
-        return Call(call.name, wide, double)
-    whole = max(_digits(kind)[0] for kind in kinds) + 1
-    scale = max(_digits(kind)[1] for kind in kinds)
-    _require(call, whole + scale <= 37, "numbers whose sum has at most 37 digits")
-    kind = DecimalType(whole + scale, scale)
-    return Call(call.name, tuple(Cast(arg, kind) for arg in call.args), kind)
-
-
-def _require(call: Call, fine: object, wanted: str) -> None:
-    if not fine:
-        raise PredicateError(str(call), f"{call.name!r} takes {wanted}")
-
-
 def _constant(value: Value) -> object:
     return value.value if isinstance(value, Literal) else None
-
-
-def _unit(value: Value) -> bool:
-    return str(_constant(value)).lower() in DATE_UNITS
-
-
-def _is_format(value: Value) -> bool:
-    text = _constant(value)
-    return isinstance(text, str) and _FORMAT.fullmatch(text) is not None

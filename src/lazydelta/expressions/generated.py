@@ -1,12 +1,12 @@
-"""What partition columns that are generated from other columns say about those columns.
+"""Conditions on generated partition columns, derived from conditions on their source columns.
 
 If `day` is generated as `CAST(ts AS DATE)`, a row with `ts < v` lies in a partition with
 `day <= CAST(v AS DATE)`. The derived condition is on the partition value, so it is exact and
 needs no statistics. It never drops on NULL: a generated value may be missing.
 
 Writers compute `CAST(ts AS DATE)` in the time zone of their session, which the table does not
-tell, and so whatever else passes through a zoned timestamp on its way, such as `date_trunc` of a
-date. There the constant is therefore taken a day earlier and a day later.
+record. The same holds for everything that passes through a zoned timestamp, such as `date_trunc`
+of a date. There the literal is moved by a day in both directions.
 """
 
 from __future__ import annotations
@@ -15,23 +15,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from lazydelta.errors import PredicateError, SchemaError
-from lazydelta.expressions.binding import bind_value, constant_of, join_and, join_or
-from lazydelta.expressions.coerce import compare_constant
-from lazydelta.expressions.functions import keeps_order, type_of
-from lazydelta.expressions.nodes import (
-    Call,
-    Column,
-    Compare,
-    Constant,
-    In,
-    IsNull,
-    Literal,
-    Node,
-    Predicate,
-    Stat,
-    Value,
-)
-from lazydelta.expressions.parse import parse_value_text
+from lazydelta.expressions.binding import bind_value, constant_of
+from lazydelta.expressions.coercion import type_of
+from lazydelta.expressions.functions import monotonic_argument
+from lazydelta.expressions.literals import compare_literal
+from lazydelta.expressions.logic import join_and, join_or, required_columns
+from lazydelta.expressions.nodes.base import Node, Value
+from lazydelta.expressions.nodes.predicates import Compare, Constant, In, IsNull, Predicate
+from lazydelta.expressions.nodes.values import Call, Column, Literal, Stat
+from lazydelta.expressions.parser import parse_expression
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +59,9 @@ class Derivation:
         """Return what holds for the partition if the condition is TRUE for one of its rows."""
         match condition:
             case IsNull(operand) if operand == self.source:
-                return join_and([IsNull(_stat(column)) for column in self.partitions])
+                pairs = zip(self.partitions, self.expressions, strict=True)
+                nulls = [c for c, made in pairs if self.source in required_columns(made)]
+                return join_and([IsNull(_stat(column)) for column in nulls])
             case Compare(op, left, Literal() as right) if left == self.source:
                 return self._compare(op, right)
             case In(value, options) if value == self.source and len(options) <= _MOST_OPTIONS:
@@ -130,23 +124,23 @@ class Derivation:
 
 
 def derivations(schema: StructType, partition_columns: Sequence[str]) -> tuple[Derivation, ...]:
-    """Return what the generated partition columns of a table say about their sources."""
+    """Return the derivations of the generated partition columns of a table."""
     found: list[Derivation] = []
     for name in partition_columns:
         field = schema.get(name)
-        text = None if field is None else field.metadata.get(_EXPRESSION)
-        if isinstance(text, str):
-            found.extend(_derive(name, text, schema, partition_columns))
+        sql = None if field is None else field.metadata.get(_EXPRESSION)
+        if isinstance(sql, str):
+            found.extend(_derive(name, sql, schema, partition_columns))
     return (*found, *_calendars(found))
 
 
 def _derive(
-    name: str, text: str, schema: StructType, partition_columns: Sequence[str]
+    name: str, sql: str, schema: StructType, partition_columns: Sequence[str]
 ) -> list[Derivation]:
-    """Read one generation expression; one that we do not understand says nothing."""
+    """Bind one generation expression; an unsupported one derives nothing."""
     try:
         column = bind_value(Column((name,)), schema, partition_columns)
-        expression = bind_value(parse_value_text(text), schema, partition_columns)
+        expression = bind_value(parse_expression(sql), schema, partition_columns, strict=True)
     except (PredicateError, SchemaError):
         return []
     sources = {node for node in expression.walk() if isinstance(node, Column)}
@@ -180,7 +174,7 @@ def _calendars(found: Sequence[Derivation]) -> list[Derivation]:
 def _is_ordered(expression: Value, source: Column) -> bool:
     at: Value | None = expression
     while at is not None and at != source:
-        at = keeps_order(at) if isinstance(at, Node) and at.parts() else None  # type: ignore[arg-type]
+        at = monotonic_argument(at) if isinstance(at, Node) and at.parts() else None  # type: ignore[arg-type]
     return at is not None
 
 
@@ -189,7 +183,8 @@ def _computed(expression: Value, source: Column, at: Literal) -> Literal:
         return at if node == source else node.rebuild(tuple(map(replaced, node.parts())))  # type: ignore[arg-type]
 
     value = replaced(expression)
-    return value if isinstance(value, Literal) else constant_of(value)
+    found = value if isinstance(value, Literal) else constant_of(value)
+    return Literal(None, type_of(expression)) if found is None else found
 
 
 def _moved(value: Literal, days: int) -> Literal:
@@ -201,11 +196,11 @@ def _moved(value: Literal, days: int) -> Literal:
 
 
 def _test(op: str, column: Column, value: Literal) -> Predicate:
-    """Compare the partition value; a constant that could not be computed says nothing."""
+    """Compare the partition value; a value that could not be computed derives nothing."""
     if value.value is None:
         return _TRUE
     try:
-        bound = compare_constant(op, column, value)
+        bound = compare_literal(op, column, value)
     except PredicateError:
         return _TRUE
     return _on_partition(bound)

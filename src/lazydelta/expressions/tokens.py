@@ -1,4 +1,4 @@
-"""SQL text to tokens: names, constants and signs, each with its place in the text."""
+"""SQL tokenizer: identifiers, literals and operators, each with its position."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from lazydelta.errors import PredicateError
-from lazydelta.expressions.nodes import Literal
-from lazydelta.schema import DataType, DecimalType, PrimitiveType
+from lazydelta.expressions.nodes.values import Literal
+from lazydelta.schema import INTEGER_RANGES, DecimalType, PrimitiveType
 
 __all__ = ["Token", "number_literal", "tokenize"]
 
@@ -37,12 +37,12 @@ _ESCAPED = {
     "_": "\\_",
 }
 _NUMBER = re.compile(r"(.*?)([lLdDfFsSyY]|[bB][dD])?")
-_INTEGER_SUFFIXES = {"": "long", "L": "long", "S": "short", "Y": "byte"}
+_INTEGER_SUFFIXES = {"L": "long", "S": "short", "Y": "byte"}
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of the text; `value` is its content with quotes and escapes undone."""
+    """A token; `value` is its content without quotes and escapes."""
 
     kind: str
     source: str
@@ -50,56 +50,66 @@ class Token:
     value: Any = None
 
     def says(self, word: str) -> bool:
-        """Whether this is that keyword or sign."""
+        """Whether this is that keyword or operator."""
         return self.kind in ("word", "sign") and self.source.lower() == word
 
 
-def tokenize(text: str, *, limit: int) -> list[Token]:
-    """Split the text; the last token is of kind `end`.
+def tokenize(sql: str, *, limit: int) -> list[Token]:
+    """Split SQL into tokens; the last one is of kind `end`.
 
     Raises:
-        PredicateError: A character or a quote that begins nothing, or more than `limit` tokens.
+        PredicateError: A character that starts no token, or more than `limit` tokens.
     """
     tokens: list[Token] = []
     at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
+    while at < len(sql):
+        match = _TOKEN.match(sql, at)
         if match is None:
-            shown = text if len(text) <= 200 else text[:197] + "..."
-            raise PredicateError(shown, f"cannot read {text[at : at + 12]!r} at character {at + 1}")
+            shown = sql if len(sql) <= 200 else sql[:197] + "..."
+            raise PredicateError(shown, f"cannot read {sql[at : at + 12]!r} at character {at + 1}")
         kind = str(match.lastgroup)
         if kind != "space":
             tokens.append(_token(kind, match[0], at))
         if len(tokens) > limit:
             raise PredicateError(
-                text[:200] + "...",
+                sql[:200] + "...",
                 f"it has more than {limit} parts; give many values as col(...).isin([...])",
             )
         at = match.end()
-    tokens.append(Token("end", "", len(text)))
+    tokens.append(Token("end", "", len(sql)))
     return tokens
 
 
 def number_literal(source: str) -> Literal | None:
-    """Return the constant a number spells; None if its type cannot hold it.
+    """Return the literal of a number, with its sign; None if its type cannot hold it.
 
-    As in Spark, a point makes a decimal, an exponent a double and a suffix says the type.
+    As in Spark: an integer is an `integer`, else a `long`, else a decimal; a point makes a
+    decimal, an exponent a double, and a suffix sets the type.
     """
     match = _NUMBER.fullmatch(source)
     digits, suffix = (match[1], (match[2] or "").upper()) if match else (source, "")
     if suffix in ("D", "F") or (not suffix and "e" in digits.lower()):
         return Literal(float(digits), PrimitiveType("float" if suffix == "F" else "double"))
-    if suffix in _INTEGER_SUFFIXES and digits.isdecimal():
-        value = int(digits) if len(digits) <= 38 else None
-        return None if value is None else Literal(value, PrimitiveType(_INTEGER_SUFFIXES[suffix]))
-    if suffix not in ("", "BD"):
-        return None
+    if suffix in _INTEGER_SUFFIXES:
+        return _integer(digits, (_INTEGER_SUFFIXES[suffix],))
+    whole = None if suffix else _integer(digits, ("integer", "long"))
+    if whole is not None:
+        return whole
     number = Decimal(digits)
     _, figures, exponent = number.as_tuple()
     scale = max(-int(exponent), 0)
     precision = max(len(figures) + max(int(exponent), 0), scale, 1)
-    kind: DataType = DecimalType(precision, scale)
-    return Literal(number, kind) if precision <= 38 else None
+    return Literal(number, DecimalType(precision, scale)) if precision <= 38 else None
+
+
+def _integer(digits: str, kinds: tuple[str, ...]) -> Literal | None:
+    """Return an integer of the first type that holds it."""
+    if not digits.lstrip("-").isdecimal() or len(digits) > 39:
+        return None
+    value = int(digits)
+    fitting = (k for k in kinds if INTEGER_RANGES[k][0] <= value <= INTEGER_RANGES[k][1])
+    kind = next(fitting, None)
+    return None if kind is None else Literal(value, PrimitiveType(kind))
 
 
 def _token(kind: str, source: str, start: int) -> Token:
@@ -129,12 +139,12 @@ def _unescape(found: re.Match[str]) -> str:
     return _ESCAPED.get(found[4], found[4])
 
 
-def _joined_pairs(text: str, start: int) -> str:
-    """Join surrogate pairs, which escapes may spell; a lone half is no character."""
-    if not any("\ud800" <= character <= "\udfff" for character in text):
-        return text
+def _joined_pairs(string: str, start: int) -> str:
+    """Join surrogate pairs, which escapes may spell; a lone surrogate is an error."""
+    if not any("\ud800" <= character <= "\udfff" for character in string):
+        return string
     try:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        return string.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
         reason = f"half a surrogate pair in the string at character {start + 1}"
-        raise PredicateError(ascii(text), reason) from None
+        raise PredicateError(ascii(string), reason) from None

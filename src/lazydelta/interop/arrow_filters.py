@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lazydelta.errors import DeltaError
-from lazydelta.expressions import Constant
+from lazydelta.expressions.nodes import Constant
 from lazydelta.interop.arrow_expressions import (
     Call,
     Field,

@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 
 from lazydelta.errors import DeltaError
-from lazydelta.expressions import Constant
+from lazydelta.expressions.nodes import Constant
 from lazydelta.interop.predicate_builder import FLIPPED, PredicateBuilder
 
 if TYPE_CHECKING:

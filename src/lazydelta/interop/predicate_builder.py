@@ -14,7 +14,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import DeltaError
-from lazydelta.expressions import Constant, Predicate, col, lit
+from lazydelta.expressions import Predicate, col, lit
+from lazydelta.expressions.nodes import Constant
 from lazydelta.schema import INTEGER_RANGES, DecimalType
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import orjson
 
 from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import ColumnNotFoundError, ConfigError
-from lazydelta.expressions import And, Column, IsNull, Not
+from lazydelta.expressions.nodes import And, Column, IsNull, Not
 from lazydelta.operations import alter_steps as alterations
 from lazydelta.operations.check_constraints import constraint_rule
 from lazydelta.operations.column_declarations import as_path, named_fields
@@ -143,7 +143,7 @@ class Alter:
         base = self._newest()
         draft = alterations.add_constraint(Draft.of(base), name, expression)
         refuse_broken(base, constraint_rule(name, expression, base.schema))
-        shown = {"name": name, "expressions": expression.strip()}
+        shown = {"name": name, "expr": expression.strip()}
         reads = Reads(whole_table=True)
         return self._commit(base, draft, "ADD CONSTRAINT", shown, reads=reads)
 

@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConfigError, PredicateError
-from lazydelta.expressions import bind_formula
-from lazydelta.schema import PrimitiveType
+from lazydelta.expressions import bind_condition
 from lazydelta.writer import CONSTRAINT, Rule
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["constraint_key", "constraint_properties", "constraint_rule"]
 
-_BOOLEAN = PrimitiveType("boolean")
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -45,7 +43,7 @@ def constraint_rule(name: str, expression: str, schema: StructType) -> Rule:
     text = expression.strip()
     if not text:
         raise PredicateError(expression, "a constraint needs a condition")
-    test = bind_formula(text, schema, gives=_BOOLEAN)
+    test = bind_condition(text, schema)
     return Rule(title=f"CHECK constraint {name!r} ({text})", test=test)
 
 

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from lazydelta.errors import PredicateError, SchemaError
-from lazydelta.expressions import Column, col
+from lazydelta.expressions import col
+from lazydelta.expressions.nodes import Column
 from lazydelta.schema import (
     StructField,
     StructType,

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import empty_table
 from lazydelta.errors import ConstraintViolationError, UnsupportedFeatureError
-from lazydelta.expressions import IsTrue, Not, as_predicate, bind, evaluate
+from lazydelta.expressions import as_predicate, bind, evaluate
+from lazydelta.expressions.nodes import IsTrue, Not
 from lazydelta.protocol import ADD
 from lazydelta.replay import Pruner
 from lazydelta.scan import Scan
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lazydelta._stream import Stream
-    from lazydelta.expressions import Column, Predicate, Stat
+    from lazydelta.expressions import Predicate
+    from lazydelta.expressions.nodes import Column, Stat
     from lazydelta.scan import Where
     from lazydelta.snapshot import SnapshotState
 

@@ -1,9 +1,9 @@
 """Which row groups of a data file may hold a row that a predicate wants, from its footer alone.
 
-The rule is a predicate over statistics (`expressions.to_skipping`), FALSE only if no row can match; here
-it is asked of every row group at once, and by `parquet.row_ranges` of smaller runs of rows. A bound that
-is missing, of another type than the table's, or not one we know how to read is unknown, and what
-is unknown is kept.
+The rule is a predicate over statistics (`expressions.to_skipping`), FALSE only if no row can match;
+here it is asked of every row group at once, and by `parquet.row_ranges` of smaller runs of rows. A bound
+that is missing, of another type than the table's, or not one we know how to read is unknown, and
+what is unknown is kept.
 """
 
 from __future__ import annotations

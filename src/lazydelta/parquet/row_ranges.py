@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.expressions import Stat
+from lazydelta.expressions.nodes import Stat
 from lazydelta.parquet.row_group_filter import Facts, may_match
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.expressions import Constant, Stat, bind, derivations, evaluate, to_skipping
+from lazydelta.expressions import bind, derivations, evaluate, to_skipping
+from lazydelta.expressions.nodes import Constant, Stat
 from lazydelta.replay.row_group_pruning import keep_row_groups, row_group_rule
 from lazydelta.replay.stats_values import FileFacts, is_string_only, leaf_name, physical_paths
 from lazydelta.replay.zone_maps import keep_zone_maps

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.expressions import Column, Stat, evaluate, guarded, to_skipping
+from lazydelta.expressions import evaluate, guarded, to_skipping
+from lazydelta.expressions.nodes import Column, Stat
 from lazydelta.parquet import ColumnBounds, first_certain, leaf_columns
 from lazydelta.replay.stats_values import (
     ANY_CHARACTER,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import integers, text
-from lazydelta.expressions import Stat
+from lazydelta.expressions.nodes import Stat
 from lazydelta.formats import parse_stats
 from lazydelta.schema import (
     DecimalType,

@@ -16,7 +16,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.expressions import Stat, evaluate
+from lazydelta.expressions import evaluate
 from lazydelta.replay.stats_values import trusted
 from lazydelta.schema import PrimitiveType, build_array, to_arrow_type
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lazydelta.expressions import Predicate
+    from lazydelta.expressions.nodes import Stat
 
 __all__ = ["ZoneMap", "keep_zone_maps", "read_zone_maps"]
 

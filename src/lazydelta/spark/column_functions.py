@@ -1,7 +1,7 @@
 """Spark columns for Delta values: literals, string parsing, casts, and time arithmetic.
 
 The results do not depend on the session's time zone, ANSI mode or default timestamp type, and equal
-those of `expr` on Arrow: times are in UTC, and a value that cannot be parsed or represented is
+those of `expressions` on Arrow: times are in UTC, and a value that cannot be parsed or represented is
 null instead of an error.
 """
 
@@ -24,6 +24,7 @@ __all__ = [
     "cast_value",
     "day_number",
     "from_micros",
+    "is_string",
     "literal",
     "micros",
     "parse_string",
@@ -64,7 +65,7 @@ def value_type(kind: DataType) -> t.DataType:
     return spark_type(to_arrow_type(kind))
 
 
-def _is_string(kind: DataType) -> bool:
+def is_string(kind: DataType) -> bool:
     """Whether values are strings without a collation."""
     return isinstance(kind, PrimitiveType) and kind.name.partition("(")[0] in (
         "string",
@@ -122,7 +123,7 @@ def parse_string(text: Column, kind: DataType) -> Column:  # noqa: PLR0911 - one
             return f.when(text.rlike(_IS_TIME), _local_time(text))
         case "binary":
             return f.encode(text, "UTF-8")
-    return text if _is_string(kind) else f.lit(None).cast(target)
+    return text if is_string(kind) else f.lit(None).cast(target)
 
 
 def _decimal_pattern(kind: DecimalType) -> str:
@@ -208,19 +209,19 @@ def _days(count: Column) -> Column:
 def cast_value(  # noqa: PLR0911 - one return per kind of cast
     value: Column, source: DataType, target: DataType
 ) -> Column:
-    """Return values cast as `expr` does; null if a value cannot be represented."""
+    """Return values cast as `expressions` does; null if a value cannot be represented."""
     wanted = value_type(target)
     if value_type(source) == wanted:
         return value
-    if _is_string(source):
+    if is_string(source):
         return parse_string(f.when(value != "", value), target)
     if str(target) == "date":
         return f.date_from_unix_date(day_number(value, source))
     if str(target) in _TIMES:
         return from_micros(micros(value, source), target)
-    if _is_string(target) and str(source) == "date":
+    if is_string(target) and str(source) == "date":
         sorts = f.unix_date(value).between(f.lit(_FIRST_SORTED), f.lit(_LAST_SORTED))
         return f.when(sorts, value.cast(_STRING))
-    if _is_string(target):
+    if is_string(target):
         return value.cast(_STRING)
     return value.try_cast(wanted)

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from lazydelta.config import Config
 from lazydelta.errors import ConfigError
-from lazydelta.expressions import Column, as_predicate
+from lazydelta.expressions import as_predicate
+from lazydelta.expressions.nodes import Column
 from lazydelta.scan import Scan
 from lazydelta.scan.plan import Explanation, live_adds
 from lazydelta.spark.arrow_conversion import (
@@ -46,7 +47,7 @@ from lazydelta.spark.planner import (
     explain_replay,
     pruner_for,
 )
-from lazydelta.spark.row_filter import row_condition
+from lazydelta.spark.row_filter import row_condition, untranslatable_reason
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot, open_table_store
 from lazydelta.spark.tasks import SnapshotRead
 from lazydelta.table import Table
@@ -225,6 +226,7 @@ class _Plan:
             return self._with(listed=files)
         names = tuple(dict.fromkeys((*scan.names, *_filtered(scan))))
         obstacle = unsupported_reason(self.spark, self.snapshot, names)
+        obstacle = obstacle or untranslatable_reason(self.snapshot, self.where)
         if obstacle is None:
             return self._split(files, names, path)
         if path == "native":

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from lazydelta.errors import InternalError, PredicateError
-from lazydelta.expressions import (
-    DATE_UNITS,
+from lazydelta.errors import PredicateError
+from lazydelta.expressions import DATE_UNITS, Predicate, as_predicate, bind
+from lazydelta.expressions.nodes import (
     And,
     Call,
     Cast,
@@ -30,10 +30,7 @@ from lazydelta.expressions import (
     Literal,
     Not,
     Or,
-    Predicate,
     Value,
-    as_predicate,
-    bind,
     fixed_prefix,
     split_pattern,
 )
@@ -42,6 +39,7 @@ from lazydelta.spark.column_functions import (
     cast_value,
     day_number,
     from_micros,
+    is_string,
     literal,
     micros,
     value_type,
@@ -56,7 +54,7 @@ if TYPE_CHECKING:
     from lazydelta.schema import DataType
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["row_condition"]
+__all__ = ["row_condition", "untranslatable_reason"]
 
 _DATE = PrimitiveType("date")
 _FIRST_SORTED, _LAST_SORTED = -719_528, 2_932_896  # 0000-01-01 and 9999-12-31
@@ -77,12 +75,21 @@ def row_condition(snapshot: SnapshotState, where: Where) -> SparkColumn:
 
     Raises:
         ColumnNotFoundError: The predicate names a column that the schema does not have.
-        PredicateError: The predicate does not fit the schema.
+        PredicateError: The predicate does not fit the schema, or has no translation to Spark.
     """
     predicate = as_predicate(where)
     if predicate is None:
         return f.lit(True)
     return _predicate(bind(predicate, snapshot.schema, snapshot.partition_columns))
+
+
+def untranslatable_reason(snapshot: SnapshotState, where: Where) -> str | None:
+    """Return why a predicate has no translation to Spark; None if it has one."""
+    try:
+        row_condition(snapshot, where)
+    except PredicateError as error:
+        return error.reason
+    return None
 
 
 def _column(column: Column) -> SparkColumn:
@@ -104,8 +111,6 @@ def _predicate(node: Predicate) -> SparkColumn:  # noqa: C901, PLR0911 - one per
             return _value(value).isin(*(_constant(option) for option in _both_zeros(options)))
         case Like(value, pattern, escape):
             return _like(_value(value), pattern, escape)
-        case IsNull(Predicate() as inner):
-            return _predicate(inner).isNull()
         case IsNull(Column() as column):  # of any type, structs included
             return _column(column).isNull()
         case IsNull(Value() as value):
@@ -114,21 +119,25 @@ def _predicate(node: Predicate) -> SparkColumn:  # noqa: C901, PLR0911 - one per
             return f.coalesce(_predicate(inner), f.lit(False))
         case Constant(value):
             return f.lit(value).cast(t.BooleanType())
-    raise InternalError(f"no translation to Spark for {type(node).__name__}")
+    raise _unsupported(node)
 
 
 def _value(node: Value) -> SparkColumn:
     match node:
+        case Predicate():
+            return _predicate(node)
         case Literal():
             return _constant(node)
         case Column():
             _refuse_collation(node)
             return _column(node)
         case Cast(inner, kind):
+            if str(_type(inner)) == "timestamp" and is_string(kind):  # in the session's zone
+                raise _unsupported(node)
             return cast_value(_value(inner), _type(inner), kind)
         case Call():
             return _call(node)
-    raise InternalError(f"no translation to Spark for {type(node).__name__}")
+    raise _unsupported(node)
 
 
 def _call(call: Call) -> SparkColumn:  # noqa: PLR0911 - one return per function
@@ -149,7 +158,12 @@ def _call(call: Call) -> SparkColumn:  # noqa: PLR0911 - one return per function
             return _substring(_value(call.args[0]), constants[1:])
         case "length":
             return f.char_length(_value(call.args[0]))
-    raise InternalError(f"no translation to Spark for the function {call.name}")
+    raise _unsupported(call)
+
+
+def _unsupported(node: Value) -> PredicateError:
+    name = node.name if isinstance(node, Call) else type(node).__name__
+    return PredicateError(str(node), f"{name} has no translation to a Spark column")
 
 
 _COMPARE: dict[str, Callable[[SparkColumn, SparkColumn], SparkColumn]] = {
@@ -210,9 +224,8 @@ def _like(value: SparkColumn, pattern: str, escape: str) -> SparkColumn:
 
 
 def _sum(call: Call, values: list[SparkColumn]) -> SparkColumn:
-    total = -values[0] if len(values) == 1 else None
-    if total is None:
-        total = values[0] + values[1] if call.name == "+" else values[0] - values[1]
+    operands = [literal(0, _type(call.args[0])), *values][-2:]
+    total = (f.try_add if call.name == "+" else f.try_subtract)(*operands)
     return total.try_cast(value_type(_type(call)))
 
 

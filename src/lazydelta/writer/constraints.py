@@ -25,7 +25,7 @@ from lazydelta.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from lazydelta.expressions import Formula, bind_formula, equality_formula
+from lazydelta.expressions import BoundExpression, bind_condition, bind_equality
 from lazydelta.schema import PrimitiveType, build_scalar
 from lazydelta.writer.nullability import forbidden_nulls, takes_nulls_everywhere
 from lazydelta.writer.property_validation import CONSTRAINT
@@ -55,8 +55,7 @@ _INVARIANTS = "delta.invariants"
 _DECLARED_TEXT = "__CHAR_VARCHAR_TYPE_STRING"
 """Where Spark keeps the type that a column of texts was declared with."""
 _LIMITED = re.compile(r"(char|varchar)\((\d{1,9})\)")
-_BOOLEAN = PrimitiveType("boolean")
-_FALSE = build_scalar(False, _BOOLEAN)
+_FALSE = build_scalar(False, PrimitiveType("boolean"))
 _LONGEST_VALUE = 100
 
 
@@ -66,17 +65,17 @@ class Rule:
 
     title: str
     """What a person calls it: the constraint's name, or the column, and the text."""
-    test: Formula
+    test: BoundExpression
 
     def violation(self, batch: pa.RecordBatch) -> str | None:
         """Return what to say of a batch of rows that breaks it; None if it holds for all."""
-        cells = self.test(batch)
-        holds = pc.coalesce(cells.values, _FALSE)
+        result = self.test(batch)
+        holds = pc.coalesce(result.values, _FALSE)
         if holds.true_count == batch.num_rows:
             return None
         rows = integers(pc.indices_nonzero(pc.invert(holds)))
         first = int(rows[0])
-        is_failure = cells.failed is not None and cells.failed[first].as_py()
+        is_failure = result.failed is not None and result.failed[first].as_py()
         why = "cannot be computed for" if is_failure else "broken by"
         shown = shown_values(batch, first, self.test.columns)
         return f"{self.title}: {why} {_count(rows, batch)}, the first has {shown}"
@@ -158,7 +157,7 @@ def check_rule(name: str, text: str, schema: StructType, *, table: str) -> Rule:
     """
     what = f"CHECK constraint {name!r} ({text})"
     try:
-        return Rule(title=what, test=bind_formula(text, schema, gives=_BOOLEAN))
+        return Rule(title=what, test=bind_condition(text, schema))
     except DeltaError as error:
         raise refusal("checkConstraints", what, error, table) from None
 
@@ -210,7 +209,7 @@ def _length_rules(part: StructField, schema: StructType, table: str) -> Iterator
     if limit is not None:
         name = f"`{part.name.replace('`', '``')}`"
         text = f"{name} IS NULL OR length({name}) <= {limit[1]}"
-        test = bind_formula(text, schema, gives=_BOOLEAN)
+        test = bind_condition(text, schema)
         yield Rule(title=f"column {part.name!r} is {limit[0]}({limit[1]})", test=test)
 
 
@@ -218,7 +217,7 @@ def _generation_rule(part: StructField, schema: StructType, table: str) -> Rule:
     text = str(part.metadata[GENERATION])
     what = f"generated column {part.name!r} ({text})"
     try:
-        return Rule(title=what, test=equality_formula(part.name, text, schema))
+        return Rule(title=what, test=bind_equality(part.name, text, schema))
     except DeltaError as error:
         raise refusal("generatedColumns", what, error, table) from None
 
@@ -234,7 +233,7 @@ def _invariants(path: str, part: StructField, schema: StructType, table: str) ->
         reason = SchemaError(f"{raw!r:.200} is not the JSON of an invariant")
         raise refusal("invariants", what, reason, table) from None
     try:
-        yield Rule(title=f"{what} ({text})", test=bind_formula(text, schema, gives=_BOOLEAN))
+        yield Rule(title=f"{what} ({text})", test=bind_condition(text, schema))
     except DeltaError as error:
         raise refusal("invariants", f"{what} ({text})", error, table) from None
 

@@ -189,8 +189,8 @@ def _refuse_ruled(
     readers += [(filler.title, filler.value) for filler in fillers]
     lines = tuple(
         f"column {path[0]!r} would become wider, and is read by the {title}"
-        for title, formula in readers
-        for path in sorted(formula.columns)
+        for title, expression in readers
+        for path in sorted(expression.columns)
         if path[0] in widened
     )
     if lines:

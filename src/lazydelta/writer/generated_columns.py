@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConstraintViolationError, DeltaError
-from lazydelta.expressions import Formula, bind_formula, constant_formula
+from lazydelta.expressions import BoundExpression, bind_expression, bind_literal
 from lazydelta.schema import PrimitiveType, StructType
 from lazydelta.writer.constraints import GENERATION, refusal, shown_values
 
@@ -36,7 +36,7 @@ class ComputedColumn:
 
     column: str
     title: str
-    value: Formula
+    value: BoundExpression
 
     def fill(self, batch: pa.RecordBatch, table: str) -> pa.RecordBatch:
         """Return a batch of the table's schema with the column computed.
@@ -44,15 +44,15 @@ class ComputedColumn:
         Raises:
             ConstraintViolationError: Some row has no value for it.
         """
-        cells = self.value(batch)
-        if cells.failed is not None:
-            row = cells.failed.index(True).as_py()
+        result = self.value(batch)
+        if result.failed is not None:
+            row = result.failed.index(True).as_py()
             shown = shown_values(batch, row, self.value.columns)
-            count = f"{cells.failed.true_count} of {batch.num_rows} rows"
+            count = f"{result.failed.true_count} of {batch.num_rows} rows"
             line = f"{self.title}: cannot be computed for {count}, the first has {shown}"
             raise ConstraintViolationError(table, (line,))
         at = batch.schema.get_field_index(self.column)
-        return batch.set_column(at, batch.schema.field(at), cells.values)
+        return batch.set_column(at, batch.schema.field(at), result.values)
 
 
 def plan_computed_columns(
@@ -78,7 +78,7 @@ def _generated(part: StructField, schema: StructType, table: str) -> ComputedCol
     text = str(part.metadata[GENERATION])
     title = f"generated column {part.name!r} ({text})"
     try:
-        value = bind_formula(text, schema, gives=part.type)
+        value = bind_expression(text, schema, to_type=part.type)
     except DeltaError as error:
         raise refusal("generatedColumns", title, error, table) from None
     return ComputedColumn(column=part.name, title=title, value=value)
@@ -88,19 +88,19 @@ def _default(part: StructField, table: str) -> ComputedColumn:
     text = str(part.metadata[_DEFAULT])
     title = f"default of column {part.name!r} ({text})"
     try:
-        value = _now(text, part) or bind_formula(text, StructType(()), gives=part.type)
+        value = _now(text, part) or bind_expression(text, StructType(()), to_type=part.type)
     except DeltaError as error:
         raise refusal("allowColumnDefaults", title, error, table) from None
     return ComputedColumn(column=part.name, title=title, value=value)
 
 
-def _now(text: str, part: StructField) -> Formula | None:
+def _now(text: str, part: StructField) -> BoundExpression | None:
     """Return a default that is the time of the write: one for all rows, as in Spark."""
     micros = time.time_ns() // 1_000
     asked = text.strip().lower()
     if asked in _NOW:
-        return constant_formula(text, micros, PrimitiveType("timestamp"), gives=part.type)
+        return bind_literal(text, micros, PrimitiveType("timestamp"), to_type=part.type)
     if asked in _TODAY:
         days = micros // _DAY_MICROS
-        return constant_formula(text, days, PrimitiveType("date"), gives=part.type)
+        return bind_literal(text, days, PrimitiveType("date"), to_type=part.type)
     return None

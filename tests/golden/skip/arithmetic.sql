@@ -14,7 +14,7 @@ l + 1 > 9223372036854775807;
 `max.l` > 9223372036854775806;
 
 l + i < 5;
-(CAST(`min.l` AS DECIMAL(20,0)) + CAST(`min.i` AS DECIMAL(20,0))) < 5BD;
+(`min.l` + CAST(`min.i` AS LONG)) < 5;
 
 x + 1.5D < 5.0D;
 (`min.x` + 1.5D) < 5.0D;

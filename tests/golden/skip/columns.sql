@@ -17,7 +17,7 @@ d < t;
 CAST(`min.d` AS TIMESTAMP) < `max.t`;
 
 l >= m;
-CAST(`min.m` AS DECIMAL(21,2)) <= CAST(`max.l` AS DECIMAL(21,2));
+CAST(`min.m` AS DECIMAL(22,2)) <= CAST(`max.l` AS DECIMAL(22,2));
 
 p < l;
 CAST(`partition.p` AS LONG) < `max.l`;

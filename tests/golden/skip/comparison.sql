@@ -41,13 +41,13 @@ st.k > 5;
 `max.st.k` > 5;
 
 o = TRUE;
-`min.o` <= TRUE AND `max.o` >= TRUE;
+KEEP ALL;
 
 o;
-`min.o` <= TRUE AND `max.o` >= TRUE;
+KEEP ALL;
 
 NOT o;
-`min.o` != TRUE OR `max.o` != TRUE;
+KEEP ALL;
 
 z = X'00';
 KEEP ALL;

@@ -1,15 +1,16 @@
-# ruff: noqa: DTZ001, E712 - times without a zone are what is tested, and == builds a node
+# ruff: noqa: DTZ001, E711, E712 - times without a zone are what is tested, and == builds a node
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lazydelta.errors import PredicateError
-from lazydelta.expressions import as_predicate, col, lit
-from lazydelta.expressions.build import partition_eq
+from lazydelta.expressions import as_predicate, bind, col, evaluate, lit
+from lazydelta.schema import parse_columns
 
 
 @pytest.mark.parametrize(
@@ -54,8 +55,6 @@ from lazydelta.expressions.build import partition_eq
         pytest.param(col("a") == Decimal("1.50"), "a = 1.50BD", id="decimal"),
         pytest.param(col("a") == np.int32(5), "a = 5", id="numpy"),
         pytest.param(col("a") == b"\x01", "a = X'01'", id="binary"),
-        pytest.param(partition_eq("p", None), "p IS NULL", id="partition-null"),
-        pytest.param(partition_eq("p", "x"), "p = 'x'", id="partition"),
     ],
 )
 def test_operators_build_what_they_say(built, sql):
@@ -90,6 +89,44 @@ def test_tuples_and_maps(where, sql):
     assert str(as_predicate(where)) == sql
 
 
+@pytest.mark.parametrize(
+    ("forms", "kept"),
+    [
+        pytest.param(
+            [
+                {"a": None},
+                '{"a": null}',
+                [("a", "=", None)],
+                col("a") == None,
+                col("a").isin([None]),
+            ],
+            [None],
+            id="equal",
+        ),
+        pytest.param([[("a", "!=", None)], col("a") != None], [1, 2], id="unequal"),
+        pytest.param(
+            [{"a": [1, None]}, [("a", "in", [1, None])], col("a").isin([1, None])],
+            [1, None],
+            id="in",
+        ),
+        pytest.param([[("a", "not in", [1, None])], ~col("a").isin([1, None])], [2], id="not-in"),
+        pytest.param(["a = NULL", "a IN (NULL)", col("a") == lit(None)], [], id="null-of-sql"),
+        pytest.param(["a IN (1, NULL)"], [1], id="in-with-null-of-sql"),
+    ],
+)
+def test_none_means_is_null_in_every_python_form(forms, kept):
+    values = pa.array([1, 2, None], pa.int32())
+    for where in forms:
+        bound = bind(as_predicate(where), parse_columns("a int"), [])
+        assert values.filter(evaluate(bound, lambda _: values, 3)).to_pylist() == kept, where
+
+
+@pytest.mark.parametrize("make", [lambda: col("a") < None, lambda: col("a").between(None, 1)])
+def test_none_has_no_order(make):
+    with pytest.raises(PredicateError, match="None can only be compared"):
+        make()
+
+
 @pytest.mark.parametrize("where", [None, [], {}])
 def test_nothing_is_no_filter(where):
     assert as_predicate(where) is None
@@ -101,9 +138,9 @@ def test_nothing_is_no_filter(where):
         ([("a", "=")], "a condition is a tuple"),
         ([("a", "~", 1)], "no operator"),
         ([("a", "in", "12")], "must be a list"),
-        ([("a", "<", None)], "can only be = or !="),
+        ([("a", "<", None)], "only be compared with = or !="),
         ([("a", "=", 1), [("b", "=", 1)]], "only tuples, or only lists"),
-        (5, "give text"),
+        (5, "give an SQL string"),
         ([("a", "=", object())], "cannot be a constant"),
         ([("a b", "=", 1)], "expected the end"),
     ],
@@ -161,7 +198,7 @@ def test_predicates_are_joined_with_predicates_only(other):
 
 def test_no_time_of_pandas_is_null():
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    assert str(col("a") == pandas.NaT) == "a = NULL"
+    assert str(col("a") == pandas.NaT) == "a IS NULL"
 
 
 def test_too_many_parts_of_a_text_are_refused_with_a_way_out():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lazydelta.errors import PredicateError
-from lazydelta.expressions.patterns import after_prefix, fixed_prefix, to_regex
+from lazydelta.expressions.nodes import after_prefix, fixed_prefix, to_regex
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What formulas compute is what the golden file says, which Spark was asked for; the rest is refused."""
+"""SQL expressions of table metadata give the values of the golden file, which Spark computed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lazydelta.errors import ColumnNotFoundError, PredicateError
-from lazydelta.expressions import bind_formula, equality_formula
-from lazydelta.expressions.formula_parse import parse_formula
-from lazydelta.expressions.formula_types import typed
+from lazydelta.expressions import bind_condition, bind_equality, bind_expression
 from lazydelta.schema import PrimitiveType, StructField, StructType
 from tests.unit.writer.expression_cases import (
     COMPUTED,
@@ -23,7 +21,6 @@ from tests.unit.writer.expression_cases import (
 )
 
 WANTED = golden()
-BOOLEAN, LONG = PrimitiveType("boolean"), PrimitiveType("long")
 
 
 def test_every_case_has_a_golden_result():
@@ -39,33 +36,32 @@ def test_values_are_sparks(text):
 @pytest.mark.parametrize(("text", "reason"), REFUSED, ids=[text[:40] for text, _ in REFUSED])
 def test_what_is_not_understood_is_refused_before_any_row(text, reason):
     with pytest.raises((PredicateError, ColumnNotFoundError)) as refused:
-        typed(parse_formula(text), SCHEMA)
+        bind_expression(text, SCHEMA)
     assert reason in str(refused.value)
 
 
 @pytest.mark.parametrize("text", COMPUTED)
 def test_a_row_does_not_depend_on_its_neighbours(text):
     """Failures are found by halving, constants are spread: where a batch is cut must not matter."""
-    step = typed(parse_formula(text), SCHEMA)
-    formula = bind_formula(text, SCHEMA, gives=step.type)
+    expression = bind_expression(text, SCHEMA)
     for start in range(ROWS.num_rows):
-        cells = formula(ROWS.slice(start, 1))
-        failed = cells.failed is not None and cells.failed[0].as_py()
-        assert as_text(cells.values) == WANTED[text]["values"][start : start + 1]
+        result = expression(ROWS.slice(start, 1))
+        failed = result.failed is not None and result.failed[0].as_py()
+        assert as_text(result.values) == WANTED[text]["values"][start : start + 1]
         assert failed == (start in WANTED[text]["failed"])
 
 
 def test_no_rows_give_no_values():
     for text in COMPUTED:
-        cells = bind_formula(f"({text}\n) is null", SCHEMA, gives=BOOLEAN)(ROWS.slice(0, 0))
-        assert len(cells.values) == 0
-        assert cells.failed is None
+        result = bind_expression(f"({text}\n) is null", SCHEMA)(ROWS.slice(0, 0))
+        assert len(result.values) == 0
+        assert result.failed is None
 
 
-def test_a_formula_pickles_and_says_which_columns_it_reads():
-    formula = pickle.loads(pickle.dumps(bind_formula("y.v.w = T", SCHEMA, gives=BOOLEAN)))
-    assert formula.columns == {("y", "v", "w"), ("t",)}
-    assert formula(ROWS).values.to_pylist()[0] is False
+def test_an_expression_pickles_and_says_which_columns_it_reads():
+    expression = pickle.loads(pickle.dumps(bind_condition("y.v.w = T", SCHEMA)))
+    assert expression.columns == {("y", "v", "w"), ("t",)}
+    assert expression(ROWS).values.to_pylist()[0] is False
 
 
 @pytest.mark.parametrize(
@@ -73,39 +69,39 @@ def test_a_formula_pickles_and_says_which_columns_it_reads():
 )
 def test_values_of_another_family_need_a_cast(text, gives):
     with pytest.raises(PredicateError, match="its values are"):
-        bind_formula(text, SCHEMA, gives=PrimitiveType(gives))
+        bind_expression(text, SCHEMA, to_type=PrimitiveType(gives))
 
 
 def test_equality_takes_null_for_null_and_nan_for_nan():
     schema = StructType(tuple(StructField(n, PrimitiveType("double")) for n in ("a", "b")))
     rows = [(1.0, 1.0), (None, None), (float("nan"), float("nan")), (None, 1.0), (1.0, 2.0)]
     batch = pa.RecordBatch.from_pylist([{"a": a, "b": b} for a, b in rows])
-    found = equality_formula("a", "b", schema)(batch)
+    found = bind_equality("a", "b", schema)(batch)
     assert found.values.to_pylist() == [True, True, True, False, False]
 
 
 def test_a_sum_of_very_many_terms_is_refused_and_no_stack_overflows():
     with pytest.raises(PredicateError, match="deep"):
-        bind_formula(" + ".join(["i"] * 4000) + " > 0", SCHEMA, gives=BOOLEAN)
+        bind_condition(" + ".join(["i"] * 4000) + " > 0", SCHEMA)
 
 
 def test_columns_may_come_as_views_or_dictionaries():
     schema = StructType((StructField("t", PrimitiveType("string")),))
-    formula = bind_formula("upper(t) = 'A'", schema, gives=BOOLEAN)
+    condition = bind_condition("upper(t) = 'A'", schema)
     for kind in (pa.string_view(), pa.dictionary(pa.int8(), pa.string())):
         batch = pa.RecordBatch.from_pydict({"t": pa.array(["a", "b", None]).cast(kind)})
-        assert formula(batch).values.to_pylist() == [True, False, None]
+        assert condition(batch).values.to_pylist() == [True, False, None]
 
 
-def test_texts_that_two_engines_match_differently_fail():
+def test_strings_that_two_engines_match_differently_fail():
     schema = StructType((StructField("t", PrimitiveType("string")),))
     batch = pa.RecordBatch.from_pydict({"t": ["ab", "ab\n", "a\u2028b", None]})
-    cells = bind_formula("t rlike '^a.?b$'", schema, gives=BOOLEAN)(batch)
-    assert cells.values.to_pylist() == [True, None, None, None]
-    assert cells.failed.to_pylist() == [False, True, True, False]
+    result = bind_condition("t rlike '^a.?b$'", schema)(batch)
+    assert result.values.to_pylist() == [True, None, None, None]
+    assert result.failed.to_pylist() == [False, True, True, False]
 
 
 def test_a_collated_column_is_refused():
     collated = StructField("t", PrimitiveType("string"), metadata={"__COLLATIONS": {"t": "ICU.X"}})
     with pytest.raises(PredicateError, match="collation"):
-        bind_formula("t = 'a'", StructType((collated,)), gives=BOOLEAN)
+        bind_condition("t = 'a'", StructType((collated,)))

@@ -16,17 +16,8 @@ from lazydelta._arrow import bits, certain, from_numpy, selection
 from lazydelta._parallel import prefetch
 from lazydelta._stream import Stream
 from lazydelta.errors import PredicateError
-from lazydelta.expressions import (
-    Column,
-    Constant,
-    In,
-    Literal,
-    Predicate,
-    Stat,
-    col,
-    evaluate,
-    split_conjuncts,
-)
+from lazydelta.expressions import Predicate, col, evaluate, split_conjuncts
+from lazydelta.expressions.nodes import Column, Constant, In, Literal, Stat
 from lazydelta.formats import parse_stats
 from lazydelta.replay import Pruner, trusted
 from lazydelta.scan.plan.partition_arrays import partition_columns

@@ -24,7 +24,8 @@ from lazydelta.errors import (
     DeletionVectorError,
     ObjectNotFoundError,
 )
-from lazydelta.expressions import Column, evaluate, split_conjuncts, to_skipping
+from lazydelta.expressions import evaluate, split_conjuncts, to_skipping
+from lazydelta.expressions.nodes import Column
 from lazydelta.formats import BadVariantError, DeletedRows, DeletionVectorGroup
 from lazydelta.parquet import DataFile, Rows, matching_row_groups, selected_rows
 from lazydelta.scan.plan.partition_arrays import partition_columns

@@ -18,7 +18,8 @@ import pyarrow.types as pt
 
 from lazydelta._arrow import certain, from_numpy, text
 from lazydelta.errors import ConfigError, UnsupportedFeatureError
-from lazydelta.expressions import Column, evaluate
+from lazydelta.expressions import evaluate
+from lazydelta.expressions.nodes import Column
 from lazydelta.scan.read.arrow_casts import view_type, with_types
 from lazydelta.scan.read.transform import Fit, Source, decoded, fit_file
 from lazydelta.schema import PrimitiveType, StructField, StructType, to_arrow_schema

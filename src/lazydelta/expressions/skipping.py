@@ -2,24 +2,24 @@
 
 The rewritten predicate is FALSE only if no row of the file can satisfy the original; TRUE or
 unknown keeps the file, so a statistic that is missing (null) never costs a row. AND and OR keep
-that property; so each leaf is looked at alone. What a leaf may rely on is only that `min` and
-`max` bound every value: wide bounds, bounds of deleted rows and cut texts all do. In particular
-`min = v = max` proves that all values are v. Two exceptions:
+that property, so each leaf is rewritten alone. A leaf relies only on `min` and `max` as bounds of
+every value: wide bounds, bounds of deleted rows and truncated strings all are. In particular
+`min = v = max` proves that all values are v. Exceptions:
 
 - NaN is above all numbers but missing from the `max` of many writers, so the `max` of floats is
   used only where NaN cannot satisfy the condition.
+- Bounds of booleans are not used: some writers swap them.
 - Null counts of files with deleted rows count the deleted ones too: they are only compared with
   zero and with the number of records.
 
 The rewrite is applied a second time by `replay.prune`, to its own result, with the footer of a
-checkpoint as the statistics of the statistics: then it says which row groups to read.
+checkpoint as the statistics of the statistics: then it selects the row groups to read.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lazydelta.expressions.binding import conjuncts, join_and, join_or
 from lazydelta.expressions.bounds import (
     below,
     differ,
@@ -31,39 +31,35 @@ from lazydelta.expressions.bounds import (
     substitute,
     upper,
 )
-from lazydelta.expressions.functions import is_exact_number, is_float, keeps_order, type_of
-from lazydelta.expressions.nodes import (
+from lazydelta.expressions.coercion import LONG, STRING, is_number, type_of
+from lazydelta.expressions.functions import monotonic_argument
+from lazydelta.expressions.logic import conjuncts, join_and, join_or, negation, required_columns
+from lazydelta.expressions.nodes.patterns import after_prefix, fixed_prefix
+from lazydelta.expressions.nodes.predicates import (
     And,
     AnyWithin,
-    Call,
-    Cast,
-    Column,
     Compare,
     Constant,
     In,
     IsNull,
     IsTrue,
     Like,
-    Literal,
-    Node,
     Not,
     Or,
     Predicate,
-    Stat,
-    Value,
 )
-from lazydelta.expressions.patterns import after_prefix, fixed_prefix
-from lazydelta.schema import PrimitiveType, StructType
+from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal, Stat
+from lazydelta.schema import INTEGER_RANGES, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lazydelta.expressions.generated import Derivation
+    from lazydelta.expressions.nodes.base import Node, Value
 
 __all__ = ["guarded", "negate", "to_skipping"]
 
-_LONG, _STRING = PrimitiveType("long"), PrimitiveType("string")
-_NUM_RECORDS = Stat("num_records", (), _LONG)
+_NUM_RECORDS = Stat("num_records", (), LONG)
 _NEGATED = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _TRUE = Constant(True)
 _FALSE = Constant(False)
@@ -76,9 +72,8 @@ def to_skipping(
 ) -> Predicate | None:
     """Return a predicate over `Stat`s that is FALSE only if no row can satisfy `bound`.
 
-    >>> from lazydelta.schema import PrimitiveType, StructType
-    >>> fare = Column(("fare",), PrimitiveType("long"))
-    >>> print(to_skipping(Compare("<", fare, Literal(5, PrimitiveType("long")))))
+    >>> fare = Column(("fare",), LONG)
+    >>> print(to_skipping(Compare("<", fare, Literal(5, LONG))))
     `min.fare` < 5 AND `null_count.fare` != `num_records`
 
     Args:
@@ -115,14 +110,10 @@ def negate(predicate: Predicate) -> Predicate:
             return Or(tuple(map(negate, arms)))
         case Or(arms):
             return And(tuple(map(negate, arms)))
-        case Not(inner):
-            return inner
-        case Constant(value):
-            return Constant(None if value is None else not value)
         case Compare(op, left, right) if op in _NEGATED:
             return Compare(_NEGATED[op], left, right)
         case _:
-            return Not(predicate)
+            return negation(predicate)
 
 
 class _Rewrite:
@@ -180,16 +171,13 @@ class _Rewrite:
 
     # --- null and unknown
 
-    def unknown(self, operand: Node) -> Predicate:  # noqa: PLR0911 - one return per node
+    def unknown(self, operand: Value) -> Predicate:  # noqa: PLR0911 - one return per node
         """Return when `operand` may be NULL, or unknown."""
         match operand:
             case Column():
                 return join_and(
                     [_has_nulls(operand), *(d.implied(IsNull(operand)) for d in self.derivations)]
                 )
-            case Value():
-                inside = _total_argument(operand)
-                return _TRUE if inside is None else join_or([self.unknown(v) for v in inside])
             case Compare(op, left, right) if op != "<=>":
                 return join_or([self.unknown(s) for s in (left, right) if not _is_literal(s)])
             case Like(value):
@@ -205,7 +193,10 @@ class _Rewrite:
                 return self.unknown_of(arms, tuple(map(negate, arms)))
             case Constant(value):
                 return Constant(value is None)
-        return _FALSE  # IS NULL, IS TRUE and <=> are never unknown
+            case Predicate():
+                return _FALSE  # IS NULL, IS TRUE and <=> are never unknown
+        inside = _total_argument(operand)
+        return _TRUE if inside is None else join_or([self.unknown(v) for v in inside])
 
     def unknown_of(
         self, arms: tuple[Predicate, ...], undecided: tuple[Predicate, ...]
@@ -219,22 +210,12 @@ class _Rewrite:
         self.null_depth -= 1
         return join_and([some, *others])
 
-    def known(self, operand: Node) -> Predicate:  # noqa: PLR0911 - one return per node
+    def known(self, operand: Value) -> Predicate:
         """Return when `operand` may be something other than NULL, or decided."""
-        match operand:
-            case Column():
-                return _has_values(operand)
-            case Value():
-                return join_and([_has_values(c) for c in operand.walk() if isinstance(c, Column)])
-            case Compare(op, left, right) if op != "<=>":
-                return join_and([self.known(side) for side in (left, right)])
-            case Like(value) | In(value):
-                return self.known(value)
-            case Not(inner):
-                return self.known(inner)
-            case Constant(value):
-                return Constant(value is not None)
-        return _TRUE
+        if isinstance(operand, Constant):
+            return Constant(operand.value is not None)
+        columns = sorted(required_columns(operand), key=lambda column: column.path)
+        return join_and([_has_values(column) for column in columns])
 
     def present(self, *values: Value) -> list[Predicate]:
         """Return that there are values to compare, where that is to be checked."""
@@ -293,13 +274,13 @@ class _Rewrite:
     def like(self, value: Value, pattern: str, escape: str) -> Predicate:
         prefix, after = fixed_prefix(pattern, escape)
         if not after:
-            return self.compare("=", value, Literal(prefix, _STRING))
+            return self.compare("=", value, Literal(prefix, STRING))
         low, high, end = lower(value), upper(value), after_prefix(prefix)
         arms = self.present(value)
         if prefix and high is not None:
-            arms.append(Compare(">=", high, Literal(prefix, _STRING)))
+            arms.append(Compare(">=", high, Literal(prefix, STRING)))
         if prefix and end is not None and low is not None:
-            arms.append(Compare("<", low, Literal(end, _STRING)))
+            arms.append(Compare("<", low, Literal(end, STRING)))
         if after == "?":
             arms.append(if_single(Like(value, pattern, escape)))
         return join_and(arms)
@@ -307,16 +288,16 @@ class _Rewrite:
     def not_like(self, value: Value, pattern: str, escape: str) -> Predicate:
         prefix, after = fixed_prefix(pattern, escape)
         if not after:
-            return self.compare("!=", value, Literal(prefix, _STRING))
+            return self.compare("!=", value, Literal(prefix, STRING))
         low, high, end = lower(value), upper(value), after_prefix(prefix)
         if after == "%" and not prefix:
-            return _FALSE  # every text is like '%', and NULL is never unlike
+            return _FALSE  # every string is like '%', and NULL is never unlike
         if after == "?" or low is None or high is None:
             found = if_single(Not(Like(value, pattern, escape)))
-        else:  # all texts between these bounds begin with the prefix
-            found = Compare("<", low, Literal(prefix, _STRING))
+        else:  # all strings between these bounds begin with the prefix
+            found = Compare("<", low, Literal(prefix, STRING))
             if end is not None:
-                found = join_or([found, Compare(">=", high, Literal(end, _STRING))])
+                found = join_or([found, Compare(">=", high, Literal(end, STRING))])
         return join_and([found, *self.present(value)])
 
 
@@ -344,7 +325,7 @@ def _has_nulls(column: Column) -> Predicate:
         return IsNull(Stat("partition", column.path, type_of(column)))
     if isinstance(column.type, StructType):
         return _TRUE  # only the leaves of structs are counted
-    return Compare("!=", _null_count(column), Literal(0, _LONG))
+    return Compare("!=", _null_count(column), Literal(0, LONG))
 
 
 def _has_values(column: Column) -> Predicate:
@@ -356,7 +337,7 @@ def _has_values(column: Column) -> Predicate:
 
 
 def _null_count(column: Column) -> Stat:
-    return Stat("null_count", column.path, _LONG)
+    return Stat("null_count", column.path, LONG)
 
 
 def _total_argument(value: Value) -> tuple[Value, ...] | None:
@@ -367,12 +348,15 @@ def _total_argument(value: Value) -> tuple[Value, ...] | None:
         case Literal(constant):
             return () if constant is not None else None
         case Cast(inner, kind):
-            sources = (type_of(inner), kind)
-            exact = all(is_exact_number(k) or is_float(k) for k in sources)
-            return _total_argument(inner) if exact and keeps_order(value) is not None else None
+            numeric = is_number(type_of(inner)) and is_number(kind)
+            is_total = numeric and monotonic_argument(value) is not None
+            return _total_argument(inner) if is_total else None
         case Call("+" | "-" | "substring" | "length", args):
             inside = [_total_argument(arg) for arg in args]
-            return None if None in inside else tuple(v for part in inside for v in part or ())
+            overflows = value.name in ("+", "-") and str(value.type) in INTEGER_RANGES
+            if None in inside or overflows:
+                return None
+            return tuple(v for part in inside for v in part or ())
     return None
 
 

@@ -1,50 +1,49 @@
-"""SQL text, in Spark's dialect, to nodes: a small precedence-climbing parser.
+"""Parser of SQL expressions in Spark's dialect, by precedence climbing.
 
-It takes what can stand in a WHERE clause over one table's columns, and says where the text goes
-wrong. The text is untrusted: its depth and size are bounded. Names and types are checked later,
-by `expressions.binding`.
+One grammar for filters, CHECK constraints, invariants, generated columns and defaults
+(docs/reference/sql-expressions.md). Input is untrusted: depth and size are bounded, and errors
+show the position. `binding` resolves names and types.
 """
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from lazydelta.errors import PredicateError
-from lazydelta.expressions.nodes import (
+from lazydelta.expressions.nodes.predicates import (
     And,
-    Call,
-    Cast,
-    Column,
     Compare,
     Constant,
     In,
     IsNull,
     IsTrue,
     Like,
-    Literal,
     Not,
     Or,
     Predicate,
-    Value,
 )
+from lazydelta.expressions.nodes.values import Call, Cast, Column, DoubleQuoted, Literal
 from lazydelta.expressions.tokens import Token, number_literal, tokenize
 from lazydelta.schema import DataType, DecimalType, PrimitiveType, parse_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lazydelta.expressions.nodes.base import Value
 
 __all__ = [
     "MAX_DEPTH",
     "MAX_NODES",
-    "Parser",
+    "parse_expression",
     "parse_path",
     "parse_predicate",
     "parse_type",
-    "parse_value_text",
 ]
 
 MAX_DEPTH = 64
-"""Deepest nesting of a predicate given as text."""
+"""Deepest nesting of an expression."""
 MAX_NODES = 10_000
-"""Most names, constants and operators in a predicate given as text."""
+"""Most tokens of an expression."""
 
 _COMPARISONS = {
     "=": "=",
@@ -85,59 +84,65 @@ _TYPE_NAMES = {
 }
 _TYPED_LITERALS = ("date", "timestamp", "timestamp_ntz", "timestamp_ltz")
 _KEYWORDS = ("and", "or", "not", "in", "is", "like", "between", "escape", "as")
-_ALIASES = {"substr": "substring", "to_date": "date", "dayofmonth": "day"}
+_MEMBERSHIPS = ("in", "like", "between", "rlike", "regexp")
+"""Keywords that may follow a value and a NOT."""
 _BOOLEAN = PrimitiveType("boolean")
 _STRING = PrimitiveType("string")
+_VOID = PrimitiveType("void")
 
 
-def parse_predicate(text: str) -> Predicate:
-    """Parse the text of a WHERE clause.
+def parse_predicate(sql: str) -> Predicate:
+    """Parse a condition.
 
     >>> print(parse_predicate("fare > 50 and day between date '2026-01-01' and '2026-01-31'"))
     fare > 50 AND (day >= DATE '2026-01-01' AND day <= '2026-01-31')
 
     Raises:
-        PredicateError: The text is no predicate; the message shows where.
+        PredicateError: Not a condition; the message shows the position.
     """
-    parser = Parser(text)
-    predicate = parser.predicate()
+    parser = _Parser(sql)
+    predicate = parser.to_predicate(parser.expression())
     parser.expect_end()
     return predicate
 
 
-def parse_value_text(text: str) -> Value:
-    """Parse the text of a value: a column's generation expression, say."""
-    parser = Parser(text)
-    value = parser.value()
+def parse_expression(sql: str) -> Value:
+    """Parse an expression of any type.
+
+    >>> print(parse_expression("CASE WHEN a > 1 THEN a * 2 ELSE b || 'x' END"))
+    CASE WHEN a > 1 THEN (a * 2) ELSE (b || 'x') END
+
+    Raises:
+        PredicateError: Not an expression; the message shows the position.
+    """
+    parser = _Parser(sql)
+    value = parser.expression()
     parser.expect_end()
     return value
 
 
-def parse_path(text: str) -> tuple[str, ...]:
+def parse_path(name: str) -> tuple[str, ...]:
     """Split a column's name at its dots; a part in backticks may hold any character."""
-    parser = Parser(text)
+    parser = _Parser(name)
     path = parser.path()
     parser.expect_end()
     return path
 
 
-def parse_type(text: str) -> DataType:
+def parse_type(name: str) -> DataType:
     """Parse the name of a type that a value can be cast to."""
-    parser = Parser(text)
+    parser = _Parser(name)
     kind = parser.type()
     parser.expect_end()
     return kind
 
 
-class Parser:
-    """One pass over the tokens; each method reads one level of precedence."""
+class _Parser:
+    """One pass over the tokens; each method parses one level of precedence."""
 
-    memberships: tuple[str, ...] = ("in", "like", "between")
-    """Keywords that may follow a value and a NOT."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = tokenize(text, limit=MAX_NODES)
+    def __init__(self, sql: str) -> None:
+        self.sql = sql
+        self.tokens = tokenize(sql, limit=MAX_NODES)
         self.at = 0
         self.depth = 0
 
@@ -153,7 +158,7 @@ class Parser:
         return token
 
     def accept(self, *words: str) -> bool:
-        """Step over these keywords or signs if they come next, in order."""
+        """Consume these keywords or operators if they come next, in order."""
         for offset, word in enumerate(words):
             if self.at + offset >= len(self.tokens) or not self.tokens[self.at + offset].says(word):
                 return False
@@ -169,12 +174,12 @@ class Parser:
             self.fail("expected the end")
 
     def fail(self, reason: str) -> NoReturn:
-        shown = "the end of the text" if self.token.kind == "end" else repr(self.token.source)
+        shown = "the end" if self.token.kind == "end" else repr(self.token.source)
         start = max(self.token.start - 60, 0)
-        line = self.text[start : self.token.start + 40].replace("\n", " ")
+        line = self.sql[start : self.token.start + 40].replace("\n", " ")
         caret = " " * (self.token.start - start) + "^"
         raise PredicateError(
-            self.text if len(self.text) <= 200 else self.text[:197] + "...",
+            self.sql if len(self.sql) <= 200 else self.sql[:197] + "...",
             f"{reason}, but found {shown} at character {self.token.start + 1}\n  {line}\n  {caret}",
         )
 
@@ -185,11 +190,8 @@ class Parser:
 
     # --- predicates, loosest first
 
-    def predicate(self) -> Predicate:
-        return self.to_predicate(self.expression())
-
-    def expression(self) -> Value | Predicate:
-        """Read OR; a lone value passes through, so that parentheses may hold either."""
+    def expression(self) -> Value:
+        """Parse OR; a value that is not a condition passes through."""
         self.deeper()
         arms = [self.conjunction()]
         while self.accept("or"):
@@ -197,13 +199,13 @@ class Parser:
         self.depth -= 1
         return arms[0] if len(arms) == 1 else Or(tuple(map(self.to_predicate, arms)))
 
-    def conjunction(self) -> Value | Predicate:
+    def conjunction(self) -> Value:
         arms = [self.negation()]
         while self.accept("and"):
             arms.append(self.negation())
         return arms[0] if len(arms) == 1 else And(tuple(map(self.to_predicate, arms)))
 
-    def negation(self) -> Value | Predicate:
+    def negation(self) -> Value:
         if not (self.accept("not") or self.accept("!")):
             return self.comparison()
         self.deeper()
@@ -211,64 +213,57 @@ class Parser:
         self.depth -= 1
         return Not(inner)
 
-    def comparison(self) -> Value | Predicate:
-        left: Value | Predicate = self.sum()
+    def comparison(self) -> Value:
+        left = self.sum()
         while True:
             op = _COMPARISONS.get(self.token.source) if self.token.kind == "sign" else None
             if op is not None:
                 self.take()
-                left = self.compare(op, left, self.sum())
+                left = Compare(op, left, self.sum())
             elif self.accept("is"):
-                left = self.truth_test(left)
-            elif any(self.accept("not", word) for word in self.memberships):
+                left = self.is_test(left)
+            elif any(self.accept("not", word) for word in _MEMBERSHIPS):
                 self.at -= 1
                 left = Not(self.membership(left))
-            elif any(self.token.says(word) for word in self.memberships):
+            elif any(self.token.says(word) for word in _MEMBERSHIPS):
                 left = self.membership(left)
             else:
                 return left
 
-    def compare(self, op: str, left: Value | Predicate, right: Value | Predicate) -> Predicate:
-        """Compare; a predicate compared with TRUE or FALSE is a test of it."""
-        if isinstance(left, Value) and isinstance(right, Value):
-            return Compare(op, left, right)
-        if isinstance(left, Predicate) and isinstance(right, Literal) and right.type == _BOOLEAN:
-            wanted = left if right.value == (op != "!=") else Not(left)
-            return IsTrue(wanted) if op == "<=>" else wanted
-        self.fail("predicates can only be compared with TRUE or FALSE")
-        return None
-
-    def truth_test(self, left: Value | Predicate) -> Predicate:
+    def is_test(self, left: Value) -> Predicate:
         negated = self.accept("not")
-        if self.accept("null"):
-            result: Predicate = IsNull(left)
+        if self.accept("distinct", "from"):
+            negated = not negated
+            result: Predicate = Compare("<=>", left, self.sum())
+        elif self.accept("null"):
+            result = IsNull(left)
         elif self.accept("true"):
             result = IsTrue(self.to_predicate(left))
         elif self.accept("false"):
             result = IsTrue(Not(self.to_predicate(left)))
         else:
-            self.fail("expected NULL, TRUE or FALSE")
+            self.fail("expected NULL, TRUE, FALSE or DISTINCT FROM")
         return Not(result) if negated else result
 
-    def membership(self, left: Value | Predicate) -> Predicate:
-        value = self.to_value(left)
+    def membership(self, left: Value) -> Predicate:
         if self.accept("like"):
-            return self.like(value)
+            return self.like(left)
+        if self.accept("rlike") or self.accept("regexp"):
+            return self.to_predicate(Call("rlike", (left, self.sum())))
         if self.accept("between"):
-            low = self.to_value(self.sum())
+            low = self.sum()
             self.expect("and")
-            high = self.to_value(self.sum())
-            return And((Compare(">=", value, low), Compare("<=", value, high)))
+            return And((Compare(">=", left, low), Compare("<=", left, self.sum())))
         self.expect("in")
         self.expect("(")
-        options = [self.to_value(self.sum())]
+        options = [self.sum()]
         while self.accept(","):
-            options.append(self.to_value(self.sum()))
+            options.append(self.sum())
         self.expect(")")
         literals = tuple(option for option in options if isinstance(option, Literal))
         if len(literals) == len(options):
-            return In(value, literals)
-        return Or(tuple(Compare("=", value, option) for option in options))
+            return In(left, literals)
+        return Or(tuple(Compare("=", left, option) for option in options))
 
     def like(self, value: Value) -> Predicate:
         if self.token.kind != "string":
@@ -282,39 +277,41 @@ class Parser:
 
     # --- values
 
-    def value(self) -> Value:
-        return self.to_value(self.expression())
+    def sum(self) -> Value:
+        return self.chain(("+", "-", "||"), self.product)
 
-    def sum(self) -> Value | Predicate:
-        left = self.unary()
-        while self.token.kind == "sign" and self.token.source in ("+", "-"):
-            op = self.take().source
-            left = Call(op, (self.to_value(left), self.to_value(self.unary())))
+    def product(self) -> Value:
+        return self.chain(("*", "/", "%", "div"), self.unary)
+
+    def chain(self, operators: tuple[str, ...], operand: Callable[[], Value]) -> Value:
+        """Parse operands joined by operators of one precedence, from left to right."""
+        left = operand()
+        while any(self.token.says(operator) for operator in operators):
+            operator = self.take().source.lower()
+            left = Call(operator, (left, operand()))
         return left
 
-    def unary(self) -> Value | Predicate:
+    def unary(self) -> Value:
         if self.accept("+"):
             return self.unary()
         if not self.accept("-"):
             return self.primary()
+        if self.token.kind == "number":
+            return self.number(self.take(), "-")
         self.deeper()
-        is_number = self.token.kind == "number"
-        inner = self.to_value(self.unary())
+        inner = self.unary()
         self.depth -= 1
-        if is_number and isinstance(inner, Literal):
-            return Literal(_negative(inner.value), inner.type)
         return Call("-", (inner,))
 
-    def primary(self) -> Value | Predicate:
+    def primary(self) -> Value:
         token = self.token
         if token.kind == "number":
-            self.take()
-            return self.number(token)
-        if token.kind in ("string", "binary"):
-            self.take()
-            return Literal(
-                token.value, _STRING if token.kind == "string" else PrimitiveType("binary")
-            )
+            return self.number(self.take())
+        if token.kind == "string":
+            kind = DoubleQuoted if token.source.startswith('"') else Literal
+            return kind(self.take().value, _STRING)
+        if token.kind == "binary":
+            return Literal(self.take().value, PrimitiveType("binary"))
         if self.accept("("):
             inner = self.expression()
             self.expect(")")
@@ -324,10 +321,10 @@ class Parser:
             self.fail("expected a column or a constant")
         return self.word(token)
 
-    def number(self, token: Token) -> Literal:
-        return number_literal(token.source) or self.fail("this number is out of range")
+    def number(self, token: Token, sign: str = "") -> Literal:
+        return number_literal(sign + token.source) or self.fail("this number is out of range")
 
-    def word(self, token: Token) -> Value | Predicate:
+    def word(self, token: Token) -> Value:  # noqa: PLR0911 - one per form
         word = token.value.lower() if token.kind == "word" else ""
         after = self.tokens[self.at + 1] if self.at + 1 < len(self.tokens) else token
         if word in ("true", "false"):
@@ -335,13 +332,15 @@ class Parser:
             return Literal(word == "true", _BOOLEAN)
         if word == "null":
             self.take()
-            return Literal(None, PrimitiveType("void"))
+            return Literal(None, _VOID)
         if word in _TYPED_LITERALS and after.kind == "string":
             return self.typed_literal(word)
         if word == "cast" and after.says("("):
             return self.cast()
+        if word == "case":
+            return self.case()
         if word and after.says("("):
-            return self.call(_ALIASES.get(word, word))
+            return self.call("case" if word == "if" else word)
         return Column(self.path())
 
     def typed_literal(self, word: str) -> Literal:
@@ -357,7 +356,7 @@ class Parser:
     def cast(self) -> Value:
         self.take()
         self.expect("(")
-        inner = self.value()
+        inner = self.expression()
         self.expect("as")
         kind = self.type()
         self.expect(")")
@@ -379,8 +378,26 @@ class Parser:
         while not self.accept(")"):
             if args:
                 self.expect(",")
-            args.append(self.value())
+            args.append(self.expression())
         return Call(name, tuple(args))
+
+    def case(self) -> Value:
+        """Parse CASE; the form with an operand compares it with each WHEN."""
+        self.take()
+        operand = None if self.token.says("when") else self.expression()
+        args: list[Value] = []
+        while self.accept("when"):
+            condition = self.expression()
+            if operand is not None:
+                condition = Compare("=", operand, condition)
+            self.expect("then")
+            args += [condition, self.expression()]
+        if not args:
+            self.fail("expected WHEN")
+        if self.accept("else"):
+            args.append(self.expression())
+        self.expect("end")
+        return Call("case", tuple(args))
 
     def type(self) -> DataType:
         name = self.take().source.lower()
@@ -412,24 +429,11 @@ class Parser:
             if not self.accept("."):
                 return tuple(parts)
 
-    # --- between the two
-
-    def to_predicate(self, node: Value | Predicate) -> Predicate:
+    def to_predicate(self, node: Value) -> Predicate:
         if isinstance(node, Predicate):
             return node
         if isinstance(node, Literal) and (node.value is None or node.type == _BOOLEAN):
             return Constant(node.value)
-        if isinstance(node, Literal):
+        if isinstance(node, Literal) and not isinstance(node, DoubleQuoted):
             self.fail(f"{node} is not a condition")
         return Compare("=", node, Literal(True, _BOOLEAN))
-
-    def to_value(self, node: Value | Predicate) -> Value:
-        if isinstance(node, Value):
-            return node
-        self.fail("a condition cannot be used as a value here")
-        return None
-
-
-def _negative(number: Any) -> Any:
-    """Return a number with the other sign; the arithmetic of decimals would round to 28 digits."""
-    return number.copy_negate() if isinstance(number, Decimal) and number else -number

@@ -1,4 +1,4 @@
-"""What a formula computes is what Spark computes, under both of its sets of rules."""
+"""An SQL expression of table metadata gives the values of Spark, in ANSI and in legacy mode."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pyspark.errors import PySparkException
 from tests.spark.cases import interpreting
 from tests.unit.writer.expression_cases import ROWS, as_text, golden
 
-# What Spark said is kept in tests/unit/writer/golden, which the default suite holds formulas against.
+# What Spark said is kept in tests/unit/writer/golden, which the default suite checks expressions against.
 pytestmark = pytest.mark.long
 
 WRAPPED = {"date_sub(day, i)"}
-"""Spark counts on from the other end of the calendar; a formula fails."""
+"""Spark counts on from the other end of the calendar; an expression fails."""
 SPARK_NAMES = {
     "byte": "tinyint",
     "short": "smallint",
@@ -30,7 +30,7 @@ def session_with_rows(spark, *, ansi):
     session.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
     rows = pa.Table.from_batches([ROWS])
     numbered = rows.append_column("row", pa.array(range(len(rows)), pa.int64()))
-    session.createDataFrame(numbered).createOrReplaceTempView("formula_rows")
+    session.createDataFrame(numbered).createOrReplaceTempView("expression_rows")
     return session
 
 
@@ -44,7 +44,7 @@ def test_values_and_types_are_sparks(spark, ansi):
         rows = [str(row) for row in one["failed"]]
         guarded = f"if(row in ({', '.join(rows)}), null, ({text}\n))" if rows else f"({text}\n)"
         columns.append(f"{guarded} as c{number}")
-    frame = session.sql(f"select {', '.join(columns)} from formula_rows order by row")
+    frame = session.sql(f"select {', '.join(columns)} from expression_rows order by row")
     table = frame.toArrow()
     for number, (text, one) in enumerate(wanted.items()):
         kind = SPARK_NAMES.get(one["type"], one["type"])
@@ -53,14 +53,14 @@ def test_values_and_types_are_sparks(spark, ansi):
 
 
 def test_rows_that_fail_stop_spark(spark):
-    """The ANSI rules stop where a formula fails: it is not merely a value that is not known."""
+    """The ANSI rules stop where an expression fails: it is not merely a value that is not known."""
     session = session_with_rows(spark, ansi=True)
     given = set()
     for text, one in golden().items():
         if one["failed"]:
             row = one["failed"][0]
             try:
-                session.sql(f"select ({text}\n) from formula_rows where row = {row}").toArrow()
+                session.sql(f"select ({text}\n) from expression_rows where row = {row}").toArrow()
             except (PySparkException, Py4JError):
                 continue
             given.add(text)

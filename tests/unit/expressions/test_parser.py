@@ -26,13 +26,13 @@ from lazydelta.expressions.nodes import (
     Or,
 )
 from lazydelta.schema import DecimalType, PrimitiveType
-from tests.property.skip_cases import PREDICATES
+from tests.property.skip_cases import ROW_PREDICATES
 
 A, B = Column(("a",)), Column(("b",))
 
 
 def number(value):
-    return Literal(value, PrimitiveType("long"))
+    return Literal(value, PrimitiveType("integer"))
 
 
 def text(value):
@@ -116,7 +116,7 @@ ONE = number(1)
         ),
         pytest.param(
             "a = 12345678901234567890123",
-            Compare("=", A, number(12345678901234567890123)),
+            Compare("=", A, Literal(Decimal(12345678901234567890123), DecimalType(23, 0))),
             id="huge",
         ),
         pytest.param(
@@ -152,7 +152,7 @@ def test_sql(sql, expected):
     ("sql", "reason"),
     [
         ("", "expected a column or a constant"),
-        ("a =", "the end of the text"),
+        ("a =", "found the end"),
         ("a = 1 b", "expected the end, but found 'b' at character 7"),
         ("a = 'x", "cannot read"),
         ("a ~ 1", "cannot read"),
@@ -160,11 +160,10 @@ def test_sql(sql, expected):
         ("a in (1", r"expected '\)'"),
         ("(a = 1", r"expected '\)'"),
         ("a like b", "constant pattern"),
-        ("a is 5", "expected NULL, TRUE or FALSE"),
+        ("a is 5", "expected NULL, TRUE, FALSE or DISTINCT"),
         ("a = date '2026-99-01'", "not a day"),
         ("cast(a as nosuch)", "expected a type"),
         ("cast(a as decimal(99))", "at most 38"),
-        ("(a = 1) + 1 = 2", "cannot be used as a value"),
         ("5", "is not a condition"),
         (r"a = '\ud800'", "surrogate"),
         ("(" * 70 + "a" + ")" * 70, "nested more than 64"),
@@ -187,7 +186,7 @@ def test_the_caret_points_at_the_fault():
     assert line[caret.index("^") :].startswith("and day")
 
 
-@given(PREDICATES)
+@given(ROW_PREDICATES)
 def test_text_of_a_tree_parses_to_an_equal_tree(sql):
     tree = as_predicate(sql)
     assert as_predicate(str(tree)) == tree

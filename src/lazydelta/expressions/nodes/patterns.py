@@ -1,6 +1,6 @@
-"""LIKE patterns: what their fixed beginning says about a matching text, and the whole as a regex.
+"""LIKE patterns: their fixed prefix, and their regular expression.
 
-Texts are compared by code point everywhere here, which is also the order of their UTF-8 bytes.
+Strings are ordered by code point, which is also the order of their UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lazydelta.errors import PredicateError
 __all__ = ["after_prefix", "fixed_prefix", "split_pattern", "to_regex"]
 
 ANY = None
-"""Stands for `%` in a split pattern; `_` is an empty text."""
+"""Stands for `%` in a split pattern; `_` is an empty string."""
 
 _LAST = 0x10FFFF
 
@@ -21,7 +21,7 @@ def split_pattern(pattern: str, escape: str) -> list[str | None]:
     """Split a pattern into fixed characters, "" for each `_` and None for each `%`.
 
     Raises:
-        PredicateError: The escape character stands before something it cannot escape.
+        PredicateError: The escape character precedes a character that it cannot escape.
     """
     parts: list[str | None] = []
     characters = iter(pattern)
@@ -37,7 +37,7 @@ def split_pattern(pattern: str, escape: str) -> list[str | None]:
 
 
 def fixed_prefix(pattern: str, escape: str) -> tuple[str, str]:
-    """Return what a matching text begins with, and what follows: "" nothing, "%" any, "?" more."""
+    """Return the prefix of matching strings, and what follows: "" nothing, "%" any, "?" more."""
     parts = split_pattern(pattern, escape)
     fixed = 0
     while fixed < len(parts) and parts[fixed]:
@@ -48,7 +48,7 @@ def fixed_prefix(pattern: str, escape: str) -> tuple[str, str]:
 
 
 def after_prefix(prefix: str) -> str | None:
-    """Return the least text greater than all that begin with `prefix`; None if there is none.
+    """Return the least string greater than all that begin with `prefix`; None if there is none.
 
     >>> after_prefix("ab")
     'ac'
@@ -56,14 +56,14 @@ def after_prefix(prefix: str) -> str | None:
     for end in range(len(prefix), 0, -1):
         code = ord(prefix[end - 1]) + 1
         if code == 0xD800:
-            code = 0xE000  # the surrogates between are no characters
+            code = 0xE000  # skip the surrogates
         if code <= _LAST:
             return prefix[: end - 1] + chr(code)
     return None
 
 
 def to_regex(pattern: str, escape: str) -> str:
-    """Return the pattern as a regular expression for the whole text."""
+    """Return the pattern as a regular expression that matches whole strings."""
     parts = split_pattern(pattern, escape)
     body = "".join(".*" if p is ANY else re.escape(p) if p else "." for p in parts)
     return f"(?s)^{body}$"
