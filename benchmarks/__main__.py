@@ -36,11 +36,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="10 k and 100 k files, 2 M rows only")
-    size.add_argument("--full", action="store_true", help="also peers on 3 M and 5 M, every knob")
-    size.add_argument("--reuse", action="store_true", help="report on the last run once more")
+    size.add_argument("--full", action="store_true", help="also peers on 3 M and 5 M, every option")
+    size.add_argument("--reuse", action="store_true", help="report on the last run again")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--rows-only", action="store_true", help="leave out the listing of files")
-    what.add_argument("--files-only", action="store_true", help="leave out the reading of rows")
+    what.add_argument("--rows-only", action="store_true", help="skip listing files")
+    what.add_argument("--files-only", action="store_true", help="skip reading rows")
     parser.add_argument(
         "--rows", type=int, help="rows of the table to read; default 20 M, 2 M for a quick run"
     )
@@ -84,7 +84,7 @@ def _measured(options: argparse.Namespace, suite: Suite) -> Run:
 
 
 def _draw(run: Run, docs: Path) -> None:
-    """Write the pictures of what was measured."""
+    """Write the plots of a run."""
     if any(not result.case.reads_rows for result in run.results):
         draw(run.results, HEADLINE, docs / _PICTURE)
     tables = RowTables.among(r.case.spec for r in run.results if r.case.reads_rows)
@@ -93,7 +93,7 @@ def _draw(run: Run, docs: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmarks; 1 if an engine failed or counted wrongly."""
+    """Run the benchmarks; 1 if an engine failed or returned a wrong count."""
     options = _parser().parse_args(arguments)
     suite: Suite = "quick" if options.quick else "full" if options.full else "default"
     run = Run.load(_LAST_RUN) if options.reuse else _measured(options, suite)

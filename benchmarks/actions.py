@@ -1,6 +1,6 @@
 """Actions of a synthetic log: checkpoint schemas as Spark writes them, rows in them, and JSON.
 
-Knows how an action looks, not which files are in the table; `generate` and `tail` decide that.
+Knows the form of an action, not which files are in the table; `generate` and `tail` decide that.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _remove_type() -> pa.DataType:
 
 
 def checkpoint_schema(spec: TableSpec, *, sidecar: bool = False) -> pa.Schema:
-    """Return the schema of a checkpoint file of `protocol`, or of one of its sidecars."""
+    """Return the schema of a checkpoint file of `spec`, or of one of its sidecars."""
     files = [("add", _add_type(spec)), ("remove", _remove_type())]
     if sidecar:
         return pa.schema(files)
@@ -176,7 +176,7 @@ def _vectors(files: FileColumns, has: npt.NDArray[np.bool_], salt: int) -> pa.Ar
 
 
 def _struct_of(of: pa.DataType, rows: int, **columns: pa.Array) -> pa.Array:
-    """Return a struct column of type `of`; fields that are not given are null."""
+    """Return a struct column of type `of`; missing fields are null."""
     if unknown := columns.keys() - {field.name for field in of}:
         raise ValueError(f"no such fields: {sorted(unknown)}")
     filled = [columns.get(field.name, pa.nulls(rows, field.type)) for field in of]
@@ -194,9 +194,9 @@ def add_column(
 
     Args:
         files: Which files.
-        has_vector: Which of them have a deletion vector; those that have one from the start,
-            if it is not given.
-        salt: Another salt, another vector of the same file.
+        has_vector: Which of them have a deletion vector; default: those that have one from the
+            start.
+        salt: A different salt gives a different vector of the same file.
         data_change: The field of that name.
     """
     rows, spec = len(files.index), files.spec
@@ -243,7 +243,7 @@ def remove_column(
 
 
 def protocol(spec: TableSpec) -> dict[str, Any]:
-    """Return the `protocol` action that the knobs ask for."""
+    """Return the `protocol` action for the options."""
     features = [
         name
         for name, wanted in (
@@ -284,7 +284,7 @@ def metadata(spec: TableSpec) -> dict[str, Any]:
 def header_rows(
     spec: TableSpec, schema: pa.Schema, more: list[dict[str, Any]] | None = None
 ) -> pa.RecordBatch:
-    """Return the few rows of a checkpoint that are not about files, and `more` such actions."""
+    """Return the rows of a checkpoint that are not file actions, and `more` such actions."""
     meta = metadata(spec)
     maps = {"configuration": list(meta["configuration"].items())}
     meta |= maps | {"format": {"provider": "parquet", "options": []}}
@@ -294,7 +294,7 @@ def header_rows(
 
 
 def commit_lines(name: str, column: pa.Array) -> list[str]:
-    """Return one line of a commit for each action in `column`; nulls and parsed fields left out."""
+    """Return one line of a commit for each action in `column`; without nulls and parsed fields."""
     lines = []
     for action in column.to_pylist():
         given = {

@@ -1,12 +1,12 @@
-"""Checkpoints: what it takes to write one, and what a plan on one of ours saves.
+"""Checkpoints: the cost of writing one, and of planning on one of ours.
 
     python -m benchmarks.checkpoints                  # 1 M files; prints, ends with the verdicts
     python -m benchmarks.checkpoints --files 100_000 --rounds 1
 
-Every run has a process and a copy of the log of its own. Two tables of the same files: one whose
-checkpoint is in the order of a hash, in one row group, and one whose checkpoint lies in order. Ours
-is timed from the address of the table to the end. deltalake does most of its replay while it opens,
-so it is timed twice: from the address too, and its `create_checkpoint` alone.
+Every run has its own process and copy of the log. Two tables have the same files: the checkpoint of
+one is hash-ordered in one row group, that of the other is sorted. Ours is timed from the address of
+the table to the end. deltalake does most of its replay while it opens, so it is timed twice: from
+the address too, and its `create_checkpoint` alone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _EMPTY_COMMIT = '{"commitInfo":{"operation":"NOTHING"}}\n'
 def _checkpoint(engine: str, path: str) -> Sample:
     """Write a checkpoint in this process; `first_seconds` is when the table was open.
 
-    Processor time goes to standard error: it says more than the clock where others are at work.
+    CPU time goes to standard error: it is more reliable than wall time on a shared machine.
     """
     if engine == "lazydelta":
         import lazydelta
@@ -60,7 +60,7 @@ def _checkpoint(engine: str, path: str) -> Sample:
         theirs.create_checkpoint()
         sample.count = json.loads(Path(path, "_delta_log/_last_checkpoint").read_text())["version"]
     sample.total_seconds = time.perf_counter() - start
-    print(f"processor time: {time.process_time() - busy:.2f} s", file=sys.stderr)
+    print(f"CPU time: {time.process_time() - busy:.2f} s", file=sys.stderr)
     sample.peak_rss = memory_of_process("VmHWM")
     return sample
 
@@ -79,7 +79,7 @@ def _copied(spec: TableSpec, directory: str, name: str) -> Path:
 
 
 def _written(spec: TableSpec, rounds: int, directory: str) -> dict[str, list[Sample]]:
-    """Write checkpoints of a table, by both engines in turn."""
+    """Write checkpoints of a table, with both engines alternating."""
     samples: dict[str, list[Sample]] = {"lazydelta": [], "deltalake": []}
     for number in range(rounds):
         for engine, found in samples.items():
@@ -114,7 +114,7 @@ def _planned(spec: TableSpec, rounds: int, directory: str) -> dict[str, list[Sam
 
 
 def checkpoint_verdicts(files: int, rounds: int) -> list[Verdict]:
-    """Measure, and return the verdict on each limit of issue 5 that is about checkpoints."""
+    """Measure, and return the verdict on each checkpoint limit of issue 5."""
     spec = replace(SPARK_LIKE, files=files)
     sources = {"hash-ordered": spec, "in order": replace(HEADLINE, files=files)}
     found = []
@@ -134,7 +134,7 @@ def checkpoint_verdicts(files: int, rounds: int) -> list[Verdict]:
 
 
 def _writing_verdicts(source: str, written: dict[str, list[Sample]]) -> list[Verdict]:
-    """Return what writing cost, against both ways to time deltalake."""
+    """Return the verdicts on writing, against both timings of deltalake."""
     ours, theirs = written["lazydelta"], written["deltalake"]
     peak = max(sample.peak_rss for sample in ours)
     best = min(sample.total_seconds for sample in ours)

@@ -1,4 +1,4 @@
-"""What one run measures: its sample, the clock that fills it in, and an account of requests.
+"""Measurements of one run: the sample, the clock that fills it, and the request counter.
 
 Imports nothing heavy: a child process loads this before it times its imports.
 """
@@ -34,7 +34,7 @@ class Sample:
 
 
 class _Account:
-    """An observer of lazydelta that adds up its requests to the store."""
+    """An observer of lazydelta that sums its requests to the store."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -49,9 +49,8 @@ class _Account:
 class Clock:
     """Times an operation from its construction.
 
-    `first` is called when a file or a row is there, `last` when all are, if there is more to be
-    done after that: to let go of two gigabytes takes a twentieth of the time to read them, and is
-    no part of it.
+    `first` is called at the first file or row, `last` at the last one if work follows that is not
+    measured: freeing two gigabytes takes a twentieth of the time to read them.
     """
 
     def __init__(self, *, accounting: bool) -> None:
@@ -62,21 +61,21 @@ class Clock:
         self.account = _Account()
 
     def first(self) -> None:
-        """Note the time, the first time."""
+        """Record the time of the first call."""
         self.first_seconds = self.first_seconds or time.perf_counter() - self.start
 
     def last(self) -> None:
-        """Note the time."""
+        """Record the time."""
         self._last_seconds = time.perf_counter() - self.start
 
     @property
     def total_seconds(self) -> float:
-        """What the operation took: until `last`, or until now."""
+        """Duration of the operation: until `last`, or until now."""
         return self._last_seconds or time.perf_counter() - self.start
 
 
 def count_batches(batches: Iterator[Any], clock: Clock) -> int:
-    """Return how many rows the batches have; none of them is kept."""
+    """Return the number of rows of the batches, without keeping any."""
     rows = 0
     for batch in batches:
         clock.first()
@@ -85,4 +84,4 @@ def count_batches(batches: Iterator[Any], clock: Clock) -> int:
 
 
 Operation = Callable[[str, Clock], int]
-"""Given the table's path, does what is measured and returns a count that can be checked."""
+"""Takes the table's path, runs the measured operation and returns a count to check."""

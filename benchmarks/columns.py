@@ -1,8 +1,8 @@
-"""The data files of a synthetic table, as Arrow columns made from their numbers.
+"""The data files of a synthetic table, as Arrow columns generated from file numbers.
 
-File `i` always has the same name, size and statistics under one seed, wherever it is mentioned
-and in whatever order; so expected results need no second look at the log. All texts have a fixed
-width and are assembled as byte matrices: a million files take seconds. Knows nothing of the log.
+File `i` always has the same name, size and statistics under one seed, in any order; so expected
+results do not depend on the log. All strings have a fixed width and are assembled as byte
+matrices: a million files take seconds. Knows nothing about the log.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SLOT = re.compile(r"<(\w+):(\d+)>")
 
 
 def mix(numbers: Integers, salt: int) -> npt.NDArray[np.uint64]:
-    """Return 64 well-mixed bits for each number (splitmix64); another salt, other bits."""
+    """Return 64 well-mixed bits for each number (splitmix64), depending on the salt."""
     start = (salt * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64
     bits = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(start)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -76,7 +76,7 @@ def digits(numbers: npt.NDArray[np.integer], width: int) -> Bytes:
 
 
 class Template:
-    """A text with slots (`<name:width>`) that is filled for many rows at once.
+    """A string with slots (`<name:width>`) that is filled for many rows at once.
 
     >>> Template("a=<a:3>;").render(a=np.array([1, 22])).to_pylist()
     ['a=001;', 'a=022;']
@@ -138,7 +138,7 @@ class FileColumns:
 
     @property
     def day(self) -> Integers:
-        """The day of each file, from 0; in order for those of the checkpoint."""
+        """The date of each file as a number from 0; ascending for those of the checkpoint."""
         in_order = self.index * DAYS // self.spec.files
         return np.where(self.index < self.spec.files, in_order, self._draw(0, 0, DAYS))
 
@@ -150,18 +150,18 @@ class FileColumns:
 
     @property
     def modified(self) -> Integers:
-        """When each file was written, in milliseconds since 1970."""
+        """Modification time of each file, in milliseconds since the epoch."""
         return _FIRST_DAY_MS + self.day * _MILLISECONDS_PER_DAY + self._draw(2, 0, 86_400_000)
 
     @property
     def has_vector(self) -> npt.NDArray[np.bool_]:
-        """Which of the files have a deletion vector when the log first mentions them."""
+        """Which files have a deletion vector in their first add."""
         third = self._draw(3, 0, 3) == 0
         return third if self.spec.deletion_vectors else np.zeros_like(third)
 
     @property
     def path(self) -> pa.Array:
-        """Names as Spark makes them, below a folder per day if the table is partitioned."""
+        """Names as Spark writes them, in a directory per date if the table is partitioned."""
         high, low = (mix(self.index, self.spec.seed * 1000 + salt) for salt in (4, 5))
         raw = np.stack([high, low], axis=1).view(np.uint8)
         raw[:, 6] = raw[:, 6] & 0x0F | 0x40  # the version and variant that a random UUID has
@@ -174,16 +174,16 @@ class FileColumns:
 
     @property
     def day_text(self) -> pa.Array:
-        """The day as the log writes a partition value."""
+        """The date as a partition value of the log."""
         return text_array(_ISO_DAYS[self.day])
 
     def vector_text(self, salt: int) -> pa.Array:
-        """A vector's name: twenty characters that stand for sixteen bytes."""
+        """The id of a vector: twenty characters that encode sixteen bytes."""
         bits = np.stack([mix(self.index, salt), mix(self.index, salt + 1)], axis=1)
         return z85_text(bits.view(np.uint32))
 
     def bounds(self, end: str) -> dict[str, Integers]:
-        """The least or greatest (`lo`, `hi`) value of each column, as whole numbers."""
+        """The minimum or maximum (`lo`, `hi`) of each column, as integers."""
         high = end == "hi"
         salt = 30 if high else 20
         half = {False: (0, 1), True: (1, 2)}[high]
@@ -211,7 +211,7 @@ class FileColumns:
         }
 
     def stats_json(self, *, tight: bool) -> pa.Array:
-        """The statistics as JSON text; `tight` is false for files with a vector."""
+        """The statistics as JSON strings; `tight` is false for files with a vector."""
         slots: dict[str, Integers | Bytes] = {"records": self.records, "day": _ISO_DAYS[self.day]}
         for end in ("lo", "hi"):
             bound = self.bounds(end)

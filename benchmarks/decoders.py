@@ -1,9 +1,9 @@
 """What decoding alone costs: `python -m benchmarks.decoders`, the figures of docs/adr/0014.
 
-The data files of the table of rows, read whole by every Parquet decoder that Python can call: no
-log, no vectors, and nothing done with the rows but keeping them. Each run is a process of its own
-and rounds are interleaved. Processor time stands beside the wall's: other work on the machine
-changes it less. lazydelta and deltalake read the same files as a table.
+Every Parquet decoder that Python can call reads the data files of the table of rows: no log, no
+deletion vectors, all rows kept. Each run is a separate process, and rounds are interleaved. CPU
+time is reported beside wall time: other work on the machine changes it less. lazydelta and
+deltalake read the same files as a table.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _paths(table: Path) -> list[str]:
 
 
 def _pyarrow_files(table: Path) -> int:
-    """As lazydelta does it: files side by side, into the system's memory pool."""
+    """As lazydelta does: files in parallel, into the system memory pool."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -82,7 +82,7 @@ def _polars(*, to_arrow: bool) -> Read:
         import polars as pl
 
         frame = pl.read_parquet(_paths(table))
-        if to_arrow:  # with texts as most of Arrow's users have them
+        if to_arrow:  # with plain Arrow strings
             return int(frame.to_arrow(compat_level=pl.CompatLevel.oldest()).num_rows)
         return int(frame.height)
 
@@ -119,7 +119,7 @@ def _engine(name: str, workload: str) -> Read:
 DECODERS: dict[str, tuple[str, Read]] = {
     "lazydelta": ("lazydelta", _engine("lazydelta", "read")),
     "lazydelta, views": ("lazydelta", _engine("lazydelta", "read: views")),
-    "pyarrow, files side by side, system pool": ("pyarrow.parquet", _pyarrow_files),
+    "pyarrow, parallel files, system pool": ("pyarrow.parquet", _pyarrow_files),
     "pyarrow dataset, system pool": ("pyarrow.dataset", _pyarrow_dataset(system_pool=True)),
     "pyarrow dataset, default pool": ("pyarrow.dataset", _pyarrow_dataset(system_pool=False)),
     "deltalake QueryBuilder": ("deltalake", _engine("deltalake", "read: QueryBuilder")),
@@ -130,7 +130,7 @@ DECODERS: dict[str, tuple[str, Read]] = {
     "polars, Arrow strings": ("polars", _polars(to_arrow=True)),
     "duckdb": ("duckdb", _duckdb),
 }
-"""A name, what to import before the clock runs, and how it reads all files."""
+"""Name, imports before the clock starts, and the function that reads all files."""
 
 
 def measured(name: str, table: Path) -> dict[str, float]:
@@ -172,7 +172,7 @@ def _markdown(runs: dict[str, list[dict[str, float]]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure every decoder and print the best of each figure; 1 if one counted wrongly."""
+    """Measure every decoder and print the best of each figure; 1 if a count is wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.decoders", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="runs of each; default 3")
     parser.add_argument("--table", type=Path, help="default: 200 files, 20 M rows")
@@ -193,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _default_table() -> Path:
-    from benchmarks.generate import table_for  # not in the children: it imports much
+    from benchmarks.generate import table_for  # not in the children: slow to import
 
     return table_for(RowsSpec())
 

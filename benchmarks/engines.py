@@ -1,8 +1,8 @@
-"""What each engine does for each workload: `python -m benchmarks.engines ENGINE WORKLOAD PATH`.
+"""The operation of each engine per workload: `python -m benchmarks.engines ENGINE WORKLOAD PATH`.
 
-One process, one operation: imports are timed apart, then the clock runs. The result goes to
-standard output as one line of JSON. Only this module knows how lazydelta and its peers list files;
-`row_engines` knows how they read rows.
+One process, one operation: imports are timed separately, then the clock starts. The result goes to
+standard output as one line of JSON. This module lists files with lazydelta and its peers;
+`row_engines` reads rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["LIMIT", "OPERATIONS", "memory_of_process", "run"]
 
 LIMIT = 100
 """Of the workload `first`."""
-_DAY = date(2026, 3, 1)  # `protocol.FILTER_DAY`
+_DAY = date(2026, 3, 1)  # `spec.FILTER_DAY`
 _NO_DAY = date(2019, 3, 1)
 
 
@@ -182,7 +182,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "lazydelta_decoder": {},
     "pyarrow": {"all": _raw},
 }
-"""Engine, workload, what a user of the engine would write for it. After `:` stands a variant."""
+"""Engine, workload, and the code a user of the engine would write. A variant follows `:`."""
 
 
 def memory_of_process(key: str) -> int:
@@ -206,9 +206,9 @@ def _io() -> tuple[int, int]:
 
 
 def run(engine: str, workload: str, path: str, *, accounting: bool = False) -> Sample:
-    """Do one operation in this process and measure it.
+    """Run one operation in this process and measure it.
 
-    With `accounting`, lazydelta's own requests are counted as well; the time is then not used.
+    With `accounting`, lazydelta's requests are counted too; the time of such a run is not used.
     """
     sample = Sample()
     operation = (OPERATIONS[engine] | ROW_OPERATIONS[engine])[workload]

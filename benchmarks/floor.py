@@ -1,9 +1,9 @@
-"""What the rows of the 1 % filter take to decode: `python -m benchmarks.floor`, for docs/adr/0014.
+"""Decoding time of the rows of the 1 % filter: `python -m benchmarks.floor`, for docs/adr/0014.
 
-The filter of the table of rows asks for as many rows as two of its files have. Here every decoder
-gets two such files, one for each of two threads, and has nothing to look for, filter or plan: no
-engine that hands out these rows can be quicker than its decoder is at this. Beside them stands the
-whole query. All run in this process, warm and interleaved.
+The filter of the table of rows selects as many rows as two of its files have. Here every decoder
+reads two such files, one in each of two threads, without planning or filtering: the lower bound for
+any engine with that decoder. The complete query is measured beside them. All run in this process,
+warm and interleaved.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ DECODERS: dict[str, Callable[[str], Any]] = {"pyarrow": _pyarrow, "polars, views
 if find_spec("lazydelta_decoder") is not None:
     DECODERS["parquet-rs, views"] = _parquet_rs
 else:
-    print("parquet-rs is left out: `make native` builds the decoder", file=sys.stderr)
+    print("parquet-rs is skipped: `make native` builds the decoder", file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure all; 1 if they do not agree on how many rows there are."""
+    """Measure all; 1 if their row counts differ."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.floor", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20, help="runs of each; default 20")
     parser.add_argument("--rows", type=int, default=100_000, help="of a file; default 100000")

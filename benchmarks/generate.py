@@ -1,8 +1,8 @@
 """Synthetic `_delta_log`s of any size: `python -m benchmarks.generate --help`.
 
-Written row group by row group, so memory stays bounded; kept and reused under the spec's key.
-Beside the log lies `expected.json`, the facts that every engine must find. Data files are rare
-here (`real_files`); `rows` makes the tables that have all of theirs.
+Written row group by row group in bounded memory; cached under the spec's key. `expected.json`
+beside the log holds the counts that every engine must return. Few data files exist (`real_files`);
+`rows` generates tables with all of theirs.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _with_header(
 
 
 def _write_checkpoint(spec: TableSpec, log: Path) -> dict[str, Any]:
-    """Write the checkpoint and return what `_last_checkpoint` says of it beside the version."""
+    """Write the checkpoint and return its fields of `_last_checkpoint` except the version."""
     schema = checkpoint_schema(spec)
     order = _order(spec)
     if spec.kind == "v2":
@@ -148,7 +148,7 @@ def _write_v2(spec: TableSpec, log: Path, order: Integers) -> dict[str, Any]:
 
 
 def expected_facts(spec: TableSpec) -> dict[str, int]:
-    """Return what the newest version holds, worked out from the spec alone."""
+    """Return the content of the newest version, computed from the spec alone."""
     numbers = live_indices(spec)
     total = on_day = rows = 0
     for start in range(0, len(numbers), 1 << 20):
@@ -185,7 +185,7 @@ def _write_crc(spec: TableSpec, log: Path, facts: dict[str, int]) -> None:
 def generate(spec: TableSpec, where: Path) -> dict[str, int]:
     """Write the table into the folder `where`, which must not exist yet; return the facts.
 
-    `live_rows` is what the statistics add up to; no row is known to be deleted by a vector.
+    `live_rows` is the sum of the statistics; no row counts as deleted by a vector.
     """
     log = where / "_delta_log"
     log.mkdir(parents=True)
@@ -206,7 +206,7 @@ def generate(spec: TableSpec, where: Path) -> dict[str, int]:
 
 
 def table_for(spec: Spec) -> Path:
-    """Return the folder of the table, made now if it is not kept from an earlier run."""
+    """Return the directory of the table, generated now if it is not cached."""
     if not spec.path.exists():
         CACHE.mkdir(exist_ok=True)
         (CACHE / ".gitignore").write_text("*\n")
@@ -242,8 +242,8 @@ def _parser(knobs: type[Spec]) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make one table and say where it is and what it holds."""
-    first = argparse.ArgumentParser(add_help=False)  # the knobs depend on this one flag
+    """Generate one table and print its path and content."""
+    first = argparse.ArgumentParser(add_help=False)  # the options depend on this flag
     first.add_argument("--of-rows", action="store_true")
     kind = RowsSpec if first.parse_known_args(arguments)[0].of_rows else TableSpec
     parser = _parser(kind)

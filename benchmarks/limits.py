@@ -2,9 +2,9 @@
 
 Pure: results in, verdicts out.
 
-Times are compared best against best, memory worst (ours) against best (theirs). Where a peer has
-several ways to do a thing, its fastest one counts, unless a limit names the ways. A limit whose
-figures were not measured, or where an engine counted wrongly, has no verdict.
+Times compare best with best, memory our worst with their best. Where a peer has several variants of
+a workload, its fastest one counts, unless a limit names the variants. A limit without figures, or
+where an engine returned a wrong count, has no verdict.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _PEAK = "peak_rss"
 _MOST_FIRST_RSS = 150e6
 _MOST_STREAM_RSS = 512e6
 _ANY_PEER = "any peer"
-# deltalake reads rows by two engines: pyarrow's datasets, and DataFusion, which has two doors.
+# deltalake reads rows by two engines: pyarrow's datasets, and DataFusion, with two entry points.
 _BY_PYARROW = ("to_pyarrow_table",)
 _BY_DATAFUSION = ("QueryBuilder", "scan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One limit and what was measured."""
+    """One limit and its measurement."""
 
     what: str
     must: str
@@ -44,7 +44,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """Yes, no, or that it was not measured."""
+        """Yes, no or not measured."""
         if self.ratio is None:
             return "not measured"
         return "yes" if self.ratio <= self.most else "**no**"
@@ -60,7 +60,7 @@ class _Limit:
     engine: str = "deltalake"
     ways: tuple[str, ...] = ()  # variants of the peer that count; none: all of them
     figure: str = _SECONDS
-    files: int = 0  # 0: as many as the table the verdicts are about
+    files: int = 0  # 0: as many as the table of the verdicts
     their_files: int = 0
     on: str = "plain"  # which of the tables of rows
     their_on: str = "plain"
@@ -114,8 +114,8 @@ _ROW_LIMITS = [
         what="full read to Arrow", must="0.8 x deltalake's to_pyarrow_table", most=0.8,
         ours="read", theirs="read", ways=_BY_PYARROW,
     ),
-    _Limit(  # which give views as well
-        what="full read to Arrow, texts as views", must="0.8 x deltalake's QueryBuilder or scan",
+    _Limit(  # these return views as well
+        what="full read to Arrow, string views", must="0.8 x deltalake's QueryBuilder or scan",
         most=0.8, ours="read: views", theirs="read", ways=_BY_DATAFUSION,
     ),
     _Limit(
@@ -140,7 +140,7 @@ _ROW_LIMITS = [
         what="1 % of the rows, by the clustered column", must="1/2 of Polars scan_delta",
         most=1 / 2, ours="filter", theirs="filter", engine="polars",
     ),
-    _Limit(  # the same on a table of the size that this is made for
+    _Limit(  # the same on a table of the size that lazydelta is made for
         what="one file's rows, by the clustered column, 1 M files in the log",
         must="1/2 of the quickest peer", most=1 / 2, ours="file", theirs="file", engine=_ANY_PEER,
         on="log", their_on="log",
@@ -153,7 +153,7 @@ _ROW_LIMITS = [
         what="count, 1 M files in the log", must="1/5 of deltalake", most=1 / 5, ours="count",
         theirs="count", on="log", their_on="log",
     ),
-    _Limit(  # no issue asks for it: it is what tables look like before anybody tidied them up
+    _Limit(  # not in an issue: what tables look like before compaction
         what="full read, 4000 files of 100 rows", must="1 x the quickest peer", most=1,
         ours="read", theirs="read", engine=_ANY_PEER, on="small", their_on="small",
     ),
@@ -165,7 +165,7 @@ _ROW_LIMITS = [
 
 
 def find(results: Iterable[Result], engine: str, workload: str, spec: Spec) -> Sequence[Result]:
-    """Return the usable results of a workload on a table; of peers, with all its variants.
+    """Return the usable results of a workload on a table; for peers, of all variants.
 
     `engine` may also be `any peer`.
     """
@@ -225,7 +225,7 @@ def _peak_verdict(what: str, found: Sequence[Result], most: float) -> Verdict:
 
 
 def verdicts(results: Sequence[Result], spec: TableSpec) -> list[Verdict]:
-    """Return the verdict on every limit, for the table `protocol` (1 M files, as the issue says)."""
+    """Return the verdict on every limit, for the table `spec` (1 M files, as in the issue)."""
     table = []
     for limit in _LIMITS:
         ours = replace(spec, files=limit.files or spec.files)

@@ -1,7 +1,7 @@
-"""Runs operations, each in a process of its own, and keeps what they say.
+"""Runs operations, each in a separate process, and keeps their samples.
 
-Knows nothing of engines beyond their names: `engines` is the child process. Rounds are
-interleaved, so that a busy minute of the machine falls on everybody.
+Knows engines by name only: `engines` is the child process. Rounds are interleaved, so that a busy
+minute of the machine affects all engines.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Case:
     workload: str
     spec: Spec
     module: str = "benchmarks.engines"
-    """The program that does it, given engine, workload and path."""
+    """The module to run, with engine, workload and path as arguments."""
 
     @property
     def kind(self) -> str:
@@ -52,23 +52,23 @@ class Case:
 
     @property
     def variant(self) -> str:
-        """Which of several ways to do the workload; empty for the plain one."""
+        """The variant of the workload; empty for the default one."""
         return self.workload.partition(": ")[2]
 
     @property
     def reads_rows(self) -> bool:
-        """Whether it is about rows, not files."""
+        """Whether it reads rows, not files."""
         return self.kind in _ROW_KINDS
 
     def expected_count(self, facts: dict[str, int]) -> int | None:
-        """Return what the operation must count; None if it only plans."""
+        """Return the expected count of the operation; None if it only plans."""
         kind = self.kind
         if self.reads_rows:
             return self._expected_rows(facts)
         if kind == "open" or (self.engine == "polars" and kind != "nothing"):
             return None
         if self.engine == "pyarrow":
-            return self.spec.files  # the checkpoint's adds: it does not look at the tail
+            return self.spec.files  # the checkpoint's adds: it ignores the tail
         live = facts["live_files"]
         counts = {"first": min(LIMIT, live), "all": live, "checkpoint": live, "nothing": 0}
         return counts.get(kind, facts["files_on_filter_day"])
@@ -76,7 +76,7 @@ class Case:
     def _expected_rows(self, facts: dict[str, int]) -> int:
         live = facts["live_rows"]
         if isinstance(self.spec, RowsSpec) and self.engine == "pyarrow":
-            return self.spec.rows  # the data files as they are: it does not look at the vectors
+            return self.spec.rows  # the data files as they are: it ignores deletion vectors
         if self.kind == "filter":
             return facts["rows_in_filter"]
         if self.kind == "file":
@@ -96,12 +96,12 @@ class Result:
 
     @property
     def good(self) -> list[Sample]:
-        """The runs that ended well."""
+        """The successful runs."""
         return [sample for sample in self.samples if not sample.error]
 
     @property
     def problem(self) -> str:
-        """Why this result must not be used, or nothing."""
+        """Why this result is unusable; empty if it is usable."""
         errors = [sample.error for sample in self.samples if sample.error]
         if errors or not self.samples:
             return errors[0] if errors else "did not run"
@@ -113,7 +113,7 @@ class Result:
         return ""
 
     def best(self, figure: str) -> float:
-        """Return the least value of a figure over the runs."""
+        """Return the minimum of a figure over the runs."""
         return min(getattr(sample, figure) for sample in self.good)
 
     def median(self, figure: str) -> float:
@@ -121,7 +121,7 @@ class Result:
         return statistics.median(getattr(sample, figure) for sample in self.good)
 
     def worst(self, figure: str) -> float:
-        """Return the greatest value of a figure over the runs."""
+        """Return the maximum of a figure over the runs."""
         return max(getattr(sample, figure) for sample in self.good)
 
 
@@ -144,8 +144,8 @@ def _run_once(case: Case, path: Path, *extra: str) -> Sample:
     except subprocess.TimeoutExpired:
         return Sample(error=f"no result after {_TIMEOUT_SECONDS} s")
     lines = done.stdout.splitlines()
-    # A peer that has answered and then falls over at its end, as deltalake's datasets do, has
-    # answered; of ours that would be a fault.
+    # A peer that returns a result and then crashes at exit, as deltalake's datasets do, has a
+    # valid sample; for lazydelta it is a failure.
     if not lines or (done.returncode and case.engine == "lazydelta"):
         return Sample(error=f"exit {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
     return Sample(**json.loads(lines[-1]))
@@ -156,15 +156,15 @@ def measure(
 ) -> list[Result]:
     """Run every case `rounds` times, short ones more often, and return the results in order.
 
-    A case that fails is not run again: its result says why. Nor is a very long one.
+    A case that fails is not run again: its result has the reason. Nor is a very long one.
     """
     results = []
     for case in cases:
         facts = json.loads((table_for(case.spec) / "expected.json").read_text())
         results.append(Result(case=case, expected=case.expected_count(facts)))
     for number in range(rounds):
-        # Every other round goes backwards: memory that has lain idle is slow for the first who
-        # takes it, and that must not always be the same one.
+        # Every second round runs in reverse: idle memory is slow for the first process that takes
+        # it, and that must not always be the same one.
         for result in results if number % 2 == 0 else reversed(results):
             last = result.samples[-1] if result.samples else None
             if last and (last.error or last.total_seconds > _LONG_SECONDS):
@@ -188,7 +188,7 @@ def _progress(number: int, result: Result) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The results of one run, with its name and day, and how busy the machine was before it."""
+    """The results of one run, with its name, date and the load average before it."""
 
     suite: str
     day: date

@@ -1,6 +1,6 @@
-"""The parts of `docs/benchmarks.md` that runs of their own write: each replaces its own part only.
+"""The parts of `docs/benchmarks.md` that separate runs write: each run replaces its part only.
 
-Pure: texts in, text out. What stands before these parts is written by `python -m benchmarks`.
+Pure: strings in, string out. `python -m benchmarks` writes everything before these parts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def _split(page: str) -> tuple[str, dict[str, str]]:
 
 
 def with_part(page: str, title: str, part: str) -> str:
-    r"""Return a page with a part put in, in the place that belongs to its title.
+    r"""Return a page with one part inserted or replaced, in the order of the titles.
 
     >>> print(with_part("# Page\n\n## Spark\nold\n", "Writing", "## Writing\nnew\n"))
     # Page
@@ -38,6 +38,6 @@ def with_part(page: str, title: str, part: str) -> str:
 
 
 def kept_parts(page: str) -> str:
-    """Return those parts of a page, to be put behind a new beginning."""
+    """Return these parts of a page, to append them to a new first part."""
     _, parts = _split(page)
     return "".join(f"\n{parts[name].strip()}\n" for name in _TITLES if name in parts)

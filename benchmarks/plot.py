@@ -1,4 +1,4 @@
-"""The pictures of a run: time and memory against the number of files; the time to read rows."""
+"""The plots of a run: time and memory against the number of files; the time to read rows."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _pyplot() -> Any:
     import matplotlib as mpl
 
     mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "lazydelta"  # the same results, the same file
-    mpl.rcParams["svg.fonttype"] = "none"  # text stays text: small, and it can be searched
+    mpl.rcParams["svg.hashsalt"] = "lazydelta"  # deterministic output
+    mpl.rcParams["svg.fonttype"] = "none"  # keep text elements: small and searchable
     from matplotlib import pyplot as plt
 
     return plt
@@ -55,14 +55,14 @@ def new_figure(panels: int) -> tuple[Any, Any]:
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Write a figure as SVG and let go of it."""
+    """Write a figure as SVG and close it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
     _pyplot().close(figure)
 
 
 def draw(results: Sequence[Result], spec: TableSpec, path: Path) -> None:
-    """Write the picture as SVG; `protocol` is any table of the ladder of sizes."""
+    """Write the plot as SVG; `spec` is any table of the series of sizes."""
     figure, axes = new_figure(2)
     panels = [
         ("total_seconds", 1.0, "seconds to list all files"),
@@ -94,7 +94,7 @@ def _row_bars(tables: RowTables) -> list[tuple[str, str, Spec]]:
 
 
 def draw_rows(results: Sequence[Result], tables: RowTables, path: Path) -> None:
-    """Write the picture of the workloads on rows as SVG: bars, each engine's fastest way."""
+    """Write the plot of the row workloads as SVG: bars, each engine's fastest variant."""
     plt = _pyplot()
     figure, axis = plt.subplots(figsize=(10, 4), layout="constrained")
     groups = _row_bars(tables)

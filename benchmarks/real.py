@@ -1,7 +1,7 @@
 """The data files of a synthetic log that really exist: those that its last commit adds.
 
-They hold exactly the rows that the log's statistics promise, and have exactly the size that it
-says: a gap before the footer, which no reader looks at, fills them up.
+They hold exactly the rows of the log's statistics and have exactly its size: a gap before the
+footer, which no reader reads, pads them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _between(low: int, high: int, rows: int, salt: int) -> Integers:
 
 
 def _file_rows(spec: TableSpec, number: int) -> pa.Table:
-    """Return the rows of one file: what its statistics say of it is true of them."""
+    """Return the rows of one file, consistent with its statistics."""
     file = FileColumns(spec, np.array([number], np.int64))
     rows = int(file.records[0])
     low, high = file.bounds("lo"), file.bounds("hi")
@@ -47,7 +47,7 @@ def _file_rows(spec: TableSpec, number: int) -> pa.Table:
     nulls = {}
     for name, count in file.null_counts.items():
         is_null = np.zeros(rows, bool)
-        is_null[1 : 1 + int(count[0])] = True  # neither the least value nor the greatest
+        is_null[1 : 1 + int(count[0])] = True  # neither the minimum nor the maximum
         nulls[name] = is_null
     ids = np.arange(int(low["id"][0]), int(high["id"][0]) + 1)
     names = _NAME.render(n=drawn["name"])
@@ -64,7 +64,7 @@ def _file_rows(spec: TableSpec, number: int) -> pa.Table:
 
 
 def _write_padded(table: pa.Table, path: Path) -> None:
-    """Write a Parquet file of `REAL_BYTES`; the gap is a hole and takes no place on the disk."""
+    """Write a Parquet file of `REAL_BYTES`; the gap is sparse and takes no disk space."""
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="snappy", store_schema=False)
     data = memoryview(sink.getvalue())

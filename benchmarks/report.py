@@ -37,56 +37,53 @@ _WORKLOADS = {
     "partition": "One partition of 365",
     "nothing": "A predicate that matches nothing",
     "read": "All rows, as one Arrow table",
-    "stream": "All rows, batch by batch, none of them kept",
+    "stream": "All rows, batch by batch, none kept",
     "filter": "1 % of the rows: `id` between two values",
-    "file": "The rows of the newest file: `id` from its first one on",
+    "file": "The rows of the newest file: `id` from its first value on",
     "limit": "Any ten rows",
     "count": "The number of rows",
 }
 _METHOD = """\
-Each figure comes from a process of its own that does one operation once. Importing is not in the
-times; it has a column, and the clock starts a tenth of a second after it: threads that imports
-start keep a core busy for a moment. Rounds are interleaved, and every other one goes backwards;
-operations under half a second run three times as often, those over half a minute once. Files are
-in the page cache, as they are after the generator wrote them.
+Each figure comes from a separate process that runs one operation once. Import time is excluded and
+has its own column. The clock starts a tenth of a second after the imports, because their threads
+keep a core busy for a moment. Rounds are interleaved, and every second one runs in reverse order.
+Operations under half a second run three times as often, those over half a minute once. Files are in
+the page cache, where the generator left them.
 
 The logs whose *files* are listed are synthetic and have no data files, so only planning is
 measured. *Rows* are read from tables with all their data files (200 files, 8 columns: long,
 double, two strings, timestamp, date, decimal(12,2), integer; sorted by `id`; Snappy, one row group
-each; one commit), from the same files with real deletion vectors for a tenth of the rows,
-scattered, and from a large log whose newest 1000 data files exist. For the memory of a longer
-stream the 200 files are in the table five times, under different names. *Small files* are 4000 of
-100 rows each, with the same columns.
+each; one commit), from the same files with deletion vectors for a tenth of the rows, scattered, and
+from a large log whose newest 1000 data files exist. For the memory of a longer stream the table
+lists the 200 files five times, under different names. *Small files* are 4000 of 100 rows each, with
+the same columns.
 
 - *best*, *median*: of the runs, in seconds, from the call that opens the table to the last file
-  or row, before it is let go of.
-- *first*: until the first file or row (or a batch of them) is there; for engines that only return
-  whole results it is the same as *best*.
-- *RSS*: peak of the whole process, greatest over the runs; *imports*: what it had before it
-  began.
-- *read*, *calls*: bytes and read calls of the process as the kernel counts them (also whatever
-  modules it loads on the way). *requests*: what lazydelta asked its store for, counted by itself
-  in one more run.
-- Every engine's count of files or rows is checked against what the generator knows.
+  or row, before the result is freed.
+- *first*: until the first file or row (or a batch of them); for engines that only return complete
+  results it equals *best*.
+- *RSS*: peak of the whole process, maximum of the runs; *imports*: RSS before the operation.
+- *read*, *calls*: bytes and read calls of the process as the kernel counts them (including modules
+  loaded on the way). *requests*: lazydelta's requests to its store, counted in one additional run.
+- Every engine's count of files or rows is checked against the generator's.
 - Raw pyarrow reads the columns of a plan without filter (path, partition values, size,
-  modification time, deletion vector) from the checkpoint and does nothing with them: no commits,
-  no replay. For rows it reads the data files, without the log and whatever that deletes. It is
-  the floor, not a competitor. lazydelta_decoder is that for views and for the filter: parquet-rs,
-  which deltalake decodes with as well, is told which rows of which files, and has nothing to look
-  for.
-- A ratio compares the best time of lazydelta with the best of the peer's fastest way; memory is
-  compared worst of ours with best of theirs. The ratio of the medians stands beside it: where the
-  two differ much, the machine was busy and the run should be repeated.
-- Engines return rows in the Arrow types of their choice: deltalake's own engine and Polars keep
-  strings as views into the pages they were read from, pyarrow copies them. lazydelta does the one
-  or the other: *views* is with `schema_force_view_types`. It uses the compiled decoder where that
-  is installed, as `make bench` sees to (`make native`; docs/adr/0029 has figures without it).
-- Polars' `all` and `partition` only make a plan; it does not say how many files are in it.
+  modification time, deletion vector) from the checkpoint and discards them: no commits, no replay.
+  For rows it reads the data files, without log and deletion vectors. It is the lower bound, not a
+  competitor. lazydelta_decoder is the lower bound for views and for the filter: parquet-rs, which
+  deltalake also uses, decodes given rows of given files.
+- A ratio compares lazydelta's best time with the best of the peer's fastest variant; memory
+  compares our worst with their best. The ratio of the medians is beside it: where the two differ
+  much, the machine was busy and the run should be repeated.
+- Engines return rows in the Arrow types of their choice: deltalake's own engine and Polars return
+  string views into the pages, pyarrow copies strings. lazydelta does either: *views* is with
+  `schema_force_view_types`. It uses the native decoder if installed, as in `make bench`
+  (`make native`; docs/adr/0029 has figures without it).
+- Polars' `all` and `partition` only make a plan, which does not report its number of files.
 """
 
 
 def machine() -> str:
-    """Return what the figures were measured on."""
+    """Return the machine that the figures were measured on."""
     memory = ""
     if hasattr(os, "sysconf"):
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -108,13 +105,13 @@ def _versions() -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of texts."""
+    """Return a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def verdict_table(found: Iterable[Verdict], *, is_judged: bool) -> str:
-    """Return limits and what was measured; the verdict itself only where it counts."""
+    """Return limits and measurements; verdicts only for the sizes that the limits are for."""
     rows = [
         (
             v.what,
@@ -132,7 +129,7 @@ def verdict_table(found: Iterable[Verdict], *, is_judged: bool) -> str:
 
 
 def limits_table(results: Sequence[Result], spec: TableSpec) -> str:
-    """Return the issue's table with what was measured; a verdict only on the size it is for."""
+    """Return the issue's limits with measurements; verdicts only on their table size."""
     return verdict_table(verdicts(results, spec), is_judged=spec.files == HEADLINE.files)
 
 
@@ -142,7 +139,7 @@ def row_limits_table(results: Sequence[Result], tables: RowTables) -> str:
 
 
 def seconds_text(value: float) -> str:
-    """Return seconds with as many digits as mean something."""
+    """Return seconds with their significant digits."""
     return f"{value:.3f}" if value < 1 else f"{value:.2f}"
 
 
@@ -187,7 +184,7 @@ def _tables(results: Sequence[Result], spec: Spec) -> str:
 
 
 def problems(results: Iterable[Result]) -> list[str]:
-    """Return one line for each case that failed or counted wrongly."""
+    """Return one line for each case that failed or returned a wrong count."""
     return [
         f"{r.case.engine}, {r.case.workload}, {r.case.spec.files} files ({r.case.spec.label}): "
         f"{r.problem}"
@@ -200,7 +197,7 @@ def _title(spec: Spec) -> str:
     if isinstance(spec, RowsSpec):
         words = f"Rows: {spec.files:,} files, {spec.rows:,} rows"
         if spec.deleted_percent:
-            words += f", {spec.deleted_percent} % of them deleted by vectors"
+            words += f", {spec.deleted_percent} % of them deleted by deletion vectors"
         return words + (f"; {spec.distinct:,} files differ" if spec.distinct else "")
     if spec.real_files:
         newest = spec.indices - spec.first_real
@@ -255,14 +252,14 @@ def _verdict_parts(results: Sequence[Result], picture: Path, rows_picture: Path)
 
 
 def markdown(run: Run, *, picture: Path, rows_picture: Path) -> str:
-    """Return the report of a run; the pictures are its plots, as the report links them."""
+    """Return the report of a run; the pictures are the paths of its plots, as linked."""
     results = run.results
     specs = list(dict.fromkeys(result.case.spec for result in results))
     failed = problems(results)
     parts = [
         "# Benchmarks\n",
         f"Written by `python -m benchmarks` ({run.suite}) on {run.day.isoformat()}.\n",
-        f"{machine()}; {_versions()}. Load average when it began: {run.busy:.1f}.\n",
+        f"{machine()}; {_versions()}. Load average at the start: {run.busy:.1f}.\n",
         *_verdict_parts(results, picture, rows_picture),
         "## How it was measured\n\n" + _METHOD,
         "## All figures\n",

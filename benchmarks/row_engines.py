@@ -1,7 +1,7 @@
-"""What each engine does for each workload on rows; `engines` runs it in a process of its own.
+"""The operation of each engine per row workload; `engines` runs it in a separate process.
 
 Written as a user of the engine would, from opening the table to the rows in memory. Each engine
-may return them in the Arrow types that it likes best.
+returns its own default Arrow types.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from benchmarks.clock import Clock, Operation
 
     Place = tuple[Path, tuple[int, int] | None]
-    """A file, and which of its rows; None is all."""
+    """A file and the range of its rows; None means all."""
 
 __all__ = ["ROW_LIMIT", "ROW_OPERATIONS", "lazydelta_scan"]
 
@@ -31,7 +31,7 @@ _ALL_ROWS = "select * from t"
 
 
 def _facts(path: str) -> dict[str, int]:
-    """What the generator knows of a table."""
+    """The generator's facts about a table."""
     return json.loads((Path(path) / "expected.json").read_text())
 
 
@@ -40,7 +40,7 @@ def _in_last_file(path: str) -> str:
 
 
 def _height(table: Any, clock: Clock) -> int:
-    """Return how many rows a table of Arrow or a frame of Polars has, which is complete now."""
+    """Return the number of rows of an Arrow table or a Polars frame, and stop the clock."""
     clock.first()
     clock.last()
     return len(table)
@@ -50,7 +50,7 @@ def _height(table: Any, clock: Clock) -> int:
 
 
 def lazydelta_scan(path: str, clock: Clock, **scan: Any) -> Any:
-    """Return a scan of the table; it keeps an account of its requests if the clock wants one."""
+    """Return a scan of the table that counts its requests if the clock has a counter."""
     import lazydelta
 
     config = lazydelta.Config(observer=clock.account) if clock.accounting else None
@@ -211,11 +211,11 @@ def _raw_stream(path: str, clock: Clock) -> int:
     return count_batches((b for n in names for b in pq.ParquetFile(n).iter_batches()), clock)
 
 
-# --- the compiled decoder, parquet-rs as in deltalake: told which rows of which files ------------
+# --- the native decoder, parquet-rs as in deltalake: given rows of given files -------------------
 
 
 def _decoded(places: Callable[[str], list[Place]]) -> Operation:
-    """Decode rows in two threads, given where they are."""
+    """Decode given rows in two threads."""
 
     def operation(path: str, clock: Clock) -> int:
         from concurrent.futures import ThreadPoolExecutor
@@ -239,7 +239,7 @@ def _all_places(path: str) -> list[Place]:
 
 
 def _places_in_filter(path: str) -> list[Place]:
-    """Return the files with rows of `FILTER_IDS`, and from where to where; none may be deleted."""
+    """Return the files with rows of `FILTER_IDS` and their row ranges; none may be deleted."""
     names = _data_files(path)
     total = _facts(path)["live_rows"]
     each = total // len(names)
@@ -282,7 +282,7 @@ ROW_OPERATIONS: dict[str, dict[str, Operation]] = {
     },
     "pyarrow": {"read": _raw_files, "read: dataset": _raw_dataset, "stream": _raw_stream},
 }
-"""Engine, workload, what a user of the engine would write for it. After `:` stands a variant."""
+"""Engine, workload, and the code a user of the engine would write. A variant follows `:`."""
 if find_spec("lazydelta_decoder") is not None:
     ROW_OPERATIONS["lazydelta_decoder"] = {
         "read: decoding alone": _decoded(_all_places),

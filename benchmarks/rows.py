@@ -1,8 +1,8 @@
 """Tables with all their data files, to read rows from: eight columns, clustered on `id`.
 
-File `i` always has the same rows under one seed, so what a query must return is known without
-reading. Tables of one seed and size share their data files on disk, as hard links. Knows nothing
-of checkpoints: the log is one commit.
+File `i` always has the same rows under one seed, so the expected result of a query needs no read.
+Tables of one seed and size share their data files as hard links. There is no checkpoint: the log is
+one commit.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def _row_numbers(spec: RowsSpec, number: int) -> Integers:
 
 
 def _decimals(cents: Integers) -> pa.Array:
-    """Return whole cents as `decimal(12,2)`; they are not negative, so the high word is zero."""
+    """Return cents as `decimal(12,2)`; they are not negative, so the high word is zero."""
     words = np.zeros((len(cents), 2), np.int64)
     words[:, 0] = cents
     return pa.Array.from_buffers(pa.decimal128(12, 2), len(cents), [None, pa.py_buffer(words)])
 
 
 def file_rows(spec: RowsSpec, number: int) -> pa.Table:
-    """Return the rows of one data file, the deleted ones too."""
+    """Return the rows of one data file, including the deleted ones."""
     rows = _row_numbers(spec, number)
     moment = _EPOCH_MS + _draw(spec, rows, 4, _YEAR_MS)
     some = (_draw(spec, rows, salt, 50) == 0 for salt in (10, 11))  # 2 % nulls in two columns
@@ -90,7 +90,7 @@ def _deleted(spec: RowsSpec, number: int) -> Integers:
 
 
 def _in_filter(spec: RowsSpec, number: int) -> Integers:
-    """Return the positions of a file's rows that `FILTER_IDS` asks for."""
+    """Return the positions of a file's rows that `FILTER_IDS` selects."""
     ids = _row_numbers(spec, number) * spec.id_step
     return np.flatnonzero((ids >= FILTER_IDS[0]) & (ids <= FILTER_IDS[1]))
 
@@ -143,14 +143,14 @@ def _data_file(number: int) -> str:
 def _link(source: Path, target: Path) -> None:
     try:
         target.hardlink_to(source)
-    except OSError:  # the file system has no links, or no more of them for this file
+    except OSError:  # the file system has no hard links, or this file has too many
         shutil.copyfile(source, target)
 
 
 def _write_data(spec: RowsSpec, where: Path, number: int) -> dict[str, Any]:
     """Write one data file and return its `add`."""
     path, rows = where / _data_file(number), file_rows(spec, number)
-    pq.write_table(  # as Spark lays it out: decimals as integers, nothing of Arrow in the footer
+    pq.write_table(  # as Spark writes it: decimals as integers, no Arrow schema in the footer
         rows, path, compression="snappy", store_schema=False, store_decimal_as_integer=True
     )
     return {
@@ -170,7 +170,7 @@ def _adds_of(table: Path) -> list[dict[str, Any]]:
 
 
 def _data_files(spec: RowsSpec, where: Path, share: Path | None) -> list[dict[str, Any]]:
-    """Put all data files into the folder, written or linked, and return their adds."""
+    """Write or link all data files into the directory and return their adds."""
     if share is None:
         originals = [_write_data(spec, where, number) for number in range(spec.originals)]
     else:
@@ -212,12 +212,12 @@ def _facts(spec: RowsSpec) -> dict[str, int]:
 
 
 def generate_rows(spec: RowsSpec, where: Path, *, share: Path | None = None) -> dict[str, int]:
-    """Write the table into the folder `where`, which must not exist yet; return the facts.
+    """Write the table into the directory `where`, which must not exist yet; return the facts.
 
     Args:
-        spec: The knobs.
-        where: The folder.
-        share: The table of `protocol.base`, if it is there: its data files are linked, not written.
+        spec: The options of the table.
+        where: The directory.
+        share: The table of `spec.base`, if it exists: its data files are linked, not written.
     """
     log = where / "_delta_log"
     log.mkdir(parents=True)

@@ -1,9 +1,9 @@
-"""Few rows of a large row group: `python -m benchmarks.selective_reads`, the figures of docs/adr/0014.
+"""Few rows of a large row group: `python -m benchmarks.selective_reads`, for docs/adr/0014.
 
-One file of a million rows in one row group, clustered on `id`, as different writers lay out its
-pages; a hundredth of the rows is asked for, from beyond the middle. All engines run in this
-process, warm and interleaved. Processor time stands beside the wall's: other work on the machine
-changes it less.
+One file of a million rows in one row group, clustered on `id`, with the page layouts of different
+writers. Queries select a hundredth of the rows, beyond the middle. All engines run in this process,
+warm and interleaved. CPU time is reported beside wall time: other work on the machine changes it
+less.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     Query = Callable[[str, int, int], int]
     Sample = tuple[int, float, float]
-    """Rows, milliseconds of processor time, and of the wall's."""
+    """Rows, milliseconds of CPU time, and of wall time."""
 
 __all__ = ["ENGINES", "HEAD", "WRITERS", "figures", "main", "measured"]
 
-HEAD = "processor ms, median | best | wall ms, median | best"
+HEAD = "CPU ms, median | best | wall ms, median | best"
 
 _ROWS = 1_000_000
 _FROM, _SHARE = 0.55, 0.01
@@ -117,7 +117,7 @@ def figures(samples: Sequence[Sample]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure every engine on every layout; 1 if they do not agree on how many rows there are."""
+    """Measure every engine on every layout; 1 if their row counts differ."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.selective_reads", description=__doc__
     )

@@ -1,7 +1,7 @@
 """`python -m benchmarks.spark`: measure on Spark, and write that part of `docs/benchmarks.md`.
 
-Spark runs in local mode. Peers are the reference connector (delta-spark, whose JARs come from a
-Maven repository), Spark's own Parquet reader, and lazydelta without Spark.
+Spark runs in local mode. Peers are the reference connector (delta-spark, from a Maven repository),
+Spark's own Parquet reader, and lazydelta without Spark.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def spark_cases(suite: str, *, with_delta: bool) -> list[Case]:
 
     Args:
         suite: `default` or `quick`.
-        with_delta: Whether the reference connector can be had.
+        with_delta: Whether the reference connector is available.
     """
     missing = () if with_delta else (DELTA,)
     cases = []
@@ -71,7 +71,7 @@ def spark_cases(suite: str, *, with_delta: bool) -> list[Case]:
         cases += _on(checkpointed, workload, without=missing)
     tables = RowTables(rows=_ROWS[suite])
     cases += _on(tables.plain, "read", without=missing)
-    # Spark's own reader knows nothing of deleted rows.
+    # Spark's own reader ignores deletion vectors.
     return cases + _on(tables.deleted, "read", without=(*missing, "spark.read.parquet"))
 
 
@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="10 k and 100 k files, 2 M rows only")
-    size.add_argument("--reuse", action="store_true", help="report on the last run once more")
+    size.add_argument("--reuse", action="store_true", help="report on the last run again")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each case; default 3")
     parser.add_argument("--workload", action="append", default=[], help="only this one")
     parser.add_argument(
@@ -115,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmarks; 1 if an engine failed or counted wrongly."""
+    """Run the benchmarks; 1 if an engine failed or returned a wrong count."""
     options = _parser().parse_args(arguments)
     suite = "quick" if options.quick else "default"
     run = (

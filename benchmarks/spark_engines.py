@@ -1,10 +1,10 @@
-"""What each engine does on Spark: `python -m benchmarks.spark_engines ENGINE WORKLOAD PATH`.
+"""The operation of each engine on Spark: `python -m benchmarks.spark_engines ENGINE WORKLOAD PATH`.
 
-One process, one session, one operation; the session is there before the clock starts. Listing
-files is timed as the first query of the session, which is when a user waits; reading rows three
-times, and the quicker of the last two counts, because the first is mostly the compiler of the JVM.
-A checkpoint is written to a copy of the log, also by lazydelta without any session. The result
-goes to standard output as one line of JSON.
+One process, one session, one operation; the session starts before the clock. Listing files is timed
+as the first query of the session, when a user waits. Rows are read three times and the faster of
+the last two counts, because the first is mostly JIT compilation. A checkpoint is written to a copy
+of the log, also by lazydelta without a session. The result goes to standard output as one line of
+JSON.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _delta_rows(spark: Any, path: str) -> Any:
 
 
 def _parquet_rows(spark: Any, path: str) -> Any:
-    # As a directory: a list of files would be looked at by a job with a task for each.
+    # As a directory: a list of files would be listed by a job with a task for each.
     return spark.read.option("pathGlobFilter", "*.parquet").parquet(path)
 
 
@@ -115,12 +115,12 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     PARQUET: {"read": _parquet_rows},
     IN_PROCESS: _checkpoints(_checkpoint_here),
 }
-"""Engine, workload, what a user of the engine would write for it."""
+"""Engine, workload, and the code a user of the engine would write."""
 
 
 @contextmanager
 def _table(workload: str, path: str) -> Iterator[str]:
-    """Yield the table to work on: what is written to is a copy of the log, and goes afterwards."""
+    """Yield the table to work on; writes get a copy of the log, deleted afterwards."""
     if not workload.startswith("checkpoint"):
         yield path
         return
@@ -143,15 +143,15 @@ def _session(engine: str) -> Any:
     if engine == DELTA:
         conf |= delta_conf(delta_jars())
     spark = local_session(conf=conf)
-    spark.range(1000).selectExpr("sum(id)").collect()  # the scheduler is up, no state is
+    spark.range(1000).selectExpr("sum(id)").collect()  # the scheduler is ready, but has no state
     return spark
 
 
 def _live_heap(spark: Any) -> int:
-    """Return the bytes that the JVM holds on to once its garbage is gone."""
+    """Return the live heap of the JVM in bytes, after a garbage collection."""
     if spark is None:
         return 0
-    runtime = spark._jvm.java.lang.Runtime.getRuntime()  # noqa: SLF001 - nobody else tells
+    runtime = spark._jvm.java.lang.Runtime.getRuntime()  # noqa: SLF001 - no public API
     spark._jvm.java.lang.System.gc()  # noqa: SLF001
     return int(runtime.totalMemory() - runtime.freeMemory())
 
@@ -163,7 +163,7 @@ def _timed(operation: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def run(engine: str, workload: str, path: str) -> Sample:
-    """Do one operation in a session of its own and return what it took."""
+    """Run one operation in a new session and return its sample."""
     sample = Sample()
     sample.import_seconds, spark = _timed(lambda: _session(engine))
     with _table(workload, path) as table:
@@ -176,12 +176,12 @@ def run(engine: str, workload: str, path: str) -> Sample:
 
 
 def _measure(sample: Sample, operation: Operation, workload: str, spark: Any, path: str) -> None:
-    """Do the operation, and note its times and what it counted."""
+    """Run the operation and record its times and count."""
     if workload == "read":
 
         def use() -> int:
-            # Every value is looked at. (To the `noop` sink the reference connector cannot write
-            # what it reads with deletion vectors.)
+            # Every value is hashed. (The reference connector cannot write rows with deletion
+            # vectors to the `noop` sink.)
             rows = operation(spark, path).selectExpr("count(*)", "bit_xor(xxhash64(*))")
             return int(rows.first()[0])
 
@@ -193,7 +193,7 @@ def _measure(sample: Sample, operation: Operation, workload: str, spark: Any, pa
 
 
 def main(engine: str, workload: str, path: str) -> None:
-    """Print the sample as JSON; an error of the engine is part of it."""
+    """Print the sample as JSON, including an error of the engine."""
     warnings.simplefilter("ignore")
     try:
         sample = run(engine, workload, path)

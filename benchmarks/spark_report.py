@@ -1,6 +1,6 @@
-"""The part of `docs/benchmarks.md` about Spark: the limits of issue 4, figures, and a picture.
+"""The part of `docs/benchmarks.md` about Spark: the limits of issue 4, figures, and a plot.
 
-Pure but for the picture: results in, text out.
+Pure except for the plot: results in, Markdown out.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ _STYLES = {
 }
 _TITLES = {
     "partition": "Files of one partition of 365, replayed and skipped",
-    "all": "All files, left with the executors",
+    "all": "All files, left in the executors",
     "checkpoint": "A checkpoint of all files, in one file",
     "checkpoint: sidecars": "A checkpoint of all files, with sidecars",
     "read": "All rows",
 }
 _METHOD = """\
-Each figure comes from a process with a session of its own in local mode, on all cores, with a heap
-of 4 GB; starting the session is not in the times, it has a column. Files are listed as the first
-query of the session. Rows are read and every value hashed, three times; *best* and *median* are of
-the quicker of the last two, *first* of the first. Every count is checked against what the
-generator knows. *driver MB* is the peak of the driver's Python process and the live heap of the
-JVM after the query, garbage collected; in local mode the executors' share of that heap is in it.
-Checkpoints are written to a copy of the log, made before the clock starts. `lazydelta` is the
-planner, or the writer of checkpoints, without Spark: one process.
+Each figure comes from a separate process with its own session in local mode, on all cores, with a
+heap of 4 GB. Session start is excluded and has its own column. Files are listed as the first query
+of the session. Rows are read and every value hashed, three times; *best* and *median* are of the
+faster of the last two, *first* of the first. Every count is checked against the generator's.
+*driver MB* is the peak of the driver's Python process plus the live heap of the JVM after the query
+and a garbage collection; in local mode it includes the executors' share of that heap. Checkpoints
+are written to a copy of the log, made before the clock starts. `lazydelta` is the planner, or the
+checkpoint writer, without Spark: one process.
 """
 
 
@@ -74,7 +74,7 @@ _LIMITS = [
         most=1.0, workload="partition", ours=_MILLION, theirs=_MILLION, engine=DELTA,
     ),
     _Limit(
-        what="replay of 1 M files, no filter, result left distributed", must="0.8 x delta-spark",
+        what="replay of 1 M files, no filter, result kept distributed", must="0.8 x delta-spark",
         most=0.8, workload="all", ours=_MILLION, theirs=_MILLION, engine=DELTA,
     ),
     _Limit(
@@ -113,7 +113,7 @@ def _shown(value: float, figure: str) -> str:
 
 
 def spark_verdicts(results: Sequence[Result]) -> list[Verdict]:
-    """Return the verdict on every limit; one whose figures are missing says so."""
+    """Return the verdict on every limit; one without figures is marked as not measured."""
     found = []
     for limit in _LIMITS:
         ours = _find(results, OURS, limit.workload, limit.ours)
@@ -166,17 +166,17 @@ def _tables(results: Sequence[Result]) -> str:
                 if bool(getattr(result.case.spec, "deleted_percent", 0)) is deleted
             ]
             if rows:
-                more = ", 10 % of them deleted by vectors" if deleted else ""
+                more = ", 10 % of them deleted by deletion vectors" if deleted else ""
                 parts.append(f"**{title}{more}**\n\n{markdown_table(header, rows)}")
     return "\n".join(parts)
 
 
 def spark_section(run: Run, *, picture: Path) -> str:
-    """Return the part of the page; verdicts only for a whole run."""
+    """Return the part of the page; verdicts only for a complete run."""
     versions = f"pyspark {metadata.version('pyspark')}, pyarrow {metadata.version('pyarrow')}"
     source = (
         f"Written by `python -m benchmarks.spark` ({run.suite}) on {run.day}: {machine()}; "
-        f"{versions}. Load average when it began: {run.busy:.1f}.\n"
+        f"{versions}. Load average at the start: {run.busy:.1f}.\n"
     )
     judged = "A quick run: the limits are for other sizes.\n"
     if not run.suite.startswith("quick"):
@@ -193,7 +193,7 @@ def spark_section(run: Run, *, picture: Path) -> str:
 
 
 def draw_spark(results: Sequence[Result], path: Path) -> None:
-    """Write the picture as SVG: seconds against files, for both ways to list them."""
+    """Write the plot as SVG: seconds against files, for both listings."""
     figure, axes = new_figure(2)
     for axis, workload in zip(axes, ("partition", "all"), strict=True):
         for engine, (color, marker) in _STYLES.items():

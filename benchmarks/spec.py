@@ -1,7 +1,7 @@
-"""What a synthetic table is like: its knobs, and the place where it is kept.
+"""Specification of a synthetic table: its options and its path in the cache.
 
 A `TableSpec` is a log of any size, a `RowsSpec` a table of rows. Knows no file format. Two equal
-specs are the same table, byte for byte; `generate` and `rows` make it.
+specs are the same table, byte for byte; `generate` and `rows` write it.
 """
 
 from __future__ import annotations
@@ -30,43 +30,43 @@ __all__ = [
 Kind = Literal["classic", "multipart", "v2"]
 
 CACHE = Path(__file__).resolve().parent.parent / ".bench"
-"""Generated tables are kept here, one folder per spec; the folder ignores itself in git."""
+"""Cache of generated tables, one directory per spec, ignored by git."""
 
 CHECKPOINT_VERSION = 10
 """The version of every generated checkpoint; the tail starts after it."""
 
 DAYS = 365
-"""How many values the partition column `date` has: the days of 2026."""
+"""Distinct values of the partition column `date`: the dates of 2026."""
 
 FILTER_DAY = 59
-"""The day that benchmarks filter on, 2026-03-01."""
+"""The date that benchmarks filter on, 2026-03-01."""
 
 ID_SPAN = 10**12
-"""The ids of a table of rows lie evenly between 0 and this, however many there are."""
+"""The ids of a table of rows are evenly distributed from 0 to this."""
 
 FILTER_IDS = (377 * ID_SPAN // 1000, 387 * ID_SPAN // 1000 - 1)
-"""The ids that benchmarks filter on: a hundredth of them, from the middle of a file on."""
+"""The ids that benchmarks filter on: one per cent, from the middle of a file on."""
 
-_FORMAT = 3  # raise it when the generator writes something else for the same knobs
+_FORMAT = 3  # raise it when the generator writes something else for the same options
 _MOST_INDICES = 8_900_000  # beyond it, ids would need a twelfth digit
 
 
 class _Kept:
-    """What the two kinds of spec share: names made of the knobs, and a place in the cache."""
+    """Base of both specs: names derived from the options, and the path in the cache."""
 
     __slots__ = ()
     files: int
 
     @property
     def key(self) -> str:
-        """The name of the table's folder: its size, what differs from the defaults, a hash."""
+        """The name of the table's directory: its size, non-default options, a hash."""
         digest = hashlib.sha256(json.dumps([_FORMAT, self._knobs()]).encode()).hexdigest()[:10]
         words = re.sub(r"\W+", "-", self.label)  # no `=`: engines would see partition folders
         return f"{self.files}-{words}-{digest}"
 
     @property
     def label(self) -> str:
-        """A few words on the knobs that differ from the defaults."""
+        """A short description of the non-default options."""
         defaults = {f.name: f.default for f in fields(self)}  # type: ignore[arg-type]
         words = [
             f"{name}={value}"
@@ -77,7 +77,7 @@ class _Kept:
 
     @property
     def path(self) -> Path:
-        """Where the table is kept once it is made."""
+        """The path of the table in the cache."""
         return CACHE / self.key
 
     def _knobs(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec(_Kept):
-    """The knobs of a generated log. Everything about the table follows from them."""
+    """The options of a generated log. They determine the table."""
 
     files: int = 10_000
     """Adds in the checkpoint."""
@@ -95,9 +95,9 @@ class TableSpec(_Kept):
     parsed_stats: bool = True
     """Whether the checkpoint has `stats_parsed` and `partitionValues_parsed`."""
     json_stats: bool = True
-    """Whether the checkpoint has `stats`, as JSON text."""
+    """Whether the checkpoint has `stats`, as JSON strings."""
     row_group_rows: int = 16_384
-    """Rows in a row group of the checkpoint; 1,048,576 is what Spark comes to."""
+    """Rows in a row group of the checkpoint; Spark writes 1,048,576."""
     clustered: bool = True
     """Rows in the order of `date` and `id`, or else shuffled as a hash would."""
     tail: int = 0
@@ -111,18 +111,18 @@ class TableSpec(_Kept):
     crc: bool = False
     """Whether the last version has a checksum file."""
     kind: Kind = "classic"
-    """How the checkpoint is laid out."""
+    """The layout of the checkpoint."""
     parts: int = 4
     """Parts of a multi-part checkpoint, sidecars of a V2 one."""
     metadata_last: bool = False
-    """Protocol and metadata in the last rows of the checkpoint, not the first ones."""
+    """Whether protocol and metadata are in the last rows of the checkpoint, not the first."""
     real_files: bool = False
-    """Whether the new files of the last commit exist, with the rows that their statistics say."""
+    """Whether the new files of the last commit exist, with the rows of their statistics."""
     seed: int = 1
-    """Of names, sizes and statistics."""
+    """Seed of names, sizes and statistics."""
 
     def __post_init__(self) -> None:
-        """Refuse what the generator could only do wrongly."""
+        """Refuse options that the generator does not support."""
         if self.kind not in get_args(Kind):
             raise ValueError(f"kind must be one of {get_args(Kind)}, not {self.kind!r}")
         if min(self.files, self.row_group_rows, self.parts) < 1:
@@ -138,17 +138,17 @@ class TableSpec(_Kept):
 
     @property
     def indices(self) -> int:
-        """How many different data files the log speaks of, dead or alive."""
+        """Distinct data files of the log, live or removed."""
         return self.files + self.removes + self.tail * self.tail_adds
 
     @property
     def first_real(self) -> int:
-        """The number of the first data file that exists; all after it do as well."""
+        """The number of the first data file that exists; so do all after it."""
         return self.indices - (self.tail_adds if self.real_files else 0)
 
     @property
     def touched_per_commit(self) -> tuple[int, int, int]:
-        """How many files of the checkpoint a tail commit removes, re-adds, gives a new vector."""
+        """Checkpoint files that a tail commit removes, re-adds, gives a new vector."""
         few = self.tail_adds // 20
         return self.tail_adds // 10, few, few if self.deletion_vectors else 0
 
@@ -160,21 +160,21 @@ class TableSpec(_Kept):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsSpec(_Kept):
-    """The knobs of a table of rows: eight columns, clustered on `id`, one row group per file."""
+    """The options of a table of rows: eight columns, clustered on `id`, one row group a file."""
 
     files: int = 200
     """Data files."""
     rows_per_file: int = 100_000
-    """Rows in each of them, the deleted ones too."""
+    """Rows in each file, including the deleted ones."""
     distinct: int = 0
-    """How many of the data files differ; the others are links to these. 0: all of them."""
+    """Distinct data files; the others are links to these. 0: all."""
     deleted_percent: int = 0
-    """How many of a hundred rows are deleted by deletion vectors, scattered over all files."""
+    """Per cent of the rows deleted by deletion vectors, scattered over all files."""
     seed: int = 1
-    """Of all values but the ids."""
+    """Seed of all values except the ids."""
 
     def __post_init__(self) -> None:
-        """Refuse what the generator could only do wrongly."""
+        """Refuse options that the generator does not support."""
         if min(self.files, self.rows_per_file) < 1:
             raise ValueError("files and rows_per_file must be at least 1")
         if not 0 <= self.distinct < self.files:
@@ -186,22 +186,22 @@ class RowsSpec(_Kept):
 
     @property
     def rows(self) -> int:
-        """Rows in the data files, the deleted ones too."""
+        """Rows in the data files, including the deleted ones."""
         return self.files * self.rows_per_file
 
     @property
     def originals(self) -> int:
-        """How many data files are not links to another one."""
+        """Data files that are not links."""
         return self.distinct or self.files
 
     @property
     def id_step(self) -> int:
-        """From one id to the next."""
+        """The difference of adjacent ids."""
         return ID_SPAN // (self.originals * self.rows_per_file)
 
     @property
     def base(self) -> Self | None:
-        """The table with the same data files, none of them twice and no row deleted, if another."""
+        """The table with the same data files, each once and no row deleted; None if it is this."""
         plain = replace(self, files=self.originals, distinct=0, deleted_percent=0)
         return None if plain == self else plain
 
@@ -210,5 +210,5 @@ Spec = TableSpec | RowsSpec
 
 
 def spec_from(knobs: dict[str, Any]) -> Spec:
-    """Return the spec with these knobs; their names tell which kind it is."""
+    """Return the spec with these options; their names determine its class."""
     return RowsSpec(**knobs) if "rows_per_file" in knobs else TableSpec(**knobs)

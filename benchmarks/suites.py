@@ -1,7 +1,7 @@
 """Which tables and workloads a run covers: quick, default, full; of files and of rows.
 
 Pure lists. The headline table is clustered with small row groups; the Spark-like one is the
-opposite in both, so that neither layout flatters anybody.
+opposite in both, so that no layout favours one engine.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MATRIX: dict[str, TableSpec] = {
     "metadata in the last rows": replace(HEADLINE, metadata_last=True),
     "a checksum file": replace(HEADLINE, crc=True),
 }
-"""One knob turned at a time."""
+"""One option changed at a time."""
 
 _LADDER = (10_000, 100_000)
 _CORE = {
@@ -70,19 +70,19 @@ _OURS_ONLY = {"lazydelta": ["first", "all"], "pyarrow": ["all"]}
 _ROW_WORKLOADS = {engine: list(workloads) for engine, workloads in ROW_OPERATIONS.items()}
 _ROW_FILES = 200
 _ROWS_PER_SMALL_FILE = 5000
-"""How many rows of the large table there are for each small file."""
+"""Rows of the large table per small file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowTables:
-    """The tables whose rows are read; all of them follow from two sizes."""
+    """The tables whose rows are read, determined by two sizes."""
 
     rows: int = 20_000_000
     log_files: int = 1_000_000
 
     @classmethod
     def among(cls, specs: Iterable[Spec]) -> Self | None:
-        """Return the tables of rows that a run was about, if it was about any."""
+        """Return the tables of rows of a run, if any."""
         rows, files = set(), set()
         for spec in specs:
             if isinstance(spec, RowsSpec):
@@ -98,7 +98,7 @@ class RowTables:
 
     @property
     def plain(self) -> RowsSpec:
-        """All rows are there."""
+        """The table without deleted rows."""
         return RowsSpec(files=_ROW_FILES, rows_per_file=max(1, self.rows // _ROW_FILES))
 
     @property
@@ -113,7 +113,7 @@ class RowTables:
 
     @property
     def small(self) -> RowsSpec:
-        """Many data files of few rows, as streams and frequent appends leave them."""
+        """Many data files of few rows, as streams and frequent appends write them."""
         files = max(2, self.rows // _ROWS_PER_SMALL_FILE)
         return RowsSpec(files=files, rows_per_file=min(100, self.plain.rows_per_file))
 
@@ -147,7 +147,7 @@ def _row_workloads(*kinds: str, without: str = "nothing") -> dict[str, list[str]
 
 def row_cases(tables: RowTables) -> list[Case]:
     """Return the cases that read rows."""
-    # deltalake's way by pyarrow refuses tables with deletion vectors; raw decoders ignore them.
+    # deltalake's pyarrow reader refuses tables with deletion vectors; raw decoders ignore them.
     with_vectors = _row_workloads("read", "filter", without="to_pyarrow_table")
     with_vectors |= {"pyarrow": [], "lazydelta_decoder": []}
     return [

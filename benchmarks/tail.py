@@ -1,4 +1,4 @@
-"""The commits after the checkpoint of a synthetic table, and which files they leave in force.
+"""The commits after the checkpoint of a synthetic table, and the live files after them.
 
 Each commit adds new files, removes some of the checkpoint, adds some again unchanged, brings
 back some that the commit before it removed, and gives some a new deletion vector.
@@ -25,7 +25,7 @@ __all__ = ["TailCommit", "commit_text", "live_indices", "tail_commits"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailCommit:
-    """What one commit does, as file numbers."""
+    """The changes of one commit, as file numbers."""
 
     ordinal: int
     fresh: Integers
@@ -67,7 +67,7 @@ def tail_commits(spec: TableSpec) -> list[TailCommit]:
 
 
 def live_indices(spec: TableSpec) -> Integers:
-    """Return the numbers of the files that the newest version holds, in rising order."""
+    """Return the numbers of the live files of the newest version, ascending."""
     live = np.zeros(spec.indices, bool)
     live[: spec.files] = True
     for commit in tail_commits(spec):

@@ -1,7 +1,7 @@
 """Deletion vectors of a generated table: `.bin` files, and the descriptors that point into them.
 
 The layout of the protocol: a version byte, then for each vector its length, the portable bitmap
-array behind a magic number, and a checksum. Many vectors share a file, as in tables of Spark.
+array behind a magic number, and a checksum. Many vectors share a file, as in Spark tables.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def write_vectors(
 
     Args:
         folder: The table's root.
-        identity: The name of the file.
-        deleted: For each vector the positions that it deletes.
+        identity: The id of the file.
+        deleted: The deleted positions of each vector.
     """
     words = np.frombuffer(identity.bytes, ">u4").reshape(1, 4)
     (name,) = z85_text(words).to_pylist()

@@ -1,6 +1,6 @@
-"""The part of `docs/benchmarks.md` about writing: the limits of issue 5, figures, and a picture.
+"""The part of `docs/benchmarks.md` about writing: the limits of issue 5, figures, and a plot.
 
-Pure but for the picture: samples in, text out.
+Pure except for the plot: samples in, Markdown out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["draw_writes", "write_section", "write_verdicts"]
 
 Samples = dict[str, dict[str, list[dict[str, Any]]]]
-"""Workload, engine, and what was found in each round."""
+"""Workload, engine, and the sample of each round."""
 
 OURS = "lazydelta"
 TITLES = {
@@ -30,14 +30,14 @@ TITLES = {
 }
 _COLORS = {OURS: "#0b6e4f", "deltalake": "#c8553d", "pyarrow": "#8d99ae"}
 _METHOD = """\
-Each figure comes from a process of its own that has imported its engine and made a first small
-table before the clock starts; engines take turns. Rows are made in memory first and appended in
-one call. In the race every process waits for the others before it begins, both engines may retry
-100 times, and what the table holds at the end is counted: a lost or doubled append would fail the
-run. lazydelta flushes files and directories to disk before it says that a commit is done, the
-others do not; it also writes a checksum after each commit and a checkpoint after every tenth. A
-checkpoint is timed in two ways, because deltalake does half of that work while it opens: from the
-table's address to the end, and, which is stricter, against its `create_checkpoint` alone.
+Each figure comes from a separate process that has imported its engine and created a first small
+table before the clock starts; engines alternate. Rows are generated in memory first and appended in
+one call. In the concurrent workload all processes start together, both engines may retry 100 times,
+and the rows of the table are counted at the end: a lost or doubled append fails the run. lazydelta
+flushes files and directories to disk before a commit returns, the others do not; it also writes a
+checksum after each commit and a checkpoint after every tenth. A checkpoint is timed in two ways,
+because deltalake does half of that work while it opens: from the table's address to the end, and,
+more strictly, against its `create_checkpoint` alone.
 """
 
 
@@ -50,7 +50,7 @@ def _median(samples: Sequence[Mapping[str, Any]], key: str = "total") -> float:
 
 
 def _against(samples: Samples, workload: str, peer: str, most: float) -> Verdict:
-    """Judge the time of a workload."""
+    """Return the verdict on the time of a workload."""
     found = samples.get(workload, {})
     verdict = {"what": TITLES[workload], "must": f"{most:g} x {peer}", "most": most}
     if not found.get(OURS) or not found.get(peer):
@@ -80,7 +80,7 @@ def _growth(samples: Samples) -> Verdict:
 
 
 def _failures(samples: Samples) -> Verdict:
-    """Judge the race by what failed; what was lost would have ended the run."""
+    """Return the verdict on failed appends; a lost append would have ended the run."""
     ours = [sample["failed"] for sample in samples.get("race", {}).get(OURS, ())]
     what = f"{TITLES['race']}: failed"
     if not ours:
@@ -91,7 +91,7 @@ def _failures(samples: Samples) -> Verdict:
 
 
 def write_verdicts(samples: Samples) -> list[Verdict]:
-    """Return the verdict on every limit about appends; one without figures says so."""
+    """Return the verdict on every append limit; one without figures is marked as not measured."""
     return [
         _against(samples, "large", "deltalake", 1.0),
         _against(samples, "large", "pyarrow", 1.3),
@@ -110,10 +110,10 @@ def write_section(
     """Return the part of the page.
 
     Args:
-        samples: What was measured.
-        checkpoints: Verdicts on checkpoints, measured beside.
-        when: When, and how busy the machine was.
-        picture: Where the picture is.
+        samples: The measurements.
+        checkpoints: Verdicts on checkpoints, measured separately.
+        when: Date and load average of the run.
+        picture: The path of the plot.
     """
     rows = [
         (
@@ -145,7 +145,7 @@ def _rate(workload: str, found: Sequence[Mapping[str, Any]]) -> str:
 
 
 def draw_writes(samples: Samples, path: Path) -> None:
-    """Write the picture as SVG: the time of each engine, as a multiple of ours."""
+    """Write the plot as SVG: the time of each engine, as a multiple of ours."""
     figure, axes = new_figure(len(TITLES))
     for axis, (workload, title) in zip(axes, TITLES.items(), strict=True):
         found = {name: some for name, some in samples.get(workload, {}).items() if some}

@@ -1,8 +1,8 @@
 """`python -m benchmarks.writes`: measure writing, and write that part of `docs/benchmarks.md`.
 
-Appends, large, small and by many processes at once, against deltalake and plain pyarrow; then
-checkpoints (`benchmarks.checkpoints`). Every measurement is a process of its own, and the engines
-take turns, so that a slow minute of the machine hurts all of them.
+Appends, large, small and concurrent, against deltalake and plain pyarrow; then checkpoints
+(`benchmarks.checkpoints`). Every measurement is a separate process, and the engines alternate, so
+that a busy minute of the machine affects all of them.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ __all__ = ["main"]
 _ROWS_PER_FILE = 100_000
 _SMALL_ROWS = 100
 _EDGE = 50
-"""Small appends are compared at number 50 and at the last, each with its neighbours."""
+"""Small appends are compared at number 50 and at the last, each as a mean of neighbours."""
 _WRITERS = 8
 _ATTEMPTS = 100
-"""Of one commit, for both engines; lazydelta's default."""
+"""Attempts of one commit, for both engines; lazydelta's default."""
 _DOCS = Path(__file__).resolve().parent.parent / "docs"
 _PICTURE = Path("img/benchmarks-writes.svg")
 
@@ -79,7 +79,7 @@ _ENGINES: dict[str, Callable[[Path, pa.Table, bool], None]] = {
 }
 _WORKLOADS = ("large", "partitioned", "small", "race")
 _ONLY_TABLES = ("small", "race")
-"""What means nothing without a log."""
+"""Workloads that need a log."""
 
 
 def _rows(count: int) -> pa.Table:
@@ -93,7 +93,7 @@ def _child(engine: str, workload: str, rows: int, appends: int, folder: Path) ->
     if workload == "race":
         return _race(engine, appends, table)
     data = _rows(_SMALL_ROWS if workload == "small" else rows)
-    append(folder / "warm-up", data.slice(0, 10), False)  # imports are not what is measured
+    append(folder / "warm-up", data.slice(0, 10), False)  # imports are not measured
     seconds = []
     for _ in range(appends if workload == "small" else 1):
         began = time.perf_counter()
@@ -107,9 +107,9 @@ def _child(engine: str, workload: str, rows: int, appends: int, folder: Path) ->
 
 
 def _race(engine: str, appends: int, table: Path) -> dict[str, Any]:
-    """Let processes append at once; every append that was not refused must be in the table once.
+    """Append from several processes; every append that succeeded must be in the table once.
 
-    Time is that of as many appends as were asked for, at the rate of those that went well.
+    Time is that of the requested appends, at the rate of the successful ones.
     """
     data = _rows(_SMALL_ROWS)
     _ENGINES[engine](table, data, False)
@@ -136,7 +136,7 @@ def _race(engine: str, appends: int, table: Path) -> dict[str, Any]:
 
 def _racer(engine: str, appends: int, table: Path, barrier: Any, results: Any) -> None:
     append, data = _ENGINES[engine], _rows(_SMALL_ROWS)
-    append(Path(f"{table}-{os.getpid()}"), data, False)  # imports are not what is measured
+    append(Path(f"{table}-{os.getpid()}"), data, False)  # imports are not measured
     barrier.wait()
     start, done = time.monotonic(), 0
     for _ in range(appends):
@@ -171,12 +171,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.writes", description=__doc__)
     parser.add_argument("--rows", type=int, default=20_000_000, help="of a large append")
     parser.add_argument(
-        "--appends", type=int, default=500, help="small ones; a fifth each in a race"
+        "--appends", type=int, default=500, help="small ones; a fifth in each concurrent process"
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workload", choices=(*_WORKLOADS, "checkpoint"), action="append")
-    parser.add_argument("--folder", help="where tables are made; by default the temporary one")
-    parser.add_argument("--quick", action="store_true", help="a small run, for a look")
+    parser.add_argument("--folder", help="parent of the tables; default: the temporary one")
+    parser.add_argument("--quick", action="store_true", help="a small run")
     parser.add_argument(
         "--docs",
         type=Path,
@@ -186,13 +186,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run what the command line says."""
+    """Run as a command."""
     options = _parser().parse_args(arguments)
     files = SPARK_LIKE.files
     if options.quick:
         options.rows, options.appends, options.rounds, files = 2_000_000, 100, 1, 100_000
     wanted = options.workload or (*_WORKLOADS, "checkpoint")
-    when = f"{datetime.now(UTC).date()}, load average {os.getloadavg()[0]:.1f} when it began"
+    when = f"{datetime.now(UTC).date()}, load average {os.getloadavg()[0]:.1f} at the start"
     samples: Samples = {}
     for workload in (name for name in _WORKLOADS if name in wanted):
         engines = [e for e in _ENGINES if e != "pyarrow" or workload not in _ONLY_TABLES]
