@@ -62,7 +62,7 @@ class SnapshotState:
     footers: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"SnapshotState({self.store.root!r}, version={self.version})"
+        return f"Snapshot({self.store.root!r}, version={self.version})"
 
     _repr_html_ = snapshot_html
 
