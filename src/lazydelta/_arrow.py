@@ -1,6 +1,7 @@
-"""Between Arrow and numpy without `pa.array`, `pa.scalar` and `to_numpy`.
+"""Arrow helpers: conversion from and to numpy, string scalars, types without their encoding.
 
-Those import pandas when it is installed: a quarter of a second on the way to the first file.
+They replace `pa.array`, `pa.scalar` and `to_numpy`, which import pandas if it is installed: that
+would delay every scan by a quarter of a second.
 """
 
 from __future__ import annotations
@@ -11,17 +12,23 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 __all__ = [
-    "bits",
-    "certain",
+    "VARIANT_EXTENSIONS",
     "empty_table",
+    "from_mask",
     "from_numpy",
-    "integers",
-    "numpy_kind",
-    "selection",
-    "text",
-    "validity",
+    "numpy_dtype",
+    "string_scalar",
+    "to_mask",
+    "to_numpy",
+    "true_mask",
+    "unencoded_type",
+    "validity_buffer",
 ]
 
+VARIANT_EXTENSIONS = ("arrow.parquet.variant", "parquet.variant")
+"""Names of the extension types of variants."""
+_STORAGE_EXTENSIONS = ("arrow.json", "arrow.uuid")
+"""Extension types that are stored as their storage type."""
 _TYPES = {"i8": pa.int64(), "i4": pa.int32(), "u8": pa.uint64()}
 
 
@@ -45,20 +52,20 @@ def empty_table(schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
 
 
-def selection(mask: np.ndarray) -> pa.BooleanArray:
+def from_mask(mask: np.ndarray) -> pa.BooleanArray:
     """Return a boolean array from a numpy mask.
 
-    >>> selection(np.array([True, False])).to_pylist()
+    >>> from_mask(np.array([True, False])).to_pylist()
     [True, False]
     """
     bits = pa.py_buffer(np.packbits(mask, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), len(mask), [None, bits])
 
 
-def bits(mask: pa.BooleanArray) -> np.ndarray:
+def to_mask(mask: pa.BooleanArray) -> np.ndarray:
     """Return a boolean array without nulls as a numpy mask.
 
-    >>> bits(selection(np.array([True, False, True])).slice(1)).tolist()
+    >>> to_mask(from_mask(np.array([True, False, True])).slice(1)).tolist()
     [False, True]
     """
     packed = np.frombuffer(mask.buffers()[1] or b"", np.uint8)
@@ -66,50 +73,67 @@ def bits(mask: pa.BooleanArray) -> np.ndarray:
     return np.unpackbits(packed, bitorder="little", count=end)[mask.offset :].view(np.bool_)
 
 
-def certain(truth: pa.BooleanArray) -> np.ndarray:
-    """Return where something is true, as a numpy mask; unknown is not.
+def true_mask(values: pa.BooleanArray) -> np.ndarray:
+    """Return where a boolean array is true, as a numpy mask; null counts as false.
 
-    >>> certain(pa.nulls(2, pa.bool_())).tolist()
+    >>> true_mask(pa.nulls(2, pa.bool_())).tolist()
     [False, False]
     """
-    return bits(pc.and_kleene(truth, truth.is_valid()) if truth.null_count else truth)
+    return to_mask(pc.and_kleene(values, values.is_valid()) if values.null_count else values)
 
 
-def numpy_kind(kind: pa.DataType) -> np.dtype:
-    """Return numpy's type for one of integers or floats.
+def numpy_dtype(kind: pa.DataType) -> np.dtype:
+    """Return the numpy dtype of an integer or float type.
 
-    Not `to_pandas_dtype`, for which some versions of pyarrow load pandas.
+    Replaces `to_pandas_dtype`, for which some versions of pyarrow import pandas.
 
-    >>> numpy_kind(pa.uint16()), numpy_kind(pa.float32())
+    >>> numpy_dtype(pa.uint16()), numpy_dtype(pa.float32())
     (dtype('uint16'), dtype('float32'))
     """
     letter = "f" if pt.is_floating(kind) else "u" if pt.is_unsigned_integer(kind) else "i"
     return np.dtype(f"{letter}{kind.bit_width // 8}")
 
 
-def integers(values: pa.Array) -> np.ndarray:
-    """Return an integer array without nulls as a numpy array that shares its memory.
+def to_numpy(values: pa.Array) -> np.ndarray:
+    """Return a numeric array without nulls as a numpy array that shares its memory.
 
-    >>> integers(from_numpy(np.arange(4)).slice(2)).tolist()
+    >>> to_numpy(from_numpy(np.arange(4)).slice(2)).tolist()
     [2, 3]
     """
-    data = np.frombuffer(values.buffers()[1] or b"", numpy_kind(values.type))
+    data = np.frombuffer(values.buffers()[1] or b"", numpy_dtype(values.type))
     return data[values.offset : values.offset + len(values)]
 
 
-def validity(values: pa.Array) -> pa.Buffer | None:
-    """Return the validity bits of an array as a buffer that begins with its first value.
+def validity_buffer(values: pa.Array) -> pa.Buffer | None:
+    """Return the validity bitmap of an array, with offset 0; None without nulls.
 
-    >>> list(validity(pa.nulls(3, pa.int8()).slice(2)).to_pybytes())
+    >>> list(validity_buffer(pa.nulls(3, pa.int8()).slice(2)).to_pybytes())
     [0]
     """
-    return selection(bits(values.is_valid())).buffers()[1] if values.null_count else None
+    return from_mask(to_mask(values.is_valid())).buffers()[1] if values.null_count else None
 
 
-def text(value: str) -> pa.StringScalar:
+def unencoded_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values: without dictionary, run-end and known extension types.
+
+    >>> unencoded_type(pa.dictionary(pa.int32(), pa.string()))
+    DataType(string)
+    """
+    while True:
+        if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
+            kind = kind.value_type
+        elif isinstance(kind, pa.BaseExtensionType) and (
+            kind.extension_name in (*_STORAGE_EXTENSIONS, *VARIANT_EXTENSIONS)
+        ):
+            kind = kind.storage_type
+        else:
+            return kind
+
+
+def string_scalar(value: str) -> pa.StringScalar:
     """Return a string scalar.
 
-    >>> text("x").as_py()
+    >>> string_scalar("x").as_py()
     'x'
     """
     raw = value.encode()

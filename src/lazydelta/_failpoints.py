@@ -1,8 +1,8 @@
-"""Named places where a test may stop a writer dead, and nothing else.
+"""Failpoints: named places where a test can kill, stop or fail a writer.
 
-A point that is not armed costs one comparison. `_LAZYDELTA_FAILPOINT=name:action[:hit]` arms one in
-a child process; `arm` does it in this one. Every name is in `NAMES`, so that a test can show that
-each of them was reached.
+A failpoint that is not armed costs one comparison. `_LAZYDELTA_FAILPOINT=name:action[:hit]` arms
+one in a child process, `arm` in this process. `NAMES` lists them all, so that tests can assert that
+each one is reached.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NAMES = (
     "compaction-prepared",
     "compaction-written",
 )
-"""Every point, in the order in which a write that does everything passes them."""
+"""All failpoints, in the order in which a write reaches them."""
 
 Action = Literal["kill", "raise", "hang"]
 
@@ -47,12 +47,12 @@ _HANG_SECONDS = 3600
 
 
 class FailpointError(Exception):
-    """Raised by a point that is armed to raise; no code of ours catches it by name."""
+    """Raised by a failpoint with the action `raise`; the package never catches it by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Armed:
-    """What shall happen where, and at which passing."""
+    """The armed failpoint: its action, and the hit that triggers it."""
 
     name: str
     action: Action | Callable[[], None]
@@ -61,20 +61,20 @@ class Armed:
 
 _lock = threading.Lock()
 _armed: Armed | None = None
-_passed: Counter[str] = Counter()
+_hits: Counter[str] = Counter()
 
 
 def failpoint(name: str) -> None:
-    """Mark a place; returns at once unless a test has armed it."""
+    """Mark a failpoint; does nothing unless a test has armed it."""
     if _armed is not None:
-        _pass(_armed, name)
+        _hit(_armed, name)
 
 
-def _pass(armed: Armed, name: str) -> None:
+def _hit(armed: Armed, name: str) -> None:
     with _lock:
-        _passed[name] += 1
-        due = name == armed.name and _passed[name] == armed.hit
-    if not due:
+        _hits[name] += 1
+        is_triggered = name == armed.name and _hits[name] == armed.hit
+    if not is_triggered:
         return
     if callable(armed.action):
         armed.action()
@@ -88,26 +88,26 @@ def _pass(armed: Armed, name: str) -> None:
 
 @contextmanager
 def arm(name: str, action: Action | Callable[[], None], hit: int = 1) -> Iterator[Counter[str]]:
-    """Arm a point for a `with` block, which gets the number of passings by name."""
+    """Arm a failpoint for a `with` block; yields the number of hits by name."""
     global _armed  # noqa: PLW0603 - one switch for the process, as the environment variable is
     if name not in NAMES:
         raise ValueError(f"no failpoint {name!r}")
-    _passed.clear()
+    _hits.clear()
     _armed = Armed(name=name, action=action, hit=hit)
     try:
-        yield _passed
+        yield _hits
     finally:
         _armed = None
 
 
-def arm_from_env(text: str | None) -> None:
-    """Arm what `name:action[:hit]` says, for the rest of this process."""
+def arm_from_env(value: str | None) -> None:
+    """Arm the failpoint of `name:action[:hit]` for the rest of this process."""
     global _armed  # noqa: PLW0603 - as above
-    if not text:
+    if not value:
         return
-    name, action, *hit = text.split(":")
+    name, action, *hit = value.split(":")
     if name not in NAMES or action not in get_args(Action):
-        raise ValueError(f"{ENVIRONMENT}={text!r} names no failpoint or no action")
+        raise ValueError(f"{ENVIRONMENT}={value!r} is not a failpoint and an action")
     _armed = Armed(name=name, action=action, hit=int(hit[0]) if hit else 1)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Memory that nothing is in, given back to the system."""
+"""Return unused memory to the operating system."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["release_memory"]
 
 
 def release_memory() -> None:
-    """Give back what Arrow and the C library keep for later; it takes milliseconds."""
+    """Release the free memory of Arrow's pool and of the C library; takes milliseconds."""
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, others do not

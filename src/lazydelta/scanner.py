@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from lazydelta._stream import Stream as StreamingOutput
 from lazydelta.config import Config, ScanStrategy, Strategy
 from lazydelta.log import CommitReader as ReverseCommitReader
-from lazydelta.replay import Pruner as PredicateEvaluator
 from lazydelta.replay import SeenFiles
 from lazydelta.replay import find_trip as FeatureTripwire  # noqa: N812 - the design's name
+from lazydelta.replay.skipping import Pruner as PredicateEvaluator
 from lazydelta.scan.plan import ScanFile as LogicalFileView
 from lazydelta.table import Table
 

@@ -9,7 +9,7 @@ import pytest
 
 from lazydelta import Config, Table
 from lazydelta.errors import LogCorruptError
-from lazydelta.log import commits as commit_files
+from lazydelta.log import tuning
 from lazydelta.testing import TableBuilder, add
 from tests.bad_input.outcomes import read_rightly, refused
 from tests.support import memory_store
@@ -180,8 +180,8 @@ def test_a_line_longer_than_allowed_is_refused():
 
 
 def test_a_huge_line_of_a_huge_commit_is_refused_before_it_is_read_whole(monkeypatch):
-    monkeypatch.setattr(commit_files, "_STREAMED_BYTES", 1 << 16)
-    monkeypatch.setattr(commit_files, "_BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(tuning, "STREAMED_BYTES", 1 << 16)
+    monkeypatch.setattr(tuning, "BLOCK_BYTES", 1 << 16)
     store = table_with(GOOD + b"\n" + b" " * (64 << 20))
     tracemalloc.start()
     try:
@@ -201,4 +201,4 @@ def test_a_commit_that_vanishes_after_the_listing_is_refused():
     with pytest.raises(LogCorruptError) as raised:
         list(scan.files())
     assert raised.value.version == 0
-    assert "not there" in str(raised.value)
+    assert "does not exist" in str(raised.value)

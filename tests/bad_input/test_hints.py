@@ -110,12 +110,12 @@ def test_a_hint_whose_checkpoint_is_gone_is_given_up_for_an_older_one():
     store, table = built()
     table.hint(3).delete(f"{3:020d}.checkpoint.parquet")
     read_rightly(store, LIVE)
-    assert Table(store, Config()).snapshot().segment.floor == 1
+    assert Table(store, Config()).snapshot().segment.base_version == 1
 
 
 def test_a_hint_newer_than_the_version_asked_for_is_not_used():
     store, table = built()
     table.hint(3)
     snapshot = Table(store, Config()).snapshot(2)
-    assert snapshot.segment.floor == 1
+    assert snapshot.segment.base_version == 1
     assert sorted(f.path for f in snapshot.scan().files()) == LIVE[:3]

@@ -1,4 +1,4 @@
-"""The contract bites: a store with one fault fails the test that is about it."""
+"""Each test of the store contract fails for a store with the corresponding fault."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Eager(MemoryStore):
 
 
 class Racy(MemoryStore):
-    """Looks, then writes: what a store without an atomic create does."""
+    """Checks, then writes: no atomic create."""
 
     def write(self, path, data, *, overwrite):
         taken = not overwrite and path in self._objects
@@ -61,7 +61,7 @@ class Silent(MemoryStore):
             return b""
 
 
-class Talkative(MemoryStore):
+class Leaking(MemoryStore):
     def __repr__(self):
         return "store(key=hush)"
 
@@ -83,29 +83,29 @@ class FailsOnMissing(MemoryStore):
         (FailsOnMissing, "test_deleting_is_idempotent"),
     ],
 )
-def test_faults_are_found(store, test):
+def test_the_contract_detects_each_fault(store, test):
     with pytest.raises((AssertionError, ObjectNotFoundError)):
         getattr(StoreContract(), test)(store())
 
 
-def test_a_store_that_reads_past_the_end_is_found():
+def test_the_contract_detects_reads_past_the_end():
     with pytest.raises(pytest.fail.Exception):
         StoreContract().test_a_range_outside_the_object_is_an_error(Short(), (0, 11))
 
 
-def test_a_store_that_decodes_names_is_found():
+def test_the_contract_detects_decoded_names():
     with pytest.raises(ObjectNotFoundError):
         StoreContract().test_names_are_taken_as_they_are(Decoding(), "a%20b")
 
 
-def test_a_store_that_hides_what_is_missing_is_found():
+def test_the_contract_detects_hidden_missing_objects():
     with pytest.raises(pytest.fail.Exception):
         StoreContract().test_what_is_not_there_is_not_found(Silent(), "missing")
 
 
-def test_a_store_that_shows_a_secret_is_found():
+def test_the_contract_detects_leaked_secrets():
     class Contract(StoreContract):
         secrets = ("hush",)
 
     with pytest.raises(AssertionError):
-        Contract().test_secrets_do_not_show(Talkative())
+        Contract().test_secrets_do_not_show(Leaking())

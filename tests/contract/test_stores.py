@@ -1,4 +1,4 @@
-"""The stores that need no server keep the contract, alone and wrapped."""
+"""The store contract of local stores, alone and wrapped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TestRetryingStore(StoreContract):
 
 
 class _Remote(MemoryStore):
-    """In memory, but read by range as a remote store is."""
+    """In memory, but read by range requests like a remote store."""
 
     native_files = False
 

@@ -1,4 +1,4 @@
-"""The first file does not wait for pandas: pyarrow imports it in places one would not expect."""
+"""A scan does not import pandas, which several pyarrow functions import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read, counted: a lazy scan that reads too much gives right answers and is still wrong."""
+"""I/O counts: a lazy scan that reads too much is wrong even if its result is right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHECKPOINT = "_delta_log/00000000000000000000.checkpoint.parquet"
 
 
 def metered(build, *, local=True):
-    """Return a table over a store that counts, and the store, with nothing counted yet."""
+    """Return a table over a metered store, and the store with its counts reset."""
     store = memory_store(local=local)
     build(TableBuilder(store, schema={"id": "long", "day": "date"}, partition_by=["day"]))
     counted = MeteredStore(store)
@@ -22,7 +22,7 @@ def metered(build, *, local=True):
 
 
 def clustered(table, *, files_per_day=50, **options):
-    """Build a checkpoint whose row groups hold one day each."""
+    """Build a checkpoint with one date per row group."""
     actions = [
         add(
             f"day={day}/{number:03d}-" + "x" * 60,
@@ -43,7 +43,7 @@ def paths_read(store):
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_a_limit_met_in_the_tail_touches_no_checkpoint_where_a_checksum_is(local):
+def test_a_limit_met_in_the_tail_with_a_checksum_reads_no_checkpoint(local):
     def build(table):
         clustered(table).commit("+new1 +new2").crc()
 
@@ -53,7 +53,7 @@ def test_a_limit_met_in_the_tail_touches_no_checkpoint_where_a_checksum_is(local
     assert store.requests_by_operation().get("open", 0) == 0
 
 
-def test_SCAN_07_a_limit_met_in_the_tail_reads_no_file_actions_of_the_checkpoint():
+def test_a_limit_met_in_the_tail_reads_no_adds_of_the_checkpoint():
     def build(table):
         clustered(table).commit("+new1 +new2").hint(0)
 
@@ -64,13 +64,13 @@ def test_SCAN_07_a_limit_met_in_the_tail_reads_no_file_actions_of_the_checkpoint
     explained = scan.explain()
     assert explained["checkpoint"]["leaves_opened"] == 0
     assert explained["checkpoint"]["bytes"] == 0
-    # Its footer was read, in two steps, and the pages with protocol and metadata.
+    # Two reads of the footer, and the pages with protocol and metadata.
     footer = int.from_bytes(store.inner.read(CHECKPOINT)[-8:-4], "little")
     pages = store.bytes_by_path()[CHECKPOINT] - footer - 64 * 1024
     assert pages < (whole - footer) / 10
 
 
-def test_the_first_file_of_a_long_tail_costs_few_commits():
+def test_the_first_file_of_a_long_tail_reads_few_commits():
     def build(table):
         clustered(table)
         for number in range(200):
@@ -83,7 +83,7 @@ def test_the_first_file_of_a_long_tail_costs_few_commits():
     assert len(commits) <= 2
 
 
-def test_a_limit_met_after_some_row_groups_reads_no_further_ones():
+def test_a_limit_met_after_some_row_groups_reads_no_others():
     def build(table):
         clustered(table)
 
@@ -93,7 +93,7 @@ def test_a_limit_met_after_some_row_groups_reads_no_further_ones():
     assert len(listed(scan, limit=60)) == 60
     explained = scan.explain()["checkpoint"]
     assert explained["row_groups"] == len(DAYS) + 1
-    # What was given, what waited in the queues, and what was being read when the limit was met.
+    # Returned row groups, queued ones, and the ones being read when the limit is met.
     assert explained["row_groups_read"] <= 12
 
 
@@ -101,7 +101,7 @@ def test_a_limit_met_after_some_row_groups_reads_no_further_ones():
 @pytest.mark.parametrize(
     "where", ["day = '2026-01-07'", [("day", "=", "2026-01-07")], {"day": "2026-01-07"}]
 )
-def test_one_partition_of_a_clustered_checkpoint_reads_its_row_groups_only(local, where):
+def test_one_partition_of_a_clustered_checkpoint_reads_only_its_row_groups(local, where):
     table, store = metered(clustered, local=local)
     scan = table.scan(where)
     store.reset()
@@ -130,7 +130,7 @@ def test_one_partition_without_parsed_values_reads_the_predicates_column_first()
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_a_predicate_that_can_match_nothing_reads_no_checkpoint_pages(local):
+def test_an_unsatisfiable_predicate_reads_no_checkpoint_pages(local):
     table, store = metered(clustered, local=local)
     scan = table.scan("day = '2031-01-01'")
     store.reset()
@@ -149,7 +149,7 @@ def test_min_max_statistics_prune_row_groups():
     assert explained["row_groups_read"] < explained["row_groups"] / 2
 
 
-def test_statistics_are_not_read_unless_asked_for():
+def test_statistics_are_read_only_on_request():
     table, store = metered(clustered)
     listed(table.scan())
     lean = store.bytes_read
@@ -159,7 +159,7 @@ def test_statistics_are_not_read_unless_asked_for():
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_LOG_02_a_snapshot_takes_one_listing_and_no_heads(local):
+def test_a_snapshot_takes_one_listing_and_no_heads(local):
     def build(table):
         clustered(table)
         for number in range(30):
@@ -214,7 +214,7 @@ def test_opening_a_table_and_describing_a_scan_read_no_file_actions():
     assert store.requests == 0
 
 
-def test_a_compaction_is_read_in_place_of_its_commits():
+def test_compacted_commits_are_read_instead_of_the_commits():
     def build(table):
         for number in range(10):
             table.commit(f"+f{number}")
@@ -228,12 +228,12 @@ def test_a_compaction_is_read_in_place_of_its_commits():
     )
 
 
-def test_explain_counts_what_was_pruned_and_kept():
+def test_explain_counts_pruned_and_scanned_files():
     table, _ = metered(clustered)
     scan = table.scan("day < '2026-01-03'")
     assert "emitted" in str(scan.explain())
     assert len(listed(scan)) == 100
     files = scan.explain()["files"]
-    assert files["scanned"] + files["pruned"] == 1000  # TEST-07
+    assert files["scanned"] + files["pruned"] == 1000
     assert scan.metrics["delta.lazy.files_emitted"] == 100
     assert scan.metrics["files_pruned"] == 900

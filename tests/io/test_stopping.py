@@ -1,4 +1,4 @@
-"""Scans that are left, stalled or very large: what they hold on to, and for how long."""
+"""Resources of scans that are closed early, stalled or very large."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def until(condition, seconds=5.0):
 
 @pytest.mark.parametrize("local", [True, False])
 @pytest.mark.parametrize("strategy", ["reverse", "forward"])
-def test_a_consumer_that_closes_ends_threads_and_reads_at_once(local, strategy):
+def test_closing_a_scan_stops_threads_and_reads(local, strategy):
     store = built(local=local, tail=50)
     config = Config(batch_rows=10, prefetch_batches=1, checkpoint_row_groups_per_batch=1)
     files = Table(store, config).scan(strategy=strategy).files()
@@ -56,7 +56,7 @@ def test_a_consumer_that_closes_ends_threads_and_reads_at_once(local, strategy):
     assert list(files) == []
 
 
-def test_leaving_a_loop_in_a_with_block_ends_the_threads():
+def test_leaving_a_with_block_stops_the_threads():
     store = built()
     with Table(store, Config(batch_rows=10)).scan().file_batches() as batches:
         for _ in batches:
@@ -65,7 +65,7 @@ def test_leaving_a_loop_in_a_with_block_ends_the_threads():
     assert not engine_threads()
 
 
-def test_a_dropped_iterator_ends_its_threads():
+def test_a_garbage_collected_iterator_stops_its_threads():
     store = built()
     files = Table(store, Config(batch_rows=10)).scan().files()
     next(files)
@@ -73,7 +73,7 @@ def test_a_dropped_iterator_ends_its_threads():
     assert until(lambda: not engine_threads())
 
 
-def test_a_stalled_consumer_holds_few_batches_and_loses_nothing():
+def test_a_stalled_consumer_buffers_few_batches():
     store = built()
     config = Config(batch_rows=50, prefetch_batches=1, checkpoint_row_groups_per_batch=1)
     scan = Table(store, config).scan(strategy="forward")
@@ -92,11 +92,11 @@ def test_a_stalled_consumer_holds_few_batches_and_loses_nothing():
     assert sorted(found) == [f"f{number:05d}" for number in range(FILES)]
 
 
-def test_an_error_in_the_background_reaches_the_consumer_in_its_place():
+def test_a_background_error_is_raised_in_order():
     store = memory_store()
     table = TableBuilder(store).commit("+a").commit("+b").commit("+c")
     table.write(f"{1:020d}.json", b"oops\n")
-    # The newest commit answers for the metadata, so that the scan itself meets the damage.
+    # The newest commit has the metadata, so that only the scan reads the corrupt file.
     table.write(
         f"{2:020d}.json", table.read(f"{0:020d}.json").replace(b'"path":"a"', b'"path":"c"')
     )
@@ -115,7 +115,7 @@ def test_files_can_be_awaited():
     assert not engine_threads()
 
 
-def test_the_event_loop_stays_free_and_leaving_early_stops_the_work():
+def test_the_event_loop_is_not_blocked_and_closing_stops_the_work():
     async def first():
         ticks = 0
 
@@ -150,7 +150,7 @@ def test_a_scan_can_be_run_again_and_pins_its_version():
     assert sorted(listed(Table(store, Config()).scan())) == ["a", "b"]
 
 
-def test_two_scans_of_one_snapshot_do_not_disturb_each_other():
+def test_two_scans_of_one_snapshot_are_independent():
     snapshot = Table(built(tail=20), Config(batch_rows=10)).snapshot()
     one, two = snapshot.scan(strategy="reverse").files(), snapshot.scan(strategy="forward").files()
     with one, two:
@@ -174,7 +174,7 @@ print(count, explained["keys"], explained["memory_bytes"], explained["spilled_ru
 """
 
 
-def test_the_seen_set_keeps_to_its_memory_and_gives_the_same(tmp_path):
+def test_the_seen_set_respects_its_memory_limit(tmp_path):
     removes, files = 60_000, 5
     table = TableBuilder(tmp_path).commit(" ".join(f"+keep{n}" for n in range(files))).checkpoint()
     width = 10_000
@@ -203,7 +203,7 @@ def test_the_seen_set_keeps_to_its_memory_and_gives_the_same(tmp_path):
     assert held > 2_000_000
 
 
-def test_temporary_files_are_gone_when_a_scan_ends(tmp_path, monkeypatch):
+def test_temporary_files_are_deleted_when_a_scan_ends(tmp_path, monkeypatch):
     import tempfile
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Sidecars that cannot match are not asked for; everything else about a plan stays as it is."""
+"""Sidecars pruned by zone maps are not read; the plan is otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from lazydelta import Config, Table
 from lazydelta.errors import LogCorruptError
 from lazydelta.expressions import as_predicate
-from lazydelta.replay import Pruner
+from lazydelta.replay.skipping import Pruner
 from lazydelta.scan.plan import split_checkpoint
 from lazydelta.store import MeteredStore
 from lazydelta.testing import TableBuilder, add
@@ -29,7 +29,7 @@ def an_add(day, number, column="day", measure="id"):
 
 
 def built(*, local=True, partitioned=True, checkpoint=True, **options):
-    """Return a store with a table of some days, one day in each sidecar, and its builder."""
+    """Return a store with a table of one date per sidecar, and its builder."""
     store = memory_store(local=local)
     partition_by = ["day"] if partitioned else []
     schema = {"id": "long", "day": "date"}
@@ -44,7 +44,7 @@ def built(*, local=True, partitioned=True, checkpoint=True, **options):
 
 
 def plan(store, where, **options):
-    """Return the files of a plan, what it explains, and the sidecars that it asked for."""
+    """Return the files of a plan, its explanation, and the sidecars that it read."""
     metered = MeteredStore(store)
     scan = Table(metered, Config(**options)).snapshot().scan(where=where)
     found = sorted(listed(scan))
@@ -75,7 +75,7 @@ def of_days(*numbers):
         pytest.param(None, [0, 1, 2, 3, 4], of_days(0, 1, 2, 3, 4), id="no-predicate"),
     ],
 )  # fmt: skip
-def test_only_sidecars_that_may_match_are_asked_for(local, where, days, files):
+def test_only_sidecars_that_may_match_are_read(local, where, days, files):
     store, _ = built(local=local)
     found, explained, asked = plan(store, where)
     assert found == files
@@ -86,7 +86,7 @@ def test_only_sidecars_that_may_match_are_asked_for(local, where, days, files):
     assert explained["files"]["in_snapshot"] == len(DAYS) * OF_A_DAY
 
 
-def test_tags_say_how_many_adds_there_are_and_of_which_types():
+def test_tags_have_the_number_of_adds_and_the_types():
     store, builder = built(checkpoint=False)
     builder.commit("-2026-01-01-0")
     write_sidecars(store, OF_A_DAY)
@@ -117,7 +117,7 @@ def test_column_mapping(mode):
     assert (found, len(asked)) == (["2026-01-02-0"], 1)
 
 
-def test_the_tail_has_its_say():
+def test_the_tail_overrides_the_checkpoint():
     store, builder = built()
     newer = an_add(DAYS[1], 1)["add"] | {"path": "newer"}
     builder.commit("-2026-01-02-0 -2026-01-04-0", {"add": newer})
@@ -128,7 +128,7 @@ def test_the_tail_has_its_say():
     assert explained["files"]["superseded"] == 1
 
 
-def test_tombstones_are_not_asked_for_but_are_there():
+def test_sidecars_of_tombstones_are_not_read():
     store, builder = built(checkpoint=False)
     builder.commit("-2026-01-02-0")
     write_sidecars(store, OF_A_DAY)
@@ -140,7 +140,7 @@ def test_tombstones_are_not_asked_for_but_are_there():
     assert len(everything) == 19
     assert asked == set(sidecar_paths(store))
     builder.commit("+later")
-    write_sidecars(store, OF_A_DAY)  # from a replay, which sees all actions
+    write_sidecars(store, OF_A_DAY)  # from a full replay, which reads all actions
     assert zones_of(store)[-1] == {"adds": 0}
 
 
@@ -149,17 +149,17 @@ def test_tombstones_are_not_asked_for_but_are_there():
     [
         pytest.param(without_tags, id="none"),
         pytest.param(lambda _: None, id="null"),
-        pytest.param(lambda _: "odd", id="text"),
+        pytest.param(lambda _: "odd", id="string"),
         pytest.param(lambda _: ["odd"], id="list"),
-        pytest.param(lambda zones: {TAG: zones}, id="an-object-not-its-text"),
+        pytest.param(lambda zones: {TAG: zones}, id="object-instead-of-json"),
         pytest.param(lambda _: {TAG: None}, id="null-in-it"),
         pytest.param(lambda zones: {"delta.zones": json.dumps(zones)}, id="another-tag"),
-        pytest.param(lambda zones: {TAG: json.dumps(zones)[:-1]}, id="cut"),
+        pytest.param(lambda zones: {TAG: json.dumps(zones)[:-1]}, id="truncated"),
         pytest.param(lambda zones: {TAG: json.dumps(zones | {"adds": None})}, id="no-count"),
         pytest.param(lambda zones: {TAG: json.dumps(zones | {"types": {}})}, id="no-types"),
     ],
 )
-def test_odd_tags_cost_footers_but_no_files(change):
+def test_invalid_tags_cost_footer_reads_but_no_files(change):
     store, _ = built()
     retag(store, change)
     found, explained, asked = plan(store, "day = '2026-01-03'")
@@ -169,7 +169,7 @@ def test_odd_tags_cost_footers_but_no_files(change):
     assert explained["files"]["pruned"] == 16
 
 
-def test_a_column_whose_type_changed_is_looked_up_in_the_sidecars():
+def test_a_column_with_a_changed_type_is_read_from_the_sidecars():
     store, builder = built(partitioned=False)
     _, _, asked = plan(store, "id = 105")
     assert len(asked) == 1
@@ -182,7 +182,7 @@ def test_a_column_whose_type_changed_is_looked_up_in_the_sidecars():
     assert asked == set(sidecar_paths(store))
 
 
-def test_a_file_without_statistics_or_with_impossible_ones_is_never_skipped():
+def test_a_file_without_valid_statistics_is_never_skipped():
     store, builder = built(partitioned=False, checkpoint=False)
     upside_down = {"numRecords": 1, "minValues": {"id": 9}, "maxValues": {"id": 1}}
     builder.commit(add("bare"), add("odd", stats=upside_down))
@@ -192,7 +192,7 @@ def test_a_file_without_statistics_or_with_impossible_ones_is_never_skipped():
     assert "bare" in plan(store, "id = 5000")[0]
 
 
-def test_a_bound_too_long_for_a_tag_is_left_out():
+def test_a_bound_too_long_for_a_tag_is_omitted():
     store = memory_store()
     builder = TableBuilder(
         store, schema={"id": "long", "q": "string"}, partition_by=["q"], configuration=V2
@@ -203,7 +203,7 @@ def test_a_bound_too_long_for_a_tag_is_left_out():
     assert plan(store, {"q": "x" * 257})[0] == ["a"]
 
 
-def test_several_batches_of_timestamps_make_one_zone():
+def test_one_zone_map_of_several_batches_of_timestamps():
     store = memory_store()
     builder = TableBuilder(
         store, schema={"id": "long", "u": "timestamp"}, partition_by=["u"], configuration=V2
@@ -217,7 +217,7 @@ def test_several_batches_of_timestamps_make_one_zone():
 
 
 @pytest.mark.parametrize("names", [("a.b", "a"), ("a", "a.b")])
-def test_a_name_with_a_dot_and_a_nested_column_are_told_apart(names):
+def test_a_name_with_a_dot_differs_from_a_nested_column(names):
     inner = {"name": "b", "type": "long", "nullable": True, "metadata": {}}
     types = {"a.b": "long", "a": {"type": "struct", "fields": [inner]}}
     store = memory_store()
@@ -230,7 +230,7 @@ def test_a_name_with_a_dot_and_a_nested_column_are_told_apart(names):
     assert [plan(store, where)[0] for where in predicates] == [["f"], ["f"], [], []]
 
 
-def test_a_sidecar_that_is_gone_is_missed_only_by_who_needs_it():
+def test_a_missing_sidecar_fails_only_scans_that_read_it():
     store, _ = built()
     store.delete([sidecar_paths(store)[0], "_delta_log/00000000000000000000.json"])
     assert plan(store, "day = '2026-01-03'")[0] == of_days(2)
@@ -238,7 +238,7 @@ def test_a_sidecar_that_is_gone_is_missed_only_by_who_needs_it():
         plan(store, "day = '2026-01-01'")
 
 
-def test_work_for_others_is_made_of_sidecars_that_may_match():
+def test_splits_have_only_sidecars_that_may_match():
     store, _ = built()
     snapshot = Table(store, Config()).snapshot()
     checkpoint = snapshot.open_checkpoint(snapshot.segment.checkpoint)

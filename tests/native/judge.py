@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from lazydelta._arrow import selection
+from lazydelta._arrow import from_mask
 from lazydelta.errors import DeltaError
 from tests.native.support import opened, plain, read, read_chosen, watched
 
@@ -80,7 +80,7 @@ def _outcome(path, *, views):
 
 def _texts(path):
     def kept(start, length):
-        return selection(np.arange(start, start + length) % 3 != 0)
+        return from_mask(np.arange(start, start + length) % 3 != 0)
 
     return _tried(path, lambda: read_chosen(path, kept, views=False, batch_rows=97, limit=LIMIT))
 

@@ -17,7 +17,7 @@ from lazydelta import Table
 from lazydelta.checkpoint.checkpoint_writer import write_checkpoint
 from lazydelta.checkpoint.full_replay import full_replay
 from lazydelta.errors import DeltaError, LogCorruptError
-from lazydelta.log import checkpoints
+from lazydelta.log import tuning
 from lazydelta.parquet import NestedFile
 from lazydelta.store import open_store
 from lazydelta.testing import TableBuilder, add
@@ -40,7 +40,7 @@ def every_checkpoint():
         return found
 
     with (
-        patch.object(checkpoints, "_WORTH_COMPILED", 0),
+        patch.object(tuning, "MIN_NATIVE_BYTES", 0),
         patch.object(NestedFile, "batches", watching),
     ):
         yield seen
@@ -136,7 +136,7 @@ def test_damage_in_the_middle_is_told_after_what_came_before(tmp_path):
 
     with (
         patch("lazydelta.checkpoint.full_replay._BATCH_ROWS", 7),
-        patch.object(checkpoints, "_WORTH_COMPILED", 0),
+        patch.object(tuning, "MIN_NATIVE_BYTES", 0),
         patch.object(NestedFile, "batches", failing),
     ):
         assert state_of(store) == expected_state(builder)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lazydelta._arrow import selection
+from lazydelta._arrow import from_mask
 from tests.native.support import is_view, plain, read, read_chosen, watched
 
 TAKEN = ("none", "snappy", "zstd")
@@ -193,7 +193,7 @@ def check_choice(case, path, expected, places):
     left = [] if expected is None else expected.filter(pa.array(case.kept[places]))
     for views in (True, False):
         found = read_chosen(
-            path, lambda start, length: selection(case.kept[start : start + length]),
+            path, lambda start, length: from_mask(case.kept[start : start + length]),
             views=views, **asked,
         )  # fmt: skip
         if found is None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazydelta import Config
-from lazydelta.log import commits as commit_files
+from lazydelta.log import tuning
 from lazydelta.testing import TableBuilder
 from lazydelta.testing.strategies import histories
 from tests.support import READERS, examples, memory_store
@@ -34,7 +34,7 @@ def check_agreement(history, config):
 
 
 def test_a_remove_in_the_first_block_of_a_commit_hides_adds_of_older_commits(monkeypatch):
-    monkeypatch.setattr(commit_files, "_FIRST_BLOCK_BYTES", 64)
+    monkeypatch.setattr(tuning, "FIRST_BLOCK_BYTES", 64)
     store = memory_store()
     TableBuilder(store).commit("+a").commit("-a", *(f"+x{number}" for number in range(9)))
     for name, read in READERS.items():
@@ -42,7 +42,7 @@ def test_a_remove_in_the_first_block_of_a_commit_hides_adds_of_older_commits(mon
 
 
 def test_a_trip_in_the_second_block_of_a_commit_loses_none_of_its_adds(monkeypatch):
-    monkeypatch.setattr(commit_files, "_FIRST_BLOCK_BYTES", 64)
+    monkeypatch.setattr(tuning, "FIRST_BLOCK_BYTES", 64)
     store = memory_store()
     TableBuilder(store).commit("+a +b").commit("-a +c +d +a -b +b#v1")
     for name, read in READERS.items():
@@ -50,7 +50,7 @@ def test_a_trip_in_the_second_block_of_a_commit_loses_none_of_its_adds(monkeypat
 
 
 def test_a_first_block_without_files_does_not_hold_back_the_removes_above_it(monkeypatch):
-    monkeypatch.setattr(commit_files, "_FIRST_BLOCK_BYTES", 64)
+    monkeypatch.setattr(tuning, "FIRST_BLOCK_BYTES", 64)
     store = memory_store()
     TableBuilder(store).commit("").commit("!metaData !protocol +a").commit("-a").commit("")
     for name, read in READERS.items():
@@ -81,9 +81,9 @@ def test_a_limit_gives_a_subset_of_the_right_size(history, config, limit):
 @pytest.fixture
 def _tiny_blocks(monkeypatch):
     """Cut commits into blocks of a few lines, as is done with huge ones."""
-    monkeypatch.setattr(commit_files, "_FIRST_BLOCK_BYTES", 64)
-    monkeypatch.setattr(commit_files, "_BLOCK_BYTES", 300)
-    monkeypatch.setattr(commit_files, "_STREAMED_BYTES", 900)
+    monkeypatch.setattr(tuning, "FIRST_BLOCK_BYTES", 64)
+    monkeypatch.setattr(tuning, "BLOCK_BYTES", 300)
+    monkeypatch.setattr(tuning, "STREAMED_BYTES", 900)
 
 
 @pytest.mark.usefixtures("_tiny_blocks")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazydelta.expressions import as_predicate
-from lazydelta.replay import Pruner
+from lazydelta.replay.skipping import Pruner
 from tests.property.skip_cases import (
     PARTITION_COLUMNS,
     ROW_PREDICATES,

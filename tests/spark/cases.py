@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from lazydelta.expressions import as_predicate
-from lazydelta.replay import Pruner
+from lazydelta.replay.skipping import Pruner
 from lazydelta.schema import to_arrow_schema
 from lazydelta.spark.arrow_conversion import spark_schema
 from tests.property.skip_cases import PARTITION_COLUMNS, PREDICATES, SCHEMA

@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import functions as f
 
 from lazydelta.expressions import as_predicate, bind, evaluate
-from lazydelta.schema import PrimitiveType, StructField, StructType, parse_partition_values
+from lazydelta.schema import PrimitiveType, StructField, StructType
 from lazydelta.schema.types import DecimalType
+from lazydelta.schema.values import parse_partition_values
 from lazydelta.spark.column_functions import day_number, literal, micros, parse_string
 from lazydelta.spark.row_filter import _value
 from tests.spark.cases import frame_of

@@ -44,7 +44,7 @@ def test_it_gives_way(distributed, tmp_path, caplog, kind, older):
     table = built(tmp_path, kind, older=older, parts=1)
     cut(table, checkpoint_names(table)[-1])
     snapshot = Table.open(tmp_path).snapshot()
-    assert snapshot.segment.floor == AT
+    assert snapshot.segment.base_version == AT
     with caplog.at_level(logging.WARNING):
         files = executors.live_files(distributed, snapshot)
     assert "ignoring a damaged checkpoint" in caplog.text
@@ -88,5 +88,5 @@ def test_a_new_checkpoint_does_without_it(distributed, tmp_path):
     made = executors.checkpoint(distributed, tmp_path)
     assert (made.version, made.is_new, made.adds) == (5, True, len(LIVE))
     snapshot = Table.open(tmp_path).snapshot()
-    assert snapshot.segment.floor == snapshot.version == 5
+    assert snapshot.segment.base_version == snapshot.version == 5
     assert sorted(file.path for file in snapshot.scan().files()) == PATHS

@@ -227,5 +227,5 @@ def test_the_driver_writes_a_checkpoint(spark, tmp_path):
     executors.write(spark.range(3), tmp_path)
     result = executors.checkpoint(spark, tmp_path)
     assert (result.version, result.is_new) == (0, True)
-    assert ld.Table.open(tmp_path).snapshot().segment.floor == 0
+    assert ld.Table.open(tmp_path).snapshot().segment.base_version == 0
     assert not executors.checkpoint(spark, tmp_path, 0).is_new

@@ -8,31 +8,31 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazydelta._arrow import from_numpy, selection, text
+from lazydelta._arrow import from_mask, from_numpy, string_scalar
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)))
-def test_integers_come_over_as_they_are(values):
+def test_from_numpy_keeps_values(values):
     assert from_numpy(np.array(values, np.int64)).to_pylist() == values
 
 
-def test_other_widths_and_strides_come_over():
+def test_from_numpy_of_other_widths_and_strides():
     assert from_numpy(np.arange(6, dtype=np.int32)).type == pa.int32()
     assert from_numpy(np.arange(10)[::3]).to_pylist() == [0, 3, 6, 9]
     assert from_numpy(np.array([2**64 - 1], np.uint64)).to_pylist() == [2**64 - 1]
 
 
 @given(st.lists(st.booleans()))
-def test_masks_come_over_as_they_are(values):
-    assert selection(np.array(values, np.bool_)).to_pylist() == values
+def test_from_mask_keeps_values(values):
+    assert from_mask(np.array(values, np.bool_)).to_pylist() == values
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8")))
-def test_text_comes_over_as_it_is(value):
-    assert text(value).as_py() == value
+def test_string_scalar_keeps_its_value(value):
+    assert string_scalar(value).as_py() == value
 
 
-def test_pandas_stays_off_the_way_to_the_first_file(tmp_path):
+def test_a_scan_does_not_import_pandas(tmp_path):
     program = """
 import sys
 from lazydelta import Config, Table

@@ -9,7 +9,7 @@ from lazydelta._parallel import ordered_map, prefetch
 
 
 @pytest.mark.parametrize("width", [1, 2, 8])
-def test_results_come_in_the_order_of_the_items(width):
+def test_results_are_in_the_order_of_the_items(width):
     def slow(item):
         time.sleep(0.002 * (item % 3))
         return item * 2
@@ -17,7 +17,7 @@ def test_results_come_in_the_order_of_the_items(width):
     assert list(ordered_map(slow, range(20), width=width)) == [2 * item for item in range(20)]
 
 
-def test_no_more_than_width_are_under_way():
+def test_at_most_width_calls_run_concurrently():
     running, most, lock = 0, 0, threading.Lock()
 
     def work(item):
@@ -34,7 +34,7 @@ def test_no_more_than_width_are_under_way():
     assert 2 <= most <= 4
 
 
-def test_a_consumer_that_stops_leaves_the_rest_undone():
+def test_closing_cancels_calls_that_have_not_started():
     started = []
 
     def work(item):
@@ -47,7 +47,7 @@ def test_a_consumer_that_stops_leaves_the_rest_undone():
     assert len(started) <= 5
 
 
-def test_an_error_comes_in_its_place():
+def test_an_error_is_raised_in_order():
     def work(item):
         if item == 2:
             raise ValueError(item)
@@ -59,7 +59,7 @@ def test_an_error_comes_in_its_place():
         next(results)
 
 
-def test_prefetch_runs_ahead_no_further_than_told():
+def test_prefetch_runs_at_most_depth_items_ahead():
     made = []
 
     def produce():
@@ -74,7 +74,7 @@ def test_prefetch_runs_ahead_no_further_than_told():
     assert list(items) == list(range(1, 100))
 
 
-def test_prefetch_raises_after_what_came_before():
+def test_prefetch_raises_after_the_items_before_the_error():
     def produce():
         yield 1
         yield 2

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import text
+from lazydelta._arrow import string_scalar
 from lazydelta.errors import (
     DataFileError,
     DataFileNotFoundError,
@@ -28,7 +28,7 @@ from lazydelta.expressions import bind, evaluate, split_conjuncts, to_skipping
 from lazydelta.expressions.nodes import Column
 from lazydelta.formats import BadVariantError, DeletionVectorGroup
 from lazydelta.parquet import DataFile, matching_row_groups
-from lazydelta.protocol import CHANGE_COLUMNS
+from lazydelta.protocol.schemas import CHANGE_COLUMNS
 from lazydelta.scan.read import FileSchemaError, FileStores, RowProjection
 from lazydelta.schema import PrimitiveType, StructField, StructType, to_arrow_schema
 
@@ -181,7 +181,7 @@ class ChangeReader:
         exact = self._filter(kind).exact
         if exact is None:
             return [True] * count
-        repeated = {**known, TYPE: pa.repeat(text(kind), count)}
+        repeated = {**known, TYPE: pa.repeat(string_scalar(kind), count)}
         found = evaluate(exact, lambda column: repeated[column.path[0]], count)
         return [value is True for value in found.to_pylist()]
 
@@ -228,7 +228,7 @@ class ChangeReader:
                 raise FileSchemaError(f"a change file without the column {TYPE!r}")
             columns, leaves[TYPE,] = (*columns, TYPE), TYPE
         else:
-            constants[TYPE] = text(kind)
+            constants[TYPE] = string_scalar(kind)
         groups = matching_row_groups(file.metadata, self._filter(kind).rule, leaves, constants)
         keep = _selector(kind, vectors)
         if len(vectors) > 1:
@@ -246,7 +246,9 @@ class ChangeReader:
             return None
         count = found.num_rows
         arrays = dict(zip(found.schema.names, found.columns, strict=True))
-        arrays[TYPE] = pa.repeat(text(kind), count) if kind != CHANGE_FILE else _types(rows)
+        arrays[TYPE] = (
+            pa.repeat(string_scalar(kind), count) if kind != CHANGE_FILE else _types(rows)
+        )
         for name in (VERSION, TIME):
             arrays[name] = pa.repeat(task.constants[name], count)
         residual = self._filter(kind).residual

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import bits, certain, selection
+from lazydelta._arrow import from_mask, to_mask, true_mask
 from lazydelta._parallel import ordered_map
 from lazydelta.errors import LogCorruptError, ObjectNotFoundError
 from lazydelta.formats import (
@@ -26,7 +26,7 @@ from lazydelta.formats import (
     parse_object,
     split_lines,
 )
-from lazydelta.protocol import ADD
+from lazydelta.protocol.schemas import ADD
 from lazydelta.store import is_local
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class _Reader:
             actions = rows.column(kind)
             if actions.null_count == len(actions):
                 continue
-            for at in np.flatnonzero(bits(actions.is_valid())).tolist():
+            for at in np.flatnonzero(to_mask(actions.is_valid())).tolist():
                 try:
                     known.append(parse_object(lines[at].as_py())[kind])
                 except BadLineError as error:
@@ -192,12 +192,14 @@ class _Reader:
 
 def _changing(kind: str, actions: pa.StructArray) -> pa.RecordBatch:
     """Return the actions that changed data; one that does not say is taken to have."""
-    present = bits(actions.is_valid())
-    missing = present & bits(actions.field("path").is_null())
+    present = to_mask(actions.is_valid())
+    missing = present & to_mask(actions.field("path").is_null())
     if missing.any():
         raise BadLineError(int(np.flatnonzero(missing)[0]), f"{kind} has no path")
-    keep = present if kind == "cdc" else present & ~certain(pc.invert(actions.field("dataChange")))
-    return pa.RecordBatch.from_struct_array(actions.filter(selection(keep)))
+    keep = (
+        present if kind == "cdc" else present & ~true_mask(pc.invert(actions.field("dataChange")))
+    )
+    return pa.RecordBatch.from_struct_array(actions.filter(from_mask(keep)))
 
 
 def _table(batches: Sequence[pa.RecordBatch], kind: pa.StructType) -> pa.Table:

@@ -6,15 +6,9 @@ between would be lost or wrong, and silence about it worse than an error.
 
 from __future__ import annotations
 
-from lazydelta.schema import (
-    ArrayType,
-    DataType,
-    MapType,
-    StructField,
-    StructType,
-    physical_name,
-    reads_as,
-)
+from lazydelta.schema import ArrayType, DataType, MapType, StructField, StructType
+from lazydelta.schema.evolution import can_read_as
+from lazydelta.schema.mapping import physical_name
 
 __all__ = ["schema_break"]
 
@@ -70,4 +64,4 @@ def _type_break(older: tuple[DataType, str], newer: tuple[DataType, str], at: st
         case MapType(), MapType():
             key = _type_break((old.key, old_mode), (new.key, new_mode), f"{at}.key")
             return key or _type_break((old.value, old_mode), (new.value, new_mode), f"{at}.value")
-    return "" if reads_as(old, new) else f"column {at!r} was {old} and is {new}"
+    return "" if can_read_as(old, new) else f"column {at!r} was {old} and is {new}"

@@ -31,10 +31,8 @@ from lazydelta.protocol import (
     TableMetadata,
     TableProperties,
     TableProtocol,
-    allows_column_mapping,
-    unreadable_features,
-    why_unreadable,
 )
+from lazydelta.protocol.features import allows_column_mapping, unreadable_features, why_unreadable
 from lazydelta.schema import parse_schema
 from lazydelta.snapshot import SnapshotState, file_times, load_snapshot, version_at, version_since
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lazydelta._arrow import selection
+from lazydelta._arrow import from_mask
 from lazydelta._parallel import prefetch
 from lazydelta.checkpoint.checkpoint_schema import CheckpointSettings, CheckpointShape
 from lazydelta.checkpoint.external_sort import SortedAdds, regrouped
@@ -134,5 +134,5 @@ def tombstone_columns(removes: pa.Table, shape: CheckpointShape) -> Columns:
         for item in shape.remove
         if table.column(item.name).null_count < table.num_rows
     }
-    columns["dataChange"] = selection(np.zeros(table.num_rows, np.bool_))
+    columns["dataChange"] = from_mask(np.zeros(table.num_rows, np.bool_))
     return columns

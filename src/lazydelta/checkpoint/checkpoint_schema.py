@@ -19,21 +19,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import certain, selection
+from lazydelta._arrow import from_mask, true_mask
 from lazydelta.checkpoint.full_replay import STATS_PARSED
 from lazydelta.errors import SchemaError
 from lazydelta.formats import parse_stats, split_lines
-from lazydelta.protocol import ADD, REMOVE_ACTION, supported_by_table
-from lazydelta.replay import map_values
+from lazydelta.protocol.features import supported_by_table
+from lazydelta.protocol.schemas import ADD, REMOVE_ACTION
+from lazydelta.replay.skipping import map_values
 from lazydelta.scan.plan import conformed, nulls
-from lazydelta.schema import (
-    DataType,
-    DecimalType,
-    PrimitiveType,
-    parse_partition_values,
-    to_arrow_type,
-    to_physical,
-)
+from lazydelta.schema import DataType, DecimalType, PrimitiveType, to_arrow_type
+from lazydelta.schema.mapping import to_physical
+from lazydelta.schema.values import parse_partition_values
 from lazydelta.writer import DataLayout
 
 if TYPE_CHECKING:
@@ -181,7 +177,7 @@ class CheckpointShape:
                 columns[PARTITION_VALUES_PARSED] = self.partition_values(
                     adds.column("partitionValues")
                 )
-        columns["dataChange"] = selection(np.zeros(adds.num_rows, np.bool_))
+        columns["dataChange"] = from_mask(np.zeros(adds.num_rows, np.bool_))
         return {name: column for name, column in columns.items() if column.null_count < len(column)}
 
     def partition_values(self, texts: pa.MapArray) -> pa.StructArray:
@@ -276,7 +272,7 @@ def _in_order(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
     senseless = pc.greater(low, high)
     if not senseless.true_count:
         return low, high
-    keep = selection(~certain(senseless))
+    keep = from_mask(~true_mask(senseless))
     return (
         pc.if_else(keep, low, nulls(1, low.type)[0]),
         pc.if_else(keep, high, nulls(1, high.type)[0]),

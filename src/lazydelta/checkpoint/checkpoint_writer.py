@@ -23,7 +23,7 @@ from lazydelta.checkpoint.full_replay import full_replay
 from lazydelta.checkpoint.layouts import found_checkpoint, write_classic, write_v2
 from lazydelta.checkpoint.write_gate import require_writable
 from lazydelta.errors import LogCorruptError, ObjectExistsError, SchemaError
-from lazydelta.log import write_hint
+from lazydelta.log.checkpoints import write_hint
 from lazydelta.schema import from_arrow_schema, schema_to_json
 from lazydelta.snapshot import load_snapshot, skip_damaged_checkpoint
 
@@ -85,7 +85,9 @@ def write_checkpoint(snapshot: SnapshotState, *, now_ms: int | None = None) -> C
         with full_replay(sound, now_ms=now_ms) as replay:
             return checkpoint_from(replay)
 
-    if snapshot.segment.floor == snapshot.version:  # to write the damaged one anew is not for us
+    if (
+        snapshot.segment.base_version == snapshot.version
+    ):  # to write the damaged one anew is not for us
         return written(snapshot)
     return skip_damaged_checkpoint(snapshot, written)
 
@@ -100,7 +102,7 @@ def checkpoint_after(committed: Committed) -> None:
     if metadata is None or not version or version % checkpoint_interval(metadata.configuration):
         return
     snapshot = load_snapshot(committed.store, committed.config, version=version)
-    if snapshot.segment.floor == version:
+    if snapshot.segment.base_version == version:
         return
     with full_replay(snapshot) as replay:
         checkpoint_from(replay)
@@ -147,7 +149,7 @@ def conclude(
 def _written(source: CheckpointSource) -> WrittenCheckpoint:
     """Write the checkpoint, or return the one of this version that is there already."""
     replay, snapshot = source.replay, source.replay.snapshot
-    if snapshot.segment.floor == snapshot.version:
+    if snapshot.segment.base_version == snapshot.version:
         return found_checkpoint(replay)
     try:
         return (write_v2 if source.shape.settings.is_v2 else write_classic)(source)

@@ -26,8 +26,8 @@ from lazydelta.protocol import (
     TableMetadata,
     TableProtocol,
     TransactionRetention,
-    supported_by_table,
 )
+from lazydelta.protocol.features import supported_by_table
 from lazydelta.snapshot import load_snapshot
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import integers
-from lazydelta.schema import PrimitiveType, build_scalar
+from lazydelta._arrow import to_numpy
+from lazydelta.schema import PrimitiveType
+from lazydelta.schema.values import build_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -174,7 +175,7 @@ def _binned(cardinalities: np.ndarray, files: int) -> np.ndarray:
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return integers(pc.fill_null(whole, build_scalar(0, _LONG)) if whole.null_count else whole)
+    return to_numpy(pc.fill_null(whole, build_scalar(0, _LONG)) if whole.null_count else whole)
 
 
 def _deletions(obj: Any) -> np.ndarray | None:

@@ -22,14 +22,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_numpy, selection
-from lazydelta._parallel import Started
+from lazydelta._arrow import from_mask, from_numpy
+from lazydelta._parallel import BackgroundIterator
 from lazydelta.checkpoint.file_totals import FileTotals
 from lazydelta.errors import InternalError, LogCorruptError
 from lazydelta.log import LOG_DIRECTORY, CommitReader
 from lazydelta.protocol import (
-    ADD,
-    REMOVE_ACTION,
     DomainMetadata,
     MalformedActionError,
     Retention,
@@ -38,9 +36,11 @@ from lazydelta.protocol import (
     TableProtocol,
     TransactionRetention,
 )
+from lazydelta.protocol.schemas import ADD, REMOVE_ACTION
 from lazydelta.replay import Reconciler, SeenFiles
 from lazydelta.scan.plan import conformed, leaves_of, nulls
-from lazydelta.schema import PrimitiveType, build_scalar
+from lazydelta.schema import PrimitiveType
+from lazydelta.schema.values import build_scalar
 from lazydelta.snapshot import SnapshotState
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
-    from lazydelta.log import Checkpoint, LeafReader
+    from lazydelta.log.checkpoints import Checkpoint, LeafReader
 
     Candidates = tuple[pa.RecordBatch, np.ndarray | None, int | None]
 
@@ -134,7 +134,7 @@ class FullReplay:
         where a checkpoint has it, in the types of its writer.
         """
         for batch, live, _ in self.adds_and_which():
-            yield batch if live is None else batch.filter(selection(live))
+            yield batch if live is None else batch.filter(from_mask(live))
 
     def adds_and_which(self) -> Iterator[Candidates]:
         """Yield the same with which rows of a batch are live (None: all), for who copies anyway.
@@ -147,7 +147,7 @@ class FullReplay:
                 self.totals.add(batch)
                 yield batch, None, place
             elif live.any():
-                self.totals.add(batch.select(_COUNTED).filter(selection(live)))
+                self.totals.add(batch.select(_COUNTED).filter(from_mask(live)))
                 yield batch, live, place
         self._is_complete = True
 
@@ -167,7 +167,7 @@ class FullReplay:
         for removes in tail:
             yield self._unexpired(removes)
         for removes in self._removes_of_checkpoint():
-            yield self._unexpired(removes.filter(selection(self._is_live(removes))))
+            yield self._unexpired(removes.filter(from_mask(self._is_live(removes))))
 
     def require_complete(self) -> None:
         """Refuse to go on where not every add was read: totals would be those of a part."""
@@ -182,7 +182,9 @@ class FullReplay:
             yield from self._of_commits()
             return
         # Decoding takes longest, so it begins while commits are read.
-        with closing(Started(partial(_adds_of, checkpoint), depth=_DECODED_AHEAD)) as decoded:
+        with closing(
+            BackgroundIterator(partial(_adds_of, checkpoint), depth=_DECODED_AHEAD)
+        ) as decoded:
             yield from self._of_commits()
             if checkpoint.inline_actions is not None:
                 for batch in self._commits.batches([checkpoint.inline_actions]):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lazydelta.checkpoint.checkpoint_writer import checkpoint_after
 from lazydelta.checkpoint.checksum_writer import write_checksum
 from lazydelta.checkpoint.log_compaction import compact_after
-from lazydelta.protocol import unwritable_features
+from lazydelta.protocol.features import unwritable_features
 
 if TYPE_CHECKING:
     from lazydelta.config import Config

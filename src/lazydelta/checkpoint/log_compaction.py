@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from lazydelta._arrow import bits, from_numpy, integers
+from lazydelta._arrow import from_numpy, to_mask, to_numpy
 from lazydelta._failpoints import failpoint
 from lazydelta.checkpoint.checkpoint_schema import checkpoint_interval
 from lazydelta.checkpoint.write_gate import require_writable
@@ -29,7 +29,7 @@ from lazydelta.errors import (
 )
 from lazydelta.formats import normalized_lines, split_lines
 from lazydelta.log import CommitReader, LogFileKind, compacted_path, list_log
-from lazydelta.protocol import PathResolver
+from lazydelta.protocol.paths import PathResolver
 from lazydelta.replay import Reconciler, SeenFiles
 from lazydelta.snapshot import load_snapshot
 
@@ -158,7 +158,7 @@ def _decisive_lines(
     before = 0
     for batch in reader.batches([commit]):
         _refuse_unknown(batch.others, store, commit)
-        gone, added = bits(batch.remove.is_valid()), bits(batch.add.is_valid())
+        gone, added = to_mask(batch.remove.is_valid()), to_mask(batch.add.is_valid())
         here = np.flatnonzero(gone | added)
         keys.append(reconciler.keys(batch))
         rows.append(here + before)
@@ -167,7 +167,7 @@ def _decisive_lines(
     whole = pa.concat_arrays(keys)
     at, is_remove = np.concatenate(rows), np.concatenate(removes)
     order = np.argsort(is_remove, kind="stable")
-    codes = integers(whole.dictionary_encode().indices)[order]
+    codes = to_numpy(whole.dictionary_encode().indices)[order]
     first = order[np.unique(codes, return_index=True)[1]]
     unseen = ~reconciler.seen.contains(whole.take(from_numpy(first)))
     first = np.sort(first[unseen])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazydelta.checkpoint.sort_keys import LEAST, plain, sort_numbers
 from lazydelta.parquet import ColumnBounds
-from lazydelta.schema import build_array
+from lazydelta.schema.values import build_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

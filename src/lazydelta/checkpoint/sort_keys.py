@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import bits, from_numpy, integers, text
+from lazydelta._arrow import from_numpy, string_scalar, to_mask, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -109,7 +109,7 @@ class Partitions:
         for column in columns:
             encoded = column.dictionary_encode(null_encoding="encode")
             values = plain(encoded.dictionary)
-            both = places * len(values) + integers(encoded.indices)
+            both = places * len(values) + to_numpy(encoded.indices)
             if len(met) == 1:  # all values occur
                 places, met = both, [(*met[0], value) for value in values]
                 continue
@@ -169,7 +169,7 @@ def plain(values: pa.Array) -> list[tuple[bool, Any]]:
     if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
         values = values.view(pa.int64() if pa.types.is_timestamp(kind) else pa.int32())
     if pa.types.is_floating(kind):
-        valid = bits(values.is_valid()).tolist()
+        valid = to_mask(values.is_valid()).tolist()
         return list(zip(valid, _number(values).tolist(), strict=True))
     if pa.types.is_string(kind):
         values = values.cast(pa.binary())  # in the order of bytes, as every engine compares them
@@ -187,13 +187,13 @@ def _number(values: pa.Array) -> np.ndarray:
         numbers = _of_floats(values.cast(pa.float64()))
     else:
         whole = values.cast(pa.int32()) if pa.types.is_date32(kind) else values
-        numbers = integers(whole.cast(pa.int64()))
+        numbers = to_numpy(whole.cast(pa.int64()))
     # What stands in the place of a null means nothing.
-    return np.where(bits(values.is_null()), LEAST, numbers) if values.null_count else numbers
+    return np.where(to_mask(values.is_null()), LEAST, numbers) if values.null_count else numbers
 
 
 def _of_floats(values: pa.Array) -> np.ndarray:
-    floats = integers(values) + 0.0  # of the two zeros one is left
+    floats = to_numpy(values) + 0.0  # of the two zeros one is left
     raw = np.where(np.isnan(floats), np.nan, floats).view(np.int64)
     return raw ^ ((raw >> 63) & np.iinfo(np.int64).max)
 
@@ -203,7 +203,7 @@ def _words(values: pa.Array, count: int) -> list[np.ndarray]:
     width = count * _WORD
     short = pc.binary_slice(values.cast(pa.binary()), 0, width)
     if short.null_count:
-        short = pc.coalesce(short, text("").cast(pa.binary()))
+        short = pc.coalesce(short, string_scalar("").cast(pa.binary()))
     padded = pc.ascii_rpad(short.cast(pa.string(), safe=False), width, "\0")
     words = np.frombuffer(padded.buffers()[2] or b"", ">u8", count * len(padded)).astype(np.uint64)
     signed = (words ^ np.uint64(1 << 63)).view(np.int64)
@@ -216,8 +216,8 @@ def _dense_ranks(column: pa.Array, rows: np.ndarray) -> np.ndarray:
         return np.zeros(len(values), np.int64)
     if pa.types.is_floating(column.type):
         return _number(values)  # `rank` would leave the place of NaN to the version of Arrow
-    ranks = integers(pc.rank(values, tiebreaker="dense")).astype(np.int64)
-    return np.where(bits(values.is_null()), 0, ranks) if values.null_count else ranks
+    ranks = to_numpy(pc.rank(values, tiebreaker="dense")).astype(np.int64)
+    return np.where(to_mask(values.is_null()), 0, ranks) if values.null_count else ranks
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import UnsupportedFeatureError
-from lazydelta.protocol import unwritable_features
+from lazydelta.protocol.features import unwritable_features
 
 if TYPE_CHECKING:
     from lazydelta.snapshot import SnapshotState

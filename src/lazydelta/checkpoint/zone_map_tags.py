@@ -1,6 +1,6 @@
 """What a sidecar's adds range over, in its tags: a reader may leave out the whole file by them.
 
-Writes what `replay.zone_maps` reads; the format is in docs/adr/0026-checkpoints.md. Every other reader
+Writes what `replay.skipping` reads; the format is in docs/adr/0026-checkpoints.md. Every other reader
 passes it over, as the protocol asks of tags that it does not know.
 """
 

@@ -10,7 +10,7 @@ import orjson
 from lazydelta.cli.output import Output, human_bytes, human_time
 from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import open_table, pick_snapshot, version_options
-from lazydelta.protocol import compatibility
+from lazydelta.protocol.features import compatibility
 from lazydelta.schema import schema_to_json
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _about(snapshot: Snapshot) -> dict[str, Any]:
         "checkpoint": None
         if segment.checkpoint is None
         else {
-            "version": segment.floor,
+            "version": segment.base_version,
             "files": [file.name for file in segment.checkpoint.files],
             "bytes": sum(file.size for file in segment.checkpoint.files),
         },
@@ -102,7 +102,7 @@ def _about(snapshot: Snapshot) -> dict[str, Any]:
 def _known_files(snapshot: Snapshot) -> dict[str, Any] | None:
     """Return the recorded file counts with their version, or None if there are none."""
     checksum, hint = snapshot.checksum, snapshot.hint
-    floor = snapshot.segment.floor
+    floor = snapshot.segment.base_version
     if checksum is not None:
         return {
             "count": checksum.num_files,

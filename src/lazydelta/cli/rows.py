@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from lazydelta._arrow import text
+from lazydelta._arrow import string_scalar
 from lazydelta.cli.output import human_bytes, visible
 from lazydelta.cli.values import iso, join_lines, printable, to_json, to_text
 
@@ -26,14 +26,14 @@ Formatter: TypeAlias = Callable[[pa.RecordBatch], bytes]
 
 HUMAN_HEADER = f"{'SIZE':>10}  {'MODIFIED (UTC)':<16}  PATH"
 
-_TAB, _CLOSE = map(text, "\t}")
+_TAB, _CLOSE = map(string_scalar, "\t}")
 
 
 def ndjson(batch: pa.RecordBatch) -> bytes:
     """Return one JSON object per file."""
     parts: list[pa.Array | pa.Scalar] = []
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
-        opening = text(f'{"," if parts else "{"}"{name}":')
+        opening = string_scalar(f'{"," if parts else "{"}"{name}":')
         value = _embedded(array) if name == "stats" else to_json(array)
         parts += [opening, value]
     return join_lines([*parts, _CLOSE])

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.types as pt
 
-from lazydelta._arrow import text
+from lazydelta._arrow import string_scalar
 from lazydelta.cli.output import Output, visible
 from lazydelta.cli.values import join_lines, printable, to_json, to_text
 from lazydelta.errors import ConfigError
@@ -34,7 +34,7 @@ __all__ = ["row_options", "show_rows"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_TAB, _CLOSE = map(text, "\t}")
+_TAB, _CLOSE = map(string_scalar, "\t}")
 _TERMINAL_ROWS = 1000
 _MOST_CELL = 40
 """Maximum width of a cell; if the columns do not fit, each value has its own line."""
@@ -176,7 +176,7 @@ def _cells(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
 def _ndjson(batch: pa.RecordBatch) -> bytes:
     parts: list[pa.Array | pa.Scalar] = []
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
-        opening = text(f"{',' if parts else '{'}{orjson.dumps(name).decode()}:")
+        opening = string_scalar(f"{',' if parts else '{'}{orjson.dumps(name).decode()}:")
         parts += [opening, to_json(array)]
     return join_lines([*parts, _CLOSE])
 

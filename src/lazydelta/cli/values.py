@@ -14,14 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from lazydelta._arrow import selection, text
+from lazydelta._arrow import from_mask, string_scalar
 from lazydelta.cli.output import visible
-from lazydelta.schema import format_date, format_timestamp
+from lazydelta.schema.values import format_date, format_timestamp
 
 __all__ = ["iso", "join_lines", "printable", "to_json", "to_text"]
 
-_EMPTY, _NULL, _QUOTE, _COMMA, _COLON, _NEWLINE = map(text, ("", "null", '"', ",", ":", "\n"))
-_OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST = map(text, "{}[]")
+_EMPTY, _NULL, _QUOTE, _COMMA, _COLON, _NEWLINE = map(
+    string_scalar, ("", "null", '"', ",", ":", "\n")
+)
+_OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST = map(string_scalar, "{}[]")
 
 # The characters that `visible` writes out, in the syntax of Arrow's regular expressions.
 _CONTROL = r"[\x00-\x1f\x7f-\x{9f}\x{2028}-\x{202e}\x{2066}-\x{2069}]"
@@ -177,7 +179,10 @@ def _structs(array: pa.StructArray) -> pa.Array:
     parts: list[pa.Array | pa.Scalar] = []
     for at, field in enumerate(array.type):
         name = orjson.dumps(field.name).decode()
-        parts += [text(f"{',' if parts else '{'}{name}:"), to_json(pc.struct_field(array, at))]
+        parts += [
+            string_scalar(f"{',' if parts else '{'}{name}:"),
+            to_json(pc.struct_field(array, at)),
+        ]
     if not parts:
         parts = [pa.repeat(_OPEN, len(array))]
     return _nulled(pc.binary_join_element_wise(*parts, _CLOSE, _EMPTY), array)
@@ -187,7 +192,7 @@ def _nulled(found: pa.Array, array: pa.Array) -> pa.Array:
     """Return the strings with the nulls of the array."""
     if not array.null_count:
         return found
-    valid = selection(array.is_valid().to_numpy(zero_copy_only=False))
+    valid = from_mask(array.is_valid().to_numpy(zero_copy_only=False))
     return pc.if_else(valid, found, pa.nulls(len(array), pa.string()))
 
 

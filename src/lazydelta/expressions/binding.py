@@ -45,7 +45,8 @@ from lazydelta.expressions.nodes.predicates import (
 )
 from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal, Stat
 from lazydelta.expressions.quoting import resolve_quotes
-from lazydelta.schema import INTEGER_RANGES, DecimalType, PrimitiveType, StructType
+from lazydelta.schema import DecimalType, PrimitiveType, StructType
+from lazydelta.schema.values import INTEGER_RANGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

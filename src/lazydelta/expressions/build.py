@@ -30,14 +30,8 @@ from lazydelta.expressions.nodes.predicates import (
 )
 from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal
 from lazydelta.expressions.parser import parse_path, parse_predicate, parse_type
-from lazydelta.schema import (
-    INTEGER_RANGES,
-    DataType,
-    DecimalType,
-    PrimitiveType,
-    to_days,
-    to_micros,
-)
+from lazydelta.schema import DataType, DecimalType, PrimitiveType
+from lazydelta.schema.values import INTEGER_RANGES, to_days, to_micros
 
 __all__ = ["Operand", "as_predicate", "col", "lit"]
 

@@ -11,19 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_numpy, integers
+from lazydelta._arrow import from_numpy, to_numpy
 from lazydelta.expressions.coercion import is_exact_number, is_float, is_string
 from lazydelta.expressions.dates import days, format_dates, within
 from lazydelta.expressions.result import Result, attempt, nulls_failed
-from lazydelta.schema import (
-    INTEGER_RANGES,
-    DataType,
-    DecimalType,
-    PrimitiveType,
-    build_scalar,
-    parse_partition_values,
-    to_arrow_type,
-)
+from lazydelta.schema import DataType, DecimalType, PrimitiveType, to_arrow_type
+from lazydelta.schema.values import INTEGER_RANGES, build_scalar, parse_partition_values
 
 __all__ = ["cast"]
 
@@ -118,7 +111,7 @@ def _from_time(values: pa.Array, target: DataType) -> Result:
 
 def _seconds(values: pa.Array) -> pa.Array:
     micros = pc.coalesce(values.view(pa.int64()), build_scalar(0, _LONG))
-    whole = from_numpy(np.floor_divide(integers(micros), 1_000_000))
+    whole = from_numpy(np.floor_divide(to_numpy(micros), 1_000_000))
     return pc.if_else(values.is_valid(), whole, build_scalar(None, _LONG))
 
 

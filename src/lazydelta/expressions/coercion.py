@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import PredicateError
 from lazydelta.expressions.nodes.values import Literal
-from lazydelta.schema import INTEGER_RANGES, DecimalType, PrimitiveType
+from lazydelta.schema import DecimalType, PrimitiveType
+from lazydelta.schema.values import INTEGER_RANGES
 
 if TYPE_CHECKING:
     from lazydelta.expressions.nodes.base import Value

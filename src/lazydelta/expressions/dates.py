@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import integers
-from lazydelta.schema import PrimitiveType, build_scalar
+from lazydelta._arrow import to_numpy
+from lazydelta.schema import PrimitiveType
+from lazydelta.schema.values import build_scalar
 
 __all__ = ["days", "format_dates", "in_calendar", "last_day", "wall_clock", "within"]
 
@@ -36,7 +37,7 @@ def days(values: pa.Array) -> pa.Array:
     if pa.types.is_date32(values.type):
         return values.view(pa.int32()).cast(pa.int64())
     micros = values.view(pa.int64())
-    filled = integers(pc.coalesce(micros, build_scalar(0, _LONG)))
+    filled = to_numpy(pc.coalesce(micros, build_scalar(0, _LONG)))
     found = np.floor_divide(filled, _DAY_MICROS)
     plain = pa.Array.from_buffers(pa.int64(), len(found), [None, pa.py_buffer(found)])
     return pc.if_else(micros.is_valid(), plain, build_scalar(None, _LONG))

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import numpy_kind
+from lazydelta._arrow import numpy_dtype
 from lazydelta.errors import InternalError, PredicateError
 from lazydelta.expressions.casts import cast
 from lazydelta.expressions.coercion import is_float, is_string, type_of
@@ -35,7 +35,8 @@ from lazydelta.expressions.nodes.predicates import (
 )
 from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal, Stat
 from lazydelta.expressions.result import FALSE, NULL, TRUE, Result, both, either
-from lazydelta.schema import PrimitiveType, build_array, build_scalar, to_arrow_type
+from lazydelta.schema import PrimitiveType, to_arrow_type
+from lazydelta.schema.values import build_array, build_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -263,7 +264,7 @@ def _sortable(values: pa.Array) -> np.ndarray:
     elif pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        data = np.frombuffer(values.buffers()[1] or b"", numpy_kind(values.type))
+        data = np.frombuffer(values.buffers()[1] or b"", numpy_dtype(values.type))
         return data[values.offset : values.offset + len(values)]
     result = np.empty(len(values), dtype=object)
     result[:] = values.to_pylist()

@@ -28,7 +28,8 @@ from lazydelta.expressions.coercion import (
     type_of,
 )
 from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal
-from lazydelta.schema import DataType, DecimalType, PrimitiveType, build_array
+from lazydelta.schema import DataType, DecimalType, PrimitiveType
+from lazydelta.schema.values import build_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable

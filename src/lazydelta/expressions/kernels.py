@@ -17,7 +17,8 @@ from lazydelta.expressions.dates import days, format_dates, in_calendar, last_da
 from lazydelta.expressions.functions import DATE_UNITS
 from lazydelta.expressions.nodes.patterns import fixed_prefix, to_regex
 from lazydelta.expressions.result import FALSE, TRUE, Result, attempt, nulls_failed
-from lazydelta.schema import DecimalType, PrimitiveType, build_scalar, to_arrow_type
+from lazydelta.schema import DecimalType, PrimitiveType, to_arrow_type
+from lazydelta.schema.values import build_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -34,7 +34,8 @@ from lazydelta.expressions.nodes.predicates import (
     Predicate,
 )
 from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal
-from lazydelta.schema import INTEGER_RANGES, DataType, DecimalType, PrimitiveType, parse_value
+from lazydelta.schema import DataType, DecimalType, PrimitiveType
+from lazydelta.schema.values import INTEGER_RANGES, parse_value
 
 if TYPE_CHECKING:
     from lazydelta.expressions.nodes.base import Value

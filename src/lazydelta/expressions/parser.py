@@ -24,7 +24,8 @@ from lazydelta.expressions.nodes.predicates import (
 )
 from lazydelta.expressions.nodes.values import Call, Cast, Column, DoubleQuoted, Literal
 from lazydelta.expressions.tokens import Token, number_literal, tokenize
-from lazydelta.schema import DataType, DecimalType, PrimitiveType, parse_value
+from lazydelta.schema import DataType, DecimalType, PrimitiveType
+from lazydelta.schema.values import parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.schema import PrimitiveType, build_scalar
+from lazydelta.schema import PrimitiveType
+from lazydelta.schema.values import build_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -49,7 +49,8 @@ from lazydelta.expressions.nodes.predicates import (
     Predicate,
 )
 from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal, Stat
-from lazydelta.schema import INTEGER_RANGES, StructType
+from lazydelta.schema import StructType
+from lazydelta.schema.values import INTEGER_RANGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,8 @@ from typing import Any
 
 from lazydelta.errors import PredicateError
 from lazydelta.expressions.nodes.values import Literal
-from lazydelta.schema import INTEGER_RANGES, DecimalType, PrimitiveType
+from lazydelta.schema import DecimalType, PrimitiveType
+from lazydelta.schema.values import INTEGER_RANGES
 
 __all__ = ["Token", "number_literal", "tokenize"]
 

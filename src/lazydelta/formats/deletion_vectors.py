@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lazydelta._arrow import selection
+from lazydelta._arrow import from_mask
 from lazydelta.errors import (
     DeletionVectorError,
     ObjectNotFoundError,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lazydelta.protocol import Location, PathResolver
+    from lazydelta.protocol.paths import Location, PathResolver
     from lazydelta.store import Store
 
 __all__ = [
@@ -105,7 +105,7 @@ class DeletedRows:
         found = np.frombuffer((self._bitmap & wanted).to_array(), np.uint64)
         mask = np.ones(length, np.bool_)
         mask[found.astype(np.int64) - start] = False
-        return selection(mask)
+        return from_mask(mask)
 
     def positions(self) -> list[int]:
         """Return the deleted positions; for tests and for people."""

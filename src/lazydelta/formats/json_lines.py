@@ -22,7 +22,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import bits
+from lazydelta._arrow import to_mask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -220,7 +220,7 @@ def _suspects(lines: pa.Array, keys: Sequence[str]) -> list[int]:
     """Return the lines worth a closer look."""
     if len(lines) > _FEW_LINES:
         found = pc.match_substring_regex(lines, _suspect(tuple(keys)))
-        return list(np.flatnonzero(bits(found)).tolist())
+        return list(np.flatnonzero(to_mask(found)).tolist())
     # Arrow makes its pattern ready anew each time, which takes longer than a few lines do.
     pattern = re.compile(_suspect(tuple(keys)).encode())
     quoted = [f'"{key}"'.encode() for key in keys]

@@ -21,14 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta.formats.json_lines import plain_pairs
-from lazydelta.schema import (
-    DataType,
-    PrimitiveType,
-    build_array,
-    build_scalar,
-    parse_partition_values,
-    to_arrow_type,
-)
+from lazydelta.schema import DataType, PrimitiveType, to_arrow_type
+from lazydelta.schema.values import build_array, build_scalar, parse_partition_values
 
 __all__ = ["num_records", "parse_stats"]
 

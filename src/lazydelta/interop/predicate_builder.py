@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from lazydelta.errors import DeltaError
 from lazydelta.expressions import Predicate, col, lit
 from lazydelta.expressions.nodes import Constant
-from lazydelta.schema import INTEGER_RANGES, DecimalType
+from lazydelta.schema import DecimalType
+from lazydelta.schema.values import INTEGER_RANGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,11 +1,10 @@
-"""`_delta_log` on disk: names, listings, segments, commits and checkpoints, as Arrow batches.
+"""Read `_delta_log`: listing, log segments, commits and checksums.
 
-Says what is written; what it means is `replay`'s business.
+Returns the actions as Arrow batches; `replay` decides which files are live.
 """
 
 from __future__ import annotations
 
-from lazydelta.log.checkpoints import Checkpoint, Leaf, LeafReader, open_checkpoint
 from lazydelta.log.checksum import Checksum, read_checksum
 from lazydelta.log.commits import CommitReader
 from lazydelta.log.file_names import (
@@ -17,19 +16,14 @@ from lazydelta.log.file_names import (
     compacted_path,
     sidecar_path,
 )
-from lazydelta.log.last_checkpoint import CheckpointHint, read_hint, write_hint
 from lazydelta.log.listing import list_log
 from lazydelta.log.segment import CheckpointFiles, LogSegment, choose_segment, earliest_version
 
 __all__ = [
     "LOG_DIRECTORY",
-    "Checkpoint",
     "CheckpointFiles",
-    "CheckpointHint",
     "Checksum",
     "CommitReader",
-    "Leaf",
-    "LeafReader",
     "LogFile",
     "LogFileKind",
     "LogSegment",
@@ -39,9 +33,6 @@ __all__ = [
     "compacted_path",
     "earliest_version",
     "list_log",
-    "open_checkpoint",
     "read_checksum",
-    "read_hint",
     "sidecar_path",
-    "write_hint",
 ]

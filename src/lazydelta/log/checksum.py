@@ -1,7 +1,6 @@
-"""Version checksum files (`.crc`): the state of one version in a nutshell, when it is there.
+"""Version checksum files (`.crc`): protocol, metadata and totals of one version.
 
-Optional by protocol: a missing or damaged checksum never keeps a table from being read, so reading
-one returns None instead of raising.
+They are optional: a missing or corrupt checksum is read as None.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ObjectNotFoundError, SchemaError
 from lazydelta.formats import BadLineError, parse_object
+from lazydelta.log import tuning
 from lazydelta.protocol import MalformedActionError, TableMetadata, TableProtocol
 from lazydelta.schema import parse_schema
 
@@ -25,12 +25,10 @@ __all__ = ["Checksum", "read_checksum"]
 
 logger = logging.getLogger(__name__)
 
-_LARGEST_CHECKSUM = 64 << 20
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checksum:
-    """What a `.crc` file says of its version."""
+    """The content of a `.crc` file."""
 
     version: int
     protocol: TableProtocol
@@ -39,12 +37,12 @@ class Checksum:
     table_size_bytes: int
     in_commit_timestamp: int | None = None
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """All that the file says: what the next version's checksum is derived from."""
+    """All fields, from which the next version's checksum is derived."""
 
 
 def read_checksum(store: Store, file: LogFile) -> Checksum | None:
-    """Return the checksum, or None where it cannot be used."""
-    if file.size > _LARGEST_CHECKSUM:
+    """Return the checksum, or None if it is missing or invalid."""
+    if file.size > tuning.MAX_CHECKSUM_BYTES:
         return None
     try:
         return _parse(file.version, parse_object(bytes(store.read(file.path))))
@@ -57,7 +55,7 @@ def read_checksum(store: Store, file: LogFile) -> Checksum | None:
 
 def _parse(version: int, obj: Mapping[str, Any]) -> Checksum:
     if obj.get("numProtocol") != 1 or obj.get("numMetadata") != 1:
-        raise MalformedActionError("it does not count one protocol and one metadata")
+        raise MalformedActionError("numProtocol or numMetadata is not 1")
     files, size = obj.get("numFiles"), obj.get("tableSizeBytes")
     if not isinstance(files, int) or not isinstance(size, int) or files < 0 or size < 0:
         raise MalformedActionError("numFiles or tableSizeBytes is not a count")

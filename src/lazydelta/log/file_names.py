@@ -1,7 +1,7 @@
-"""File names of `_delta_log` <-> what they mean. Only names that match exactly mean anything.
+"""Parse and build file names of `_delta_log`.
 
-Temporary files, sidecars, staged commits and whatever else lies there are nobody's business here:
-`parse_name` returns None for them, so a stray file can never become a version.
+`parse_name` returns None for any other file (temporary files, sidecars, staged commits), so a stray
+file never becomes a version.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _NAME = re.compile(
     r")",
     re.ASCII,
 )
-_LARGEST_VERSION = 2**63 - 1
+_MAX_VERSION = 2**63 - 1
 
 
 class LogFileKind(Enum):
-    """What a file of the log is."""
+    """The kind of a log file."""
 
     COMMIT = "commit"
     CHECKSUM = "checksum"
@@ -55,7 +55,7 @@ class LogFileKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFile:
-    """One file of the log, understood from its name."""
+    """One file of the log, with the parsed parts of its name."""
 
     name: str
     kind: LogFileKind
@@ -73,17 +73,17 @@ class LogFile:
 
     @property
     def first_version(self) -> int:
-        """The oldest version whose actions it holds, for commits and compacted commits."""
+        """The oldest version of its actions, for commits and compacted commits."""
         return self.version
 
     @property
     def last_version(self) -> int:
-        """The newest version whose actions it holds."""
+        """The newest version of its actions."""
         return max(self.version, self.end_version)
 
 
 def checksum_path(version: int) -> str:
-    """Return where the checksum of a version lies.
+    """Return the path of the checksum of a version.
 
     >>> checksum_path(7)
     '_delta_log/00000000000000000007.crc'
@@ -92,23 +92,23 @@ def checksum_path(version: int) -> str:
 
 
 def checkpoint_path(version: int, unique: str | None = None, suffix: str = "parquet") -> str:
-    """Return where a checkpoint lies: a classic one, or a V2 one by its unique name."""
-    middle = "" if unique is None else f".{unique}"
-    return f"{LOG_DIRECTORY}/{version:020d}.checkpoint{middle}.{suffix}"
+    """Return the path of a classic checkpoint, or of a V2 checkpoint with a unique name."""
+    infix = "" if unique is None else f".{unique}"
+    return f"{LOG_DIRECTORY}/{version:020d}.checkpoint{infix}.{suffix}"
 
 
 def sidecar_path(name: str) -> str:
-    """Return where a sidecar lies."""
+    """Return the path of a sidecar."""
     return f"{LOG_DIRECTORY}/{SIDECAR_DIRECTORY}/{name}"
 
 
 def compacted_path(first: int, last: int) -> str:
-    """Return where the compaction of a range of commits lies."""
+    """Return the path of the compacted commits of a range of versions."""
     return f"{LOG_DIRECTORY}/{first:020d}.{last:020d}.compacted.json"
 
 
 def parse_name(name: str, *, size: int, modified_ms: int) -> LogFile | None:
-    """Return what a file of `_delta_log` is, or None if its name means nothing.
+    """Parse the name of a file of `_delta_log`; None if it is not a log file.
 
     >>> parse_name("00000000000000000007.json", size=1, modified_ms=0).version
     7
@@ -120,8 +120,8 @@ def parse_name(name: str, *, size: int, modified_ms: int) -> LogFile | None:
         return None
     version = int(match["version"])
     kind, part, parts, end = _kind(match)
-    impossible = version > _LARGEST_VERSION or end > _LARGEST_VERSION
-    if impossible or (parts and not 1 <= part <= parts) or (end >= 0 and end <= version):
+    overflows = version > _MAX_VERSION or end > _MAX_VERSION
+    if overflows or (parts and not 1 <= part <= parts) or (end >= 0 and end <= version):
         return None
     return LogFile(
         name=name,

@@ -1,7 +1,7 @@
-"""What lies in `_delta_log`: one paged listing, from a version on, as `LogFile`s.
+"""List `_delta_log` from a version, as `LogFile`s.
 
-Names and nothing else: no file is opened, and which of them rebuild a version is decided by
-`log.segment`. Listings may be unordered, stale or hold duplicates; the result is sorted and unique.
+A listing may be unordered, stale or have duplicates; the result is sorted and unique. `log.segment`
+decides which files build a version.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ __all__ = ["list_log"]
 def list_log(
     store: Store, *, from_version: int = 0, to_version: int | None = None
 ) -> list[LogFile]:
-    """Return the files of the log from one version to another, by version and name.
+    """Return the log files of a range of versions, sorted by version and name.
 
     Args:
-        store: Where the table is.
-        from_version: The first version wanted; the listing itself starts there.
-        to_version: The last version wanted; later pages are not asked for.
+        store: The table's store.
+        from_version: The first version; the listing starts there.
+        to_version: The last version; later pages are not fetched.
     """
     after = f"{from_version:020d}" if from_version else None
-    found: dict[str, LogFile] = {}
+    files: dict[str, LogFile] = {}
     for batch in store.list_from(LOG_DIRECTORY, after=after):
         past_the_end = False
         sizes = batch.column("size").to_pylist()
@@ -38,12 +38,12 @@ def list_log(
             name = path.rsplit("/", 1)[-1]
             file = parse_name(name, size=size, modified_ms=modified)
             if file is None:
-                # Versions are digits and sort before `_sidecars`, `_last_checkpoint` and the like.
+                # Versions are digits and sort before `_sidecars` and `_last_checkpoint`.
                 past_the_end = past_the_end or name[:1] > "9"
             elif to_version is not None and file.version > to_version:
                 past_the_end = True
             elif file.version >= from_version:
-                found[name] = file
+                files[name] = file
         if past_the_end:
             break
-    return sorted(found.values(), key=lambda file: (file.version, file.name))
+    return sorted(files.values(), key=lambda file: (file.version, file.name))

@@ -1,7 +1,6 @@
-"""The slice of `_delta_log` that rebuilds one version: at most one checkpoint, then commits.
+"""Log segments: the checkpoint and the commits that build one version.
 
-Chosen from file names alone: nothing here opens a file or knows what an action is.
-`log.listing` finds the names; `log.read` turns the segment into Arrow batches.
+Selected from file names only; no file is opened.
 """
 
 from __future__ import annotations
@@ -15,14 +14,13 @@ from lazydelta.errors import (
     VersionCleanedUpError,
     VersionNotCommittedError,
 )
+from lazydelta.log import tuning
 from lazydelta.log.file_names import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFile, LogFileKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
 __all__ = ["CheckpointFiles", "LogSegment", "choose_segment"]
-
-_MOST_MISSING = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,19 +36,19 @@ class CheckpointFiles:
         return self.files[0].name
 
     def may_include(self, path: str) -> bool:
-        """Whether a file of the log is one of its files, or perhaps one of its sidecars."""
+        """Whether a log file is one of its files, or possibly one of its sidecars."""
         sidecars = f"{LOG_DIRECTORY}/{SIDECAR_DIRECTORY}/"
         return path.startswith(sidecars) or any(path == file.path for file in self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSegment:
-    """What must be read to rebuild `version`.
+    """The files that build `version`.
 
     1. `checkpoint` is complete and not newer than `version`; None means the tail starts at 0.
-    2. `tail` covers every version after the checkpoint up to `version` exactly once, ascending;
-       a file of it is a commit or, where one fits, a compaction of several.
-    3. `commits` is the same tail without compactions: what has one file per version.
+    2. `tail` covers every version after the checkpoint up to `version` exactly once, ascending.
+       Its files are commits or compacted commits.
+    3. `commits` is the same tail without compacted commits: one file per version.
     4. `checksum` is the newest `.crc` not newer than `version`.
     """
 
@@ -64,17 +62,17 @@ class LogSegment:
     """Names of checkpoints that were left out because they are damaged."""
 
     @property
-    def floor(self) -> int:
-        """The version the tail stands on: the checkpoint's, or -1 when there is none."""
+    def base_version(self) -> int:
+        """The version before the tail: the checkpoint's, or -1 without a checkpoint."""
         return -1 if self.checkpoint is None else self.checkpoint.version
 
     def commits_of(self, compacted: LogFile) -> tuple[LogFile, ...]:
-        """Return the commits that a compaction of the tail stands for."""
-        first = self.floor + 1
+        """Return the commits that a compacted file of the tail covers."""
+        first = self.base_version + 1
         return self.commits[compacted.version - first : compacted.end_version - first + 1]
 
     def without(self, damaged: str) -> LogSegment | None:
-        """Return the same without compactions if one of them is damaged; None if it is none."""
+        """Return the segment without compacted commits; None if `damaged` is not one of them."""
         compacted = (file for file in self.tail if file.kind is LogFileKind.COMPACTED)
         if all(file.path != damaged for file in compacted):
             return None
@@ -89,14 +87,14 @@ def choose_segment(
     use_compaction: bool,
     excluded: frozenset[str] = frozenset(),
 ) -> LogSegment:
-    """Pick the newest complete checkpoint at or below the version, and the commits above it.
+    """Select the newest complete checkpoint up to the version, and the commits after it.
 
     Args:
-        table: Its address, for errors.
-        files: A listing that reaches back to a usable checkpoint, or to version 0.
-        version: The version wanted; None means the newest there is.
-        use_compaction: Whether compacted commits may stand in for the commits they cover.
-        excluded: Checkpoints, by name, that turned out to be unreadable.
+        table: The table's URL, for errors.
+        files: A listing that starts at a usable checkpoint or at version 0.
+        version: The requested version; None means the latest.
+        use_compaction: Whether compacted commits may replace the commits they cover.
+        excluded: Names of unreadable checkpoints.
     """
     commits = {f.version: f for f in files if f.kind is LogFileKind.COMMIT}
     checkpoints = [c for c in complete_checkpoints(files) if c.name not in excluded]
@@ -108,19 +106,19 @@ def choose_segment(
         earliest = _earliest(commits, checkpoints)
         raise VersionNotCommittedError(table, target, earliest, latest)
     usable = [c for c in checkpoints if c.version <= target]
-    floor = usable[0].version if usable else -1
-    missing = _missing(commits, floor + 1, target)
+    base = usable[0].version if usable else -1
+    missing = _missing(commits, base + 1, target)
     if missing:
         earliest = _earliest(commits, checkpoints)
-        if floor == -1 and 0 in missing and target < earliest:
+        if base == -1 and 0 in missing and target < earliest:
             raise VersionCleanedUpError(table, target, earliest, latest)
         raise LogGapError(table, missing, target)
-    ordered = tuple(commits[v] for v in range(floor + 1, target + 1))
+    ordered = tuple(commits[v] for v in range(base + 1, target + 1))
     return LogSegment(
         table=table,
         version=target,
         checkpoint=usable[0] if usable else None,
-        tail=_cover(ordered, files, target) if use_compaction else ordered,
+        tail=_with_compacted(ordered, files, target) if use_compaction else ordered,
         commits=ordered,
         checksum=_newest_checksum(files, target),
         excluded=excluded,
@@ -128,29 +126,29 @@ def choose_segment(
 
 
 def complete_checkpoints(files: Iterable[LogFile]) -> list[CheckpointFiles]:
-    """Return the checkpoints all of whose files are there and not empty, newest first.
+    """Return the checkpoints with all files present and not empty, newest first.
 
-    At one version a single file comes before a multi-part set, and names decide the rest, so
-    that every reader of a listing makes the same choice.
+    Within a version, a single file precedes a multi-part set, then the name decides: every reader
+    of a listing makes the same choice.
     """
-    found: list[CheckpointFiles] = []
+    complete: list[CheckpointFiles] = []
     parts: dict[tuple[int, int], dict[int, LogFile]] = {}
     for file in files:
         if file.size == 0:
             continue
         if file.kind in (LogFileKind.CLASSIC_CHECKPOINT, LogFileKind.V2_CHECKPOINT):
-            found.append(CheckpointFiles(version=file.version, files=(file,)))
+            complete.append(CheckpointFiles(version=file.version, files=(file,)))
         elif file.kind is LogFileKind.MULTIPART_CHECKPOINT:
             parts.setdefault((file.version, file.parts), {})[file.part] = file
-    for (version, count), have in parts.items():
-        if len(have) == count:
-            files_in_order = tuple(have[part] for part in range(1, count + 1))
-            found.append(CheckpointFiles(version=version, files=files_in_order))
-    return sorted(found, key=lambda c: (-c.version, len(c.files), c.name))
+    for (version, count), present in parts.items():
+        if len(present) == count:
+            files_in_order = tuple(present[part] for part in range(1, count + 1))
+            complete.append(CheckpointFiles(version=version, files=files_in_order))
+    return sorted(complete, key=lambda c: (-c.version, len(c.files), c.name))
 
 
 def earliest_version(files: Sequence[LogFile]) -> int:
-    """Return the oldest version that a listing from 0 on can rebuild."""
+    """Return the oldest version that a listing from version 0 can build."""
     commits = {f.version: f for f in files if f.kind is LogFileKind.COMMIT}
     return _earliest(commits, complete_checkpoints(files))
 
@@ -162,41 +160,41 @@ def _earliest(commits: dict[int, LogFile], checkpoints: Sequence[CheckpointFiles
 
 
 def _missing(commits: Collection[int], first: int, last: int) -> tuple[int, ...]:
-    """Return the versions that are not there, the first of them if there are very many."""
+    """Return the missing versions, at most `tuning.MAX_LISTED_GAP` of them."""
     present = sorted(version for version in commits if first <= version <= last)
     missing: list[int] = []
     for version in [*present, last + 1]:
-        missing += range(first, min(version, first + _MOST_MISSING))
+        missing += range(first, min(version, first + tuning.MAX_LISTED_GAP))
         first = version + 1
-        if len(missing) >= _MOST_MISSING:
+        if len(missing) >= tuning.MAX_LISTED_GAP:
             break
-    return tuple(missing[:_MOST_MISSING])
+    return tuple(missing[: tuning.MAX_LISTED_GAP])
 
 
-def _cover(
+def _with_compacted(
     commits: tuple[LogFile, ...], files: Sequence[LogFile], target: int
 ) -> tuple[LogFile, ...]:
-    """Replace runs of commits by compactions that lie wholly within them, widest first."""
+    """Replace commits by the compacted commits that cover them, widest first."""
     if not commits:
         return commits
     first = commits[0].version
     widest: dict[int, LogFile] = {}
     for file in files:
         if file.kind is LogFileKind.COMPACTED and file.size and first <= file.version:
-            known = widest.get(file.version)
+            other = widest.get(file.version)
             if file.end_version <= target and (
-                known is None or file.end_version > known.end_version
+                other is None or file.end_version > other.end_version
             ):
                 widest[file.version] = file
-    cover: list[LogFile] = []
+    tail: list[LogFile] = []
     position = 0
     while position < len(commits):
         file = widest.get(commits[position].version, commits[position])
-        cover.append(file)
+        tail.append(file)
         position = file.last_version - first + 1
-    return tuple(cover)
+    return tuple(tail)
 
 
 def _newest_checksum(files: Sequence[LogFile], target: int) -> LogFile | None:
-    found = [f for f in files if f.kind is LogFileKind.CHECKSUM and f.version <= target]
-    return max(found, key=lambda f: f.version, default=None)
+    checksums = [f for f in files if f.kind is LogFileKind.CHECKSUM and f.version <= target]
+    return max(checksums, key=lambda f: f.version, default=None)

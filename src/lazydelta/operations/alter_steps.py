@@ -23,15 +23,9 @@ from lazydelta.operations.schema_edits import (
     with_metadata,
     with_type_inside,
 )
-from lazydelta.schema import (
-    PrimitiveType,
-    StructType,
-    is_wider,
-    parse_column_type,
-    physical_path,
-    with_type_change,
-    without_column_ids,
-)
+from lazydelta.schema import PrimitiveType, StructType, parse_column_type
+from lazydelta.schema.evolution import can_widen, with_type_change
+from lazydelta.schema.mapping import physical_path, without_column_ids
 from lazydelta.writer import (
     CONSTRAINT,
     ENGINE_MANAGED,
@@ -163,7 +157,7 @@ def change_type(draft: Draft, path: Path, kind: str | DataType) -> Draft:
         cure = "Set delta.enableTypeWidening = true first"
         raise draft.refuse(change, f"files have it as {old}", cure)
     is_partition = path[0] in draft.metadata.partition_columns
-    if not is_wider(old, new) or (is_partition and old == _DATE):
+    if not can_widen(old, new) or (is_partition and old == _DATE):
         raise draft.refuse(change, f"{new} does not take every {old} that files may have")
     _refuse_users(draft, path, change, with_statistics=False)
 

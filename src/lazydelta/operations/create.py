@@ -17,7 +17,8 @@ from lazydelta.operations.check_constraints import constraint_properties
 from lazydelta.operations.column_dependencies import check_statistics_columns
 from lazydelta.operations.expression_checks import check_expressions
 from lazydelta.protocol import TableMetadata
-from lazydelta.schema import assign_column_ids, schema_to_json, without_column_ids
+from lazydelta.schema import schema_to_json
+from lazydelta.schema.mapping import assign_column_ids, without_column_ids
 from lazydelta.snapshot import load_snapshot
 from lazydelta.transaction import CommitResult, Transaction, commit
 from lazydelta.writer import (

@@ -17,12 +17,13 @@ from lazydelta._arrow import empty_table
 from lazydelta.errors import ConstraintViolationError, UnsupportedFeatureError
 from lazydelta.expressions import as_predicate, bind, evaluate
 from lazydelta.expressions.nodes import IsTrue, Not
-from lazydelta.protocol import ADD
-from lazydelta.replay import Pruner
+from lazydelta.protocol.schemas import ADD
+from lazydelta.replay.skipping import Pruner
 from lazydelta.scan import Scan
 from lazydelta.scan.plan import live_adds
 from lazydelta.scan.read import read_files
-from lazydelta.schema import PrimitiveType, build_array, build_scalar
+from lazydelta.schema import PrimitiveType
+from lazydelta.schema.values import build_array, build_scalar
 from lazydelta.transaction import REMOVES, Reads
 from lazydelta.writer import CHANGE_FEED, ROW_TRACKING, check_names, is_on
 

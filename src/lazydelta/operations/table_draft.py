@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import AlterationError
-from lazydelta.protocol import TableProperties, allows_column_mapping
-from lazydelta.schema import StructType, assign_column_ids, schema_to_json, to_physical
+from lazydelta.protocol import TableProperties
+from lazydelta.protocol.features import allows_column_mapping
+from lazydelta.schema import StructType, schema_to_json
+from lazydelta.schema.mapping import assign_column_ids, to_physical
 from lazydelta.writer import (
     MAPPING_MODE,
     MAX_COLUMN_ID,

@@ -33,8 +33,10 @@ from lazydelta.operations.create import new_table
 from lazydelta.operations.file_task import FileTask
 from lazydelta.operations.replace_where import Replacement, replace_where
 from lazydelta.operations.write_request import WriteResult
-from lazydelta.protocol import SetTransaction, supported_by_table, unwritable_features
-from lazydelta.schema import from_arrow_schema, parse_schema, schema_to_json, without_metadata
+from lazydelta.protocol import SetTransaction
+from lazydelta.protocol.features import supported_by_table, unwritable_features
+from lazydelta.schema import from_arrow_schema, parse_schema, schema_to_json
+from lazydelta.schema.mapping import without_metadata
 from lazydelta.snapshot import load_snapshot
 from lazydelta.store import check_writable
 from lazydelta.transaction import (

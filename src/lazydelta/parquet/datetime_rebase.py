@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from lazydelta._arrow import validity
+from lazydelta._arrow import validity_buffer
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -135,7 +135,7 @@ class LegacyCalendar:
                 kind, len(values), values.buffers()[:2], offset=values.offset, children=found
             )
         rebased = pa.Array.from_buffers(
-            kind, len(values), [validity(values)], values.null_count, children=found
+            kind, len(values), [validity_buffer(values)], values.null_count, children=found
         )
         if self.mode == "null" and path.endswith(_PARTITION_VALUES):
             return _null_where_lost(rebased, values)
@@ -230,5 +230,8 @@ def _numbers(values: pa.Array, kind: type[np.generic]) -> np.ndarray:
 def _like(values: pa.Array, numbers: np.ndarray) -> pa.Array:
     """Return an array of these numbers, null where `values` is."""
     return pa.Array.from_buffers(
-        values.type, len(values), [validity(values), pa.py_buffer(numbers)], values.null_count
+        values.type,
+        len(values),
+        [validity_buffer(values), pa.py_buffer(numbers)],
+        values.null_count,
     )

@@ -21,8 +21,8 @@ from lazydelta.schema import (
     StructField,
     StructType,
     to_arrow_schema,
-    to_physical,
 )
+from lazydelta.schema.mapping import to_physical
 
 __all__ = ["FileSchema"]
 

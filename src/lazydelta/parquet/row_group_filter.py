@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 
 from lazydelta.expressions import evaluate
 from lazydelta.parquet.datetime_rebase import first_certain
-from lazydelta.schema import DecimalType, build_array
+from lazydelta.schema import DecimalType
+from lazydelta.schema.values import build_array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

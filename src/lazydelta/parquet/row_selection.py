@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from lazydelta._arrow import bits, selection
+from lazydelta._arrow import from_mask, to_mask
 from lazydelta.errors import DataFileError
 from lazydelta.parquet.row_batches import Rows
 
@@ -133,12 +133,12 @@ def _behind(chosen: Iterator[Chosen], passed: int) -> Iterator[Chosen]:
             yield rows, keep
             continue
         truth = _every(rows.length) if keep is None else keep
-        mask = bits(truth).copy()
+        mask = to_mask(truth).copy()
         left = np.flatnonzero(mask)[:passed]
         mask[left] = False
         passed -= len(left)
-        yield rows, selection(mask)
+        yield rows, from_mask(mask)
 
 
 def _every(count: int) -> pa.BooleanArray:
-    return selection(np.ones(count, np.bool_))
+    return from_mask(np.ones(count, np.bool_))

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 
 from lazydelta.errors import SchemaError
 from lazydelta.parquet.row_group_filter import leaf_columns
-from lazydelta.schema import DecimalType, PrimitiveType, StructType, format_date, format_timestamp
+from lazydelta.schema import DecimalType, PrimitiveType, StructType
+from lazydelta.schema.values import format_date, format_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

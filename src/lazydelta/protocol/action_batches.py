@@ -1,8 +1,4 @@
-"""How actions travel between rooms: what `log` reads and `replay` reconciles.
-
-A commit and a checkpoint need different care (a checkpoint is reconciled already, a commit is not),
-so they are different types rather than one with a flag.
-"""
+"""Batches of actions, as `log` reads and `replay` reconciles them."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ __all__ = ["CommitBatch", "OtherAction"]
 
 @dataclass(frozen=True, slots=True)
 class OtherAction:
-    """An action of a commit that is neither add nor remove, by kind; "unknown" is one of them."""
+    """An action other than add and remove; the kind of an unknown action is "unknown"."""
 
     version: int
     kind: str
@@ -30,8 +26,8 @@ class CommitBatch:
 
     1. `versions` never increases from row to row.
     2. A row has at most one of `add` and `remove`.
-    3. All rows of a version are here, but for the last one: that goes on in the next batch unless
-       `complete`.
+    3. The batch has all rows of its versions, except that the last version continues in the next
+       batch unless `complete`.
     """
 
     add: pa.StructArray
@@ -39,5 +35,5 @@ class CommitBatch:
     versions: np.ndarray
     others: tuple[OtherAction, ...]
     commits: int
-    """How many commits begin here."""
+    """Number of commits that start in this batch."""
     complete: bool

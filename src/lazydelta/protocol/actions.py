@@ -1,8 +1,6 @@
-"""The actions of the Delta protocol: dataclasses for the few, Arrow schemas for the many.
+"""Actions of the Delta protocol as dataclasses; file actions are Arrow batches (`schemas`).
 
-A table has one protocol and one metadata but millions of files, so file actions are never Python
-objects in bulk: `ADD` and `REMOVE` are the Arrow types they travel in. Parsing here is strict on
-types and indifferent to unknown fields, as the protocol asks. No I/O.
+Parsing is strict on types and ignores unknown fields, as the protocol requires.
 """
 
 from __future__ import annotations
@@ -11,16 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "ADD",
-    "DELETION_VECTOR",
-    "REMOVE",
-    "REMOVE_ACTION",
     "ZONE_MAP_TAG",
     "CommitInfo",
     "DomainMetadata",
@@ -33,68 +26,11 @@ __all__ = [
 ]
 
 ZONE_MAP_TAG = "lazydelta.zones"
-"""The tag of a sidecar that says what its adds range over."""
-
-STRING_MAP = pa.map_(pa.string(), pa.string())
-
-DELETION_VECTOR = pa.struct(
-    [
-        ("storageType", pa.string()),
-        ("pathOrInlineDv", pa.string()),
-        ("offset", pa.int32()),
-        ("sizeInBytes", pa.int32()),
-        ("cardinality", pa.int64()),
-    ]
-)
-
-ADD = pa.struct(
-    [
-        ("path", pa.string()),
-        ("partitionValues", STRING_MAP),
-        ("size", pa.int64()),
-        ("modificationTime", pa.int64()),
-        ("dataChange", pa.bool_()),
-        ("stats", pa.string()),
-        ("tags", STRING_MAP),
-        ("deletionVector", DELETION_VECTOR),
-        ("baseRowId", pa.int64()),
-        ("defaultRowCommitVersion", pa.int64()),
-        ("clusteringProvider", pa.string()),
-    ]
-)
-"""An `add` as a commit writes it; checkpoints may have more (`stats_parsed`) or less."""
-
-REMOVE = pa.struct([("path", pa.string()), ("deletionVector", DELETION_VECTOR)])
-"""As much of a `remove` as a reader needs: the identity of the file that is gone."""
-
-REMOVE_ACTION = pa.struct(
-    [
-        ("path", pa.string()),
-        ("deletionTimestamp", pa.int64()),
-        ("dataChange", pa.bool_()),
-        ("extendedFileMetadata", pa.bool_()),
-        ("partitionValues", STRING_MAP),
-        ("size", pa.int64()),
-        ("stats", pa.string()),
-        ("tags", STRING_MAP),
-        ("deletionVector", DELETION_VECTOR),
-        ("baseRowId", pa.int64()),
-        ("defaultRowCommitVersion", pa.int64()),
-    ]
-)
-"""A `remove` as a commit writes it."""
-
-CHANGE_FILE = pa.struct(
-    [ADD.field(name) for name in ("path", "partitionValues", "size", "dataChange")]
-)
-"""A `cdc` as a commit writes it: a file with the rows that the commit changed."""
-
-CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
-"""What a change has beside the table's own columns; change files have the first of them."""
+"""The tag of a sidecar with its zone map."""
 
 
 class MalformedActionError(ValueError):
-    """An action whose fields break the protocol; whoever knows the file wraps it."""
+    """An action with invalid fields; callers that know the file wrap it."""
 
 
 def _field(action: str, obj: Mapping[str, Any], name: str, kind: type, default: Any = ...) -> Any:
@@ -111,9 +47,9 @@ def _field(action: str, obj: Mapping[str, Any], name: str, kind: type, default: 
 
 
 def _names(action: str, obj: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
-    """Return a set of strings in one order, whatever the writer's: equal sets are equal then."""
-    found = _strings(action, obj, name)
-    return None if found is None else tuple(sorted(set(found)))
+    """Return a set of strings, sorted, so that equal sets compare equal."""
+    strings = _strings(action, obj, name)
+    return None if strings is None else tuple(sorted(set(strings)))
 
 
 def _strings(action: str, obj: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
@@ -121,12 +57,12 @@ def _strings(action: str, obj: Mapping[str, Any], name: str) -> tuple[str, ...] 
     if values is None:
         return None
     if not all(isinstance(value, str) for value in values):
-        raise MalformedActionError(f"{action}.{name} holds something that is not a string")
+        raise MalformedActionError(f"{action}.{name} has an item that is not a string")
     return tuple(values)
 
 
-def _whole(action: str, obj: Mapping[str, Any], name: str) -> int | None:
-    """Return a number that some writers give a fraction of nothing: 1500000000000.0."""
+def _integer(action: str, obj: Mapping[str, Any], name: str) -> int | None:
+    """Return an integer, which some writers write as a float: 1500000000000.0."""
     value = obj.get(name)
     if isinstance(value, float) and value.is_integer():
         obj = {name: int(value)}
@@ -134,22 +70,22 @@ def _whole(action: str, obj: Mapping[str, Any], name: str) -> int | None:
     return number
 
 
-def _settings(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return texts by name; numbers and truths are their texts, as Spark and delta-rs take them."""
-    texts = {
+def _configuration(raw: Mapping[str, Any]) -> dict[str, str]:
+    """Return string values; numbers and booleans are converted, as in Spark and delta-rs."""
+    strings = {
         name: value if isinstance(value, str) else orjson.dumps(value).decode()
-        for name, value in given.items()
+        for name, value in raw.items()
         if isinstance(value, str | int | float)
     }
-    if len(texts) < len(given):
-        raise MalformedActionError("metaData.configuration holds something else than strings")
-    return texts
+    if len(strings) < len(raw):
+        raise MalformedActionError("metaData.configuration has a value that is not a string")
+    return strings
 
 
-def _options(value: Any) -> dict[str, str]:
-    """Return the texts of a map that no reader needs, and that is no reason to refuse a table."""
-    given = value if isinstance(value, dict) else {}
-    return {key: text for key, text in given.items() if isinstance(text, str)}
+def _format_options(raw: Any) -> dict[str, str]:
+    """Return the string values of a map that no reader needs; other values are ignored."""
+    options = raw if isinstance(raw, dict) else {}
+    return {key: value for key, value in options.items() if isinstance(value, str)}
 
 
 def _without_nones(**fields: Any) -> dict[str, Any]:
@@ -158,7 +94,7 @@ def _without_nones(**fields: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableProtocol:
-    """The `protocol` action: what a reader and a writer must understand."""
+    """The `protocol` action: what a reader and a writer must support."""
 
     min_reader_version: int
     min_writer_version: int
@@ -195,7 +131,7 @@ class TableMetadata:
     configuration: Mapping[str, str]
     format_provider: str = "parquet"
     format_options: Mapping[str, str] = field(default_factory=dict)
-    """Nobody asks for them any more, but who writes metadata on must not lose them."""
+    """Unused by readers; writers must preserve them."""
     name: str | None = None
     description: str | None = None
     created_time: int | None = None
@@ -208,12 +144,12 @@ class TableMetadata:
             id=_field("metaData", obj, "id", str, ""),
             schema_string=_field("metaData", obj, "schemaString", str),
             partition_columns=_strings("metaData", obj, "partitionColumns") or (),
-            configuration=_settings(_field("metaData", obj, "configuration", dict, {})),
+            configuration=_configuration(_field("metaData", obj, "configuration", dict, {})),
             format_provider=_field("metaData.format", file_format, "provider", str, "parquet"),
-            format_options=_options(file_format.get("options")),
+            format_options=_format_options(file_format.get("options")),
             name=_field("metaData", obj, "name", str, None),
             description=_field("metaData", obj, "description", str, None),
-            created_time=_whole("metaData", obj, "createdTime"),
+            created_time=_integer("metaData", obj, "createdTime"),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -232,7 +168,7 @@ class TableMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTransaction:
-    """The `txn` action: how far one application got."""
+    """The `txn` action: the last transaction version of an application."""
 
     app_id: str
     version: int
@@ -256,7 +192,7 @@ class SetTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainMetadata:
-    """The `domainMetadata` action: one named setting that a table feature keeps on the table."""
+    """The `domainMetadata` action: named metadata of a table feature or a user."""
 
     domain: str
     configuration: str
@@ -286,30 +222,30 @@ class DomainMetadata:
 
 
 def clustering_columns(domains: Mapping[str, DomainMetadata]) -> list[tuple[str, ...]]:
-    """Return the physical paths of the columns that a table is clustered by, by its domains.
+    """Return the physical paths of the clustering columns, from the domain `delta.clustering`.
 
-    What cannot be understood is no columns: they only say how files had better lie.
+    Invalid metadata gives no columns: clustering only affects the layout of new files.
     """
     domain = domains.get("delta.clustering")
     try:
-        stated = {} if domain is None else orjson.loads(domain.configuration)
-        return [tuple(map(str, path)) for path in stated.get("clusteringColumns", ())]
+        metadata = {} if domain is None else orjson.loads(domain.configuration)
+        return [tuple(map(str, path)) for path in metadata.get("clusteringColumns", ())]
     except (orjson.JSONDecodeError, AttributeError, TypeError):
         return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
-    """The `sidecar` action: a file of a V2 checkpoint that holds file actions."""
+    """The `sidecar` action: a file of a V2 checkpoint with file actions."""
 
     path: str
     size_in_bytes: int | None = None
     zones: str | None = None
-    """The tag `ZONE_MAP_TAG`: what its adds range over (docs/adr/0026-checkpoints.md)."""
+    """The zone map in the tag `ZONE_MAP_TAG` (docs/adr/0026-checkpoints.md)."""
 
     @classmethod
     def from_json(cls, obj: Mapping[str, Any]) -> Sidecar:
-        """Parse the object under the `sidecar` key; tags are free-form, so odd ones are no tags."""
+        """Parse the object under the `sidecar` key; invalid tags are ignored."""
         tags = obj.get("tags")
         zones = tags.get(ZONE_MAP_TAG) if isinstance(tags, dict) else None
         return cls(
@@ -331,7 +267,7 @@ class CommitInfo:
 
     @classmethod
     def from_json(cls, obj: Mapping[str, Any], *, version: int) -> CommitInfo:
-        """Parse the object under the `commitInfo` key; odd values of free-form fields are kept."""
+        """Parse the object under the `commitInfo` key; fields of another type are None."""
 
         def typed(name: str, kind: type) -> Any:
             value = obj.get(name)

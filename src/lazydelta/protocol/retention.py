@@ -1,6 +1,6 @@
-"""How long a table keeps its past: the two retention properties, and what they allow.
+"""Retention properties: how long commits, deleted files and transactions are kept.
 
-Log cleanup takes commits, VACUUM takes data files; a version can be read while both are there.
+Log cleanup deletes commits, VACUUM deletes data files; a version is readable while both exist.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ _SECONDS = {
     "day": 86_400.0,
     "week": 604_800.0,
 }
-_PART = re.compile(r"\s*(-?\d+)\s*([a-z]+?)s?\b")
+_INTERVAL_PART = re.compile(r"\s*(-?\d+)\s*([a-z]+?)s?\b")
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionCheck:
-    """Whether a window of history is safe, and which property is too short if not."""
+    """Whether the retention covers a window of history, and which properties are too short."""
 
-    wanted: timedelta
+    required: timedelta
     log: timedelta
     deleted_files: timedelta
 
     @property
     def too_short(self) -> tuple[str, ...]:
-        """The properties that keep less than the wanted window."""
-        kept = {LOG_RETENTION: self.log, FILE_RETENTION: self.deleted_files}
-        return tuple(name for name, time in kept.items() if time < self.wanted)
+        """The properties that are shorter than the required window."""
+        retentions = {LOG_RETENTION: self.log, FILE_RETENTION: self.deleted_files}
+        return tuple(name for name, time in retentions.items() if time < self.required)
 
     @property
     def ok(self) -> bool:
@@ -71,17 +71,17 @@ class Retention:
             deleted_files=_interval(configuration, FILE_RETENTION, timedelta(days=7)),
         )
 
-    def check(self, wanted: timedelta) -> RetentionCheck:
-        """Judge whether versions as old as `wanted` stay readable."""
-        return RetentionCheck(wanted, self.log, self.deleted_files)
+    def check(self, required: timedelta) -> RetentionCheck:
+        """Check whether versions as old as `required` stay readable."""
+        return RetentionCheck(required, self.log, self.deleted_files)
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionRetention:
-    """How long the progress of an application is remembered after its last commit."""
+    """How long the `txn` action of an application is kept."""
 
     kept_for: timedelta | None
-    """None: for ever, the protocol's default."""
+    """None means for ever, the protocol's default."""
 
     @classmethod
     def parse(cls, configuration: Mapping[str, str]) -> TransactionRetention:
@@ -91,11 +91,11 @@ class TransactionRetention:
         return cls(_interval(configuration, TRANSACTION_RETENTION, timedelta()))
 
     def kept(self, actions: Iterable[SetTransaction], *, now_ms: int) -> dict[str, SetTransaction]:
-        """Return the newest action of each application that is not forgotten, by its id.
+        """Return the newest unexpired action of each application, by its id.
 
         Args:
-            actions: Oldest first.
-            now_ms: The time that their age is measured at.
+            actions: The actions, oldest first.
+            now_ms: The current time.
         """
         newest = {action.app_id: action for action in actions}
         if self.kept_for is None:
@@ -114,11 +114,12 @@ def _interval(configuration: Mapping[str, str], key: str, default: timedelta) ->
     >>> _interval({"k": "interval 1 week 2 days"}, "k", timedelta())
     datetime.timedelta(days=9)
     """
-    text = configuration.get(key)
-    if text is None:
+    value = configuration.get(key)
+    if value is None:
         return default
-    rest = text.strip().lower().removeprefix("interval")
-    parts = _PART.findall(rest)
-    if not parts or _PART.sub("", rest).strip() or any(unit not in _SECONDS for _, unit in parts):
-        raise SchemaError(f"{key} cannot be {text!r}")
+    interval = value.strip().lower().removeprefix("interval")
+    parts = _INTERVAL_PART.findall(interval)
+    has_rest = bool(_INTERVAL_PART.sub("", interval).strip())
+    if not parts or has_rest or any(unit not in _SECONDS for _, unit in parts):
+        raise SchemaError(f"{key} cannot be {value!r}")
     return timedelta(seconds=sum(int(count) * _SECONDS[unit] for count, unit in parts))

@@ -1,6 +1,6 @@
-"""Table properties (`delta.*`), typed; parsed once per snapshot.
+"""Typed table properties (`delta.*`), parsed once per snapshot.
 
-Only properties that some code reads are here; the rest stay in `metadata.configuration`.
+Only the properties that the engine uses; the others are in `metadata.configuration`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["TableProperties"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableProperties:
-    """The properties this engine acts on, with the protocol's defaults."""
+    """The properties that the engine uses, with the protocol's defaults."""
 
     append_only: bool = False
     column_mapping_mode: str = "none"
@@ -28,12 +28,12 @@ class TableProperties:
     row_tracking: bool = False
     row_tracking_suspended: bool = False
     write_serializable: bool = False
-    """Whether writers may be ordered in another way than they committed; only this very value of
-    `delta.isolationLevel` says so, and any other is the strict default."""
+    """Whether the isolation level is `WriteSerializable`; any other value of
+    `delta.isolationLevel` is the strict default, `Serializable`."""
 
     @classmethod
     def parse(cls, configuration: Mapping[str, str]) -> TableProperties:
-        """Read the properties; an absurd value is an error that names its key."""
+        """Parse the properties; the error of an invalid value names its key."""
         mode = configuration.get("delta.columnMapping.mode", "none").lower()
         if mode not in ("none", "name", "id"):
             raise SchemaError(f"delta.columnMapping.mode cannot be {mode!r}")
@@ -58,10 +58,10 @@ def _flag(configuration: Mapping[str, str], key: str) -> bool:
 
 
 def _number(configuration: Mapping[str, str], key: str) -> int | None:
-    text = configuration.get(key)
-    if text is None:
+    value = configuration.get(key)
+    if value is None:
         return None
     try:
-        return int(text)
+        return int(value)
     except ValueError:
-        raise SchemaError(f"{key} cannot be {text!r}") from None
+        raise SchemaError(f"{key} cannot be {value!r}") from None

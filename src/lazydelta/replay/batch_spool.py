@@ -1,4 +1,4 @@
-"""A queue of batches, written first and read later: in memory up to a limit, then on disk."""
+"""A queue of batches that spills to disk beyond a memory limit."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["BatchSpool"]
 
 
 class BatchSpool:
-    """Keeps batches of one schema in their order.
+    """Stores batches of one schema in order; all are appended before any is read.
 
     Args:
-        memory_limit: Bytes to hold before the rest goes to a temporary file.
+        memory_limit: Bytes held in memory before the rest is written to a temporary file.
     """
 
     def __init__(self, *, memory_limit: int) -> None:
@@ -29,7 +29,7 @@ class BatchSpool:
         self._writer: pa.ipc.RecordBatchFileWriter | None = None
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Put a batch at the end."""
+        """Append a batch."""
         if self._writer is None and self._bytes + batch.nbytes <= self._limit:
             self._held.append(batch)
             self._bytes += batch.nbytes
@@ -55,7 +55,7 @@ class BatchSpool:
             self.close()
 
     def close(self) -> None:
-        """Drop what is left."""
+        """Drop the remaining batches."""
         self._held.clear()
         if self._writer is not None:
             self._writer.close()

@@ -1,8 +1,7 @@
-"""The canonical replay: forward, one dictionary, nothing clever.
+"""Reference replay: oldest to newest, with one dictionary.
 
-Applies the protocol's words literally, so that it can be trusted by reading it. It is what the
-lazy scan falls back to and what all other replays are tested against. It holds every live file,
-so its memory follows the table.
+A literal implementation of action reconciliation in the protocol. The lazy scan falls back to it,
+and all other replays are tested against it. It holds every live file in memory.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import from_numpy
-from lazydelta.replay.keys import file_keys
+from lazydelta.replay.action_keys import file_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +24,7 @@ __all__ = ["ReferenceReplay"]
 
 
 class ReferenceReplay:
-    """Live files after a checkpoint and the commits on top of it, applied oldest first."""
+    """Live files of a checkpoint and the commits after it, applied oldest first."""
 
     def __init__(self, canonical: Callable[[pa.Array], pa.Array]) -> None:
         self._canonical = canonical
@@ -36,12 +35,12 @@ class ReferenceReplay:
         return len(self._live)
 
     def apply_checkpoint(self, version: int, adds: pa.RecordBatch) -> None:
-        """Take over files of a checkpoint; `adds` has the fields of the add action as columns."""
+        """Add the files of a checkpoint; `adds` has the fields of the add action as columns."""
         vectors = adds.column("deletionVector") if "deletionVector" in adds.schema.names else None
         self._put(version, adds, file_keys(self._canonical(adds.column("path")), vectors))
 
     def apply_commit(self, version: int, blocks: Iterable[CommitBatch]) -> None:
-        """Apply one whole commit: what it removes goes, then what it adds comes."""
+        """Apply one complete commit: first its removes, then its adds."""
         blocks = list(blocks)
         for block in blocks:
             removed = block.remove.drop_null()

@@ -1,9 +1,9 @@
-"""The keys a scan has seen: exact under any memory limit.
+"""The set of file keys that a scan has seen: exact under any memory limit.
 
-Three layers, from cheap to certain. A Bloom filter says "never seen" for most keys. Sorted 64-bit
-hashes say where a key would be. The key's own text, compared last, decides, so a false positive
-of the first two costs a look-up and never a file (a file wrongly called seen is rows lost). Past
-the memory limit texts and hashes move to temporary files and are looked up there.
+Three layers. A Bloom filter rules out most keys. Sorted 64-bit hashes locate a key. The key itself
+is compared last and decides, so a false positive of the first two costs a lookup and never a file
+(a file wrongly reported as seen loses rows). Beyond the memory limit, keys and hashes are spilled
+to temporary files and looked up there.
 """
 
 from __future__ import annotations
@@ -19,25 +19,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 
-from lazydelta._arrow import bits, from_numpy
-from lazydelta.replay.keys import hash_keys, new_seed
+from lazydelta._arrow import from_numpy, to_mask
+from lazydelta.replay import tuning
+from lazydelta.replay.action_keys import hash_keys, new_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 __all__ = ["SeenFiles"]
 
-_MOST_SPILLED_RUNS = 8
-_MERGE_BUCKET_BITS = 6
-_MERGE_BUCKETS = 1 << _MERGE_BUCKET_BITS
-_FEW_KEYS = 1 << 12
-"""Up to here the filter is small: a large one is a page fault for nearly every key."""
-_TEXT = pa.large_string()
+_KEY_TYPE = pa.large_string()
 
 
 @dataclass(slots=True)
 class _Run:
-    """Keys in the order of their hashes; in memory, or mapped from files."""
+    """Keys sorted by hash; in memory, or memory-mapped from files."""
 
     hashes: np.ndarray
     keys: pa.ChunkedArray
@@ -49,13 +45,13 @@ class _Run:
 
 
 class SeenFiles:
-    """A set of file keys with vectorised `add` and `contains`.
+    """A set of file keys with vectorized `add` and `contains`.
 
     Args:
-        memory_limit: Bytes that hashes and texts may hold in RAM; 0 keeps all of them on disk.
-        capacity: How many keys the Bloom filter is laid out for, unless there are few; it grows
-            when there are more.
-        false_positive_rate: Of the Bloom filter at that many keys.
+        memory_limit: Bytes of hashes and keys held in memory; 0 spills all of them.
+        capacity: Number of keys that the Bloom filter is sized for. It starts smaller, and grows
+            beyond this if needed.
+        false_positive_rate: Rate of the Bloom filter at its capacity.
     """
 
     def __init__(self, *, memory_limit: int, capacity: int, false_positive_rate: float) -> None:
@@ -63,7 +59,7 @@ class SeenFiles:
         self._seed = new_seed()
         self._runs: list[_Run] = []
         self._capacity = capacity
-        self._bloom = _Bloom(min(capacity, _FEW_KEYS), false_positive_rate)
+        self._bloom = _BloomFilter(min(capacity, tuning.SMALL_BLOOM_KEYS), false_positive_rate)
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._files = 0
         self._length = 0
@@ -73,27 +69,28 @@ class SeenFiles:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes held in RAM, the Bloom filter included."""
+        """Bytes held in memory, including the Bloom filter."""
         return self._bloom.nbytes + sum(run.nbytes for run in self._runs)
 
     @property
     def spilled_runs(self) -> int:
-        """How many sorted runs lie in temporary files."""
+        """Number of sorted runs in temporary files."""
         return sum(run.spilled for run in self._runs)
 
     def add(self, keys: pa.Array) -> None:
-        """Insert keys that are not in the set, each once (as `contains` and the caller know)."""
+        """Insert distinct keys that are not in the set; the caller guarantees both."""
         if len(keys) == 0:
             return
         hashes = hash_keys(keys, self._seed)
         order = np.argsort(hashes, kind="stable")
-        run = _Run(hashes[order], pa.chunked_array([keys.cast(_TEXT).take(from_numpy(order))]))
+        ordered = keys.cast(_KEY_TYPE).take(from_numpy(order))
+        run = _Run(hashes[order], pa.chunked_array([ordered]))
         self._length += len(keys)
         if not self._bloom.has_room(self._length):
-            enough = self._capacity if self._length <= self._capacity else 4 * self._length
-            self._bloom = self._bloom.larger(enough)
-            for known in self._runs:
-                self._bloom.add(known.hashes)
+            needed = self._capacity if self._length <= self._capacity else 4 * self._length
+            self._bloom = self._bloom.resized(needed)
+            for existing in self._runs:
+                self._bloom.add(existing.hashes)
         self._bloom.add(run.hashes)
         self._push(run)
         if sum(run.nbytes for run in self._runs) > self._memory_limit:
@@ -101,21 +98,21 @@ class SeenFiles:
 
     def contains(self, keys: pa.Array) -> np.ndarray:
         """Return for each key whether it is in the set."""
-        found = np.zeros(len(keys), np.bool_)
+        is_member = np.zeros(len(keys), np.bool_)
         if self._length == 0 or len(keys) == 0:
-            return found
+            return is_member
         hashes = hash_keys(keys, self._seed)
-        maybe = np.flatnonzero(self._bloom.may_contain(hashes))
-        if len(maybe) == 0:
-            return found
-        # Sorted look-ups walk the runs in order, several times faster than random ones.
-        maybe = maybe[np.argsort(hashes[maybe])]
+        candidates = np.flatnonzero(self._bloom.may_contain(hashes))
+        if len(candidates) == 0:
+            return is_member
+        # Sorted lookups access the runs in order, several times faster than random ones.
+        candidates = candidates[np.argsort(hashes[candidates])]
         for run in self._runs:
-            self._look_up(run, keys, hashes, maybe[~found[maybe]], found)
-        return found
+            self._look_up(run, keys, hashes, candidates[~is_member[candidates]], is_member)
+        return is_member
 
     def close(self) -> None:
-        """Forget everything and remove the temporary files."""
+        """Clear the set and delete the temporary files."""
         self._runs.clear()
         self._length = 0
         if self._directory is not None:
@@ -124,24 +121,25 @@ class SeenFiles:
 
     @staticmethod
     def _look_up(
-        run: _Run, keys: pa.Array, hashes: np.ndarray, rows: np.ndarray, found: np.ndarray
+        run: _Run, keys: pa.Array, hashes: np.ndarray, rows: np.ndarray, is_member: np.ndarray
     ) -> None:
-        wanted = hashes[rows]
-        at = np.searchsorted(run.hashes, wanted)
-        # Different keys may share a hash: step on while the hash is the same and the text is not.
+        targets = hashes[rows]
+        positions = np.searchsorted(run.hashes, targets)
+        # Different keys may share a hash: advance while the hash is equal and the key is not.
         while len(rows):
-            same = at < len(run.hashes)
-            same[same] = run.hashes[at[same]] == wanted[same]
-            rows, at, wanted = rows[same], at[same], wanted[same]
+            same = positions < len(run.hashes)
+            same[same] = run.hashes[positions[same]] == targets[same]
+            rows, positions, targets = rows[same], positions[same], targets[same]
             if len(rows) == 0:
                 return
-            asked = keys.take(from_numpy(rows)).cast(_TEXT)
-            hit = bits(pc.equal(run.keys.take(from_numpy(at)).combine_chunks(), asked))
-            found[rows[hit]] = True
-            rows, at, wanted = rows[~hit], at[~hit] + 1, wanted[~hit]
+            lookup = keys.take(from_numpy(rows)).cast(_KEY_TYPE)
+            stored = run.keys.take(from_numpy(positions)).combine_chunks()
+            hit = to_mask(pc.equal(stored, lookup))
+            is_member[rows[hit]] = True
+            rows, positions, targets = rows[~hit], positions[~hit] + 1, targets[~hit]
 
     def _push(self, run: _Run) -> None:
-        """Append a run, merging it with smaller ones so that few runs are left to look into."""
+        """Append a run; merges it with smaller ones, to keep the number of runs low."""
         while self._runs and not self._runs[-1].spilled:
             last = self._runs[-1]
             if len(last.hashes) > 2 * len(run.hashes):
@@ -153,35 +151,36 @@ class SeenFiles:
         resident = [run for run in self._runs if not run.spilled]
         spilled = [run for run in self._runs if run.spilled]
         spilled.append(self._written([_merged(resident)]))
-        if len(spilled) > _MOST_SPILLED_RUNS:
+        if len(spilled) > tuning.MAX_SPILLED_RUNS:
             spilled = [self._written(_buckets(spilled))]
         self._runs = spilled
 
-    def _written(self, pieces: Iterable[_Run]) -> _Run:
-        """Write runs whose hash ranges follow each other as one run, and map it."""
+    def _written(self, runs: Iterable[_Run]) -> _Run:
+        """Write runs of consecutive hash ranges as one run, and memory-map it."""
         if self._directory is None:
             self._directory = tempfile.TemporaryDirectory(prefix="lazydelta-keys-")
         stem = Path(self._directory.name) / f"{self._files}"
         self._files += 1
         hashes, keys = stem.with_suffix(".hashes"), stem.with_suffix(".keys")
-        schema = pa.schema([("key", _TEXT)])
+        schema = pa.schema([("key", _KEY_TYPE)])
         with (
             hashes.open("wb") as out,
             pa.OSFile(str(keys), "wb") as sink,
             pa.ipc.new_file(sink, schema) as writer,
         ):
-            for piece in pieces:
-                out.write(piece.hashes.tobytes())
-                writer.write_table(pa.table([piece.keys], schema=schema))
+            for run in runs:
+                out.write(run.hashes.tobytes())
+                writer.write_table(pa.table([run.keys], schema=schema))
         mapped = pa.ipc.open_file(pa.memory_map(str(keys))).read_all().column("key")
         return _Run(np.memmap(hashes, np.uint64, "r"), mapped, spilled=True)
 
 
 def _buckets(runs: list[_Run]) -> Iterator[_Run]:
-    """Merge runs piece by piece, each piece small enough to be sorted in memory."""
-    edges = (np.arange(1, _MERGE_BUCKETS, dtype=np.uint64)) << np.uint64(64 - _MERGE_BUCKET_BITS)
+    """Merge runs by hash range, each range small enough to be sorted in memory."""
+    bits = tuning.MERGE_BUCKET_BITS
+    edges = np.arange(1, 1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
     cuts = [[0, *np.searchsorted(r.hashes, edges).tolist(), len(r.hashes)] for r in runs]
-    for bucket in range(_MERGE_BUCKETS):
+    for bucket in range(1 << bits):
         bounds = [(cut[bucket], cut[bucket + 1]) for cut in cuts]
         parts = [
             _Run(run.hashes[start:end], run.keys.slice(start, end - start))
@@ -194,19 +193,19 @@ def _merged(runs: list[_Run]) -> _Run:
     if len(runs) == 1:
         return runs[0]
     hashes = np.concatenate([run.hashes for run in runs])
-    keys = pa.chunked_array([chunk for run in runs for chunk in run.keys.chunks], _TEXT)
+    keys = pa.chunked_array([chunk for run in runs for chunk in run.keys.chunks], _KEY_TYPE)
     order = np.argsort(hashes, kind="stable")
     sorted_keys = keys.combine_chunks().take(from_numpy(order))
     return _Run(hashes[order], pa.chunked_array([sorted_keys]))
 
 
-class _Bloom:
-    """A blocked Bloom filter: each key sets a few bits of one 64-bit word."""
+class _BloomFilter:
+    """A blocked Bloom filter: each key sets four bits of one 64-bit word."""
 
     def __init__(self, capacity: int, false_positive_rate: float) -> None:
         self._rate = false_positive_rate
         self._capacity = capacity
-        # Half as many bits again as the textbook says, for the blocks fill unevenly.
+        # 1.5 times the bits of an unblocked filter, because blocks fill unevenly.
         bits = 1.5 * capacity * -math.log(false_positive_rate) / math.log(2) ** 2
         self._shift = np.uint64(64 - max(1, math.ceil(math.log2(max(bits, 128) / 64))))
         self._words = np.zeros(1 << (64 - int(self._shift)), np.uint64)
@@ -218,8 +217,8 @@ class _Bloom:
     def has_room(self, keys: int) -> bool:
         return keys <= self._capacity
 
-    def larger(self, keys: int) -> _Bloom:
-        return _Bloom(keys, self._rate)
+    def resized(self, keys: int) -> _BloomFilter:
+        return _BloomFilter(keys, self._rate)
 
     def add(self, hashes: np.ndarray) -> None:
         np.bitwise_or.at(self._words, hashes >> self._shift, _bits(hashes))
@@ -230,7 +229,7 @@ class _Bloom:
 
 
 def _bits(hashes: np.ndarray) -> np.ndarray:
-    """Return four of 64 bits for each hash, taken from its low end (the block is its high end)."""
+    """Return four of 64 bits for each hash, from its low bits (the high bits select the word)."""
     bits = np.zeros(len(hashes), np.uint64)
     for shift in (0, 6, 12, 18):
         bits |= np.uint64(1) << ((hashes >> np.uint64(shift)) & np.uint64(63))

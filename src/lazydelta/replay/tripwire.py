@@ -1,8 +1,8 @@
-"""Which actions a lazy scan may meet without handing over to the reference replay.
+"""Tripwire: the actions for which a lazy scan falls back to the reference replay.
 
-`protocol` mode trips only on what the replay does not understand: an unknown action. `strict` is
-the source design's rule, add and remove only: any other action, a deletion vector, or a metadata
-change trips, save `commitInfo` (which is in every commit) and the commit that created the table.
+In `protocol` mode only an unknown action trips. In `strict` mode everything except adds and
+removes without deletion vectors trips, apart from `commitInfo` (which every commit has) and the
+commit that created the table.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from lazydelta.protocol import CommitBatch
 
-from lazydelta._arrow import bits
+from lazydelta._arrow import to_mask
 
 __all__ = ["Trip", "find_trip"]
 
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """The newest action that the lazy scan may not pass."""
+    """The newest action that trips."""
 
     version: int
     action: str
 
 
 def find_trip(batch: CommitBatch, mode: str) -> Trip | None:
-    """Return the newest action of a batch that trips, if one does."""
+    """Return the newest action of a batch that trips; None if there is none."""
     if mode == "protocol":
         return next((Trip(a.version, a.kind) for a in batch.others if a.kind == "unknown"), None)
     trips = [
@@ -42,6 +42,6 @@ def find_trip(batch: CommitBatch, mode: str) -> Trip | None:
     for actions in (batch.add, batch.remove):
         vectors = pc.struct_field(actions, "deletionVector")
         if vectors.null_count < len(vectors):
-            row = int(np.flatnonzero(bits(vectors.is_valid()))[0])
+            row = int(np.flatnonzero(to_mask(vectors.is_valid()))[0])
             trips.append(Trip(int(batch.versions[row]), "deletionVector"))
     return max(trips, key=lambda trip: trip.version, default=None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from lazydelta._stream import FlatStream, Stream
 from lazydelta.config import ReadOptions, ScanStrategy, Strategy, given_number
 from lazydelta.errors import ConfigError
 from lazydelta.expressions import Predicate, as_predicate
-from lazydelta.replay import Pruner
+from lazydelta.replay.skipping import Pruner
 from lazydelta.scan.aggregates.count_min_max import MinMax, count, min_max
 from lazydelta.scan.aggregates.distinct_partitions import partition_values
 from lazydelta.scan.pagination import FilePage, Pages
@@ -31,8 +31,11 @@ from lazydelta.scan.plan.strategy import Choice, choose_strategy
 from lazydelta.scan.read.output_schema import columns_to_read
 from lazydelta.scan.read.reading import Reading
 from lazydelta.scan.row_feed import Feed, RowSource
-from lazydelta.schema import StructType, physical_name
+from lazydelta.schema.mapping import physical_name
 from lazydelta.snapshot import BYTES_PER_ADD, SnapshotState
+
+if TYPE_CHECKING:
+    from lazydelta.schema import StructType
 
 __all__ = ["Scan", "Where"]
 
@@ -294,7 +297,7 @@ def _choice(snapshot: SnapshotState, limit: int | None, asked: Strategy) -> Choi
     files: int | None = None
     if segment.checkpoint is None:
         files = 0
-    elif hint is not None and hint.version == segment.floor:
+    elif hint is not None and hint.version == segment.base_version:
         files = hint.add_files
     return choose_strategy(
         asked,

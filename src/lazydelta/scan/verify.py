@@ -15,17 +15,11 @@ import pyarrow.compute as pc
 
 from lazydelta.errors import DeltaError, LogCorruptError, ObjectNotFoundError
 from lazydelta.formats import BadLineError, parse_object
-from lazydelta.log import LOG_DIRECTORY, CommitReader, LogFile, LogSegment, open_checkpoint
-from lazydelta.protocol import (
-    Compatibility,
-    MalformedActionError,
-    PathResolver,
-    TableMetadata,
-    TableProperties,
-    TableProtocol,
-    check_protocol,
-    compatibility,
-)
+from lazydelta.log import LOG_DIRECTORY, CommitReader, LogFile, LogSegment
+from lazydelta.log.checkpoints import open_checkpoint
+from lazydelta.protocol import MalformedActionError, TableMetadata, TableProperties, TableProtocol
+from lazydelta.protocol.features import Compatibility, check_protocol, compatibility
+from lazydelta.protocol.paths import PathResolver
 from lazydelta.scan.scan import Scan
 from lazydelta.schema import parse_schema
 from lazydelta.snapshot import SnapshotState, find_segment

@@ -1,8 +1,7 @@
-"""Columns as SQL declares them, in Spark's dialect: text to schema.
+"""Parse column definitions of Spark SQL DDL.
 
-Knows the words of a column list and nothing of what expressions in it mean: those of defaults and
-generated columns are kept as they are written, for whoever evaluates them. The text is untrusted;
-its depth is bounded.
+Expressions of defaults and generated columns are stored as SQL, unparsed. The SQL is untrusted;
+its nesting depth is bounded.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from lazydelta.errors import SchemaError
+from lazydelta.schema import tuning
 from lazydelta.schema.types import (
     ArrayType,
     DataType,
@@ -24,23 +24,22 @@ from lazydelta.schema.types import (
 
 __all__ = ["parse_column_type", "parse_columns"]
 
-_MAX_DEPTH = 100
 _TOKEN = re.compile(
     r"""(?P<space>\s+|--[^\n]*)
       | (?P<string>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
       | (?P<quoted>`(?:[^`]|``)+`)
       | (?P<word>\w+)
-      | (?P<sign>.)
+      | (?P<symbol>.)
     """,
     re.VERBOSE | re.DOTALL,
 )
-_DECLARED_TEXT = "__CHAR_VARCHAR_TYPE_STRING"
-"""Where Spark keeps the type that a column of texts was declared with."""
-_IDENTITY = {
+_CHAR_VARCHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+"""Metadata key under which Spark stores the declared `char(n)` or `varchar(n)` type."""
+_IDENTITY_OPTIONS = {
     "delta.identity.start": ("start", "with"),
     "delta.identity.step": ("increment", "by"),
 }
-"""What the numbers of an identity column begin with and go on by: its metadata, its words."""
+"""Metadata key and keywords of each option of an identity column."""
 _TYPES = {
     "bool": "boolean",
     "boolean": "boolean",
@@ -67,25 +66,25 @@ _TYPES = {
 }
 
 
-def parse_columns(text: str) -> StructType:
-    """Return the schema that a column list declares.
+def parse_columns(ddl: str) -> StructType:
+    """Parse a list of column definitions.
 
     >>> print(parse_columns("id bigint not null, tags array<string>, at struct<x: int, y: int>"))
     struct<id: long not null, tags: array<string>, at: struct<x: integer, y: integer>>
 
-    Beside types it takes `NOT NULL`, `COMMENT 'text'`, `DEFAULT expression`, `GENERATED ALWAYS AS
+    Supports `NOT NULL`, `COMMENT 'string'`, `DEFAULT expression`, `GENERATED ALWAYS AS
     (expression)` and `GENERATED {ALWAYS | BY DEFAULT} AS IDENTITY [(START WITH n INCREMENT BY n)]`.
 
     Raises:
-        SchemaError: What the text has at which place that cannot be understood.
+        SchemaError: A syntax error; the message gives the unexpected token and its position.
     """
-    parser = _Parser(text)
-    fields = parser.fields(closing="", inner=False)
+    parser = _Parser(ddl)
+    fields = parser.fields(closing="", nested=False)
     return StructType(tuple(fields))
 
 
-def parse_column_type(text: str) -> DataType:
-    """Return the type that the text names.
+def parse_column_type(ddl: str) -> DataType:
+    """Parse a type.
 
     >>> print(parse_column_type("map<string, decimal(10, 2)>"))
     map<string,decimal(10,2)>
@@ -93,10 +92,10 @@ def parse_column_type(text: str) -> DataType:
     Raises:
         SchemaError: Not a type.
     """
-    parser = _Parser(text)
+    parser = _Parser(ddl)
     kind = parser.type()
     if parser.token.kind != "end":
-        parser.fail("nothing more was expected")
+        parser.fail("expected the end")
     return kind
 
 
@@ -106,94 +105,94 @@ class _Token:
     source: str
     start: int
 
-    def says(self, word: str) -> bool:
-        return self.kind in ("word", "sign") and self.source.lower() == word
+    def matches(self, word: str) -> bool:
+        return self.kind in ("word", "symbol") and self.source.lower() == word
 
 
 class _Parser:
-    """One pass over one text."""
+    """Recursive-descent parser of one DDL string."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
+    def __init__(self, ddl: str) -> None:
+        self.ddl = ddl
+        self.position = 0
         self.depth = 0
         self.tokens = [
-            _Token(str(found.lastgroup), found[0], found.start())
-            for found in _TOKEN.finditer(text)
-            if found.lastgroup != "space"
+            _Token(str(match.lastgroup), match[0], match.start())
+            for match in _TOKEN.finditer(ddl)
+            if match.lastgroup != "space"
         ]
-        self.tokens.append(_Token("end", "", len(text)))
+        self.tokens.append(_Token("end", "", len(ddl)))
 
     @property
     def token(self) -> _Token:
-        return self.tokens[self.at]
+        return self.tokens[self.position]
 
-    def take(self) -> _Token:
-        self.at += 1
-        return self.tokens[self.at - 1]
+    def advance(self) -> _Token:
+        self.position += 1
+        return self.tokens[self.position - 1]
 
     def accept(self, *words: str) -> bool:
-        """Pass these words if they are next."""
-        following = self.tokens[self.at : self.at + len(words)]
-        if len(following) < len(words) or not all(map(_Token.says, following, words)):
+        """Consume these words if they are next."""
+        following = self.tokens[self.position : self.position + len(words)]
+        if len(following) < len(words) or not all(map(_Token.matches, following, words)):
             return False
-        self.at += len(words)
+        self.position += len(words)
         return True
 
     def expect(self, word: str) -> None:
         if not self.accept(word):
-            self.fail(f"{word!r} was expected")
+            self.fail(f"expected {word!r}")
 
     def fail(self, reason: str) -> NoReturn:
-        found = repr(self.token.source) if self.token.source else "the end"
-        shown = self.text if len(self.text) <= 200 else self.text[:197] + "..."
-        at = self.token.start + 1
-        raise SchemaError(f"{reason}, not {found} at character {at} of {shown!r}")
+        token = repr(self.token.source) if self.token.source else "the end"
+        excerpt = self.ddl if len(self.ddl) <= 200 else self.ddl[:197] + "..."
+        character = self.token.start + 1
+        raise SchemaError(f"{reason}, not {token} at character {character} of {excerpt!r}")
 
-    def fields(self, *, closing: str, inner: bool) -> list[StructField]:
-        """Read fields up to the sign that closes them; of a struct if `inner`."""
-        found: list[StructField] = []
+    def fields(self, *, closing: str, nested: bool) -> list[StructField]:
+        """Parse fields up to the closing symbol; `nested` for the fields of a struct."""
+        fields: list[StructField] = []
         if closing and self.accept(closing):
-            return found
+            return fields
         while True:
-            found.append(self.field(inner=inner))
+            fields.append(self.field(nested=nested))
             if not self.accept(","):
                 break
         if closing:
             self.expect(closing)
         elif self.token.kind != "end":
-            self.fail("',' or the end was expected")
-        return found
+            self.fail("expected ',' or the end")
+        return fields
 
-    def field(self, *, inner: bool) -> StructField:
+    def field(self, *, nested: bool) -> StructField:
         name = self.name()
         self.accept(":")
-        limited = None if inner else self.limited_text()
-        kind = self.type() if limited is None else PrimitiveType("string")
+        declared = None if nested else self.char_or_varchar()
+        kind = self.type() if declared is None else PrimitiveType("string")
         nullable = True
-        metadata: dict[str, Any] = {} if limited is None else {_DECLARED_TEXT: limited}
+        metadata: dict[str, Any] = {} if declared is None else {_CHAR_VARCHAR_TYPE: declared}
         while True:
             if self.accept("not", "null"):
                 nullable = False
             elif self.accept("comment"):
                 metadata["comment"] = self.string()
-            elif not inner and self.accept("default"):
+            elif not nested and self.accept("default"):
                 metadata["CURRENT_DEFAULT"] = self.expression(name)
-            elif not inner and self.accept("generated", "always", "as", "identity"):
+            elif not nested and self.accept("generated", "always", "as", "identity"):
                 metadata |= self.identity(name, explicit=False)
-            elif not inner and self.accept("generated", "by", "default", "as", "identity"):
+            elif not nested and self.accept("generated", "by", "default", "as", "identity"):
                 metadata |= self.identity(name, explicit=True)
-            elif not inner and self.accept("generated", "always", "as"):
+            elif not nested and self.accept("generated", "always", "as"):
                 metadata["delta.generationExpression"] = self.generation(name)
             else:
                 return StructField(name, kind, nullable, metadata)
 
-    def limited_text(self) -> str | None:
-        """Return a type of texts of limited length, which is a string and a rule; else None."""
+    def char_or_varchar(self) -> str | None:
+        """Parse `char(n)` or `varchar(n)`; None for any other type."""
         word = self.token.source.lower()
         if word not in ("char", "varchar"):
             return None
-        self.take()
+        self.advance()
         self.expect("(")
         length = self.number()
         self.expect(")")
@@ -201,31 +200,31 @@ class _Parser:
 
     def name(self) -> str:
         if self.token.kind == "quoted":
-            return self.take().source[1:-1].replace("``", "`")
+            return self.advance().source[1:-1].replace("``", "`")
         if self.token.kind != "word":
-            self.fail("a column's name was expected")
-        return self.take().source
+            self.fail("expected a column name")
+        return self.advance().source
 
     def type(self) -> DataType:
         if self.token.kind != "word":
-            self.fail("a type was expected")
+            self.fail("expected a type")
         self.depth += 1
-        if self.depth > _MAX_DEPTH:
-            raise SchemaError(f"a type is nested more than {_MAX_DEPTH} deep")
+        if self.depth > tuning.MAX_DEPTH:
+            raise SchemaError(f"a type is nested more than {tuning.MAX_DEPTH} deep")
         word = self.token.source.lower()
         match word:
             case "array" | "map" | "struct":
-                self.take()
+                self.advance()
                 self.expect("<")
                 kind = getattr(self, f"_{word}")()
             case "decimal" | "dec" | "numeric":
-                self.take()
+                self.advance()
                 kind = self.decimal()
             case _ if word in _TYPES:
-                self.take()
+                self.advance()
                 kind = PrimitiveType(_TYPES[word])
             case _:
-                self.fail("a type was expected")
+                self.fail("expected a type")
         self.depth -= 1
         return kind
 
@@ -242,7 +241,7 @@ class _Parser:
         return MapType(key, value)
 
     def _struct(self) -> DataType:
-        return StructType(tuple(self.fields(closing=">", inner=True)))
+        return StructType(tuple(self.fields(closing=">", nested=True)))
 
     def decimal(self) -> DataType:
         precision, scale = 10, 0
@@ -256,63 +255,67 @@ class _Parser:
 
     def number(self) -> int:
         if not re.fullmatch(r"[0-9]{1,9}", self.token.source):
-            self.fail("a number was expected")
-        return int(self.take().source)
+            self.fail("expected a number")
+        return int(self.advance().source)
 
     def string(self) -> str:
         if self.token.kind != "string":
-            self.fail("a text in quotes was expected")
-        source = self.take().source
+            self.fail("expected a quoted string")
+        source = self.advance().source
         body = source[1:-1].replace(source[0] * 2, source[0])
         return re.sub(r"\\(.)", r"\1", body, flags=re.DOTALL)
 
     def generation(self, column: str) -> str:
-        if not self.token.says("("):
-            self.fail("'(' was expected")
-        text = self.expression(column, in_parentheses=True)
-        return text.removeprefix("(").removesuffix(")").strip()
+        if not self.token.matches("("):
+            self.fail("expected '('")
+        sql = self.expression(column, in_parentheses=True)
+        return sql.removeprefix("(").removesuffix(")").strip()
 
     def identity(self, column: str, *, explicit: bool) -> dict[str, Any]:
-        """Read how a column numbers rows; both parts may be left out, or stand the other way."""
-        found: dict[str, Any] = {}
+        """Parse the options of an identity column: optional, in either order."""
+        options: dict[str, Any] = {}
         if self.accept("("):
             while not self.accept(")"):
-                for key, words in _IDENTITY.items():
-                    if key not in found and self.accept(*words):
-                        found[key] = self.long()
+                for key, keywords in _IDENTITY_OPTIONS.items():
+                    if key not in options and self.accept(*keywords):
+                        options[key] = self.long()
                         break
                 else:
-                    self.fail("START WITH, INCREMENT BY or ')' was expected")
-        if found.get("delta.identity.step") == 0:
-            raise SchemaError(f"column {column!r}: numbers cannot go on by 0")
-        said = {key: found.get(key, 1) for key in _IDENTITY}
-        return {**said, "delta.identity.allowExplicitInsert": explicit}
+                    self.fail("expected START WITH, INCREMENT BY or ')'")
+        if options.get("delta.identity.step") == 0:
+            raise SchemaError(f"column {column!r}: an identity column cannot INCREMENT BY 0")
+        metadata = {key: options.get(key, 1) for key in _IDENTITY_OPTIONS}
+        return {**metadata, "delta.identity.allowExplicitInsert": explicit}
 
     def long(self) -> int:
-        """Read a whole number of 64 bits, with or without a minus."""
+        """Parse a signed 64-bit integer."""
         sign = -1 if self.accept("-") else 1
         if not re.fullmatch(r"[0-9]{1,19}", self.token.source):
-            self.fail("a whole number was expected")
+            self.fail("expected an integer")
         value = sign * int(self.token.source)
         if not -(2**63) <= value < 2**63:
-            self.fail("a whole number of 64 bits was expected")
-        self.take()
+            self.fail("expected a 64-bit integer")
+        self.advance()
         return value
 
     def expression(self, column: str, *, in_parentheses: bool = False) -> str:
-        """Return the text up to the end of the column, or of the parentheses it begins with."""
+        """Return the SQL up to the end of the column, or up to the matching parenthesis."""
         start, depth, end = self.token.start, 0, self.token.start
         while self.token.kind != "end":
             closed = end > start if in_parentheses else self._ends_expression()
             if depth == 0 and closed:
                 break
-            depth += self.token.says("(") - self.token.says(")")
-            token = self.take()
+            depth += self.token.matches("(") - self.token.matches(")")
+            token = self.advance()
             end = token.start + len(token.source)
         if depth != 0 or end == start:
-            raise SchemaError(f"column {column!r}: its expression {self.text[start:end]!r} is torn")
-        return self.text[start:end]
+            raise SchemaError(
+                f"column {column!r}: expression {self.ddl[start:end]!r} is incomplete"
+            )
+        return self.ddl[start:end]
 
     def _ends_expression(self) -> bool:
-        following = [token.source.lower() for token in self.tokens[self.at : self.at + 2]]
+        following = [
+            token.source.lower() for token in self.tokens[self.position : self.position + 2]
+        ]
         return following[0] in (",", "comment", "generated") or following == ["not", "null"]

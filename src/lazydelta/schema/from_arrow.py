@@ -1,8 +1,7 @@
-"""Arrow schema to Delta schema: the columns of a table that can hold such rows.
+"""Conversion of Arrow types to Delta types.
 
-Lossless by type: an Arrow type with a value that the Delta type cannot hold is refused by name.
-Encodings (dictionaries, views, run ends) are dropped. Field metadata is kept. Independent of any
-existing table.
+Lossless: a type with a value that the Delta type cannot hold is refused. Encodings (dictionary,
+view, run-end) do not matter. Field metadata is kept.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.types as pt
 
+from lazydelta._arrow import VARIANT_EXTENSIONS, unencoded_type
 from lazydelta.errors import SchemaError
 from lazydelta.schema.types import (
     ArrayType,
@@ -22,21 +22,33 @@ from lazydelta.schema.types import (
     PrimitiveType,
     StructField,
     StructType,
+    to_arrow_type,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["from_arrow_schema", "from_arrow_type", "value_type"]
+__all__ = ["from_arrow_schema", "from_arrow_type"]
 
-_MOST_DIGITS = 38
-_PRIMITIVES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+_MAX_PRECISION = 38
+_VARIANT = to_arrow_type(PrimitiveType("variant"))
+_INTERNAL_KEYS = (
+    "ARROW:",
+    "PARQUET:",
+    "SPARK::",
+    "_PL_",
+    "delta.columnMapping.",
+    "delta.typeChanges",
+)
+"""Prefixes of field metadata that belongs to an engine, or to the files of another table."""
+_IDENTITY = "delta.identity."
+_FROM_ARROW: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pt.is_boolean, "boolean"),
     (pt.is_int8, "byte"),
     (pt.is_int16, "short"),
     (pt.is_int32, "integer"),
     (pt.is_int64, "long"),
-    # Unsigned numbers need one bit more than the signed type of their size has.
+    # Unsigned integers need the next wider signed type.
     (pt.is_uint8, "short"),
     (pt.is_uint16, "integer"),
     (pt.is_uint32, "long"),
@@ -54,41 +66,24 @@ _PRIMITIVES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pt.is_null, "void"),
 )
 _CURES = (
-    (pt.is_time, "cast it to a string, or to whole numbers"),
+    (pt.is_time, "cast it to a string or an integer type"),
     (pt.is_duration, "cast it to int64"),
-    (pt.is_interval, "give its months, days and nanoseconds as columns of numbers"),
-    (pt.is_union, "give a column for each of its types"),
+    (pt.is_interval, "split it into integer columns of months, days and nanoseconds"),
+    (pt.is_union, "split it into one column per type"),
 )
-_STORED_EXTENSIONS = ("arrow.json", "arrow.uuid")
-"""Extension types whose storage is what they mean."""
-_INTERNAL_KEYS = (
-    "ARROW:",
-    "PARQUET:",
-    "SPARK::",
-    "_PL_",
-    "delta.columnMapping.",
-    "delta.typeChanges",
-)
-"""Field metadata that engines and Arrow keep for themselves."""
-_IDENTITY = "delta.identity."
-_VARIANT_EXTENSIONS = ("arrow.parquet.variant", "parquet.variant")
-_VARIANT = [
-    pa.field("metadata", pa.binary(), nullable=False),
-    pa.field("value", pa.binary(), nullable=False),
-]
 
 
 def from_arrow_schema(schema: pa.Schema) -> StructType:
-    """Return the schema of a table that holds such rows.
+    """Return the Delta schema that holds rows of an Arrow schema.
 
-    >>> given = pa.schema([("id", pa.uint32()), ("at", pa.timestamp("ns", "CET"))])
-    >>> print(from_arrow_schema(given))
+    >>> schema = pa.schema([("id", pa.uint32()), ("at", pa.timestamp("ns", "CET"))])
+    >>> print(from_arrow_schema(schema))
     struct<id: long, at: timestamp>
 
     Raises:
-        SchemaError: A type that Delta does not have, or names that collide.
+        SchemaError: A type has no Delta equivalent, or two names differ only in case.
     """
-    return StructType(_fields(schema, ""))
+    return StructType(_from_fields(schema, ""))
 
 
 def from_arrow_type(kind: pa.DataType) -> DataType:
@@ -97,106 +92,91 @@ def from_arrow_type(kind: pa.DataType) -> DataType:
     Raises:
         SchemaError: There is none.
     """
-    return _type(kind, "")
+    return _from_type(kind, "")
 
 
-def value_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values: without dictionaries, run ends and known extensions."""
-    while True:
-        if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
-            kind = kind.value_type
-        elif isinstance(kind, pa.BaseExtensionType) and (
-            kind.extension_name in (*_STORED_EXTENSIONS, *_VARIANT_EXTENSIONS)
-        ):
-            kind = kind.storage_type
-        else:
-            return kind
-
-
-def _fields(parts: Iterable[pa.Field], above: str) -> tuple[StructField, ...]:
+def _from_fields(arrow_fields: Iterable[pa.Field], prefix: str) -> tuple[StructField, ...]:
     fields: dict[str, StructField] = {}
-    for part in parts:
-        path = f"{above}{part.name}"
-        if not part.name:
-            raise SchemaError(f"a field of {above.rstrip('.') or 'the rows'} has no name")
-        other = fields.get(part.name.lower())
+    for field in arrow_fields:
+        path = f"{prefix}{field.name}"
+        if not field.name:
+            raise SchemaError(f"a field of {prefix.rstrip('.') or 'the rows'} has no name")
+        other = fields.get(field.name.lower())
         if other is not None:
             raise SchemaError(
-                f"column {path!r} and {above + other.name!r} collide: names must differ in more "
+                f"column {path!r} and {prefix + other.name!r} collide: names must differ in more "
                 "than case; rename one"
             )
-        kind, metadata = _type(part.type, path), _metadata(part)
-        fields[part.name.lower()] = StructField(part.name, kind, part.nullable, metadata)
+        kind, metadata = _from_type(field.type, path), _from_metadata(field)
+        fields[field.name.lower()] = StructField(field.name, kind, field.nullable, metadata)
     return tuple(fields.values())
 
 
-def _metadata(part: pa.Field) -> dict[str, Any]:
-    """Return the metadata of an Arrow field that is metadata of a Delta column.
-
-    Ids, physical names and type changes describe the files of another table. What is not UTF-8
-    has no place in JSON.
-    """
-    found: dict[str, Any] = {}
-    for key, value in (part.metadata or {}).items():
+def _from_metadata(field: pa.Field) -> dict[str, Any]:
+    """Return the column metadata of an Arrow field: without internal keys and non-UTF-8 values."""
+    metadata: dict[str, Any] = {}
+    for key, value in (field.metadata or {}).items():
         try:
-            name, given = key.decode(), value.decode()
-        except UnicodeDecodeError:
+            name, string = key.decode(), value.decode()
+        except UnicodeDecodeError:  # JSON cannot hold it
             continue
         if not name.startswith(_INTERNAL_KEYS):
-            found[name] = _typed(given) if name.startswith(_IDENTITY) else given
-    return found
+            metadata[name] = _parse_json(string) if name.startswith(_IDENTITY) else string
+    return metadata
 
 
-def _typed(given: str) -> Any:
-    """Return a number or a boolean, which Arrow metadata has as a string."""
+def _parse_json(string: str) -> Any:
+    """Return the number or boolean that Arrow metadata holds as a string."""
     try:
-        return orjson.loads(given)
+        return orjson.loads(string)
     except orjson.JSONDecodeError:
-        return given
+        return string
 
 
-def _type(kind: pa.DataType, path: str) -> DataType:
-    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name in _VARIANT_EXTENSIONS:
+def _from_type(kind: pa.DataType, path: str) -> DataType:
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name in VARIANT_EXTENSIONS:
         return PrimitiveType("variant")
-    kind = value_type(kind)
+    kind = unencoded_type(kind)
     if pt.is_nested(kind):
-        return _nested(kind, path)
-    for is_kind, name in _PRIMITIVES:
+        return _from_nested(kind, path)
+    for is_kind, name in _FROM_ARROW:
         if is_kind(kind):
             return PrimitiveType(name)
     if pt.is_timestamp(kind):
         return PrimitiveType("timestamp_ntz" if kind.tz is None else "timestamp")
     if pt.is_decimal(kind):
-        return _decimal(kind, path)
-    if pt.is_uint64(kind):  # beyond long, and well within a decimal
+        return _from_decimal(kind, path)
+    if pt.is_uint64(kind):  # exceeds long
         return DecimalType(20, 0)
-    raise _refused(kind, path)
+    raise _no_delta_type(kind, path)
 
 
-def _nested(kind: pa.DataType, path: str) -> DataType:
+def _from_nested(kind: pa.DataType, path: str) -> DataType:
     if pt.is_struct(kind):
-        # As this engine shows variants; no one else makes two binaries that are never null.
-        if list(kind) == _VARIANT:
+        # The form in which this engine returns variants; no other writer uses two required
+        # binaries of these names.
+        if kind == _VARIANT:
             return PrimitiveType("variant")
-        return StructType(_fields(kind, f"{path}."))
+        return StructType(_from_fields(kind, f"{path}."))
     if pt.is_map(kind):
-        key, value = _type(kind.key_type, f"{path}.key"), _type(kind.item_type, f"{path}.value")
+        key = _from_type(kind.key_type, f"{path}.key")
+        value = _from_type(kind.item_type, f"{path}.value")
         return MapType(key, value, kind.item_field.nullable)
     if pt.is_union(kind):
-        raise _refused(kind, path)
-    return ArrayType(_type(kind.value_type, f"{path}.element"), kind.value_field.nullable)
+        raise _no_delta_type(kind, path)
+    return ArrayType(_from_type(kind.value_type, f"{path}.element"), kind.value_field.nullable)
 
 
-def _decimal(kind: pa.DataType, path: str) -> DecimalType:
-    whole, scale = kind.precision - kind.scale, max(kind.scale, 0)
-    if whole + scale > _MOST_DIGITS or kind.scale > kind.precision:
+def _from_decimal(kind: pa.DataType, path: str) -> DecimalType:
+    integral_digits, scale = kind.precision - kind.scale, max(kind.scale, 0)
+    if integral_digits + scale > _MAX_PRECISION or kind.scale > kind.precision:
         raise SchemaError(
             f"column {path!r}: a {kind} does not fit in the 38 digits of a Delta decimal; cast it "
             "to a narrower one"
         )
-    return DecimalType(max(whole + scale, 1), scale)
+    return DecimalType(max(integral_digits + scale, 1), scale)
 
 
-def _refused(kind: pa.DataType, path: str) -> SchemaError:
+def _no_delta_type(kind: pa.DataType, path: str) -> SchemaError:
     cure = next((cure for is_kind, cure in _CURES if is_kind(kind)), "cast it to its storage type")
     return SchemaError(f"column {path!r}: Delta has no type for {kind}; {cure}")

@@ -1,7 +1,7 @@
-"""A table's schema as the JSON text of its `metaData` action, read and written.
+"""Parse and serialize the `schemaString` of a `metaData` action.
 
-The text is untrusted: shape, names, size and depth are checked here, once. Names that this
-engine does not know are kept, so that a table may be listed even where it cannot be read.
+The JSON is untrusted: structure, names, size and depth are validated here, once. Unknown type
+names are preserved, so that the files of a table can be listed although its rows cannot be read.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from lazydelta.errors import SchemaError
+from lazydelta.schema import tuning
 from lazydelta.schema.types import (
     ArrayType,
     DataType,
@@ -24,69 +25,68 @@ from lazydelta.schema.types import (
 
 __all__ = ["parse_schema", "parse_type", "schema_to_json"]
 
-_MAX_DEPTH = 100
-_MAX_FIELDS = 100_000
+
 _DECIMAL = re.compile(r"decimal(?:\(\s*(\d{1,2})\s*,\s*(-?\d{1,2})\s*\))?")
 
 
-def parse_schema(text: str, *, where: str) -> StructType:
+def parse_schema(schema_string: str, *, where: str) -> StructType:
     """Parse a `schemaString`.
 
-    >>> text = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":false}]}'
-    >>> print(parse_schema(text, where="trips"))
+    >>> schema = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":false}]}'
+    >>> print(parse_schema(schema, where="trips"))
     struct<id: long not null>
 
     Args:
-        text: The JSON text.
-        where: What the schema belongs to; named in errors.
+        schema_string: The JSON string.
+        where: The table that the schema belongs to; named in errors.
 
     Raises:
-        SchemaError: Not JSON, not a struct, names that collide, or too deep or large to be true.
+        SchemaError: It is not JSON, not a struct, has colliding names, or exceeds the limits.
     """
     try:
-        raw = orjson.loads(text)
+        raw = orjson.loads(schema_string)
     except orjson.JSONDecodeError as error:
         raise SchemaError(f"schemaString is not JSON ({error})", where) from None
-    parsed = _Reader(where).type(raw, "", 0)
+    parsed = _Parser(where).type(raw, "", 0)
     if not isinstance(parsed, StructType):
         raise SchemaError(f"a table's schema must be a struct, not {parsed}", where)
     return parsed
 
 
 def parse_type(raw: Any, *, where: str) -> DataType:
-    """Return a type as schemas name it: `long`, `decimal(10,2)`, or the object of one with parts.
+    """Parse the JSON value of a type: a name (`long`, `decimal(10,2)`) or a nested type's object.
 
     Raises:
-        SchemaError: There is no such type.
+        SchemaError: It is not a type.
     """
-    return _Reader(where).type(raw, "", 0)
+    return _Parser(where).type(raw, "", 0)
 
 
 def schema_to_json(schema: StructType) -> str:
-    """Return the `schemaString` of a schema; unknown metadata is kept.
+    """Serialize a schema as a `schemaString`; unknown metadata is preserved.
 
     Raises:
-        SchemaError: A text or a value of its metadata that JSON does not have.
+        SchemaError: JSON cannot represent a name or a metadata value.
     """
     try:
         return orjson.dumps(_to_raw(schema)).decode()
-    except TypeError as error:  # half a surrogate pair, say
-        raise SchemaError(f"it cannot be written as JSON: {error}") from None
+    except TypeError as error:  # for example, an unpaired surrogate
+        raise SchemaError(f"the schema cannot be serialized as JSON: {error}") from None
 
 
-class _Reader:
-    """One parse: carries where it is and how many fields it has met."""
+class _Parser:
+    """One parse, with the number of fields read so far."""
 
     def __init__(self, where: str) -> None:
         self.where = where
-        self.seen = 0
+        self.field_count = 0
 
     def fail(self, path: str, reason: str) -> SchemaError:
         return SchemaError(f"{f'field {path}: ' if path else ''}{reason}", self.where)
 
     def type(self, raw: Any, path: str, depth: int) -> DataType:
-        if depth > _MAX_DEPTH:
-            raise self.fail(path[:80], f"nested more than {_MAX_DEPTH} deep")
+        if depth > tuning.MAX_DEPTH:
+            raise self.fail(path[:80], f"nested more than {tuning.MAX_DEPTH} deep")
         if isinstance(raw, str):
             return self.primitive(raw, path)
         if not isinstance(raw, dict):
@@ -104,7 +104,7 @@ class _Reader:
                 return MapType(key, value, bool(raw.get("valueContainsNull", True)))
         except KeyError as error:
             raise self.fail(path, f"the {kind} type lacks {error}") from None
-        if kind == "udt":  # Spark's user-defined types are stored as the type they are made of
+        if kind == "udt":  # Spark stores a user-defined type as its `sqlType`
             return self.type(raw.get("sqlType"), path, depth + 1)
         if isinstance(kind, str) and len(raw) == 1:  # {"type": "variant"}, seen in the wild
             return self.primitive(kind, path)
@@ -124,34 +124,34 @@ class _Reader:
     def struct(self, raw: Any, path: str, depth: int) -> StructType:
         if not isinstance(raw, list):
             raise self.fail(path, "the fields of a struct must be a list")
-        self.seen += len(raw)
-        if self.seen > _MAX_FIELDS:
-            raise self.fail(path, f"more than {_MAX_FIELDS} fields")
-        fields = tuple(self.field(item, path, depth) for item in raw)
+        self.field_count += len(raw)
+        if self.field_count > tuning.MAX_FIELDS:
+            raise self.fail(path, f"more than {tuning.MAX_FIELDS} fields")
+        fields = tuple(self.field(raw_field, path, depth) for raw_field in raw)
         names: dict[str, str] = {}
-        for item in fields:
-            other = names.get(item.name.lower())
+        for field in fields:
+            other = names.get(field.name.lower())
             if other is not None:
-                raise self.fail(path, f"{other!r} and {item.name!r} collide (case is ignored)")
-            names[item.name.lower()] = item.name
+                raise self.fail(path, f"{other!r} and {field.name!r} collide (case is ignored)")
+            names[field.name.lower()] = field.name
         return StructType(fields)
 
     def field(self, raw: Any, path: str, depth: int) -> StructField:
         if not isinstance(raw, dict) or not isinstance(raw.get("name"), str) or "type" not in raw:
             raise self.fail(path, f"a field needs a name and a type: {raw!r:.80}")
         name = raw["name"]
-        here = f"{path}.{name}" if path else name
+        field_path = f"{path}.{name}" if path else name
         metadata = raw.get("metadata") or {}
         if not isinstance(metadata, dict):
-            raise self.fail(here, "metadata must be an object")
-        kind = self.type(raw["type"], here, depth + 1)
+            raise self.fail(field_path, "metadata must be an object")
+        kind = self.type(raw["type"], field_path, depth + 1)
         return StructField(name, kind, bool(raw.get("nullable", True)), metadata)
 
 
 def _to_raw(kind: DataType) -> Any:
     match kind:
         case StructType(fields):
-            return {"type": "struct", "fields": [_field_to_raw(item) for item in fields]}
+            return {"type": "struct", "fields": [_field_to_raw(field) for field in fields]}
         case ArrayType(element, contains_null):
             return {"type": "array", "elementType": _to_raw(element), "containsNull": contains_null}
         case MapType(key, value, contains_null):
@@ -161,10 +161,10 @@ def _to_raw(kind: DataType) -> Any:
             return str(kind)
 
 
-def _field_to_raw(item: StructField) -> dict[str, Any]:
+def _field_to_raw(field: StructField) -> dict[str, Any]:
     return {
-        "name": item.name,
-        "type": _to_raw(item.type),
-        "nullable": item.nullable,
-        "metadata": dict(item.metadata),
+        "name": field.name,
+        "type": _to_raw(field.type),
+        "nullable": field.nullable,
+        "metadata": dict(field.metadata),
     }

@@ -1,8 +1,6 @@
-"""The data types of a Delta table, as the protocol names them, and their Arrow types.
+"""Delta data types, named as in the protocol, and the Arrow types in which rows are returned.
 
-Plain immutable values: nothing here knows JSON, files or column mapping. An unknown type name is
-still a `PrimitiveType`; only its conversion to Arrow is refused. Conversion is one way: data files
-with other physical types are cast by the reader.
+An unknown type name is a valid `PrimitiveType`; only its conversion to Arrow fails.
 """
 
 from __future__ import annotations
@@ -32,8 +30,8 @@ __all__ = [
     "to_arrow_type",
 ]
 
-_FIELD_ID = "delta.columnMapping.id"
-_PRIMITIVES = {
+_COLUMN_ID = "delta.columnMapping.id"
+_ARROW_PRIMITIVES = {
     "boolean": pa.bool_(),
     "byte": pa.int8(),
     "short": pa.int16(),
@@ -57,13 +55,12 @@ _PRIMITIVES = {
         ]
     ),
 }
-
 _SIMPLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
-    """A type without parts, by its name in the schema: `long`, `string`, `timestamp_ntz`..."""
+    """A primitive type, by its name in the schema: `long`, `string`, `timestamp_ntz`..."""
 
     name: str
 
@@ -73,7 +70,7 @@ class PrimitiveType:
 
 @dataclass(frozen=True, slots=True)
 class DecimalType:
-    """A decimal number of at most `precision` digits, `scale` of them behind the point."""
+    """A decimal of at most `precision` digits, `scale` of them after the decimal point."""
 
     precision: int
     scale: int
@@ -107,7 +104,7 @@ class MapType:
 
 @dataclass(frozen=True, slots=True)
 class StructField:
-    """A named part of a struct; `metadata` is kept as it was written."""
+    """A field of a struct; unknown `metadata` is preserved."""
 
     name: str
     type: DataType
@@ -120,7 +117,7 @@ class StructField:
 
 @dataclass(frozen=True, slots=True)
 class StructType:
-    """An ordered list of fields; also the schema of a whole table."""
+    """An ordered list of fields; also the schema of a table."""
 
     fields: tuple[StructField, ...]
     _by_name: dict[str, list[StructField]] = field(
@@ -145,35 +142,35 @@ class StructType:
         return tuple(f.name for f in self.fields)
 
     def get(self, name: str) -> StructField | None:
-        """Return the field of that name: the exact one, else the only one ignoring case."""
+        """Return the field of that name: the exact match, else the only case-insensitive one."""
         if not self._by_name:
             by_name: dict[str, list[StructField]] = {}
-            for item in self.fields:
-                by_name.setdefault(item.name.lower(), []).append(item)
-            self._by_name.update(by_name)  # at once: other threads may look up meanwhile
-        alike = self._by_name.get(name.lower(), [])
-        exact = [f for f in alike if f.name == name]
-        return exact[0] if exact else alike[0] if len(alike) == 1 else None
+            for child in self.fields:
+                by_name.setdefault(child.name.lower(), []).append(child)
+            self._by_name.update(by_name)  # at once, because of lookups in other threads
+        matches = self._by_name.get(name.lower(), [])
+        exact = [f for f in matches if f.name == name]
+        return exact[0] if exact else matches[0] if len(matches) == 1 else None
 
     def find(self, path: Sequence[str]) -> tuple[StructField, ...]:
-        """Return the fields on the way to `path`, outermost first.
+        """Return the fields along `path`, outermost first.
 
         Raises:
-            ColumnNotFoundError: A part of the path does not exist; near matches are in the text.
+            ColumnNotFoundError: A name of the path does not exist; the message suggests others.
         """
-        found: list[StructField] = []
-        level: DataType = self
+        fields: list[StructField] = []
+        parent: DataType = self
         for depth, name in enumerate(path):
-            known = level.names if isinstance(level, StructType) else ()
-            part = level.get(name) if isinstance(level, StructType) else None
-            if part is None:
-                raise _not_found(path, known, depth)
-            found.append(part)
-            level = part.type
-        return tuple(found)
+            existing = parent.names if isinstance(parent, StructType) else ()
+            child = parent.get(name) if isinstance(parent, StructType) else None
+            if child is None:
+                raise _not_found(path, existing, depth)
+            fields.append(child)
+            parent = child.type
+        return tuple(fields)
 
     def to_arrow(self) -> pa.Schema:
-        """Return the Arrow schema that rows of this schema have.
+        """Return the Arrow schema of rows with this schema.
 
         Raises:
             SchemaError: A column has a type that lazydelta cannot read.
@@ -181,51 +178,51 @@ class StructType:
         return to_arrow_schema(self)
 
     def leaves(self, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], DataType]]:
-        """Yield the path and type of everything that is not a struct, in order."""
-        for part in self.fields:
-            path = (*prefix, part.name)
-            if isinstance(part.type, StructType):
-                yield from part.type.leaves(path)
+        """Yield the path and type of every field that is not a struct, in schema order."""
+        for child in self.fields:
+            path = (*prefix, child.name)
+            if isinstance(child.type, StructType):
+                yield from child.type.leaves(path)
             else:
-                yield path, part.type
+                yield path, child.type
 
 
 DataType = PrimitiveType | DecimalType | ArrayType | MapType | StructType
 
 
 def to_arrow_type(kind: DataType, *, field_ids: bool = False) -> pa.DataType:
-    """Return the Arrow type that holds values of a Delta type.
+    """Return the Arrow type of a Delta type.
 
     >>> to_arrow_type(PrimitiveType("timestamp"))
     TimestampType(timestamp[us, tz=UTC])
 
     Raises:
-        SchemaError: A type that this engine does not know.
+        SchemaError: The type is unknown.
     """
     match kind:
         case DecimalType(precision, scale):
             return pa.decimal128(precision, scale)
         case ArrayType(element, contains_null):
             inner = to_arrow_type(element, field_ids=field_ids)
-            return pa.list_(_field("element", inner, nullable=contains_null))
+            return pa.list_(_arrow_field("element", inner, nullable=contains_null))
         case MapType(key, value, contains_null):
             key_type = to_arrow_type(key, field_ids=field_ids)
             if pa.types.is_null(key_type):
-                raise SchemaError(f"{kind} cannot be: the keys of a map are never null")
+                raise SchemaError(f"{kind} is invalid: map keys are never null")
             value_type = to_arrow_type(value, field_ids=field_ids)
             return pa.map_(
                 pa.field("key", key_type, nullable=False),
-                _field("value", value_type, nullable=contains_null),
+                _arrow_field("value", value_type, nullable=contains_null),
             )
         case StructType(fields):
-            return pa.struct([_to_arrow_field(item, field_ids) for item in fields])
+            return pa.struct([_to_arrow_field(child, field_ids) for child in fields])
         case PrimitiveType(name):
             if name.startswith(("char(", "varchar(", "string collate")):
                 return pa.string()
-            known = _PRIMITIVES.get(name)
-            if known is None:
-                raise SchemaError(f"values of type {name!r} cannot be read by lazydelta")
-            return known
+            arrow = _ARROW_PRIMITIVES.get(name)
+            if arrow is None:
+                raise SchemaError(f"lazydelta cannot read values of type {name!r}")
+            return arrow
 
 
 def to_arrow_schema(schema: StructType, *, field_ids: bool = False) -> pa.Schema:
@@ -233,33 +230,33 @@ def to_arrow_schema(schema: StructType, *, field_ids: bool = False) -> pa.Schema
 
     Args:
         schema: The table's schema, logical or physical.
-        field_ids: Whether to carry the column-mapping ids as `PARQUET:field_id`, which Parquet
-            readers and writers understand.
+        field_ids: Whether to add the column-mapping ids as `PARQUET:field_id` metadata.
     """
-    return pa.schema([_to_arrow_field(item, field_ids) for item in schema])
+    return pa.schema([_to_arrow_field(child, field_ids) for child in schema])
 
 
-def _to_arrow_field(item: StructField, field_ids: bool) -> pa.Field:
+def _to_arrow_field(child: StructField, field_ids: bool) -> pa.Field:
     try:
-        kind = to_arrow_type(item.type, field_ids=field_ids)
+        kind = to_arrow_type(child.type, field_ids=field_ids)
     except SchemaError as error:
-        raise SchemaError(f"column {item.name!r}: {error.reason}", error.where) from None
-    field_id = item.metadata.get(_FIELD_ID) if field_ids else None
+        raise SchemaError(f"column {child.name!r}: {error.reason}", error.where) from None
+    field_id = child.metadata.get(_COLUMN_ID) if field_ids else None
     metadata = None if field_id is None else {"PARQUET:field_id": str(field_id)}
-    return _field(item.name, kind, nullable=item.nullable, metadata=metadata)
+    return _arrow_field(child.name, kind, nullable=child.nullable, metadata=metadata)
 
 
-def _field(
+def _arrow_field(
     name: str, kind: pa.DataType, *, nullable: bool, metadata: dict[str, str] | None = None
 ) -> pa.Field:
-    """Return a field; void may be null, even where Spark (of `array()`) says that it is not."""
+    """Return a field; void is always nullable, although Spark declares `array()` otherwise."""
     return pa.field(name, kind, nullable or pa.types.is_null(kind), metadata)
 
 
-def _not_found(path: Sequence[str], known: Sequence[str], depth: int) -> ColumnNotFoundError:
+def _not_found(path: Sequence[str], existing: Sequence[str], depth: int) -> ColumnNotFoundError:
     column = ".".join(p if _SIMPLE_NAME.fullmatch(p) else f"`{p}`" for p in path)
-    folded = {name.lower(): name for name in known}
-    near = [folded[n] for n in get_close_matches(path[depth].lower(), folded, n=3, cutoff=0.6)]
-    hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
-    shown = tuple(".".join((*path[:depth], name)) for name in known)
-    return ColumnNotFoundError(reason=hint, column=column, existing=shown)
+    lowered = {name.lower(): name for name in existing}
+    matches = get_close_matches(path[depth].lower(), lowered, n=3, cutoff=0.6)
+    similar = [lowered[name] for name in matches]
+    hint = f" (did you mean {' or '.join(map(repr, similar))}?)" if similar else ""
+    siblings = tuple(".".join((*path[:depth], name)) for name in existing)
+    return ColumnNotFoundError(reason=hint, column=column, existing=siblings)

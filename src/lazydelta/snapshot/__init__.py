@@ -1,10 +1,10 @@
-"""One version of a table, found and checked: where `log` and the protocol's rules meet."""
+"""Snapshots, time travel and history."""
 
 from __future__ import annotations
 
 from lazydelta.snapshot.load import load_snapshot
 from lazydelta.snapshot.segment_search import find_segment, undamaged_segment
-from lazydelta.snapshot.state import BYTES_PER_ADD, SnapshotState, skip_damaged_checkpoint
+from lazydelta.snapshot.state import SnapshotState, skip_damaged_checkpoint
 from lazydelta.snapshot.time_travel import (
     HistoryEntry,
     file_times,
@@ -13,6 +13,7 @@ from lazydelta.snapshot.time_travel import (
     version_at,
     version_since,
 )
+from lazydelta.snapshot.tuning import BYTES_PER_ADD
 
 __all__ = [
     "BYTES_PER_ADD",

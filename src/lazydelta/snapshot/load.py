@@ -1,8 +1,8 @@
-"""From an address to a `SnapshotState`: find the segment, resolve protocol and metadata, validate.
+"""Load a `SnapshotState`: find the log segment, then protocol and metadata, and check support.
 
-Reads as little as that takes: a `.crc` at the version answers alone; else the tail's commits are
-searched, newest first, and only then the checkpoint's two columns. A checkpoint that turns out to
-be damaged is left out and the next older way taken, where the log still has one.
+It reads as little as possible: a `.crc` of the version suffices; otherwise the commits of the tail
+are searched, newest first, and then two columns of the checkpoint. If a checkpoint is corrupt, an
+older one is used, if the log still has the commits.
 """
 
 from __future__ import annotations
@@ -15,39 +15,28 @@ from typing import TYPE_CHECKING, Any
 from lazydelta.errors import LogCorruptError, SchemaError, UnsupportedFeatureError
 from lazydelta.log import (
     LOG_DIRECTORY,
-    Checkpoint,
     CheckpointFiles,
-    CheckpointHint,
     Checksum,
     CommitReader,
     LogFile,
     LogFileKind,
     LogSegment,
-    open_checkpoint,
     read_checksum,
 )
+from lazydelta.log.checkpoints import Checkpoint, CheckpointHint, open_checkpoint
 from lazydelta.metrics import SegmentListed, notify
-from lazydelta.protocol import (
-    MalformedActionError,
-    PathResolver,
-    TableMetadata,
-    TableProperties,
-    TableProtocol,
+from lazydelta.protocol import MalformedActionError, TableMetadata, TableProperties, TableProtocol
+from lazydelta.protocol.features import (
     allows_column_mapping,
     check_protocol,
     supported_by_table,
     unreadable_features,
     why_unreadable,
 )
-from lazydelta.schema import (
-    ArrayType,
-    MapType,
-    PrimitiveType,
-    StructType,
-    check_mapping,
-    check_type_changes,
-    parse_schema,
-)
+from lazydelta.protocol.paths import PathResolver
+from lazydelta.schema import ArrayType, MapType, PrimitiveType, StructType, parse_schema
+from lazydelta.schema.evolution import check_type_changes
+from lazydelta.schema.mapping import check_mapping
 from lazydelta.snapshot.segment_search import IncompleteLogError, find_segment, undamaged_segment
 from lazydelta.snapshot.state import SnapshotState
 
@@ -63,7 +52,7 @@ _WIDENING = {"typeWidening", "typeWidening-preview"}
 
 
 def load_snapshot(store: Store, config: Config, *, version: int | None = None) -> SnapshotState:
-    """Return the state of the table at a version, the newest by default."""
+    """Return the snapshot of a version, by default the latest."""
     started = time.perf_counter()
     segment, hint = find_segment(store, config, version=version)
     resolver = PathResolver(store.root, config.allowed_roots)
@@ -80,7 +69,7 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
         SegmentListed(
             table=store.root,
             version=segment.version,
-            checkpoint_version=None if segment.checkpoint is None else segment.floor,
+            checkpoint_version=None if segment.checkpoint is None else segment.base_version,
             commits=len(segment.tail),
             seconds=time.perf_counter() - started,
         ),
@@ -103,13 +92,13 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
 
 def _schema(store: Store, protocol: TableProtocol, metadata: TableMetadata) -> StructType:
     schema = parse_schema(metadata.schema_string, where=store.root)
-    kinds = {item.name: item.type for item in schema}
+    types = {column.name: column.type for column in schema}
     for name in metadata.partition_columns:
-        kind = kinds.get(name)
+        kind = types.get(name)
         if kind is None:
-            raise SchemaError(f"partition column {name!r} is not one of its columns", store.root)
+            raise SchemaError(f"partition column {name!r} is not in the schema", store.root)
         if isinstance(kind, ArrayType | MapType | StructType) or kind == _VARIANT:
-            reason = f"partition column {name!r} is {kind}, which the log has no text for"
+            reason = f"partition column {name!r} is {kind}, which cannot be a partition value"
             raise SchemaError(reason, store.root)
     mode = TableProperties.parse(metadata.configuration).column_mapping_mode
     try:
@@ -123,7 +112,7 @@ def _schema(store: Store, protocol: TableProtocol, metadata: TableMetadata) -> S
 
 @dataclass
 class _Resolution:
-    """The search for protocol and metadata of one segment, cheapest sources first."""
+    """Finds the protocol and metadata of one segment, cheapest sources first."""
 
     store: Store
     config: Config
@@ -136,9 +125,9 @@ class _Resolution:
     footers: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> tuple[TableProtocol, TableMetadata]:
-        """Return both, or raise; the protocol is checked before anything else is believed."""
+        """Return both; the protocol is checked before anything else is interpreted."""
         file = self.segment.checksum
-        if file is not None and file.version >= self.segment.floor:
+        if file is not None and file.version >= self.segment.base_version:
             self.checksum = read_checksum(self.store, file)
         self._search_tail()
         if self.checksum is not None:
@@ -149,7 +138,7 @@ class _Resolution:
         protocol, metadata = self.found.get("protocol"), self.found.get("metaData")
         if not isinstance(protocol, TableProtocol):
             raise self._incomplete("no protocol action")
-        self._check_gate(protocol)
+        self._check_protocol(protocol)
         if not isinstance(metadata, TableMetadata):
             raise self._incomplete("no metaData action")
         if (kind := metadata.format_provider) != "parquet":
@@ -157,21 +146,21 @@ class _Resolution:
         return protocol, metadata
 
     def _search_tail(self) -> None:
-        known_at = self.segment.floor if self.checksum is None else self.checksum.version
-        newer = [f for f in reversed(self.segment.tail) if f.last_version > known_at]
+        base = self.segment.base_version if self.checksum is None else self.checksum.version
+        newer = [f for f in reversed(self.segment.tail) if f.last_version > base]
         for file, actions in self.commits.find_each(newer, _KINDS):
-            unreconciled = any(len(found) > 1 for found in actions.values())
-            if unreconciled and file.kind is LogFileKind.COMPACTED:
+            is_unreconciled = any(len(of_kind) > 1 for of_kind in actions.values())
+            if is_unreconciled and file.kind is LogFileKind.COMPACTED:
                 for commit in reversed(self.segment.commits_of(file)):
-                    self._take_all(self.commits.find(commit, _KINDS), commit)
+                    self._record_all(self.commits.find(commit, _KINDS), commit)
             else:
-                self._take_all(actions, file)
+                self._record_all(actions, file)
             if len(self.found) == len(_KINDS):
                 return
 
-    def _take_all(self, actions: dict[str, list[dict[str, object]]], file: LogFile) -> None:
+    def _record_all(self, actions: dict[str, list[dict[str, object]]], file: LogFile) -> None:
         for kind in _KINDS:
-            self._take(kind, actions[kind], file.path, file.version)
+            self._record(kind, actions[kind], file.path, file.version)
 
     def _search_checkpoint(self) -> None:
         files = self.segment.checkpoint
@@ -180,14 +169,14 @@ class _Resolution:
         hint = self.hint
         if hint is not None and hint.v2_name == files.name and hint.v2_actions is not None:
             for kind in kinds:
-                stated = [a[kind] for a in hint.v2_actions if isinstance(a.get(kind), dict)]
-                with suppress(LogCorruptError):  # it is a hint: the checkpoint itself decides
-                    self._take(kind, stated, files.name, files.version)
+                hinted = [a[kind] for a in hint.v2_actions if isinstance(a.get(kind), dict)]
+                with suppress(LogCorruptError):  # only a hint: the checkpoint decides
+                    self._record(kind, hinted, files.name, files.version)
             kinds = [kind for kind in kinds if kind not in self.found]
         if kinds:
             actions = self._open(files).actions(kinds, first_only=True)
             for kind in kinds:
-                self._take(kind, actions[kind], files.files[0].path, files.version)
+                self._record(kind, actions[kind], files.files[0].path, files.version)
 
     def _open(self, files: CheckpointFiles) -> Checkpoint:
         return open_checkpoint(
@@ -199,7 +188,7 @@ class _Resolution:
             footers=self.footers,
         )
 
-    def _take(self, kind: str, actions: list[dict[str, object]], path: str, version: int) -> None:
+    def _record(self, kind: str, actions: list[dict[str, object]], path: str, version: int) -> None:
         if kind in self.found or not actions:
             return
         if len(actions) > 1:
@@ -210,8 +199,8 @@ class _Resolution:
         except MalformedActionError as error:
             raise IncompleteLogError(self.store.root, path, str(error), version) from None
 
-    def _check_gate(self, protocol: TableProtocol) -> None:
-        """Refuse what this engine cannot read, before any of it is interpreted."""
+    def _check_protocol(self, protocol: TableProtocol) -> None:
+        """Refuse an unsupported protocol, before anything else is interpreted."""
         features = unreadable_features(protocol)
         if features:
             raise UnsupportedFeatureError(
@@ -225,9 +214,9 @@ class _Resolution:
             ) from None
 
     def _incomplete(self, reason: str) -> IncompleteLogError:
-        place = LOG_DIRECTORY
+        path = LOG_DIRECTORY
         if self.segment.checkpoint is not None:
-            place = self.segment.checkpoint.files[0].path
+            path = self.segment.checkpoint.files[0].path
         return IncompleteLogError(
-            self.store.root, place, f"{reason} up to here", self.segment.version
+            self.store.root, path, f"{reason} up to this version", self.segment.version
         )

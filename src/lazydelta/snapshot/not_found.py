@@ -19,7 +19,7 @@ def table_not_found(root: str) -> TableNotFoundError:
         return TableNotFoundError(root)
     try:
         return TableNotFoundError(root, _local_reason(Path(root)))
-    except OSError:  # too long a name, or no permission to look
+    except OSError:  # name too long, or permission denied
         return TableNotFoundError(root)
 
 

@@ -1,7 +1,7 @@
-"""The log segment of a version: the preferred one, and another where a file of it is damaged.
+"""Find the log segment of a version, and another one if a file of it is corrupt.
 
-The only place that decides what to do about a damaged checkpoint or compaction. Loading a
-snapshot, scanning it and reading its other actions all come here with the error that they met.
+The only place that handles corrupt checkpoints and compacted commits: loading a snapshot, scanning
+it and reading its other actions all call it with their error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from lazydelta.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from lazydelta.log import CheckpointHint, LogSegment, choose_segment, list_log, read_hint
+from lazydelta.log import LogSegment, choose_segment, list_log
+from lazydelta.log.checkpoints import CheckpointHint, read_hint
+from lazydelta.snapshot import tuning
 from lazydelta.snapshot.not_found import table_not_found
 
 if TYPE_CHECKING:
@@ -30,11 +32,9 @@ __all__ = ["IncompleteLogError", "find_segment", "undamaged_segment"]
 
 logger = logging.getLogger(__name__)
 
-_GAP_TRIES = 3
-
 
 class IncompleteLogError(LogCorruptError):
-    """The log can be read, but lacks an action that every table has."""
+    """The log is readable, but lacks a required action."""
 
 
 def find_segment(
@@ -44,9 +44,9 @@ def find_segment(
     version: int | None = None,
     excluded: frozenset[str] = frozenset(),
 ) -> tuple[LogSegment, CheckpointHint | None]:
-    """List the log and choose the segment that rebuilds a version."""
+    """List the log and select the segment of a version, by default the latest."""
 
-    def choose(from_version: int, to_version: int | None = version) -> LogSegment:
+    def select(from_version: int, to_version: int | None = version) -> LogSegment:
         files = list_log(store, from_version=from_version, to_version=to_version)
         try:
             return choose_segment(
@@ -62,27 +62,27 @@ def find_segment(
     hint = read_hint(store)
     if hint is not None and not excluded and (version is None or hint.version <= version):
         try:
-            segment = choose(hint.version)
+            segment = select(hint.version)
             if segment.checkpoint is not None:
                 return segment, hint
         except (LogGapError, TableNotFoundError, VersionNotFoundError):
-            pass  # the hint is stale or dangling: the whole listing decides
+            pass  # the hint is stale or invalid: a full listing decides
     try:
-        return _patiently(lambda: choose(0), config), hint
+        return _retry_gaps(lambda: select(0), config), hint
     except (LogGapError, TableNotFoundError, VersionNotFoundError):
         if version is None:
             raise
-        # What comes after the version tells why it is not there: cleaned up, or not committed yet.
-        return choose(0, to_version=None), hint
+        # Later versions tell why this one is missing: cleaned up, or not committed yet.
+        return select(0, to_version=None), hint
 
 
-def _patiently(choose: Callable[[], LogSegment], config: Config) -> LogSegment:
-    """Choose, listing again when a commit seems missing: it may not be visible yet."""
-    for attempt in range(_GAP_TRIES):
+def _retry_gaps(select: Callable[[], LogSegment], config: Config) -> LogSegment:
+    """Select a segment; lists again after a gap, with backoff."""
+    for attempt in range(tuning.MAX_LISTINGS):
         try:
-            return choose()
+            return select()
         except LogGapError:
-            if attempt == _GAP_TRIES - 1:
+            if attempt == tuning.MAX_LISTINGS - 1:
                 raise
             time.sleep(min(config.retry_base_seconds * 2**attempt, config.retry_cap_seconds))
     raise AssertionError  # pragma: no cover
@@ -91,31 +91,31 @@ def _patiently(choose: Callable[[], LogSegment], config: Config) -> LogSegment:
 def undamaged_segment(
     store: Store, config: Config, segment: LogSegment, error: LogCorruptError
 ) -> LogSegment:
-    """Return another segment for the same version, without the file that is damaged.
+    """Return another segment of the same version, without the corrupt file.
 
     Args:
-        store: Where the table is.
+        store: The table's store.
         config: Settings of the engine.
-        segment: What was being read.
-        error: What reading it raised.
+        segment: The segment with the corrupt file.
+        error: The error of reading it.
 
     Raises:
-        LogCorruptError: `error` itself, if the damage is in a commit or the log has no other
-            segment for the version.
+        LogCorruptError: `error` itself, if a commit is corrupt or the log has no other segment of
+            the version.
     """
     if (uncompacted := segment.without(error.file)) is not None:
         logger.warning("ignoring a damaged compaction: %s", error)
         return uncompacted
     checkpoint = segment.checkpoint
-    # Parquet is whole or cannot be read, so a checkpoint that lacks an action was written like
-    # that, and every engine refuses it. JSON may have been truncated.
-    is_wrong = isinstance(error, IncompleteLogError) and error.file.endswith(".parquet")
-    if checkpoint is None or is_wrong or not checkpoint.may_include(error.file):
+    # A truncated Parquet file is unreadable, so a readable one that lacks an action was written
+    # that way, and every engine refuses it. JSON may have been truncated.
+    is_invalid = isinstance(error, IncompleteLogError) and error.file.endswith(".parquet")
+    if checkpoint is None or is_invalid or not checkpoint.may_include(error.file):
         raise error
     excluded = segment.excluded | {checkpoint.name}
     try:
-        found, _ = find_segment(store, config, version=segment.version, excluded=excluded)
+        other, _ = find_segment(store, config, version=segment.version, excluded=excluded)
     except DeltaError:
         raise error from None
     logger.warning("ignoring a damaged checkpoint: %s", error)
-    return found
+    return other

@@ -1,4 +1,4 @@
-"""One version of a table: immutable, and cheap because the files are not part of it."""
+"""Snapshots: one version of a table, without its files."""
 
 from __future__ import annotations
 
@@ -7,46 +7,36 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lazydelta._html import snapshot_html
 from lazydelta.errors import LogCorruptError
-from lazydelta.log import (
-    Checkpoint,
-    CheckpointFiles,
-    CheckpointHint,
-    Checksum,
-    CommitReader,
-    LogSegment,
-    open_checkpoint,
-)
+from lazydelta.log.checkpoints import Checkpoint, CheckpointHint, open_checkpoint
 from lazydelta.protocol import (
     DomainMetadata,
-    PathResolver,
     SetTransaction,
     TableMetadata,
     TableProperties,
     TableProtocol,
-    allows_column_mapping,
     clustering_columns,
-    supported_by_table,
 )
+from lazydelta.protocol.features import allows_column_mapping, supported_by_table
+from lazydelta.snapshot import tuning
 from lazydelta.snapshot.segment_search import undamaged_segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lazydelta.config import Config
+    from lazydelta.log import CheckpointFiles, Checksum, CommitReader, LogSegment
+    from lazydelta.protocol.paths import PathResolver
     from lazydelta.schema import StructType
     from lazydelta.store import Store
 
-__all__ = ["BYTES_PER_ADD", "SnapshotState", "skip_damaged_checkpoint"]
+__all__ = ["SnapshotState", "skip_damaged_checkpoint"]
 
 T = TypeVar("T")
-
-BYTES_PER_ADD = 512
-"""About what a line of a commit takes: turns sizes from a listing into counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotState:
-    """One version of a table: what must be read to list its files, and how to understand them."""
+    """One version of a table: its log segment, protocol, metadata and schema. Immutable."""
 
     store: Store
     config: Config
@@ -78,50 +68,52 @@ class SnapshotState:
 
     @property
     def column_mapping_mode(self) -> str:
-        """The mode in force: the property counts only where the protocol allows it."""
+        """The effective mode: the property applies only if the protocol supports the feature."""
         allowed = allows_column_mapping(self.protocol)
         return self.properties.column_mapping_mode if allowed else "none"
 
     @property
     def generates_columns(self) -> bool:
-        """Whether generation expressions hold: without the feature they bind no writer."""
+        """Whether writers must enforce generation expressions: only with the feature."""
         return "generatedColumns" in supported_by_table(self.protocol)
 
     @property
     def in_commit_timestamps(self) -> bool:
-        """Whether commits carry their own time: the property counts only with its feature."""
+        """Whether in-commit timestamps are enabled: the property applies only with its feature."""
         supported = "inCommitTimestamp" in supported_by_table(self.protocol)
         return supported and self.properties.in_commit_timestamps
 
     @property
     def num_files(self) -> int | None:
-        """The number of live files where a checksum of this very version tells, else None."""
-        known = self.checksum
-        return known.num_files if known is not None and known.version == self.version else None
+        """The number of live files from this version's checksum; None without one."""
+        crc = self.checksum
+        return crc.num_files if crc is not None and crc.version == self.version else None
 
     def estimated_files(self) -> int | None:
-        """Return about how many files are live, from what is known without listing any of them.
+        """Return the approximate number of live files, without listing them.
 
-        Exact if `num_files` is known; else the newest count that the log states, and a guess by
-        size for the commits after it. None where the log states none.
+        Exact if `num_files` is known. Otherwise the newest count in a checksum or hint, plus an
+        estimate by size for the commits after it. None if the log has no count.
         """
-        known = self.checksum
+        crc = self.checksum
         hint = (
-            self.hint if self.hint is not None and self.hint.version == self.segment.floor else None
+            self.hint
+            if self.hint is not None and self.hint.version == self.segment.base_version
+            else None
         )
-        if known is not None:
-            count, at = known.num_files, known.version
+        if crc is not None:
+            count, version = crc.num_files, crc.version
         elif self.segment.checkpoint is None:
-            count, at = 0, -1
+            count, version = 0, -1
         elif hint is not None and hint.add_files is not None:
-            count, at = hint.add_files, hint.version
+            count, version = hint.add_files, hint.version
         else:
             return None
-        later = sum(file.size for file in self.segment.commits if file.version > at)
-        return count + later // BYTES_PER_ADD
+        later = sum(file.size for file in self.segment.commits if file.version > version)
+        return count + later // tuning.BYTES_PER_ADD
 
     def open_checkpoint(self, files: CheckpointFiles) -> Checkpoint:
-        """Return a checkpoint of this table to read from."""
+        """Open a checkpoint of this table."""
         return open_checkpoint(
             self.store,
             files,
@@ -132,7 +124,7 @@ class SnapshotState:
         )
 
     def transactions(self) -> dict[str, SetTransaction]:
-        """Return how far each application got, by its id."""
+        """Return the newest `txn` action of each application, by its id."""
         newest: dict[str, SetTransaction] = {}
         for obj in self._newest_first("txn"):
             action = SetTransaction.from_json(obj)
@@ -140,7 +132,7 @@ class SnapshotState:
         return newest
 
     def domain_metadata(self) -> dict[str, DomainMetadata]:
-        """Return the metadata domains in force, by name."""
+        """Return the active metadata domains, by name."""
         newest: dict[str, DomainMetadata] = {}
         for obj in self._newest_first("domainMetadata"):
             action = DomainMetadata.from_json(obj)
@@ -148,7 +140,7 @@ class SnapshotState:
         return {name: action for name, action in newest.items() if not action.removed}
 
     def clustering_columns(self) -> list[tuple[str, ...]]:
-        """Return the physical paths of the columns that the table is clustered by."""
+        """Return the physical paths of the clustering columns."""
         if "clustering" not in (self.protocol.writer_features or ()):
             return []
         return clustering_columns(self.domain_metadata())
@@ -159,22 +151,22 @@ class SnapshotState:
 
 def _actions(snapshot: SnapshotState, kind: str) -> list[dict[str, object]]:
     """Return all actions of a kind, newest first."""
-    segment, found = snapshot.segment, []
-    for _, actions in snapshot.commits.find_each(segment.tail[::-1], (kind,)):
-        found += actions[kind]
+    segment, actions = snapshot.segment, []
+    for _, of_commit in snapshot.commits.find_each(segment.tail[::-1], (kind,)):
+        actions += of_commit[kind]
     if segment.checkpoint is not None:
         checkpoint = snapshot.open_checkpoint(segment.checkpoint)
-        found += checkpoint.actions((kind,), first_only=False)[kind]
-    return found
+        actions += checkpoint.actions((kind,), first_only=False)[kind]
+    return actions
 
 
 def skip_damaged_checkpoint(snapshot: SnapshotState, read: Callable[[SnapshotState], T]) -> T:
-    """Return `read(snapshot)`, called again without each checkpoint or compaction that is damaged.
+    """Return `read(snapshot)`; retries it without each corrupt checkpoint or compacted commit.
 
-    `read` must not hand out anything before it returns.
+    `read` must not yield results before it returns.
 
     Raises:
-        LogCorruptError: The damage is elsewhere, or the log has no other segment for the version.
+        LogCorruptError: A commit is corrupt, or the log has no other segment of the version.
     """
     while True:
         try:

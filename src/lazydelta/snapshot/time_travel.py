@@ -1,8 +1,8 @@
-"""The past of a table: its commits, and the version that was current at a time.
+"""Time travel and history: the version at a timestamp, and the retained commits.
 
-A commit's time is its in-commit timestamp where the table has them, else the file's modification
-time, made strictly increasing because copies and clocks are not. The two are never compared in
-one search: the table records at which version it changed over.
+The time of a commit is its in-commit timestamp if enabled, otherwise the file's modification time,
+adjusted to be strictly increasing. A search never compares the two: the table records the version
+that enabled in-commit timestamps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lazydelta.errors import (
 )
 from lazydelta.log import CommitReader, LogFile, LogFileKind, earliest_version, list_log
 from lazydelta.protocol import CommitInfo
-from lazydelta.schema import format_timestamp
+from lazydelta.schema.values import format_timestamp
 from lazydelta.snapshot.load import load_snapshot
 from lazydelta.snapshot.not_found import table_not_found
 
@@ -51,10 +51,10 @@ class HistoryEntry:
 
     version: int
     timestamp: datetime | None
-    """The commit time that time travel uses, in UTC; None if it lies outside `datetime`'s range.
+    """The commit time that time travel uses, in UTC; None if it is outside the range of `datetime`.
 
-    The in-commit timestamp where the table has them, else the file's modification time, adjusted
-    to be strictly increasing. The writer's own `commitInfo.timestamp` is in `raw`.
+    The in-commit timestamp if enabled, otherwise the file's modification time, adjusted to be
+    strictly increasing. The writer's own `commitInfo.timestamp` is in `raw`.
     """
     operation: str | None
     raw: Mapping[str, Any]
@@ -79,7 +79,7 @@ def read_history(store: Store, config: Config, *, limit: int | None = None) -> l
     ):
         info = CommitInfo.from_json(next(iter(actions["commitInfo"]), {}), version=file.version)
         time = times[file.version]
-        if time is None:  # a commit without its in-commit timestamp is shown, not refused
+        if time is None:  # a commit without its in-commit timestamp is listed all the same
             time = (
                 file.modified_ms if info.in_commit_timestamp is None else info.in_commit_timestamp
             )
@@ -95,27 +95,27 @@ def read_history(store: Store, config: Config, *, limit: int | None = None) -> l
 
 
 def version_at(store: Store, config: Config, when: datetime | str) -> int:
-    """Return the newest version committed at or before a time (naive times are UTC).
+    """Return the newest version committed at or before a timestamp (naive ones are UTC).
 
     Raises:
-        TimestampNotFoundError: The time lies before the table, before what log cleanup left, or
-            in the future, when the answer may still change.
+        TimestampNotFoundError: The timestamp is before the table, before the retained commits, or
+            in the future, where the result could still change.
     """
     moment = parse_timestamp(when)
     log = _RetainedLog(store, config)
     target = (moment - _EPOCH) // _MILLISECOND
     position = log.clock.last_not_after(target)
     if position >= 0 and (moment <= datetime.now(UTC) or target <= log.newest_time):
-        # Later commits get later times, so an answer up to the newest commit's time is final.
+        # Later commits get later times, so a result up to the newest commit's time is final.
         return log.commits[position].version
     raise log.not_found(moment, "not-yet" if position >= 0 else None)
 
 
 def version_since(store: Store, config: Config, when: datetime | str) -> int:
-    """Return the oldest version committed at or after a time (naive times are UTC).
+    """Return the oldest version committed at or after a timestamp (naive ones are UTC).
 
     Raises:
-        TimestampNotFoundError: No commit is that new, or log cleanup removed commits that may be.
+        TimestampNotFoundError: No commit is that new, or log cleanup may have removed it.
     """
     moment = parse_timestamp(when)
     log = _RetainedLog(store, config)
@@ -129,21 +129,21 @@ def version_since(store: Store, config: Config, when: datetime | str) -> int:
 
 
 def file_times(commits: Sequence[LogFile], snapshot: SnapshotState) -> list[int | None]:
-    """Return when commits were made, in milliseconds; None for one that carries its own time.
+    """Return commit times in milliseconds; None for a commit with an in-commit timestamp.
 
-    Modification times are made strictly increasing, so that the order of versions is theirs too.
+    Modification times are adjusted to be strictly increasing with the version.
 
     Args:
-        commits: Consecutive, ascending.
-        snapshot: Of a version that is not older than the last of them.
+        commits: Consecutive commits, ascending.
+        snapshot: A snapshot at or after the last of them.
     """
     times = _strictly_increasing([file.modified_ms for file in commits])
-    own = _changeover(commits, snapshot)
-    return [time if at < own else None for at, time in enumerate(times)]
+    enabled_from = _in_commit_position(commits, snapshot)
+    return [time if position < enabled_from else None for position, time in enumerate(times)]
 
 
 class _RetainedLog:
-    """The commits that log cleanup left and that can be rebuilt, with their times."""
+    """The retained commits of readable versions, with their times."""
 
     def __init__(self, store: Store, config: Config) -> None:
         self._store = store
@@ -161,29 +161,29 @@ class _RetainedLog:
         return self.clock.time_of(len(self.commits) - 1)
 
     def not_found(self, moment: datetime, kind: str | None) -> TimestampNotFoundError:
-        """Return the error for a time; by default it is one before the first commit."""
+        """Return the error for a timestamp, by default one before the first commit."""
         return TimestampNotFoundError(
             self._store.root,
             moment.isoformat(),
             kind or ("before-table" if self.earliest == 0 else "cleaned-up"),
-            _text(self.clock.time_of(0)),
-            _text(self.newest_time),
+            _format(self.clock.time_of(0)),
+            _format(self.newest_time),
         )
 
 
 def parse_timestamp(when: datetime | str) -> datetime:
-    """Return a time in UTC, which a naive one is taken to be in.
+    """Return a timestamp in UTC; a naive one is UTC already.
 
     Raises:
-        ConfigError: It is no time, or in no calendar.
+        ConfigError: It is not a timestamp, or out of range.
     """
     try:
         moment = datetime.fromisoformat(when) if isinstance(when, str) else when
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):  # an hour off the first or last day is in no calendar
-        reason = "give an ISO 8601 time"
+    except (ValueError, OverflowError):  # conversion to UTC may leave the range of `datetime`
+        reason = "give an ISO 8601 timestamp"
     except (AttributeError, TypeError):
-        reason = "give a datetime, or an ISO 8601 time as text"
+        reason = "give a datetime or an ISO 8601 string"
     raise ConfigError("timestamp", f"cannot be {when!r}: {reason}")
 
 
@@ -194,45 +194,45 @@ def _datetime(milliseconds: int) -> datetime | None:
         return None
 
 
-def _text(milliseconds: int) -> str:
-    """Return a time of the log, which may lie beyond the years that `datetime` knows."""
+def _format(milliseconds: int) -> str:
+    """Format a time of the log, which may be beyond the years of `datetime`."""
     return format_timestamp(milliseconds * 1000)[:-3] + "+00:00"
 
 
 class _Clock:
-    """Commit times of a run of commits, each looked up only when a search needs it."""
+    """Commit times of consecutive commits, read lazily."""
 
     def __init__(self, store: Store, config: Config, commits: Sequence[LogFile]) -> None:
         self._store = store
         self._commits = commits
         self._reader = CommitReader(store, config)
-        # From this position on commits carry their own time; none do where it is past the end.
-        self._changeover = _changeover(commits, load_snapshot(store, config))
+        # Commits from this position have in-commit timestamps; past the end, none has.
+        self._enabled_from = _in_commit_position(commits, load_snapshot(store, config))
         self._file_times = _strictly_increasing([f.modified_ms for f in commits])
 
     def time_of(self, position: int) -> int:
-        """Return when the commit at a position was made, in milliseconds."""
-        if position < self._changeover:
+        """Return the time of the commit at a position, in milliseconds."""
+        if position < self._enabled_from:
             return self._file_times[position]
         file = self._commits[position]
         for info in self._reader.find(file, ("commitInfo",))["commitInfo"]:
-            stated = CommitInfo.from_json(info, version=file.version).in_commit_timestamp
-            if stated is not None:
-                return stated
+            timestamp = CommitInfo.from_json(info, version=file.version).in_commit_timestamp
+            if timestamp is not None:
+                return timestamp
         raise LogCorruptError(
             self._store.root, file.path, "it has no inCommitTimestamp", file.version
         )
 
     def last_not_after(self, target: int) -> int:
         """Return the position of the last commit at or before a time, -1 if there is none."""
-        first = self._changeover
+        first = self._enabled_from
         if first < len(self._commits) and self.time_of(first) <= target:
             return _last(self.time_of, first, len(self._commits), target)
         return bisect_right(self._file_times, target, 0, first) - 1
 
 
-def _changeover(commits: Sequence[LogFile], snapshot: SnapshotState) -> int:
-    """Return from which position on commits carry their own time."""
+def _in_commit_position(commits: Sequence[LogFile], snapshot: SnapshotState) -> int:
+    """Return the first position with in-commit timestamps."""
     if not snapshot.in_commit_timestamps:
         return len(commits)
     since = snapshot.properties.in_commit_timestamps_since_version or 0
@@ -251,7 +251,7 @@ def _last(time_of: Callable[[int], int], low: int, high: int, target: int) -> in
 
 
 def _strictly_increasing(times: Sequence[int]) -> list[int]:
-    rising: list[int] = []
+    adjusted: list[int] = []
     for time in times:
-        rising.append(time if not rising or time > rising[-1] else rising[-1] + 1)
-    return rising
+        adjusted.append(time if not adjusted or time > adjusted[-1] else adjusted[-1] + 1)
+    return adjusted

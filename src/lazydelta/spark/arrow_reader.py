@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lazydelta.protocol import ADD
+from lazydelta.protocol.schemas import ADD
 from lazydelta.spark.arrow_conversion import conform_batches
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.tasks import split_by_size

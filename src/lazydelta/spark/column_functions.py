@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from lazydelta.schema import DecimalType, PrimitiveType, format_timestamp, to_arrow_type
+from lazydelta.schema import DecimalType, PrimitiveType, to_arrow_type
+from lazydelta.schema.values import format_timestamp
 from lazydelta.spark.arrow_conversion import spark_type
 
 if TYPE_CHECKING:

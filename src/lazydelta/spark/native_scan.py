@@ -23,17 +23,9 @@ from pyspark.sql import types as t
 from lazydelta._arrow import from_numpy
 from lazydelta.errors import DataFileNotFoundError
 from lazydelta.scan.plan import partition_strings
-from lazydelta.schema import (
-    ArrayType,
-    DataType,
-    MapType,
-    PrimitiveType,
-    StructField,
-    StructType,
-    parse_partition_values,
-    physical_name,
-    to_physical,
-)
+from lazydelta.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+from lazydelta.schema.mapping import physical_name, to_physical
+from lazydelta.schema.values import parse_partition_values
 from lazydelta.spark.column_functions import literal, value_type
 from lazydelta.spark.conf import is_connect
 from lazydelta.store import is_local

@@ -18,8 +18,8 @@ from pyspark.sql import functions as f
 
 from lazydelta.errors import ConfigError, RetentionGuardError
 from lazydelta.expressions import as_predicate
-from lazydelta.protocol import ADD
-from lazydelta.replay import Pruner
+from lazydelta.protocol.schemas import ADD
+from lazydelta.replay.skipping import Pruner
 from lazydelta.scan.plan import (
     COMMIT_VERSION,
     Explanation,
@@ -29,7 +29,7 @@ from lazydelta.scan.plan import (
     split_tail,
     typed_columns,
 )
-from lazydelta.schema import to_physical
+from lazydelta.schema.mapping import to_physical
 from lazydelta.snapshot import BYTES_PER_ADD, skip_damaged_checkpoint
 from lazydelta.spark.arrow_conversion import spark_schema
 from lazydelta.spark.conf import replay_settings, storage_options_file
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from lazydelta.log import Checkpoint, LogSegment
+    from lazydelta.log import LogSegment
+    from lazydelta.log.checkpoints import Checkpoint
     from lazydelta.scan import Where
     from lazydelta.scan.plan import TailPart
     from lazydelta.snapshot import SnapshotState
@@ -358,5 +359,5 @@ def pruner_for(snapshot: SnapshotState, where: Where) -> Pruner:
 def check_retention_guard(snapshot: SnapshotState) -> None:
     """Call the caller's retention guard, as a scan in one process does."""
     guard, segment = snapshot.config.retention_guard, snapshot.segment
-    if guard is not None and not guard(segment.floor):
-        raise RetentionGuardError(segment.table, segment.floor)
+    if guard is not None and not guard(segment.base_version):
+        raise RetentionGuardError(segment.table, segment.base_version)

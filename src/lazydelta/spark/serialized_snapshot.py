@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConfigError, StoreAccessError
-from lazydelta.log import CheckpointHint, Checksum, CommitReader, LogSegment
-from lazydelta.protocol import PathResolver, TableMetadata, TableProperties, TableProtocol
+from lazydelta.log import Checksum, CommitReader, LogSegment
+from lazydelta.protocol import TableMetadata, TableProperties, TableProtocol
+from lazydelta.protocol.paths import PathResolver
 from lazydelta.schema import parse_schema
 from lazydelta.snapshot import SnapshotState
 from lazydelta.spark.conf import STORAGE_OPTIONS_FILE
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lazydelta.config import Config
+    from lazydelta.log.checkpoints import CheckpointHint
     from lazydelta.store import Store
 
 __all__ = ["SerializedSnapshot", "TableLocation", "open_table_store"]

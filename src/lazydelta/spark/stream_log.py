@@ -21,13 +21,8 @@ from lazydelta.errors import (
     VersionCleanedUpError,
 )
 from lazydelta.log import LogFile, LogFileKind, list_log
-from lazydelta.protocol import (
-    MalformedActionError,
-    TableMetadata,
-    TableProtocol,
-    unreadable_features,
-    why_unreadable,
-)
+from lazydelta.protocol import MalformedActionError, TableMetadata, TableProtocol
+from lazydelta.protocol.features import unreadable_features, why_unreadable
 from lazydelta.schema import parse_schema
 from lazydelta.spark.tasks import file_sizes
 

@@ -17,14 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 
-from lazydelta._arrow import from_numpy, integers, selection, text
+from lazydelta._arrow import from_mask, from_numpy, string_scalar, to_numpy
 from lazydelta.config import ReadOptions
-from lazydelta.protocol import ADD
+from lazydelta.protocol.schemas import ADD
 from lazydelta.replay import SeenFiles
 from lazydelta.scan import Scan
 from lazydelta.scan.plan import CheckpointPart, PartReader, split_checkpoint, split_tail
 from lazydelta.scan.read import read_files
-from lazydelta.schema import PrimitiveType, build_scalar
+from lazydelta.schema import PrimitiveType
+from lazydelta.schema.values import build_scalar
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.planner import pruner_for
 from lazydelta.store import is_local
@@ -101,7 +102,7 @@ class FileRange:
 def _up_to(adds: pa.RecordBatch, bound: tuple[int, str]) -> pa.BooleanArray:
     time, path = bound
     times, limit = pc.fill_null(adds.column("modificationTime"), ZERO), build_scalar(time, LONG)
-    tied = pc.and_(pc.equal(times, limit), pc.less_equal(adds.column("path"), text(path)))
+    tied = pc.and_(pc.equal(times, limit), pc.less_equal(adds.column("path"), string_scalar(path)))
     return pc.or_(pc.less(times, limit), tied)
 
 
@@ -201,7 +202,7 @@ class SnapshotRead:
         with closing(_tail_keys(reader, snapshot.segment)) as newer:
             for batch in reader.read_checkpoint(part.checkpoint):
                 keys = pc.coalesce(batch.column("key"), batch.column("path"))
-                yield batch.filter(selection(~newer.contains(keys)))
+                yield batch.filter(from_mask(~newer.contains(keys)))
 
 
 def _tail_keys(reader: PartReader, segment: LogSegment) -> SeenFiles:
@@ -216,13 +217,13 @@ def _tail_keys(reader: PartReader, segment: LogSegment) -> SeenFiles:
     for run in split_tail(segment, 1):
         for batch in only_keys.read_tail(run):
             keys = pc.unique(batch.column("key"))
-            found.add(keys.filter(selection(~found.contains(keys))))
+            found.add(keys.filter(from_mask(~found.contains(keys))))
     return found
 
 
 def file_sizes(files: pa.Table) -> np.ndarray:
     """Return the sizes of files; an unknown size is 0."""
-    return integers(pc.fill_null(files.column("size").combine_chunks(), ZERO))
+    return to_numpy(pc.fill_null(files.column("size").combine_chunks(), ZERO))
 
 
 def split_by_size(sizes: np.ndarray, tasks: int) -> list[range]:

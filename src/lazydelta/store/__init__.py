@@ -1,13 +1,12 @@
-"""Where tables live: one `Store` protocol, and the stores that fulfil it.
+"""Object stores: the `Store` protocol and its implementations.
 
-Knows bytes, names and times of objects; nothing of Delta. Cloud clients are imported when a
-cloud URL is opened, not before.
+Independent of Delta. The cloud client is imported when a cloud URL is opened.
 """
 
 from __future__ import annotations
 
-from lazydelta.store.base import (
-    LISTING,
+from lazydelta.store.interface import (
+    LISTING_SCHEMA,
     Buffer,
     ObjectMeta,
     Store,
@@ -15,16 +14,16 @@ from lazydelta.store.base import (
     is_local,
     local_path,
 )
-from lazydelta.store.local import LocalStore
-from lazydelta.store.memory import MemoryStore
-from lazydelta.store.metered import MeteredStore
+from lazydelta.store.local_store import LocalStore
+from lazydelta.store.memory_store import MemoryStore
+from lazydelta.store.metered_store import MeteredStore
 from lazydelta.store.os_errors import from_os_error
-from lazydelta.store.retry import RetryingStore
+from lazydelta.store.retrying_store import RetryingStore
 from lazydelta.store.schemes import StoreFactory, open_store, register_store
 from lazydelta.store.uploads import Output, open_output
 
 __all__ = [
-    "LISTING",
+    "LISTING_SCHEMA",
     "Buffer",
     "LocalStore",
     "MemoryStore",

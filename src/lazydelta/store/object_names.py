@@ -1,7 +1,7 @@
-"""What all stores share about names: which ones they take, and how a listing becomes Arrow.
+"""Validation of object paths, and Arrow batches of listings.
 
-Pure. A store that joins an unchecked name to its root can be led out of it, so every
-implementation passes each path through `checked` before use.
+Every implementation calls `validate_path` on each path: joined to the root unvalidated, a path
+could escape it.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import numpy as np
 import pyarrow as pa
 
 from lazydelta.errors import StoreError
-from lazydelta.store.base import LISTING
+from lazydelta.store.interface import LISTING_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["checked", "checked_directory", "listing_batch", "listing_name"]
+__all__ = ["join_path", "listing_batch", "validate_directory", "validate_path"]
 
-_REFUSED = re.compile(r"[\x00-\x1f\x7f]|(?:^|/)\.{1,2}(?:/|$)|//|^/|/$|^$")
+_INVALID = re.compile(r"[\x00-\x1f\x7f]|(?:^|/)\.{1,2}(?:/|$)|//|^/|/$|^$")
 
 
-def checked(path: str) -> str:
-    """Return `path` if it names an object below a root by itself, else raise `StoreError`."""
-    if _REFUSED.search(path):
+def validate_path(path: str) -> str:
+    """Return `path` if it is a plain path below the root, else raise `StoreError`."""
+    if _INVALID.search(path):
         raise StoreError(
             repr(path),
             "not a plain relative path: no leading, trailing or doubled '/', no '.' or '..' "
@@ -34,13 +34,13 @@ def checked(path: str) -> str:
     return path
 
 
-def checked_directory(directory: str) -> str:
-    """Return `directory` without a trailing slash; the empty one is the root."""
+def validate_directory(directory: str) -> str:
+    """Return `directory` validated, without a trailing slash; empty means the root."""
     trimmed = directory.removesuffix("/")
-    return checked(trimmed) if trimmed else ""
+    return validate_path(trimmed) if trimmed else ""
 
 
-def listing_name(directory: str, name: str) -> str:
+def join_path(directory: str, name: str) -> str:
     """Return the path of the child `name` of `directory`."""
     return f"{directory}/{name}" if directory else name
 
@@ -48,19 +48,19 @@ def listing_name(directory: str, name: str) -> str:
 def listing_batch(
     paths: Sequence[str], sizes: Sequence[int], modified_ms: Sequence[int]
 ) -> pa.RecordBatch:
-    """Return one `LISTING` batch; built from buffers, because `pa.array` may import pandas."""
+    """Return a `LISTING_SCHEMA` batch; built from buffers, since `pa.array` may import pandas."""
     encoded = [path.encode() for path in paths]
     offsets = np.zeros(len(encoded) + 1, np.int32)
     np.cumsum([len(path) for path in encoded], out=offsets[1:])
-    text = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    strings = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
     columns = [
-        pa.Array.from_buffers(LISTING.field(0).type, len(encoded), text),
-        _numbers(LISTING.field(1).type, sizes),
-        _numbers(LISTING.field(2).type, modified_ms),
+        pa.Array.from_buffers(LISTING_SCHEMA.field(0).type, len(encoded), strings),
+        _int64s(LISTING_SCHEMA.field(1).type, sizes),
+        _int64s(LISTING_SCHEMA.field(2).type, modified_ms),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=LISTING)
+    return pa.RecordBatch.from_arrays(columns, schema=LISTING_SCHEMA)
 
 
-def _numbers(kind: pa.DataType, values: Sequence[int]) -> pa.Array:
+def _int64s(kind: pa.DataType, values: Sequence[int]) -> pa.Array:
     data = np.asarray(values, np.int64)
     return pa.Array.from_buffers(kind, len(data), [None, pa.py_buffer(data)])

@@ -1,4 +1,4 @@
-"""Errors of the operating system as typed errors that name the file and the cure."""
+"""Operating system errors as typed errors that name the file and the cure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def from_os_error(error: OSError, path: str) -> StoreError:
     """Return the typed error for a failed system call.
 
     Args:
-        error: As Python or pyarrow raised it.
+        error: The error of Python or pyarrow.
         path: The full path of the file, so that the message names the table.
     """
     code = error.errno

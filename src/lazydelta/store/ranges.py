@@ -1,4 +1,4 @@
-"""Reading parts of an object: which requests serve which ranges, and files made of ranges. Pure."""
+"""Byte-range reads: coalescing of ranges, and file objects over range requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["merged_ranges", "open_ranges"]
 
 
 def merged_ranges(ranges: Sequence[tuple[int, int]], *, gap: int) -> list[tuple[int, int]]:
-    """Return what to fetch for the given ranges: those at most `gap` bytes apart become one.
+    """Coalesce ranges that are at most `gap` bytes apart; returns the ranges to fetch.
 
     >>> merged_ranges([(10, 20), (0, 5), (90, 99), (7, 7)], gap=5)
     [(0, 20), (90, 99)]
@@ -31,10 +31,9 @@ def merged_ranges(ranges: Sequence[tuple[int, int]], *, gap: int) -> list[tuple[
 
 
 def open_ranges(read_range: Callable[[int, int], pa.Buffer], size: int) -> pa.NativeFile:
-    """Return a file of `size` bytes; each read of it is one call of `read_range(start, end)`.
+    """Return a file of `size` bytes; each read is one call of `read_range(start, end)`.
 
-    Nothing is read ahead here: who reads through it knows better how much to ask for (Parquet:
-    `buffer_size` of 4 MiB, without pre-buffering).
+    It does not read ahead: the reader chooses the size of its reads (Parquet: `buffer_size`).
     """
     return pa.PythonFile(_RangeFile(read_range, size), mode="r")
 
@@ -49,8 +48,8 @@ class _RangeFile:
         self.closed = False
 
     def read(self, count: int | None = -1) -> bytes | pa.Buffer:
-        left = max(self._size - self._position, 0)
-        count = left if count is None or count < 0 else min(count, left)
+        remaining = max(self._size - self._position, 0)
+        count = remaining if count is None or count < 0 else min(count, remaining)
         if not count:
             return b""
         data = self._read_range(self._position, self._position + count)
@@ -75,7 +74,7 @@ class _RangeFile:
         return False
 
     def flush(self) -> None:
-        """Nothing to flush: reading only."""
+        """Do nothing: the file is read-only."""
 
     def close(self) -> None:
         self.closed = True

@@ -1,4 +1,4 @@
-"""From an address to a store: one small table of schemes, open to more."""
+"""Open the store of a path or URL, by its scheme."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping
 from urllib.parse import unquote, urlsplit
 
 from lazydelta.errors import ConfigError, redact
-from lazydelta.store.address import AZURE_SCHEMES, GCS_SCHEMES, S3_SCHEMES
-from lazydelta.store.base import Store
-from lazydelta.store.local import LocalStore
-from lazydelta.store.objects import ObjectStore
+from lazydelta.store.interface import Store
+from lazydelta.store.local_store import LocalStore
+from lazydelta.store.object_store import ObjectStore
+from lazydelta.store.store_url import AZURE_SCHEMES, GCS_SCHEMES, S3_SCHEMES
 
 __all__ = ["StoreFactory", "open_store", "register_store"]
 
 StoreFactory = Callable[[str, Mapping[str, str]], Store]
-"""Given the URL as the caller wrote it, and the storage options."""
+"""Called with the caller's URL and the storage options."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
@@ -25,50 +25,50 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 def open_store(
     url_or_path: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
 ) -> Store:
-    """Return the store at an address; nothing is read yet.
+    """Return the store of a path or URL; no request is sent.
 
     Args:
         url_or_path: A local path, a `file://` URL, or a URL of Azure (`abfss://`, `az://`,
             `https://<account>.blob.core.windows.net/...`, OneLake), S3 (`s3://`, `s3a://`) or
             Google (`gs://`). The path of a URL is percent-decoded once; a local path is not.
-        storage_options: Settings of the store, in obstore's names or those of delta-rs and
-            adlfs; what is not given is taken from the environment (`AZURE_*`, `AWS_*`,
-            `GOOGLE_*`).
+        storage_options: Options of the store, in the names of obstore, delta-rs or adlfs. The
+            environment (`AZURE_*`, `AWS_*`, `GOOGLE_*`) supplies defaults.
 
     Raises:
-        ConfigError: The address or an option is not understood; the text names what is.
+        ConfigError: The URL or an option is invalid; the message lists the valid ones.
 
     >>> open_store("/data/trips/").root
     '/data/trips'
     """
     if not isinstance(url_or_path, str | os.PathLike):
         kind = type(url_or_path).__name__
-        raise ConfigError("url", f"must be a path or an address, not of the type {kind}")
-    text = os.fspath(url_or_path)
-    if "\0" in text:
-        raise ConfigError("url", f"{redact(text)!r} has a null character, which no address has")
+        raise ConfigError("url", f"must be a path or a URL, not of the type {kind}")
+    location = os.fspath(url_or_path)
+    if "\0" in location:
+        raise ConfigError("url", f"{redact(location)!r} has a null character")
     if not isinstance(storage_options, Mapping | None) or not all(
         isinstance(key, str) for key in storage_options or ()
     ):
-        raise ConfigError("storage_options", "must be a dict with texts as keys")
-    if not text:
+        raise ConfigError("storage_options", "must be a dict with string keys")
+    if not location:
         raise ConfigError("url", "is empty; '.' is the current directory")
-    found = _SCHEME.match(text)
-    if found is None:
-        return LocalStore(os.path.expanduser(text))
-    scheme = found[1].lower()
+    match = _SCHEME.match(location)
+    if match is None:
+        return LocalStore(os.path.expanduser(location))
+    scheme = match[1].lower()
     factory = _FACTORIES.get(scheme)
     if factory is None:
-        near = difflib.get_close_matches(scheme, _FACTORIES, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(_FACTORIES))}"
-        raise ConfigError("url", f"no store for {scheme}: in {redact(text)!r}; {hint}")
-    return factory(scheme + text[len(scheme) :], storage_options or {})
+        similar = difflib.get_close_matches(scheme, _FACTORIES, n=1)
+        known = ", ".join(sorted(_FACTORIES))
+        hint = f"did you mean {similar[0]}?" if similar else f"known are {known}"
+        raise ConfigError("url", f"no store for {scheme}: in {redact(location)!r}; {hint}")
+    return factory(scheme + location[len(scheme) :], storage_options or {})
 
 
 def register_store(scheme: str, factory: StoreFactory) -> None:
-    """Make `open_store` use `factory` for URLs of `scheme`, also in place of a built-in one."""
+    """Make `open_store` use `factory` for URLs of `scheme`; replaces a built-in one."""
     if not _SCHEME.fullmatch(f"{scheme}:/"):
-        raise ConfigError("scheme", f"{scheme!r} cannot begin a URL")
+        raise ConfigError("scheme", f"{scheme!r} is not a URL scheme")
     _FACTORIES[scheme.lower()] = factory
 
 
@@ -76,8 +76,8 @@ def _open_file_url(url: str, storage_options: Mapping[str, str]) -> Store:
     del storage_options
     parts = urlsplit(url)
     if parts.netloc not in ("", "localhost"):
-        raise ConfigError("url", f"{url!r} names a host; a local table is file:///path")
-    # urlsplit takes '?' and '#' off the path; in a file name they are plain characters.
+        raise ConfigError("url", f"{url!r} has a host; a local table is file:///path")
+    # urlsplit splits '?' and '#' off the path; in a file name they are plain characters.
     rest = f"?{parts.query}" if parts.query else ""
     rest += f"#{parts.fragment}" if parts.fragment else ""
     return LocalStore(unquote(parts.path + rest))

@@ -1,7 +1,7 @@
-"""Writing an object piece by piece: it appears whole when published, or never.
+"""Streaming writes: an object appears atomically when it is published.
 
-A store that can do this has `open_output(path)`; for any other the pieces are gathered in memory
-and given to its `write`. An output belongs to one thread at a time.
+A store may implement `open_output(path)`; for others the bytes are buffered in memory and passed
+to `write`. An output is used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lazydelta.store.base import Buffer, Store
+    from lazydelta.store.interface import Buffer, Store
 
 __all__ = ["BufferedOutput", "Output", "open_output"]
 
@@ -23,34 +23,34 @@ class Output(Protocol):
 
     @property
     def file(self) -> pa.NativeFile:
-        """Where its bytes go, from the first to the last."""
+        """Sequential output stream of its bytes."""
 
     def publish(self) -> None:
-        """Make the object appear, whole and to stay; `ObjectExistsError` if the name is taken."""
+        """Make the object visible, durably; `ObjectExistsError` if the path exists."""
 
     def discard(self) -> None:
-        """Leave nothing behind; after `publish`, or a second time, it does nothing."""
+        """Remove all traces; does nothing after `publish`, or when repeated."""
 
 
 def open_output(store: Store, path: str) -> Output:
-    """Begin a new object of a store."""
-    opened: Callable[[str], Output] | None = getattr(store, "open_output", None)
-    if opened is not None:
-        return opened(path)
+    """Open a new object of a store for writing."""
+    store_open: Callable[[str], Output] | None = getattr(store, "open_output", None)
+    if store_open is not None:
+        return store_open(path)
     return BufferedOutput(lambda data: store.write(path, data, overwrite=False))
 
 
 class BufferedOutput:
-    """An output that is gathered in memory and written in one piece."""
+    """An output that is buffered in memory and written at once."""
 
     def __init__(self, write: Callable[[Buffer], None]) -> None:
         self._write = write
         self.file = pa.BufferOutputStream()
 
     def publish(self) -> None:
-        """Hand all bytes to the store."""
+        """Write all bytes to the store."""
         self._write(self.file.getvalue())
 
     def discard(self) -> None:
-        """Forget the bytes."""
+        """Drop the bytes."""
         self.file.close()

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lazydelta.errors import ObjectExistsError, ObjectNotFoundError, StoreError
-from lazydelta.store import LISTING, open_output
+from lazydelta.store import LISTING_SCHEMA, open_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,7 +56,7 @@ class StoreContract:
         for path in ("d/b", "d/a", "d/c/deep", "other/x", "d0", "top"):
             store.write(path, b"12345", overwrite=False)
         batches = list(store.list_from("d"))
-        assert all(batch.schema.equals(LISTING) for batch in batches)
+        assert all(batch.schema.equals(LISTING_SCHEMA) for batch in batches)
         assert _paths(batches) == ["d/a", "d/b"]
         assert [row["size"] for batch in batches for row in batch.to_pylist()] == [5, 5]
 

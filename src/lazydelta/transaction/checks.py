@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 from lazydelta.errors import InvalidCommitError
 from lazydelta.protocol import MalformedActionError
 from lazydelta.replay import file_keys
-from lazydelta.schema import PrimitiveType, build_array, physical_name
+from lazydelta.schema import PrimitiveType
+from lazydelta.schema.mapping import physical_name
+from lazydelta.schema.values import build_array
 from lazydelta.transaction.transaction import ADDS, CHANGE_FILES, REMOVES
 
 if TYPE_CHECKING:

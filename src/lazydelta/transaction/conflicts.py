@@ -23,19 +23,18 @@ from lazydelta.errors import (
     ProtocolChangedError,
     UnsupportedFeatureError,
 )
-from lazydelta.protocol import (
-    TableProtocol,
+from lazydelta.protocol.features import (
     supported_by_table,
     switched_on,
     unwritable_features,
     why_unreadable,
 )
-from lazydelta.replay import Pruner
+from lazydelta.replay.skipping import Pruner
 from lazydelta.transaction.metadata_compatibility import is_compatible
 from lazydelta.transaction.state import ROW_TRACKING_DOMAIN, TableState, effective_isolation
 
 if TYPE_CHECKING:
-    from lazydelta.protocol import TableMetadata
+    from lazydelta.protocol import TableMetadata, TableProtocol
     from lazydelta.transaction.transaction import Transaction
     from lazydelta.transaction.winning_commit import WinningCommit
 

@@ -9,14 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lazydelta.schema import (
-    ArrayType,
-    DataType,
-    MapType,
-    StructType,
-    parse_schema,
-    without_metadata,
-)
+from lazydelta.schema import ArrayType, DataType, MapType, StructType, parse_schema
+from lazydelta.schema.mapping import without_metadata
 
 if TYPE_CHECKING:
     from lazydelta.protocol import TableMetadata

@@ -14,10 +14,11 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_numpy, integers, selection
+from lazydelta._arrow import from_mask, from_numpy, to_numpy
 from lazydelta.errors import AppendOnlyError, InvalidCommitError, UnsupportedFeatureError
 from lazydelta.formats import num_records
-from lazydelta.protocol import DomainMetadata, unwritable_features, why_unreadable
+from lazydelta.protocol import DomainMetadata
+from lazydelta.protocol.features import unwritable_features, why_unreadable
 from lazydelta.transaction.checks import check_actions
 from lazydelta.transaction.metadata_compatibility import only_moves_identity_marks
 from lazydelta.transaction.state import ROW_TRACKING_DOMAIN, effective_isolation
@@ -111,7 +112,7 @@ def _with_timestamp(
 
 def _filled(transaction: Transaction, timestamp_ms: int) -> Transaction:
     """Return the transaction with the defaults of its file actions."""
-    changes = selection(np.array([transaction.data_change]))[0]
+    changes = from_mask(np.array([transaction.data_change]))[0]
     adds = _fill(transaction.adds, "dataChange", changes)
     removes = _fill(transaction.removes, "dataChange", changes)
     removes = _fill(removes, "deletionTimestamp", _number(timestamp_ms))
@@ -145,7 +146,7 @@ def _with_row_ids(transaction: Transaction, after: TableState) -> Transaction:
     starts = pc.add(pc.subtract(ends, counts), _number(last + 1))
     adds = _set(adds, "baseRowId", pc.if_else(fresh, starts, given))
     adds = _set(adds, "defaultRowCommitVersion", versions)
-    mark = last + int(integers(ends)[-1])
+    mark = last + int(to_numpy(ends)[-1])
     others = tuple(d for d in transaction.domains if d.domain != ROW_TRACKING_DOMAIN)
     if mark > last:
         configuration = orjson.dumps({"rowIdHighWaterMark": mark}).decode()

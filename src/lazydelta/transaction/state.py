@@ -11,15 +11,9 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import orjson
 
-from lazydelta.protocol import (
-    MalformedActionError,
-    PathResolver,
-    TableMetadata,
-    TableProperties,
-    TableProtocol,
-    allows_column_mapping,
-    supported_by_table,
-)
+from lazydelta.protocol import MalformedActionError, TableMetadata, TableProperties, TableProtocol
+from lazydelta.protocol.features import allows_column_mapping, supported_by_table
+from lazydelta.protocol.paths import PathResolver
 from lazydelta.schema import StructType, parse_schema
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import empty_table
-from lazydelta.protocol import ADD, CHANGE_FILE, REMOVE_ACTION
+from lazydelta.protocol.schemas import ADD, CHANGE_FILE, REMOVE_ACTION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from lazydelta.errors import LogCorruptError
 from lazydelta.protocol import (
-    ADD,
     CommitInfo,
     DomainMetadata,
     MalformedActionError,
@@ -17,6 +16,7 @@ from lazydelta.protocol import (
     TableMetadata,
     TableProtocol,
 )
+from lazydelta.protocol.schemas import ADD
 from lazydelta.transaction.state import NO_ROW_IDS, row_id_high_water_mark
 
 if TYPE_CHECKING:

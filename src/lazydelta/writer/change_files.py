@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from lazydelta._arrow import text
-from lazydelta.protocol import CHANGE_COLUMNS, TableProperties
+from lazydelta._arrow import string_scalar
+from lazydelta.protocol import TableProperties
+from lazydelta.protocol.schemas import CHANGE_COLUMNS
 from lazydelta.scan import Scan
 from lazydelta.scan.read import read_files
-from lazydelta.schema import PrimitiveType, build_scalar
+from lazydelta.schema import PrimitiveType
+from lazydelta.schema.values import build_scalar
 from lazydelta.transaction import CHANGE_FILES
 from lazydelta.writer.data_files import CHANGE_DIRECTORY, write_data_files
 
@@ -72,7 +74,7 @@ def write_change_files(
         layout: How the table wants its data files.
     """
     changes = (
-        batch.append_column(CHANGE_COLUMNS[0], pa.repeat(text(kind), batch.num_rows))
+        batch.append_column(CHANGE_COLUMNS[0], pa.repeat(string_scalar(kind), batch.num_rows))
         for batch in batches
     )
     files = write_data_files(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import SchemaError
-from lazydelta.protocol import CHANGE_COLUMNS
+from lazydelta.protocol.schemas import CHANGE_COLUMNS
 from lazydelta.schema import ArrayType, MapType, StructType
 from lazydelta.writer.identity import is_identity
 from lazydelta.writer.property_validation import CHANGE_FEED, is_on, row_tracking_columns

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pyarrow.compute as pc
 
-from lazydelta._arrow import integers
+from lazydelta._arrow import to_numpy
 from lazydelta.errors import (
     ColumnNotFoundError,
     ConstraintViolationError,
@@ -26,7 +26,8 @@ from lazydelta.errors import (
     UnsupportedFeatureError,
 )
 from lazydelta.expressions import BoundExpression, bind_condition, bind_equality
-from lazydelta.schema import PrimitiveType, build_scalar
+from lazydelta.schema import PrimitiveType
+from lazydelta.schema.values import build_scalar
 from lazydelta.writer.nullability import forbidden_nulls, takes_nulls_everywhere
 from lazydelta.writer.property_validation import CONSTRAINT
 from lazydelta.writer.required_protocol import all_fields
@@ -73,7 +74,7 @@ class Rule:
         holds = pc.coalesce(result.values, _FALSE)
         if holds.true_count == batch.num_rows:
             return None
-        rows = integers(pc.indices_nonzero(pc.invert(holds)))
+        rows = to_numpy(pc.indices_nonzero(pc.invert(holds)))
         first = int(rows[0])
         is_failure = result.failed is not None and result.failed[first].as_py()
         why = "cannot be computed for" if is_failure else "broken by"

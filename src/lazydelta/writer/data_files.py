@@ -23,7 +23,8 @@ from lazydelta._arrow import from_numpy
 from lazydelta._failpoints import failpoint
 from lazydelta.errors import StoreError
 from lazydelta.parquet import FileSchema, ParquetEncoder, dictionary_columns
-from lazydelta.schema import PrimitiveType, StructType, build_array
+from lazydelta.schema import PrimitiveType, StructType
+from lazydelta.schema.values import build_array
 from lazydelta.store import from_os_error, is_local, open_output
 from lazydelta.transaction import ADDS
 from lazydelta.writer.file_roll import FileRoll

@@ -15,13 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lazydelta.errors import SchemaMismatchError
-from lazydelta.schema import (
-    PrimitiveType,
-    build_scalar,
-    from_arrow_schema,
-    to_arrow_schema,
-    without_metadata,
-)
+from lazydelta.schema import PrimitiveType, from_arrow_schema, to_arrow_schema
+from lazydelta.schema.mapping import without_metadata
+from lazydelta.schema.values import build_scalar
 from lazydelta.writer.constraints import Rules, table_rules, text_limit
 from lazydelta.writer.generated_columns import ComputedColumn, plan_computed_columns
 from lazydelta.writer.identity import IdentityColumn, plan_identity

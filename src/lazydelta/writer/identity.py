@@ -22,7 +22,7 @@ from lazydelta.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from lazydelta.protocol import supported_by_table
+from lazydelta.protocol.features import supported_by_table
 from lazydelta.schema import PrimitiveType, StructType
 from lazydelta.writer.required_protocol import all_fields
 

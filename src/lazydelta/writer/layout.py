@@ -15,8 +15,11 @@ import pyarrow as pa
 from lazydelta.config import CODECS
 from lazydelta.errors import ConfigError, SchemaError
 from lazydelta.parquet import Encoding, StatisticsPlan
-from lazydelta.protocol import CHANGE_COLUMNS, TableProperties, allows_column_mapping
-from lazydelta.schema import StructType, file_only_column, physical_path, to_physical
+from lazydelta.protocol import TableProperties
+from lazydelta.protocol.features import allows_column_mapping
+from lazydelta.protocol.schemas import CHANGE_COLUMNS
+from lazydelta.schema import StructType
+from lazydelta.schema.mapping import file_only_column, physical_path, to_physical
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_numpy, integers
-from lazydelta.schema import ArrayType, DataType, MapType, PrimitiveType, StructType, build_scalar
+from lazydelta._arrow import from_numpy, to_numpy
+from lazydelta.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
+from lazydelta.schema.values import build_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,12 +59,12 @@ def _within(
 ) -> Iterator[ForbiddenNulls]:
     """Look at one place; `rows` says which row of the batch each value is of, None its own."""
     if values.null_count and not nullable:
-        nulls = integers(pc.indices_nonzero(values.is_null())).astype(np.int64)
+        nulls = to_numpy(pc.indices_nonzero(values.is_null())).astype(np.int64)
         yield ForbiddenNulls(path=path, rows=np.unique(_rows(rows, nulls)))
     if takes_nulls_everywhere(kind):
         return
     if values.null_count:
-        there = integers(pc.indices_nonzero(values.is_valid())).astype(np.int64)
+        there = to_numpy(pc.indices_nonzero(values.is_valid())).astype(np.int64)
         values, rows = values.take(from_numpy(there)), _rows(rows, there)
     match kind:
         case StructType(fields):
@@ -81,7 +82,7 @@ def _within(
 def _entries(
     values: pa.MapArray, kinds: tuple[DataType, DataType, bool], path: str, rows: np.ndarray | None
 ) -> Iterator[ForbiddenNulls]:
-    places = integers(values.offsets)
+    places = to_numpy(values.offsets)
     parents = _rows(rows, np.repeat(np.arange(len(values)), np.diff(places)))
     first, count = int(places[0]), int(places[-1] - places[0])
     keys, items = values.keys.slice(first, count), values.items.slice(first, count)
@@ -90,7 +91,7 @@ def _entries(
 
 
 def _parents(lengths: pa.Array) -> np.ndarray:
-    counts = integers(pc.coalesce(lengths, _ZERO))
+    counts = to_numpy(pc.coalesce(lengths, _ZERO))
     return np.repeat(np.arange(len(counts)), counts)
 
 

@@ -17,9 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_numpy, integers
+from lazydelta._arrow import from_numpy, to_numpy
 from lazydelta.errors import SchemaError
-from lazydelta.schema import format_partition_value, physical_name, to_arrow_type
+from lazydelta.schema import to_arrow_type
+from lazydelta.schema.mapping import physical_name
+from lazydelta.schema.values import format_partition_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -114,7 +116,7 @@ class PartitionRouter:
             combinations *= max(len(distinct), 1)
             if combinations >= 1 << 62:
                 raise SchemaError(f"too many partitions in {keys.num_rows} rows", name)
-            codes = codes * max(len(distinct), 1) + spread[integers(coded.indices)]
+            codes = codes * max(len(distinct), 1) + spread[to_numpy(coded.indices)]
             texts.append(distinct)
         return codes, texts
 

@@ -1,7 +1,7 @@
 """The table features that a schema and table properties require.
 
 A feature is required if its property is on, or if a column has a type or metadata that belongs to
-it. Pure; `protocol.table_features` derives the protocol that supports a feature.
+it. Pure; `protocol.features` derives the protocol that supports a feature.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConfigError, SchemaError, UnsupportedFeatureError
-from lazydelta.protocol import (
+from lazydelta.protocol import TableProtocol
+from lazydelta.protocol.features import (
     WRITER_FEATURES,
-    TableProtocol,
     allows_column_mapping,
     supported_by_table,
     switched_on,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from lazydelta._arrow import from_numpy, integers
+from lazydelta._arrow import from_numpy, to_numpy, unencoded_type
 from lazydelta.schema import (
     ArrayType,
     DataType,
@@ -23,11 +23,10 @@ from lazydelta.schema import (
     PrimitiveType,
     StructField,
     StructType,
-    build_scalar,
     from_arrow_type,
     to_arrow_type,
-    value_type,
 )
+from lazydelta.schema.values import build_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -97,7 +96,7 @@ def differences(
 
 
 def _type_differences(given: pa.DataType, wanted: DataType, path: str) -> Iterator[str]:
-    given = value_type(given)
+    given = unencoded_type(given)
     match wanted:
         case StructType() if pt.is_struct(given):
             yield from differences(given, wanted, above=f"{path}.")
@@ -184,7 +183,7 @@ def conform(values: pa.Array, kind: DataType) -> pa.Array:
 
 
 def _decoded(values: pa.Array) -> pa.Array:
-    while values.type != (plain := value_type(values.type)):
+    while values.type != (plain := unencoded_type(values.type)):
         if pt.is_dictionary(values.type):
             values = _without_views(values.dictionary).take(values.indices)
         elif pt.is_run_end_encoded(values.type):
@@ -233,7 +232,7 @@ def _struct(values: pa.StructArray, kind: StructType) -> pa.StructArray:
 def _list(values: Any, element: DataType, target: pa.DataType) -> pa.ListArray:
     lengths = pc.coalesce(pc.list_value_length(values).cast(pa.int32()), _EMPTY)
     offsets = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(integers(lengths), out=offsets[1:])
+    np.cumsum(to_numpy(lengths), out=offsets[1:])
     if offsets[-1] > _MOST_ELEMENTS:
         raise pa.ArrowInvalid("a batch has more than 2^31 elements in one list; give smaller ones")
     mask = values.is_null() if values.null_count else None
@@ -243,7 +242,7 @@ def _list(values: Any, element: DataType, target: pa.DataType) -> pa.ListArray:
 
 
 def _map(values: pa.MapArray, kind: MapType, target: pa.DataType) -> pa.MapArray:
-    places = integers(values.offsets)
+    places = to_numpy(values.offsets)
     first, last = (int(places[0]), int(places[-1])) if len(values) else (0, 0)
     keys = conform(values.keys.slice(first, last - first), kind.key)
     items = conform(values.items.slice(first, last - first), kind.value)

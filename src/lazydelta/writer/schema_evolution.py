@@ -10,25 +10,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import SchemaError, SchemaMismatchError, UnsupportedFeatureError
-from lazydelta.protocol import (
+from lazydelta.protocol import TableProperties
+from lazydelta.protocol.features import (
     WRITER_FEATURES,
-    TableProperties,
     allows_column_mapping,
     supported_by_table,
     with_features,
 )
-from lazydelta.schema import (
-    TYPE_CHANGES,
-    ArrayType,
-    DataType,
-    MapType,
-    StructField,
-    StructType,
-    assign_column_ids,
-    merge_schemas,
-    schema_to_json,
-    without_column_ids,
-)
+from lazydelta.schema import ArrayType, DataType, MapType, StructField, StructType, schema_to_json
+from lazydelta.schema.evolution import TYPE_CHANGES, merge_schemas
+from lazydelta.schema.mapping import assign_column_ids, without_column_ids
 from lazydelta.writer.column_names import check_names, check_partition_columns
 from lazydelta.writer.property_validation import MAX_COLUMN_ID, is_on
 from lazydelta.writer.required_protocol import all_fields, needed_features

@@ -1,4 +1,4 @@
-"""One meaning, every way to it: which files are live after given commits, however laid out."""
+"""The live files of a sequence of commits are the same for every layout of the log."""
 
 from __future__ import annotations
 
@@ -11,42 +11,40 @@ from lazydelta.testing import TableBuilder
 from tests.support import READERS, memory_store, scanner
 
 CASES = [
-    pytest.param(["+a +b", "-a"], ["b"], id="a-removed-file-is-gone"),
+    pytest.param(["+a +b", "-a"], ["b"], id="a-removed-file-is-not-live"),
     pytest.param(["+a", "+b", "+c"], ["a", "b", "c"], id="appends-add-up"),
-    pytest.param(["+a", "-a", "+a"], ["a"], id="F6-a-file-added-after-its-remove-is-live"),
-    pytest.param(["+a", "-a", "+a", "-a"], [], id="the-newest-action-decides"),
-    pytest.param(["+a", "+a", "+a"], ["a"], id="F5-a-file-added-again-is-listed-once"),
-    pytest.param(["+a", "-a +a#v1"], ["a#v1"], id="F4-a-new-vector-replaces-the-file"),
+    pytest.param(["+a", "-a", "+a"], ["a"], id="a-file-added-after-its-remove-is-live"),
+    pytest.param(["+a", "-a", "+a", "-a"], [], id="the-newest-action-wins"),
+    pytest.param(["+a", "+a", "+a"], ["a"], id="a-file-added-again-is-listed-once"),
+    pytest.param(["+a", "-a +a#v1"], ["a#v1"], id="a-new-vector-replaces-the-file"),
     pytest.param(
         ["+a#v1", "-a#v1 +a#v2", "-a#v2 +a#v3"],
         ["a#v3"],
-        id="F3-of-many-vectors-the-newest-counts",
+        id="the-newest-of-several-vectors-wins",
     ),
-    pytest.param(["+a#v1", "-a#v1 +a"], ["a"], id="F3-a-file-may-lose-its-vector"),
-    pytest.param(["+a", "-a#v1"], ["a"], id="F3-a-remove-under-another-vector-does-nothing"),
-    pytest.param(
-        ["+a#v1 +b", "-a"], ["a#v1", "b"], id="F3-a-remove-without-its-vector-does-nothing"
-    ),
+    pytest.param(["+a#v1", "-a#v1 +a"], ["a"], id="a-file-may-lose-its-vector"),
+    pytest.param(["+a", "-a#v1"], ["a"], id="a-remove-under-another-vector-does-nothing"),
+    pytest.param(["+a#v1 +b", "-a"], ["a#v1", "b"], id="a-remove-without-its-vector-does-nothing"),
     pytest.param(["+a", "-b"], ["a"], id="a-remove-of-an-unknown-file-does-nothing"),
-    pytest.param(["+a", "-a +a"], ["a"], id="F4-within-a-commit-an-add-outlives-a-remove"),
-    pytest.param(["+a", "+a -a"], ["a"], id="F4-whatever-the-order-of-its-lines"),
-    pytest.param(["+a +b +c"], ["a", "b", "c"], id="F12-version-0-is-read-without-a-checkpoint"),
+    pytest.param(["+a", "-a +a"], ["a"], id="within-a-commit-an-add-wins-over-a-remove"),
+    pytest.param(["+a", "+a -a"], ["a"], id="within-a-commit-the-order-of-lines-does-not-matter"),
+    pytest.param(["+a +b +c"], ["a", "b", "c"], id="version-0-is-read-without-a-checkpoint"),
     pytest.param(["+a", "", "-a", ""], [], id="commits-without-files-change-nothing"),
     pytest.param(["", ""], [], id="a-table-without-files"),
     pytest.param(
         ["+a", "+b !metaData", "-a !txn !domainMetadata", "+c !protocol", "+d !somethingNew"],
         ["b", "c", "d"],
-        id="F8-F9-other-actions-change-no-files",
+        id="other-actions-change-no-files",
     ),
     pytest.param(
         ["+A +B +C", "+D", "+E", "-D", "", ""],
         ["A", "B", "C", "E"],
-        id="SCAN-20-the-worked-example-of-the-design",
+        id="worked-example",
     ),
     pytest.param(
         ["+a +b", "-a -b +c", "-c +a +b", "-a"],
         ["b"],
-        id="F6-F7-a-restored-version",
+        id="a-restored-version",
     ),
 ]
 
@@ -91,7 +89,7 @@ def test_live_files(commits, expected, layout):
 
 
 @pytest.mark.parametrize(("commits", "expected"), CASES)
-def test_the_scanner_of_the_design_gives_the_same(tmp_path, commits, expected):
+def test_the_scanner_api_gives_the_same_files(tmp_path, commits, expected):
     built(tmp_path, commits, "checkpoint-in-between")
     for strategy in ("auto", "reverse", "forward"):
         assert sorted(scanner(tmp_path, strategy=strategy)) == expected, strategy
@@ -126,14 +124,14 @@ LONG_LIVE = ["a", "b#v2", "c", "e", "f", "g", "j", "k"]
 
 @pytest.mark.parametrize("layout", FEW_LAYOUTS)
 @pytest.mark.parametrize("config", CONFIGS)
-def test_settings_change_no_result(layout, config):
+def test_configuration_does_not_change_the_result(layout, config):
     store = memory_store()
     built(store, LONG, layout)
     for name, read in READERS.items():
         assert sorted(read(store, CONFIGS[config])) == LONG_LIVE, name
 
 
-def test_a_remote_store_gives_the_same():
+def test_a_remote_store_gives_the_same_files():
     for layout in LAYOUTS:
         store = memory_store(local=False)
         built(store, LONG, layout)
@@ -143,7 +141,7 @@ def test_a_remote_store_gives_the_same():
 
 @pytest.mark.parametrize("layout", FEW_LAYOUTS)
 @pytest.mark.parametrize("rows", [1, 1000])
-def test_a_limit_gives_as_many_live_files_each_once(layout, rows):
+def test_a_limit_returns_distinct_live_files(layout, rows):
     store = memory_store()
     built(store, LONG, layout)
     config = Config(batch_rows=rows)
@@ -154,7 +152,7 @@ def test_a_limit_gives_as_many_live_files_each_once(layout, rows):
         assert set(found) <= set(LONG_LIVE), name
 
 
-def test_reverse_gives_the_newest_commits_first():
+def test_reverse_returns_the_newest_commits_first():
     store = memory_store()
     table = TableBuilder(store).commit("+z").checkpoint()
     for number in range(40):
@@ -166,7 +164,7 @@ def test_reverse_gives_the_newest_commits_first():
     assert {name[:2] for name in READERS["reverse"](store, limit=4)} == {"39", "38"}
 
 
-def test_forward_gives_the_checkpoint_first():
+def test_forward_returns_the_checkpoint_first():
     store = memory_store()
     TableBuilder(store).commit("+a +b").checkpoint().commit("+c -a")
     assert READERS["forward"](store) == ["b", "c"]
@@ -176,9 +174,9 @@ def test_forward_gives_the_checkpoint_first():
     "trip", ["!txn", "!metaData", "!protocol", "!domainMetadata", "!cdc", "!odd", "+t#v1 -t"]
 )
 @pytest.mark.parametrize("read", [READERS["strict-reverse"], READERS["strict-forward"]])
-# The third has adds alone, one of a file that was live: so has the last. With removes: 2 and 4.
+# Commits 3 and 5 have only adds, one of a live file; 2 and 4 have removes too.
 @pytest.mark.parametrize("at", [1, 2, pytest.param(3, marks=pytest.mark.long), 4, 5])
-def test_F14_a_trip_in_mid_stream_gives_each_file_once(trip, read, at):
+def test_a_fallback_in_mid_stream_returns_each_file_once(trip, read, at):
     commits = ["+t", "+a +b", "+c -a", "+d +b", "-c +e", "+f +a"]
     commits[at] += f" {trip}"
     live = {"b", "d", "e", "f", "a", "t#v1" if "#" in trip else "t"}

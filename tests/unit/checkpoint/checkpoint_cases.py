@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lazydelta import Config
 from lazydelta.checkpoint.full_replay import full_replay
-from lazydelta.protocol import ADD, REMOVE_ACTION
+from lazydelta.protocol.schemas import ADD, REMOVE_ACTION
 from lazydelta.snapshot import load_snapshot
 from lazydelta.store import MemoryStore
 from lazydelta.testing import TableBuilder

@@ -17,7 +17,7 @@ from lazydelta.checkpoint import action_source as checkpoint_source
 from lazydelta.checkpoint import full_replay
 from lazydelta.checkpoint.checkpoint_writer import write_checkpoint
 from lazydelta.errors import InternalError, LogCorruptError, UnsupportedFeatureError
-from lazydelta.log import read_hint
+from lazydelta.log.checkpoints import read_hint
 from lazydelta.store import MemoryStore
 from lazydelta.testing import add, remove
 from lazydelta.testing.strategies import histories
@@ -347,7 +347,7 @@ def test_a_damaged_source_is_read_round():
     builder.write("00000000000000000000.checkpoint.parquet", broken[:40] + bytes(60) + broken[100:])
     write_checkpoint(snapshot_of(store), now_ms=NOW)
     assert state_of(store) == expected_state(builder)
-    assert snapshot_of(store).segment.floor == 2
+    assert snapshot_of(store).segment.base_version == 2
 
 
 def test_the_same_checkpoint_again_is_the_one_that_is_there():

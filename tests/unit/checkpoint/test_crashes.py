@@ -9,7 +9,7 @@ from lazydelta._failpoints import FailpointError, arm
 from lazydelta.checkpoint.checkpoint_writer import write_checkpoint
 from lazydelta.checkpoint.hooks import post_commit_hooks
 from lazydelta.checkpoint.log_compaction import compact_log
-from lazydelta.log import read_hint
+from lazydelta.log.checkpoints import read_hint
 from lazydelta.protocol import SetTransaction
 from lazydelta.snapshot import load_snapshot
 from lazydelta.store import MemoryStore
@@ -48,7 +48,7 @@ def test_a_checkpoint_that_stops_halfway(configuration, point, local, tmp_path):
     assert read_hint(store).version == (2 if is_pointed_at else 1)
     write_checkpoint(snapshot_of(store), now_ms=NOW)
     assert state_of(store) == expected_state(builder)
-    assert (read_hint(store).version, snapshot_of(store).segment.floor) == (2, 2)
+    assert (read_hint(store).version, snapshot_of(store).segment.base_version) == (2, 2)
     assert not [name for name in builder.names() if name.endswith(".tmp")]
 
 

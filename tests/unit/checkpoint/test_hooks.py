@@ -114,4 +114,4 @@ def test_an_empty_table_has_a_checkpoint_too():
     builder.commit()
     committed(store, 10)
     assert isinstance(store, MemoryStore)
-    assert load_snapshot(store, Config()).segment.floor == 10
+    assert load_snapshot(store, Config()).segment.base_version == 10

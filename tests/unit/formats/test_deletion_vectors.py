@@ -18,7 +18,7 @@ from lazydelta.formats.deletion_vectors import (
     parse_vector,
     z85_decode,
 )
-from lazydelta.protocol import PathResolver
+from lazydelta.protocol.paths import PathResolver
 from lazydelta.store import MemoryStore
 from tests.unit.scan.read.tables import bitmap, entry, inline, z85_encoded
 

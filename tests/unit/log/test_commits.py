@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from lazydelta import Config
-from lazydelta.log import CommitReader, list_log
-from lazydelta.log import commits as commit_files
+from lazydelta.log import CommitReader, list_log, tuning
 from lazydelta.testing import TableBuilder
 from tests.support import memory_store
 
@@ -21,7 +20,7 @@ def reader_of(*commits, local=True, **config):
 
 @pytest.mark.parametrize("local", [True, False])
 @pytest.mark.parametrize("window", [1, 2, 1000])
-def test_rows_come_newest_first_with_their_versions(local, window):
+def test_batches_are_newest_first_with_versions(local, window):
     reader, files = reader_of(
         *(f"+a{n} -b{n}" for n in range(25)), local=local, reverse_window_commits=window
     )
@@ -37,7 +36,7 @@ def test_rows_come_newest_first_with_their_versions(local, window):
     assert paths == [f"a{n}" for n in reversed(range(25))]
 
 
-def test_other_actions_are_named_by_kind():
+def test_kinds_of_other_actions():
     reader, files = reader_of("+a", "!txn !domainMetadata !cdc !newThing")
     kinds = {(o.version, o.kind) for batch in reader.batches(files) for o in batch.others}
     assert kinds == {
@@ -46,14 +45,14 @@ def test_other_actions_are_named_by_kind():
     }  # fmt: skip
 
 
-def test_a_large_commit_comes_in_blocks_of_whole_lines(monkeypatch):
-    monkeypatch.setattr(commit_files, "_FIRST_BLOCK_BYTES", 200)
-    monkeypatch.setattr(commit_files, "_BLOCK_BYTES", 400)
-    monkeypatch.setattr(commit_files, "_STREAMED_BYTES", 1000)
+def test_a_large_commit_is_split_at_line_ends(monkeypatch):
+    monkeypatch.setattr(tuning, "FIRST_BLOCK_BYTES", 200)
+    monkeypatch.setattr(tuning, "BLOCK_BYTES", 400)
+    monkeypatch.setattr(tuning, "STREAMED_BYTES", 1000)
     reader, files = reader_of("+z", " ".join(f"+f{n:03d}" for n in range(100)))
     batches = list(reader.batches(files))
     assert len(batches) > 5
-    # The block that ends the commit is complete, even if nothing but the end is in it.
+    # The last block of the commit is complete, even if it is empty.
     end = [batch.complete for batch in batches].index(True)
     of_newest = batches[: end + 1]
     assert not any(0 in batch.versions for batch in of_newest)
@@ -63,7 +62,7 @@ def test_a_large_commit_comes_in_blocks_of_whole_lines(monkeypatch):
     assert paths == [f"f{n:03d}" for n in range(100)]
 
 
-def test_find_parses_only_the_actions_asked_for():
+def test_find_returns_the_requested_kinds():
     reader, files = reader_of("+a", "+b !txn")
     found = reader.find(files[0], ("txn", "metaData"))
     assert found["txn"][0]["appId"] == "app"
@@ -71,7 +70,7 @@ def test_find_parses_only_the_actions_asked_for():
     assert reader.find(files[1], ("protocol",))["protocol"][0]["minReaderVersion"] == 3
 
 
-def test_a_name_of_an_action_within_another_is_not_taken_for_one():
+def test_find_ignores_action_names_inside_other_actions():
     store = memory_store()
     table = TableBuilder(store).commit("+a")
     table.commit(

@@ -24,13 +24,13 @@ def parse(name):
         (f"{2**63 - 1:020d}.json", LogFileKind.COMMIT, 2**63 - 1),
     ],
 )
-def test_every_kind_of_name_is_understood(name, kind, version):
+def test_every_kind_of_name_is_parsed(name, kind, version):
     file = parse(name)
     assert (file.kind, file.version, file.name) == (kind, version, name)
     assert file.path == f"_delta_log/{name}"
 
 
-def test_parts_and_ends_are_numbers():
+def test_parts_and_version_ranges():
     part = parse(f"{7:020d}.checkpoint.{2:010d}.{3:010d}.parquet")
     assert (part.part, part.parts) == (2, 3)
     compacted = parse(f"{7:020d}.{9:020d}.compacted.json")
@@ -39,5 +39,5 @@ def test_parts_and_ends_are_numbers():
 
 
 @pytest.mark.parametrize("version", [2**63, 10**20 - 1])
-def test_a_version_beyond_64_bits_is_none(version):
+def test_a_version_beyond_64_bits_is_not_a_log_file(version):
     assert parse(f"{version:020d}.json") is None

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lazydelta._arrow import selection
+from lazydelta._arrow import from_mask
 from lazydelta.errors import DataFileError
 from lazydelta.parquet import DataFile, selected_rows
 from lazydelta.store import open_store
@@ -42,7 +42,7 @@ def told(mask):
     def kept(start, length):
         part = mask[start : start + length]
         assert len(part) == length
-        return None if part.all() else selection(part)
+        return None if part.all() else from_mask(part)
 
     return kept
 

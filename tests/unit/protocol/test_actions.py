@@ -12,6 +12,8 @@ from lazydelta.protocol import (
     TableMetadata,
     TableProperties,
     TableProtocol,
+)
+from lazydelta.protocol.features import (
     allows_column_mapping,
     check_protocol,
     compatibility,
@@ -62,12 +64,12 @@ def protocol(reader=3, writer=7, readers=(), writers=()):
         (Sidecar.from_json, {"sizeInBytes": 1}, "path"),
     ],
 )
-def test_a_malformed_action_is_refused_by_the_name_of_the_field(parse, obj, field):
+def test_a_malformed_action_names_the_field(parse, obj, field):
     with pytest.raises(MalformedActionError, match=field):
         parse(obj)
 
 
-def test_unknown_fields_are_ignored_and_absent_ones_have_their_defaults():
+def test_unknown_fields_are_ignored_and_missing_ones_have_defaults():
     metadata = TableMetadata.from_json({"schemaString": "{}", "new": 1})
     assert metadata.partition_columns == ()
     assert metadata.configuration == {}
@@ -78,13 +80,13 @@ def test_unknown_fields_are_ignored_and_absent_ones_have_their_defaults():
     )
 
 
-def test_what_a_commit_says_of_itself_is_free_form():
+def test_commit_info_is_free_form():
     info = CommitInfo.from_json({"timestamp": "soon", "operation": 7, "x": 1}, version=3)
     assert (info.version, info.timestamp, info.operation) == (3, None, None)
     assert info.raw["x"] == 1
 
 
-def test_F21_F27_unreadable_is_what_the_reader_does_not_know_by_name():
+def test_unknown_reader_features_are_unreadable():
     assert unreadable_features(protocol(1, 1, None, None)) == ()
     assert unreadable_features(protocol(readers=["deletionVectors", "zzz", "aaa"])) == (
         "aaa",
@@ -95,18 +97,18 @@ def test_F21_F27_unreadable_is_what_the_reader_does_not_know_by_name():
 
 
 @pytest.mark.parametrize("bad", [protocol(0), protocol(3, 7, None), protocol(3, 5), protocol(1, 0)])
-def test_a_protocol_that_contradicts_itself(bad):
+def test_contradictory_protocols_are_refused(bad):
     with pytest.raises(MalformedActionError):
         check_protocol(bad)
 
 
-def test_column_mapping_is_allowed_by_version_2_or_by_name():
+def test_column_mapping_is_allowed_by_reader_version_2_or_by_feature():
     assert [allows_column_mapping(p) for p in (
         protocol(1, 5, None, None), protocol(2, 5, None, None), protocol(), protocol(readers=["columnMapping"])
     )] == [False, True, False, True]  # fmt: skip
 
 
-def test_PROT_05_the_verdict_names_what_is_active_and_what_is_in_the_way():
+def test_compatibility_has_active_and_unsupported_features():
     metadata = TableMetadata(
         id="", schema_string="", partition_columns=(),
         configuration={"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"},
@@ -128,7 +130,7 @@ def test_PROT_05_the_verdict_names_what_is_active_and_what_is_in_the_way():
     assert bad.to_dict()["reader_features"] == ("zzz",)
 
 
-def test_properties_are_typed_and_absurd_ones_are_named():
+def test_properties_are_typed_and_invalid_ones_are_named():
     parsed = TableProperties.parse(
         {"delta.enableInCommitTimestamps": "TRUE", "delta.inCommitTimestampEnablementVersion": "7"}
     )

@@ -7,7 +7,7 @@ from lazydelta.replay import BatchSpool
 
 
 @pytest.mark.parametrize("limit", [0, 50, 1 << 20])
-def test_batches_come_back_in_order_wherever_they_were_kept(limit):
+def test_batches_are_drained_in_order(limit):
     spool = BatchSpool(memory_limit=limit)
     batches = [pa.record_batch({"x": [f"{number}" * 5]}) for number in range(20)]
     for batch in batches:
@@ -16,7 +16,7 @@ def test_batches_come_back_in_order_wherever_they_were_kept(limit):
     assert list(spool.drain()) == []
 
 
-def test_closing_drops_what_is_left():
+def test_close_drops_remaining_batches():
     spool = BatchSpool(memory_limit=0)
     spool.append(pa.record_batch({"x": [1]}))
     spool.close()

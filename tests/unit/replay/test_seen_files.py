@@ -6,66 +6,65 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lazydelta.replay import SeenFiles
-from lazydelta.replay import seen_files as module
-from lazydelta.replay.keys import file_keys, hash_keys, new_seed
+from lazydelta.replay import SeenFiles, seen_files
+from lazydelta.replay.action_keys import file_keys, hash_keys, new_seed
 
-TEXT = st.text(alphabet=st.characters(codec="utf-8"), max_size=40)
+STRINGS = st.text(alphabet=st.characters(codec="utf-8"), max_size=40)
 
 
-def made(memory_limit=1 << 30, capacity=1000, rate=0.01):
+def new_set(memory_limit=1 << 30, capacity=1000, rate=0.01):
     return SeenFiles(memory_limit=memory_limit, capacity=capacity, false_positive_rate=rate)
 
 
 @settings(max_examples=150)
 @given(
-    groups=st.lists(st.lists(TEXT, max_size=8), max_size=20),
-    asked=st.lists(TEXT, max_size=20),
+    groups=st.lists(st.lists(STRINGS, max_size=8), max_size=20),
+    lookups=st.lists(STRINGS, max_size=20),
     memory_limit=st.sampled_from([0, 200, 1 << 30]),
     capacity=st.sampled_from([1, 100]),
 )
-def test_RSET_02_no_false_positive_and_no_false_negative(groups, asked, memory_limit, capacity):
-    keys, known = made(memory_limit, capacity, 0.99), set()
+def test_no_false_positives_and_no_false_negatives(groups, lookups, memory_limit, capacity):
+    keys, expected = new_set(memory_limit, capacity, 0.99), set()
     try:
         for group in groups:
-            new = sorted(set(group) - known)
-            known.update(new)
+            new = sorted(set(group) - expected)
+            expected.update(new)
             keys.add(pa.array(new, pa.string()))
-        assert len(keys) == len(known)
-        everything = [*known, *asked]
-        found = keys.contains(pa.array(everything, pa.string()))
-        assert found.tolist() == [key in known for key in everything]
+        assert len(keys) == len(expected)
+        everything = [*expected, *lookups]
+        is_member = keys.contains(pa.array(everything, pa.string()))
+        assert is_member.tolist() == [key in expected for key in everything]
     finally:
         keys.close()
 
 
-def test_F1_a_bloom_filter_of_eight_bytes_still_gives_exact_results():
-    keys = made(capacity=1, rate=0.99)
+def test_a_bloom_filter_of_eight_bytes_gives_exact_results():
+    keys = new_set(capacity=1, rate=0.99)
     keys.add(pa.array([f"in{n}" for n in range(5000)]))
     assert keys.contains(pa.array([f"in{n}" for n in range(5000)])).all()
     assert not keys.contains(pa.array([f"out{n}" for n in range(5000)])).any()
 
 
-def test_a_filter_for_a_million_keys_is_small_as_long_as_there_are_few():
-    keys = made(capacity=1_000_000)
-    known = [f"in{n}" for n in range(5000)]
-    keys.add(pa.array(known[:100]))
+def test_a_large_bloom_filter_starts_small():
+    keys = new_set(capacity=1_000_000)
+    expected = [f"in{n}" for n in range(5000)]
+    keys.add(pa.array(expected[:100]))
     assert keys.memory_bytes < 20_000
-    keys.add(pa.array(known[100:]))
+    keys.add(pa.array(expected[100:]))
     assert keys.memory_bytes > 1_000_000
-    assert keys.contains(pa.array(known)).all()
+    assert keys.contains(pa.array(expected)).all()
     assert not keys.contains(pa.array([f"out{n}" for n in range(5000)])).any()
     keys.close()
 
 
-def test_keys_that_share_a_hash_are_told_apart(monkeypatch):
-    monkeypatch.setattr(module, "hash_keys", lambda keys, _: np.full(len(keys), 7, np.uint64))
+def test_keys_with_equal_hashes_are_distinguished(monkeypatch):
+    monkeypatch.setattr(seen_files, "hash_keys", lambda keys, _: np.full(len(keys), 7, np.uint64))
     for limit in (0, 1 << 30):
-        keys = made(limit)
+        keys = new_set(limit)
         for part in (["a", "b"], ["c"], ["d", "e", "f"]):
             keys.add(pa.array(part))
-        asked = ["a", "x", "c", "f", "y", "b", ""]
-        assert keys.contains(pa.array(asked)).tolist() == [
+        lookups = ["a", "x", "c", "f", "y", "b", ""]
+        assert keys.contains(pa.array(lookups)).tolist() == [
             True,
             False,
             True,
@@ -77,8 +76,8 @@ def test_keys_that_share_a_hash_are_told_apart(monkeypatch):
         keys.close()
 
 
-def test_F17_keys_beyond_the_memory_limit_go_to_disk_and_stay_exact():
-    keys = made(memory_limit=10_000)
+def test_spilled_keys_stay_exact():
+    keys = new_set(memory_limit=10_000)
     for start in range(0, 20_000, 1000):
         keys.add(pa.array([f"key-{n:08d}" for n in range(start, start + 1000)]))
         assert keys.memory_bytes < 100_000
@@ -90,18 +89,18 @@ def test_F17_keys_beyond_the_memory_limit_go_to_disk_and_stay_exact():
 
 
 @pytest.mark.parametrize("width", [0, 1, 7, 8, 9, 16, 1023, 1024, 1025, 3000])
-def test_a_key_hashes_alike_in_any_company(width):
+def test_the_hash_of_a_key_does_not_depend_on_its_batch(width):
     seed = new_seed()
     key = "k" * width
     alone = hash_keys(pa.array([key]), seed)[0]
-    for company in (["a", key], [key, "x" * 2000], ["é", key, ""], [key, key]):
-        hashes = hash_keys(pa.array(company), seed)
-        assert hashes[company.index(key)] == alone
+    for batch in (["a", key], [key, "x" * 2000], ["é", key, ""], [key, key]):
+        hashes = hash_keys(pa.array(batch), seed)
+        assert hashes[batch.index(key)] == alone
     sliced = pa.array(["zzz", key, "yy"]).slice(1, 1)
     assert hash_keys(sliced, seed)[0] == alone
 
 
-def test_F3_the_key_is_path_and_vector():
+def test_a_key_is_path_and_deletion_vector():
     vectors = pa.array(
         [
             None,

@@ -12,24 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lazydelta.errors import SchemaError
-from lazydelta.schema import (
-    DecimalType,
-    PrimitiveType,
+from lazydelta.schema import DecimalType, PrimitiveType
+from lazydelta.schema.values import (
     format_partition_value,
     parse_partition_values,
     unreadable_partition_values,
 )
 
 
-def parse(texts, kind, **more):
+def parse(strings, kind, **options):
     kind = kind if isinstance(kind, DecimalType) else PrimitiveType(kind)
-    found = parse_partition_values(pa.array(texts, pa.string()), kind, **more)
-    found.validate(full=True)
-    return found
+    parsed = parse_partition_values(pa.array(strings, pa.string()), kind, **options)
+    parsed.validate(full=True)
+    return parsed
 
 
 @pytest.mark.parametrize(
-    ("kind", "texts", "expected"),
+    ("kind", "strings", "expected"),
     [
         pytest.param("integer", ["7", "07", "-3", "+4"], [7, 7, -3, 4], id="integer"),
         pytest.param("byte", ["127", "-128"], [127, -128], id="byte"),
@@ -41,7 +40,7 @@ def parse(texts, kind, **more):
             [" a ", "__HIVE_DEFAULT_PARTITION__"],
             id="string",
         ),
-        pytest.param("binary", ["\x01é"], [b"\x01\xc3\xa9"], id="binary-is-text-bytes"),
+        pytest.param("binary", ["\x01é"], [b"\x01\xc3\xa9"], id="binary-is-utf8"),
         pytest.param(
             "double",
             ["1e3", "Infinity", "-Infinity", ".5"],
@@ -75,12 +74,12 @@ def parse(texts, kind, **more):
         ),
     ],
 )
-def test_values_of_each_type(kind, texts, expected):
-    assert parse(texts, kind).to_pylist() == expected
+def test_values_of_each_type(kind, strings, expected):
+    assert parse(strings, kind).to_pylist() == expected
 
 
 @pytest.mark.parametrize("kind", ["string", "integer", "date", "binary", "timestamp", "boolean"])
-def test_null_and_the_empty_text_are_null_for_every_type(kind):
+def test_null_and_the_empty_string_are_null_for_every_type(kind):
     assert parse(["", None], kind).to_pylist() == [None, None]
 
 
@@ -88,14 +87,14 @@ def test_nan_is_read():
     assert math.isnan(parse(["NaN"], "double")[0].as_py())
 
 
-def test_years_beyond_four_digits_and_before_christ():
-    texts = ["+12026-01-01", "-0044-03-15", "9999-12-31", "0000-03-01"]
-    days = parse(texts, "date").cast(pa.int32()).to_pylist()
-    assert days == [int(np.datetime64(text.lstrip("+"), "D").astype(int)) for text in texts]
+def test_years_beyond_9999_and_negative_years():
+    strings = ["+12026-01-01", "-0044-03-15", "9999-12-31", "0000-03-01"]
+    days = parse(strings, "date").cast(pa.int32()).to_pylist()
+    assert days == [int(np.datetime64(string.lstrip("+"), "D").astype(int)) for string in strings]
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"),
+    ("kind", "string"),
     [
         ("byte", "128"),
         ("integer", "1.0"),
@@ -115,13 +114,13 @@ def test_years_beyond_four_digits_and_before_christ():
         ("timestamp", "294248-01-01 00:00:00"),
     ],
 )
-def test_a_text_that_is_no_value_raises_or_is_null(kind, text):
+def test_an_invalid_value_raises_or_is_null(kind, string):
     with pytest.raises(SchemaError, match="partition value of type"):
-        parse([text], kind)
-    found = parse([text, None, ""], kind, on_error="null")
-    assert found.to_pylist() == [None, None, None]
-    texts = pa.array([text, None, ""], pa.string())
-    assert unreadable_partition_values(texts, found).to_pylist() == [True, False, False]
+        parse([string], kind)
+    parsed = parse([string, None, ""], kind, on_error="null")
+    assert parsed.to_pylist() == [None, None, None]
+    strings = pa.array([string, None, ""], pa.string())
+    assert unreadable_partition_values(strings, parsed).to_pylist() == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +140,7 @@ def test_a_text_that_is_no_value_raises_or_is_null(kind, text):
         ("integer", 5, "5"),
     ],
 )
-def test_values_are_written_as_the_protocol_asks(kind, value, expected):
+def test_serialized_values(kind, value, expected):
     assert format_partition_value(value, PrimitiveType(kind)) == expected
 
 
@@ -157,7 +156,7 @@ def test_values_are_written_as_the_protocol_asks(kind, value, expected):
         ("array", [1]),
     ],
 )
-def test_a_value_of_another_type_is_not_written(kind, value):
+def test_a_value_of_another_type_is_refused(kind, value):
     with pytest.raises(SchemaError):
         format_partition_value(value, PrimitiveType(kind))
 
@@ -169,18 +168,18 @@ VALUES = {
     "timestamp": st.datetimes(timezones=st.just(UTC)),
     "timestamp_ntz": st.datetimes(),
     "boolean": st.booleans(),
-    "string": st.text(min_size=1).filter(lambda text: text.isprintable()),
+    "string": st.text(min_size=1).filter(lambda string: string.isprintable()),
 }
 
 
 @given(st.sampled_from(sorted(VALUES)).flatmap(lambda kind: st.tuples(st.just(kind), VALUES[kind])))
-def test_a_written_value_is_read_back(case):
+def test_round_trip_of_values(case):
     kind, value = case
-    text = format_partition_value(value, PrimitiveType(kind))
-    assert parse([text], kind).to_pylist() == [value]
+    string = format_partition_value(value, PrimitiveType(kind))
+    assert parse([string], kind).to_pylist() == [value]
 
 
 @given(st.decimals(-(10**10), 10**10, places=3))
-def test_a_written_decimal_is_read_back(value):
+def test_round_trip_of_decimals(value):
     kind = DecimalType(14, 3)
     assert parse([format_partition_value(value, kind)], kind).to_pylist() == [value]

@@ -21,8 +21,8 @@ def struct(*fields):
     return {"type": "struct", "fields": list(fields)}
 
 
-def field(name, kind, **more):
-    return {"name": name, "type": kind, "nullable": True, "metadata": {}, **more}
+def field(name, kind, **options):
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}, **options}
 
 
 def parse(raw):
@@ -49,11 +49,11 @@ def nested(depth):
         "a_type_of_tomorrow",
     ],
 )
-def test_a_type_name_is_kept_whether_known_or_not(name):
+def test_type_names_are_preserved_even_if_unknown(name):
     assert parse(struct(field("x", name))).fields[0].type == PrimitiveType(name)
 
 
-def test_a_schema_survives_the_way_there_and_back():
+def test_round_trip():
     raw = struct(
         field("id", "long", nullable=False, metadata={"delta.columnMapping.id": 1, "odd": [1]}),
         field("price", "decimal(10,2)"),
@@ -79,7 +79,7 @@ def test_variant_may_be_written_as_an_object():
     assert parse(struct(field("v", {"type": "variant"}))).fields[0].type == PrimitiveType("variant")
 
 
-def test_a_user_defined_type_is_what_it_is_stored_as():
+def test_a_user_defined_type_is_read_as_its_sql_type():
     kind = {"type": "udt", "class": "x", "sqlType": struct(field("v", "double"))}
     assert parse(struct(field("u", kind))).fields[0].type == StructType(
         (StructField("v", PrimitiveType("double")),)
@@ -93,33 +93,37 @@ def test_a_user_defined_type_is_what_it_is_stored_as():
         pytest.param(struct(field("a", "long"), field("A", "long")), "collide", id="same-name"),
         pytest.param(struct(field("a", "long"), field("a", "long")), "collide", id="twice"),
         pytest.param(struct({"type": "long"}), "needs a name", id="no-name"),
-        pytest.param(struct(field("a", {"type": "tuple", "of": 1})), "unknown type", id="odd-type"),
-        pytest.param(struct(field("a", {"type": "array"})), "lacks 'elementType'", id="half-type"),
+        pytest.param(
+            struct(field("a", {"type": "tuple", "of": 1})), "unknown type", id="unknown-type"
+        ),
+        pytest.param(
+            struct(field("a", {"type": "array"})), "lacks 'elementType'", id="incomplete-type"
+        ),
         pytest.param(struct(field("a", 7)), "a name or an object", id="number-as-type"),
         pytest.param(struct(field("a", "decimal(39,0)")), "out of range", id="wide-decimal"),
-        pytest.param(struct(field("a", "decimal(x)")), "not a decimal", id="odd-decimal"),
-        pytest.param({"type": "struct", "fields": 5}, "must be a list", id="fields-no-list"),
-        pytest.param(struct(field("a", "long", metadata=[1])), "metadata", id="odd-metadata"),
+        pytest.param(struct(field("a", "decimal(x)")), "not a decimal", id="invalid-decimal"),
+        pytest.param({"type": "struct", "fields": 5}, "must be a list", id="fields-not-a-list"),
+        pytest.param(struct(field("a", "long", metadata=[1])), "metadata", id="invalid-metadata"),
         pytest.param(nested(101), "deep", id="too-deep"),
     ],
 )
-def test_a_bad_schema_is_refused_with_its_place(raw, reason):
+def test_an_invalid_schema_is_refused_with_its_table(raw, reason):
     with pytest.raises(SchemaError, match=reason) as caught:
         parse(raw)
     assert caught.value.where == "trips"
 
 
-def test_a_deep_schema_within_bounds_is_fine():
+def test_a_deep_schema_below_the_limit_is_accepted():
     assert len(list(parse(nested(99)).leaves())) == 1
 
 
-@pytest.mark.parametrize("text", ["", "{", "nul", '{"type": "struct"', "[" * 100_000])
-def test_text_that_is_no_json_is_refused(text):
+@pytest.mark.parametrize("schema_string", ["", "{", "nul", '{"type": "struct"', "[" * 100_000])
+def test_invalid_json_is_refused(schema_string):
     with pytest.raises(SchemaError, match="not JSON"):
-        parse_schema(text, where="trips")
+        parse_schema(schema_string, where="trips")
 
 
-def test_names_are_found_exactly_or_ignoring_case_and_near_ones_are_shown():
+def test_find_prefers_exact_names_ignores_case_and_suggests_similar_ones():
     schema = parse(struct(field("Fare", "long"), field("trip", struct(field("id", "long")))))
     assert [f.name for f in schema.find(("fare",))] == ["Fare"]
     assert [f.name for f in schema.find(("TRIP", "ID"))] == ["trip", "id"]

@@ -19,7 +19,7 @@ def snapshot_of(store, version=None):
 @pytest.mark.parametrize("kind", ["classic", "multipart", "v2-json", "v2-parquet", "v2-classic"])
 @pytest.mark.parametrize("changed_at", [0, 2, 4])
 @pytest.mark.parametrize("checkpoint", [None, 1, 3, 5])
-def test_the_newest_protocol_and_metadata_are_found_wherever_they_are(kind, changed_at, checkpoint):
+def test_the_newest_protocol_and_metadata_win(kind, changed_at, checkpoint):
     store = memory_store()
     table = TableBuilder(store)
     for version in range(6):
@@ -31,7 +31,7 @@ def test_the_newest_protocol_and_metadata_are_found_wherever_they_are(kind, chan
     assert snapshot_of(store).metadata.name == expected
 
 
-def test_a_checksum_answers_without_a_look_at_the_checkpoint():
+def test_a_checksum_saves_reading_the_checkpoint():
     store = memory_store()
     TableBuilder(store).commit("+a").checkpoint().commit("+b").crc()
     counted = MeteredStore(store)
@@ -40,7 +40,7 @@ def test_a_checksum_answers_without_a_look_at_the_checkpoint():
     assert not [path for path in counted.bytes_by_path() if "checkpoint.parquet" in path]
 
 
-def test_a_hint_with_v2_actions_answers_without_a_look_at_the_checkpoint():
+def test_a_hint_with_v2_actions_saves_reading_the_checkpoint():
     store = memory_store()
     table = TableBuilder(store).commit("+a").checkpoint("v2-parquet")
     name = next(name for name in table.names() if ".checkpoint." in name)
@@ -128,7 +128,7 @@ def test_a_mapping_mode_without_support_is_ignored_where_columns_have_no_physica
     assert snapshot_of(store).column_mapping_mode == "none"
 
 
-def test_partition_values_come_under_their_logical_names():
+def test_partition_values_have_logical_names():
     store = memory_store()
     table = TableBuilder(
         store, schema={"id": "long", "day": "date"}, partition_by=["day"], column_mapping="name"
@@ -141,7 +141,7 @@ def test_partition_values_come_under_their_logical_names():
         assert str(file.partition_values["day"]) == "2026-01-02"
 
 
-def test_the_observer_hears_of_the_segment():
+def test_the_observer_receives_the_segment():
     store = memory_store()
     TableBuilder(store).commit("+a").checkpoint().commit("+b")
     events = []
@@ -150,7 +150,7 @@ def test_the_observer_hears_of_the_segment():
     assert (listed.version, listed.checkpoint_version, listed.commits) == (1, 0, 1)
 
 
-def test_estimates_come_from_what_the_log_states():
+def test_estimated_files():
     store = memory_store()
     table = TableBuilder(store).commit("+a +b").checkpoint()
     assert snapshot_of(store).num_files is None

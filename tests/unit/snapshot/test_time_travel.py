@@ -34,20 +34,20 @@ def version_at(opened, hours):
 
 
 @pytest.mark.parametrize("in_commit", [False, True])
-def test_the_newest_version_at_or_before_a_time(tmp_path, in_commit):
+def test_the_newest_version_at_or_before_a_timestamp(tmp_path, in_commit):
     _, opened = built(tmp_path, [0, 1, 5, 6], in_commit_timestamps=in_commit)
     found = [version_at(opened, hours) for hours in (0, 0.5, 1, 4.9, 5, 6, 100)]
     assert found == [0, 0, 1, 1, 2, 3, 3]
 
 
-def test_in_commit_timestamps_count_and_file_times_do_not(tmp_path):
+def test_in_commit_timestamps_override_file_times(tmp_path):
     table, opened = built(tmp_path, [0, 1, 2], in_commit_timestamps=True)
     for number in range(3):
         table.set_time(f"{number:020d}.json", ms(START - timedelta(days=number)))
     assert version_at(opened, 1) == 1
 
 
-def test_history_shows_the_times_that_time_travel_goes_by(tmp_path):
+def test_history_has_the_times_that_time_travel_uses(tmp_path):
     _, opened = built(tmp_path, [0], in_commit_timestamps=True)
     commit = tmp_path / "_delta_log" / f"{0:020d}.json"
     stated = str(ms(START))
@@ -61,7 +61,7 @@ def test_history_shows_the_times_that_time_travel_goes_by(tmp_path):
 @pytest.mark.parametrize(
     "hours", [[0, 1, 2], [0, 0, 0, 0], [0, 5, 3, 4, 6], [0, 1 / 3_600_000, 1.5 / 3_600_000]]
 )
-def test_every_time_of_the_history_leads_to_its_version(tmp_path, hours, in_commit):
+def test_every_time_of_the_history_gives_its_version(tmp_path, hours, in_commit):
     if in_commit:  # the protocol has them strictly increasing
         hours = range(len(hours))
     table, opened = built(tmp_path, hours, in_commit_timestamps=in_commit)
@@ -85,7 +85,7 @@ def test_every_time_of_the_history_leads_to_its_version(tmp_path, hours, in_comm
         assert opened.snapshot(timestamp=entry.timestamp).version == entry.version
 
 
-def test_a_time_ahead_of_this_clock_leads_to_the_newest_version(tmp_path):
+def test_a_commit_time_ahead_of_the_clock_gives_the_newest_version(tmp_path):
     _, opened = built(tmp_path, [0])
     ahead = datetime.now(UTC) + timedelta(days=1)
     os.utime(tmp_path / "_delta_log" / f"{0:020d}.json", (ahead.timestamp(),) * 2)
@@ -105,7 +105,7 @@ def test_a_table_that_cannot_be_read_has_a_history(tmp_path):
     assert [entry.version for entry in opened.history()] == [1, 0]
 
 
-def test_file_times_that_run_backwards_are_made_to_rise(tmp_path):
+def test_decreasing_file_times_are_adjusted(tmp_path):
     _, opened = built(tmp_path, [0, 5, 3, 4, 6])
     # Versions 2 and 3 count as a millisecond after the one before.
     assert version_at(opened, 4.5) == 0
@@ -113,7 +113,7 @@ def test_file_times_that_run_backwards_are_made_to_rise(tmp_path):
     assert version_at(opened, 5.5) == 3
 
 
-def test_the_changeover_to_in_commit_timestamps_is_honoured(tmp_path):
+def test_enabling_in_commit_timestamps_later(tmp_path):
     table, opened = built(tmp_path, [0, 1])
     settings = {
         "delta.enableInCommitTimestamps": "true",
@@ -129,7 +129,7 @@ def test_the_changeover_to_in_commit_timestamps_is_honoured(tmp_path):
     assert [version_at(opened, hours) for hours in (0, 1, 9, 10, 11)] == [0, 1, 1, 2, 3]
 
 
-def test_without_the_feature_the_property_asks_no_commit_for_its_time(tmp_path):
+def test_without_the_feature_in_commit_timestamps_are_ignored(tmp_path):
     configuration = {"delta.enableInCommitTimestamps": "true"}
     _, opened = built(tmp_path, [0, 1], configuration=configuration)
     assert version_at(opened, 0.5) == 0
@@ -137,7 +137,7 @@ def test_without_the_feature_the_property_asks_no_commit_for_its_time(tmp_path):
     assert None not in file_times(snapshot.segment.commits, snapshot)  # for the change feed
 
 
-def test_a_time_without_a_version_says_why(tmp_path):
+def test_a_timestamp_without_a_version_gives_the_reason(tmp_path):
     table, opened = built(tmp_path, [0, 1, 2, 3])
     with pytest.raises(TimestampNotFoundError) as raised:
         version_at(opened, -1)
@@ -153,7 +153,7 @@ def test_a_time_without_a_version_says_why(tmp_path):
     assert version_at(opened, 2.5) == 2
 
 
-def test_times_are_taken_as_text_and_in_any_zone(tmp_path):
+def test_timestamps_may_be_strings_in_any_zone(tmp_path):
     _, opened = built(tmp_path, [0, 1, 2])
     for moment in (
         "2026-01-01T01:30:00",
@@ -166,7 +166,7 @@ def test_times_are_taken_as_text_and_in_any_zone(tmp_path):
         assert opened.snapshot(timestamp=moment).version == 1
 
 
-def test_a_version_and_a_time_together_are_refused(tmp_path):
+def test_a_version_and_a_timestamp_together_are_refused(tmp_path):
     _, opened = built(tmp_path, [0])
     with pytest.raises(ConfigError):
         opened.snapshot(version=0, timestamp=START)

@@ -13,14 +13,14 @@ SPANS = st.lists(
 
 
 @given(SPANS, st.integers(0, 30))
-def test_merged_ranges_cover_all_and_no_needless_gap(spans, gap):
+def test_merged_ranges_cover_all_ranges_and_small_gaps_only(spans, gap):
     merged = merged_ranges(spans, gap=gap)
-    wanted = {byte for start, end in spans for byte in range(start, end)}
+    requested = {byte for start, end in spans for byte in range(start, end)}
     fetched = {byte for start, end in merged for byte in range(start, end)}
-    assert wanted <= fetched
+    assert requested <= fetched
     for (_, end), (start, _) in pairwise(merged):
         assert start - end > gap
     for start, end in merged:
-        assert {start, end - 1} <= wanted
-        holes = "".join("x" if byte in wanted else " " for byte in range(start, end)).split("x")
+        assert {start, end - 1} <= requested
+        holes = "".join("x" if byte in requested else " " for byte in range(start, end)).split("x")
         assert max(map(len, holes)) <= gap

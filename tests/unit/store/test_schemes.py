@@ -6,17 +6,16 @@ import sys
 import pytest
 
 from lazydelta.errors import ConfigError
-from lazydelta.store import MemoryStore, open_store, register_store
-from lazydelta.store import schemes as opening
+from lazydelta.store import MemoryStore, open_store, register_store, schemes
 
 
 @pytest.fixture(autouse=True)
-def _own_registry(monkeypatch):
-    monkeypatch.setattr(opening, "_FACTORIES", dict(opening._FACTORIES))
+def _isolated_registry(monkeypatch):
+    monkeypatch.setattr(schemes, "_FACTORIES", dict(schemes._FACTORIES))
 
 
 @pytest.mark.parametrize(
-    ("address", "root"),
+    ("location", "root"),
     [
         ("/data/trips", "/data/trips"),
         ("/data/trips/", "/data/trips"),
@@ -30,61 +29,61 @@ def _own_registry(monkeypatch):
         ("file:///data/a#b?c", "/data/a#b?c"),
     ],
 )
-def test_local_addresses(address, root):
-    assert open_store(address).root == root
+def test_local_paths_and_urls(location, root):
+    assert open_store(location).root == root
 
 
 def test_a_path_object_is_local(tmp_path):
     assert open_store(tmp_path).root == str(tmp_path)
 
 
-def test_the_home_directory_is_found(monkeypatch):
-    monkeypatch.setenv("HOME", "/home/somebody")
-    assert open_store("~/trips").root == "/home/somebody/trips"
+def test_the_home_directory_is_expanded(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/user")
+    assert open_store("~/trips").root == "/home/user/trips"
 
 
 @pytest.mark.parametrize(
-    ("address", "says"),
+    ("location", "reason"),
     [
         ("", "empty"),
-        ("file://host/data", "names a host"),
+        ("file://host/data", "has a host"),
         ("absfs://lake/t", "did you mean abfs"),
         ("hdfs://name/t", "known are"),
         ("https://example.com/t", "not an Azure storage account"),
         ("s3://lake/t?versionId=1", "%3F"),
         ("s3://lake/t#x", "%23"),
-        ("s3:///t", "no usable bucket"),
-        ("s3:/lake/t", "no usable bucket"),
+        ("s3:///t", "no valid bucket"),
+        ("s3:/lake/t", "no valid bucket"),
         ("s3://lake/a/../b", "segments"),
         ("s3://lake/a//b", "plain relative path"),
-        ("gs://user:pw@lake/t", "no usable bucket"),
-        ("abfss://lake@evil.example/t", "names no Azure storage account"),
+        ("gs://user:pw@lake/t", "no valid bucket"),
+        ("abfss://lake@evil.example/t", "not an Azure storage account"),
     ],
 )
-def test_addresses_that_lead_nowhere(address, says):
-    with pytest.raises(ConfigError, match=says) as raised:
-        open_store(address)
+def test_invalid_urls(location, reason):
+    with pytest.raises(ConfigError, match=reason) as raised:
+        open_store(location)
     assert "pw" not in str(raised.value)
 
 
-def test_a_scheme_can_be_added():
-    given = []
+def test_register_store():
+    calls = []
 
     def factory(url, options):
-        given.append((url, dict(options)))
+        calls.append((url, dict(options)))
         return MemoryStore(root=url)
 
     register_store("Lake", factory)
     assert open_store("LAKE://a/b", {"k": "v"}).root == "lake://a/b"
-    assert given == [("lake://a/b", {"k": "v"})]
+    assert calls == [("lake://a/b", {"k": "v"})]
 
 
-def test_a_scheme_that_cannot_be_one_is_refused():
-    with pytest.raises(ConfigError, match="cannot begin a URL"):
+def test_an_invalid_scheme_is_refused():
+    with pytest.raises(ConfigError, match="not a URL scheme"):
         register_store("1x", MemoryStore)
 
 
-def test_local_use_does_not_import_obstore(tmp_path):
+def test_a_local_store_does_not_import_obstore(tmp_path):
     program = f"""
 import sys
 from lazydelta.store import open_store

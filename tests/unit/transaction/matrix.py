@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lazydelta import errors
-from lazydelta.protocol import DomainMetadata, SetTransaction, with_features
+from lazydelta.protocol import DomainMetadata, SetTransaction
+from lazydelta.protocol.features import with_features
 from lazydelta.transaction import Transaction
 from tests.unit.transaction.support import (
     FIELDS,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lazydelta.protocol import DomainMetadata, SetTransaction, with_features
+from lazydelta.protocol import DomainMetadata, SetTransaction
+from lazydelta.protocol.features import with_features
 from lazydelta.transaction import Reads, Transaction
 from tests.unit.transaction.matrix import outcome
 from tests.unit.transaction.support import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazydelta.protocol import with_features
+from lazydelta.protocol.features import with_features
 from lazydelta.scan import Scan
 from lazydelta.snapshot import load_snapshot
 from lazydelta.store import MeteredStore, open_store

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lazydelta.errors import ConfigError
-from lazydelta.protocol import (
-    MalformedActionError,
-    TableProtocol,
+from lazydelta.protocol import MalformedActionError, TableProtocol
+from lazydelta.protocol.features import (
     check_protocol,
     supported_by_table,
     unreadable_features,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lazydelta.errors import MetadataChangedError
-from lazydelta.protocol import with_features
+from lazydelta.protocol.features import with_features
 from tests.unit.transaction.support import (
     METADATA,
     PROTOCOL,

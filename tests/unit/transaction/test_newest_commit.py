@@ -6,7 +6,7 @@ import pytest
 
 import lazydelta as ld
 from lazydelta.errors import LogCorruptError
-from lazydelta.log import commits
+from lazydelta.log import tuning
 from lazydelta.store import MemoryStore, MeteredStore
 from lazydelta.transaction import validate_newest_commit
 from tests.unit.transaction.support import append, base_of, make_table, run, versions
@@ -56,8 +56,8 @@ def test_the_end_of_a_huge_commit_is_validated(monkeypatch):
     assert run(append(), store).version == 1
     path = f"_delta_log/{1:020d}.json"
     data = bytes(store.read(path))
-    monkeypatch.setattr(commits, "_STREAMED_BYTES", 100)
-    monkeypatch.setattr(commits, "_BLOCK_BYTES", len(data) - 30)
+    monkeypatch.setattr(tuning, "STREAMED_BYTES", 100)
+    monkeypatch.setattr(tuning, "BLOCK_BYTES", len(data) - 30)
     validate_newest_commit(base_of(store))
     store.write(path, data[:-20], overwrite=True)
     with pytest.raises(LogCorruptError, match="its last line"):

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from lazydelta.errors import AppendOnlyError, InvalidCommitError, UnsupportedFeatureError
-from lazydelta.protocol import DomainMetadata, SetTransaction, TableProtocol, with_features
+from lazydelta.protocol import DomainMetadata, SetTransaction, TableProtocol
+from lazydelta.protocol.features import with_features
 from lazydelta.transaction import Transaction
 from tests.support import memory_store
 from tests.unit.transaction.support import (

@@ -10,7 +10,7 @@ import pytest
 from lazydelta import Table
 from lazydelta.errors import AlterationError, InvalidCommitError
 from lazydelta.log import LogFileKind, list_log
-from lazydelta.protocol import with_features
+from lazydelta.protocol.features import with_features
 from lazydelta.transaction import Transaction
 from lazydelta.transaction.retry import Clock
 from tests.unit.transaction.support import (

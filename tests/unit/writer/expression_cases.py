@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import integers
+from lazydelta._arrow import to_numpy
 from lazydelta.expressions import bind_expression
 from lazydelta.expressions.coercion import type_of
 from lazydelta.schema import from_arrow_schema
@@ -167,7 +167,7 @@ def computed(text: str) -> dict:
     expression = bind_expression(text, SCHEMA)
     result = expression(ROWS)
     result.values.validate(full=True)
-    failed = [] if result.failed is None else integers(pc.indices_nonzero(result.failed)).tolist()
+    failed = [] if result.failed is None else to_numpy(pc.indices_nonzero(result.failed)).tolist()
     return {
         "type": str(type_of(expression.node)),
         "values": as_text(result.values),

@@ -9,7 +9,8 @@ import pytest
 
 from lazydelta.errors import SchemaError, SchemaMismatchError, UnsupportedFeatureError
 from lazydelta.protocol import TableProtocol
-from lazydelta.schema import assign_column_ids, parse_schema, schema_to_json
+from lazydelta.schema import parse_schema, schema_to_json
+from lazydelta.schema.mapping import assign_column_ids
 from tests.unit.writer.support import OLD, batch, planned, schema_of, with_metadata
 
 BASE = pa.schema([("id", pa.int64()), ("s", pa.struct([("x", pa.int32())]))])

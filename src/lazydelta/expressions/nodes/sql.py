@@ -6,7 +6,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.schema import DecimalType, format_date, format_timestamp
+from lazydelta.schema import DecimalType
+from lazydelta.schema.values import format_date, format_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

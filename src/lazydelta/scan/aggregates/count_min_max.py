@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import bits, certain, from_numpy, integers, selection
+from lazydelta._arrow import from_mask, from_numpy, to_mask, to_numpy, true_mask
 from lazydelta._stream import Stream
 from lazydelta.errors import ConfigError, SchemaError
 from lazydelta.scan.aggregates.file_statistics import FileStatistics
@@ -52,11 +52,11 @@ def count(scan: ReadableScan) -> int:
         nonlocal total
         for adds in known.planned(stats=False):
             rows = known.live_rows(adds)
-            sure = bits(rows.is_valid()) & known.all_match(adds)
-            decided = pc.sum(rows.filter(selection(sure))).as_py() or 0
+            sure = to_mask(rows.is_valid()) & known.all_match(adds)
+            decided = pc.sum(rows.filter(from_mask(sure))).as_py() or 0
             total += decided
             if not sure.all():
-                yield adds.filter(selection(~sure))
+                yield adds.filter(from_mask(~sure))
             if scan.limit is not None and total >= scan.limit:
                 return
 
@@ -174,7 +174,7 @@ class _Search:
             self._read(adds.take(from_numpy(chosen)))
             rest = np.ones(len(lows), bool)
             rest[chosen] = False
-            keep = selection(rest)
+            keep = from_mask(rest)
             adds, lows, highs = adds.filter(keep), lows.filter(keep), highs.filter(keep)
             wave = min(2 * wave, _LAST_WAVE)
 
@@ -198,15 +198,15 @@ def _places(
 
     What has no bound comes before all others. NaN, which compares with nothing, is the greatest.
     """
-    missing = bits(bounds.is_null())
-    ranked = integers(pc.sort_indices(bounds, sort_keys=[("", order)]))
+    missing = to_mask(bounds.is_null())
+    ranked = to_numpy(pc.sort_indices(bounds, sort_keys=[("", order)]))
     ranked = ranked[: len(ranked) - np.count_nonzero(missing)]  # nulls are at the end
     if len(known):
         if _is_nan(known) and order == "descending":
             return np.zeros(0, np.int64)
-        better = certain(beats(bounds, known[0]))
+        better = true_mask(beats(bounds, known[0]))
         if pa.types.is_floating(bounds.type):
-            nan = certain(pc.is_nan(bounds))
+            nan = true_mask(pc.is_nan(bounds))
             better = ~nan if _is_nan(known) else better | (nan & (order == "descending"))
         ranked = ranked[better[ranked]]
     return np.concatenate([np.flatnonzero(missing), ranked]).astype(np.int64)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import certain, empty_table, from_numpy, selection
+from lazydelta._arrow import empty_table, from_mask, from_numpy, true_mask
 from lazydelta._stream import Stream
 from lazydelta.config import ReadOptions
 from lazydelta.errors import ConfigError
@@ -74,10 +74,10 @@ class _Search:
         """Learn what the log tells of files, and keep those of which it tells nothing."""
         live = self._known.live_rows(adds)
         zero = from_numpy(np.zeros(1, np.int64))[0]
-        has_row = certain(pc.greater(live, zero)) & self._known.all_match(adds)
-        has_none = certain(pc.equal(live, zero))
-        self._note(self._texts(adds).filter(selection(has_row)))
-        self._pending.append(adds.filter(selection(~has_row & ~has_none)))
+        has_row = true_mask(pc.greater(live, zero)) & self._known.all_match(adds)
+        has_none = true_mask(pc.equal(live, zero))
+        self._note(self._texts(adds).filter(from_mask(has_row)))
+        self._pending.append(adds.filter(from_mask(~has_row & ~has_none)))
         if sum(some.num_rows for some in self._pending) > _PENDING_FILES:
             self._look()
 
@@ -99,11 +99,11 @@ class _Search:
             adds = pa.concat_batches(pending)
             texts = self._texts(adds)
             places, is_known = _places(texts, _distinct(self._found))
-            unknown = places.filter(selection(~is_known))
+            unknown = places.filter(from_mask(~is_known))
             now = pc.list_slice(unknown, 0, most).flatten()
             tried = texts.take(now)
             places, has_rows = _places(self._typed(tried), self._read(adds.take(now)))
-            self._note(tried.take(places.filter(selection(has_rows)).flatten().drop_null()))
+            self._note(tried.take(places.filter(from_mask(has_rows)).flatten().drop_null()))
             pending = [adds.take(pc.list_slice(unknown, most).flatten())]
             most *= 2
 

@@ -12,17 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import bits, certain, from_numpy, selection
+from lazydelta._arrow import from_mask, from_numpy, to_mask, true_mask
 from lazydelta._parallel import prefetch
 from lazydelta._stream import Stream
 from lazydelta.errors import PredicateError
 from lazydelta.expressions import Predicate, col, evaluate, split_conjuncts
 from lazydelta.expressions.nodes import Column, Constant, In, Literal, Stat
 from lazydelta.formats import parse_stats
-from lazydelta.replay import Pruner, trusted
+from lazydelta.replay.skipping import Pruner, sanitize_stats
 from lazydelta.scan.plan.partition_arrays import partition_columns
 from lazydelta.scan.plan.run import ScanRun
-from lazydelta.schema import DataType, DecimalType, PrimitiveType, physical_path, to_arrow_type
+from lazydelta.schema import DataType, DecimalType, PrimitiveType, to_arrow_type
+from lazydelta.schema.mapping import physical_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,8 +125,8 @@ class FileStatistics:
             return _not_negative(counts)
         deleted = pc.struct_field(vectors, "cardinality").cast(pa.int64())
         live = pc.subtract(counts, pc.coalesce(deleted, _zero()))
-        senseless = certain(pc.less(deleted, _zero()))
-        return pc.if_else(selection(senseless), pa.nulls(1, pa.int64())[0], _not_negative(live))
+        senseless = true_mask(pc.less(deleted, _zero()))
+        return pc.if_else(from_mask(senseless), pa.nulls(1, pa.int64())[0], _not_negative(live))
 
     def all_match(self, adds: pa.RecordBatch) -> np.ndarray:
         """Return for which files every row satisfies the predicate."""
@@ -138,7 +139,7 @@ class FileStatistics:
         some_may_miss = self._misses.mask(adds)
         if some_may_miss is None:
             return np.zeros(adds.num_rows, bool)
-        return ~bits(some_may_miss)
+        return ~to_mask(some_may_miss)
 
     def _pruner_of_misses(self, residual: Predicate) -> Pruner | None:
         """Return what finds files with rows that do not satisfy the predicate.
@@ -171,23 +172,23 @@ class FileStatistics:
     def bounds(self, adds: pa.RecordBatch, column: str, kind: DataType) -> Bounds:
         """Return what is known of the values of a column."""
         live = self.live_rows(adds)
-        some_live = certain(pc.greater(live, _zero()))
-        no_live = certain(pc.equal(live, _zero()))
+        some_live = true_mask(pc.greater(live, _zero()))
+        no_live = true_mask(pc.equal(live, _zero()))
         every_row = self.all_match(adds)
         if column in self._snapshot.partition_columns:
             values = adds.column("partitionValues")
             value = partition_columns(self._snapshot, values, [column])[column]
-            valid = bits(value.is_valid())
+            valid = to_mask(value.is_valid())
             are_values = valid & some_live & every_row
             open_question = valid & ~no_live & ~are_values
-            return Bounds(value, value, selection(are_values), selection(open_question))
+            return Bounds(value, value, from_mask(are_values), from_mask(open_question))
         low, high, tight, nulls = self._statistics(adds, column, kind)
-        vectors = bits(adds.column("deletionVector").is_null())
-        told = bits(pc.and_(low.is_valid(), high.is_valid()))
+        vectors = to_mask(adds.column("deletionVector").is_null())
+        told = to_mask(pc.and_(low.is_valid(), high.is_valid()))
         are_values = told & vectors & every_row & tight & _is_exact(kind)
-        only_nulls = certain(pc.equal(nulls, _counts_without_vectors(live, vectors)))
+        only_nulls = true_mask(pc.equal(nulls, _counts_without_vectors(live, vectors)))
         open_question = ~are_values & ~no_live & ~only_nulls
-        return Bounds(low, high, selection(are_values), selection(open_question))
+        return Bounds(low, high, from_mask(are_values), from_mask(open_question))
 
     def _statistics(
         self, adds: pa.RecordBatch, column: str, kind: DataType
@@ -206,13 +207,13 @@ class FileStatistics:
         high = found.get(("maxValues", *path), unknown)
         if _is_bounded(kind):
             low, high = (
-                trusted(Stat(side, (column,), kind), values)
+                sanitize_stats(Stat(side, (column,), kind), values)
                 for side, values in (("min", low), ("max", high))
             )
-        tight = ~certain(pc.invert(found["tightBounds",]))
-        sane = certain(pc.less_equal(low, high))
+        tight = ~true_mask(pc.invert(found["tightBounds",]))
+        sane = true_mask(pc.less_equal(low, high))
         if not sane.all():  # a least value above the greatest tells nothing
-            keep = selection(sane)
+            keep = from_mask(sane)
             low, high = (pc.if_else(keep, side, unknown[:1][0]) for side in (low, high))
         return low, high, tight, found["nullCount", *path]
 
@@ -229,7 +230,7 @@ def _is_unknown(node: object) -> bool:
 
 def _counts_without_vectors(live: pa.Array, has_no_vector: np.ndarray) -> pa.Array:
     """Return the row counts of files without deleted rows; null for the others."""
-    return pc.if_else(selection(has_no_vector), live, pa.nulls(1, pa.int64())[0])
+    return pc.if_else(from_mask(has_no_vector), live, pa.nulls(1, pa.int64())[0])
 
 
 def _is_exact(kind: DataType) -> bool:
@@ -246,7 +247,7 @@ def _zero() -> pa.Scalar:
 
 
 def _not_negative(counts: pa.Array) -> pa.Array:
-    wrong = certain(pc.less(counts, _zero()))
+    wrong = true_mask(pc.less(counts, _zero()))
     if not wrong.any():
         return counts
-    return pc.if_else(selection(wrong), pa.nulls(1, pa.int64())[0], counts)
+    return pc.if_else(from_mask(wrong), pa.nulls(1, pa.int64())[0], counts)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import from_numpy
 from lazydelta.formats import num_records
-from lazydelta.protocol import ADD
+from lazydelta.protocol.schemas import ADD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lazydelta._arrow import bits, selection
-from lazydelta._parallel import Started
-from lazydelta.replay import read_zone_maps
+from lazydelta._arrow import from_mask, to_mask
+from lazydelta._parallel import BackgroundIterator
+from lazydelta.replay.skipping import read_zone_maps
 from lazydelta.scan.plan.add_columns import leaves_of, projected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lazydelta.log import Checkpoint, Leaf, LeafReader
-    from lazydelta.replay import Pruner, Reconciler
+    from lazydelta.log.checkpoints import Checkpoint, Leaf, LeafReader
+    from lazydelta.replay import Reconciler
+    from lazydelta.replay.skipping import Pruner
     from lazydelta.scan.plan.scan_metrics import ScanMetrics
 
 __all__ = ["CheckpointScan", "leaves_to_read"]
@@ -65,7 +66,7 @@ class CheckpointScan:
         self._metrics = metrics
         self._share = share  # of the row groups to read, where others read the rest
         self._last_group_matched = False
-        self._ahead: Started[pa.RecordBatch] | None = None
+        self._ahead: BackgroundIterator[pa.RecordBatch] | None = None
 
     def start(self, *, rows: int, row_groups_at_once: int) -> None:
         """Begin to decode; `close` must follow.
@@ -74,7 +75,7 @@ class CheckpointScan:
         not depend on what was seen, so it may begin while the tail is still being read.
         """
         decode = partial(self._decoded, rows, row_groups_at_once)
-        self._ahead = Started(decode, depth=_DECODED_AHEAD)
+        self._ahead = BackgroundIterator(decode, depth=_DECODED_AHEAD)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the live adds of what was decoded, some batches of them perhaps empty."""
@@ -127,7 +128,7 @@ class CheckpointScan:
         for adds in reader.adds(columns, groups, rows=rows):
             mask = self._matching(adds)
             self._last_group_matched |= mask is None or bool(mask.any())
-            yield adds if mask is None or mask.all() else adds.filter(selection(mask))
+            yield adds if mask is None or mask.all() else adds.filter(from_mask(mask))
 
     def _predicate_first(
         self,
@@ -149,7 +150,7 @@ class CheckpointScan:
         mask = self._pruner.mask(adds)
         if mask is None:
             return None
-        kept = bits(mask)
+        kept = to_mask(mask)
         self._metrics.files_pruned += len(kept) - int(np.count_nonzero(kept))
         return kept
 
@@ -174,7 +175,7 @@ class CheckpointScan:
 
 def _filtered(batch: pa.RecordBatch, mask: np.ndarray) -> pa.RecordBatch:
     """Filter a batch; columns without any value, as vectors mostly are, need no filtering."""
-    keep, count = selection(mask), int(np.count_nonzero(mask))
+    keep, count = from_mask(mask), int(np.count_nonzero(mask))
     arrays = [
         column.slice(0, count) if column.null_count == len(column) else column.filter(keep)
         for column in batch.columns

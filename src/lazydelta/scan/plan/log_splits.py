@@ -16,29 +16,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import bits, from_numpy, selection
+from lazydelta._arrow import from_mask, from_numpy, to_mask
 from lazydelta.errors import InternalError, UnsupportedActionError
-from lazydelta.log import (
-    Checkpoint,
-    CheckpointFiles,
-    CommitReader,
-    Leaf,
-    LeafReader,
-    LogFile,
-    LogFileKind,
-    LogSegment,
-    open_checkpoint,
-)
+from lazydelta.log import CheckpointFiles, CommitReader, LogFile, LogFileKind, LogSegment
+from lazydelta.log.checkpoints import Checkpoint, Leaf, LeafReader, open_checkpoint
 from lazydelta.parquet import leaf_columns
-from lazydelta.protocol import ADD, PathResolver
-from lazydelta.replay import Pruner, Reconciler, SeenFiles, file_keys, find_trip
+from lazydelta.protocol.paths import PathResolver
+from lazydelta.protocol.schemas import ADD
+from lazydelta.replay import Reconciler, SeenFiles, file_keys, find_trip
+from lazydelta.replay.skipping import Pruner
 from lazydelta.scan.plan.add_columns import from_commit, nulls, projected
 from lazydelta.scan.plan.checkpoint_phase import CheckpointScan, leaves_to_read
 from lazydelta.scan.plan.run import ScanRun, is_of_use
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
 from lazydelta.scan.plan.strategy import Choice
 from lazydelta.scan.plan.typed_stats import misfits, typed_fields
-from lazydelta.schema import PrimitiveType, build_scalar
+from lazydelta.schema import PrimitiveType
+from lazydelta.schema.values import build_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -169,7 +163,7 @@ def live_adds(
         limit=None,
         choice=Choice("forward", "all files are wanted"),
     )
-    floor = build_scalar(snapshot.segment.floor, PrimitiveType("long"))
+    floor = build_scalar(snapshot.segment.base_version, PrimitiveType("long"))
     for batch in run.batches():
         versions = pc.coalesce(batch.column("version"), floor)
         yield pa.RecordBatch.from_arrays(
@@ -261,7 +255,7 @@ class PartReader:
                     yield self._keyed(batch, reading.resolver, checkpoint.version)
 
     def _tail_rows(self, batch: CommitBatch, reconciler: Reconciler) -> Iterator[pa.RecordBatch]:
-        rows = np.flatnonzero(bits(batch.add.is_valid()) | bits(batch.remove.is_valid()))
+        rows = np.flatnonzero(to_mask(batch.add.is_valid()) | to_mask(batch.remove.is_valid()))
         if not len(rows):
             reconciler.live_rows(batch)
             return
@@ -270,7 +264,7 @@ class PartReader:
         adds = from_commit(batch.add, live, batch.versions, _EVERY_FIELD)
         mask = self.pruner.mask(adds)
         if mask is not None:
-            adds, live = adds.filter(mask), live[bits(mask)]
+            adds, live = adds.filter(mask), live[to_mask(mask)]
         yield self._tail_batch(
             projected(adds, self.schema), batch, live, keys.take(from_numpy(_positions(rows, live)))
         )
@@ -294,7 +288,7 @@ class PartReader:
         is_add: bool = True,
     ) -> pa.RecordBatch:
         versions = from_numpy(batch.versions[rows])
-        flags = selection(np.full(len(rows), is_add))
+        flags = from_mask(np.full(len(rows), is_add))
         return pa.RecordBatch.from_arrays(
             [*adds.columns, versions, keys, flags], schema=self.tail_schema
         )
@@ -312,7 +306,7 @@ class PartReader:
     def _inline_adds(self, checkpoint: Checkpoint, reading: _Reading) -> Iterator[pa.RecordBatch]:
         manifest = checkpoint.inline_actions
         for batch in reading.commits.batches([] if manifest is None else [manifest]):
-            rows = np.flatnonzero(bits(batch.add.is_valid()))
+            rows = np.flatnonzero(to_mask(batch.add.is_valid()))
             adds = from_commit(batch.add, rows, batch.versions, _EVERY_FIELD)
             mask = self.pruner.mask(adds)
             yield projected(adds if mask is None else adds.filter(mask), self.schema)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from lazydelta._arrow import text
+from lazydelta._arrow import string_scalar
 from lazydelta.errors import LogCorruptError, SchemaError
 from lazydelta.log import LOG_DIRECTORY
-from lazydelta.schema import parse_partition_values, physical_name
+from lazydelta.schema.mapping import physical_name
+from lazydelta.schema.values import parse_partition_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -58,7 +59,7 @@ def partition_strings(
         reason = "an add has no partitionValues, but the table is partitioned"
         raise LogCorruptError(snapshot.store.root, LOG_DIRECTORY, reason, snapshot.version)
     return {
-        item.name: pc.map_lookup(values, text(physical_name(item, mode)), "first")
+        item.name: pc.map_lookup(values, string_scalar(physical_name(item, mode)), "first")
         for item in wanted
     }
 

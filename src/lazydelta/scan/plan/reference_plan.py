@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lazydelta._arrow import from_numpy
-from lazydelta.protocol import ADD
+from lazydelta.protocol.schemas import ADD
 from lazydelta.replay import ReferenceReplay
 from lazydelta.scan.plan.add_columns import conformed, leaves_of
 from lazydelta.snapshot import skip_damaged_checkpoint
@@ -49,14 +49,14 @@ def _replay(snapshot: SnapshotState) -> ReferenceReplay:
         checkpoint = snapshot.open_checkpoint(segment.checkpoint)
         if checkpoint.inline_actions is not None:
             blocks = snapshot.commits.batches([checkpoint.inline_actions])
-            replay.apply_commit(segment.floor, blocks)
+            replay.apply_commit(segment.base_version, blocks)
         for reader in checkpoint.readers():
             if not reader.has_adds():
                 continue
             columns = leaves_of(ADD.names, list(reader.columns))
             groups = range(reader.metadata.num_row_groups)
             for adds in reader.adds(columns, groups, rows=snapshot.config.batch_rows):
-                replay.apply_checkpoint(segment.floor, adds)
+                replay.apply_checkpoint(segment.base_version, adds)
     for file in segment.commits:
         replay.apply_commit(file.version, snapshot.commits.batches([file]))
     return replay

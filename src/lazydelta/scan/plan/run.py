@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lazydelta._arrow import bits, selection
+from lazydelta._arrow import from_mask, to_mask
 from lazydelta.errors import LogCorruptError, RetentionGuardError, UnsupportedActionError
 from lazydelta.log import LogFile, LogFileKind, LogSegment
 from lazydelta.metrics import FallbackTriggered, ScanFinished, notify
-from lazydelta.protocol import ADD, CommitBatch
-from lazydelta.replay import BatchSpool, Pruner, Reconciler, SeenFiles, Trip, find_trip
+from lazydelta.protocol import CommitBatch
+from lazydelta.protocol.schemas import ADD
+from lazydelta.replay import BatchSpool, Reconciler, SeenFiles, Trip, find_trip
 from lazydelta.scan.plan.add_columns import adds_schema, from_commit, projected
 from lazydelta.scan.plan.checkpoint_phase import CheckpointScan
 from lazydelta.scan.plan.reference_plan import reference_adds
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.log import CommitReader
+    from lazydelta.replay.skipping import Pruner
     from lazydelta.scan.plan.strategy import Choice
 
 __all__ = ["ScanRun", "is_of_use"]
@@ -136,8 +138,8 @@ class ScanRun:
     def _phases(self) -> Iterator[pa.RecordBatch]:
         segment = self._snapshot.segment
         guard = self._config.retention_guard
-        if guard is not None and not guard(segment.floor):
-            raise RetentionGuardError(segment.table, segment.floor)
+        if guard is not None and not guard(segment.base_version):
+            raise RetentionGuardError(segment.table, segment.base_version)
         if self._pruner.matches_nothing:
             return
         try:
@@ -233,13 +235,13 @@ class ScanRun:
         inline = scan.checkpoint.inline_actions
         if inline is not None:
             for batch in self._snapshot.commits.batches([inline]):
-                rows = np.flatnonzero(bits(batch.add.is_valid()))
+                rows = np.flatnonzero(to_mask(batch.add.is_valid()))
                 adds = self._matching(from_commit(batch.add, rows, batch.versions, _EVERY_FIELD))
                 # Of a checkpoint nobody knows which commit added what.
                 unknown = pa.nulls(adds.num_rows, pa.int64())
                 adds = adds.set_column(adds.schema.names.index("version"), "version", unknown)
                 live = self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
-                yield adds if live is None else adds.filter(selection(live))
+                yield adds if live is None else adds.filter(from_mask(live))
         yield from scan.batches()
 
     def _round_the_damage(
@@ -254,8 +256,8 @@ class ScanRun:
             while given > 0:
                 batch = next(again).slice(0, given)
                 given -= batch.num_rows
-                self._reconciler.mark_given(batch.column("path"), batch.column("deletionVector"))
-        below = [file for file in older.commits if file.version <= segment.floor]
+                self._reconciler.mark_emitted(batch.column("path"), batch.column("deletionVector"))
+        below = [file for file in older.commits if file.version <= segment.base_version]
         yield from self._tail(reversed(below))
         yield from self._checkpoint(replace(older, version=segment.version))
 
@@ -270,7 +272,7 @@ class ScanRun:
         notify(self._config.observer, event)
         for adds in reference_adds(self._snapshot):
             unseen = self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
-            yield self._matching(adds if unseen is None else adds.filter(selection(unseen)))
+            yield self._matching(adds if unseen is None else adds.filter(from_mask(unseen)))
 
     def _certain_files(self, seen_keys: int) -> int | None:
         """Return how many files the version has, if that costs nothing; else None.

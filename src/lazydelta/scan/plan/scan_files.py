@@ -15,13 +15,16 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import text
-from lazydelta.protocol import DELETION_VECTOR, PathResolver
+from lazydelta._arrow import string_scalar
+from lazydelta.protocol.schemas import DELETION_VECTOR
 from lazydelta.scan.plan.add_columns import nulls
-from lazydelta.schema import DataType, PrimitiveType, build_array, parse_partition_values
+from lazydelta.schema import DataType, PrimitiveType
+from lazydelta.schema.values import build_array, parse_partition_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from lazydelta.protocol.paths import PathResolver
 
 __all__ = ["DeletionVector", "FileBatches", "ScanFile"]
 
@@ -256,7 +259,7 @@ class FileColumns:
         values = self._batch.column("partition_values")
         columns = {}
         for name, kind in self._shared.partition_types.items():
-            texts = pc.map_lookup(values, text(name), "first")
+            texts = pc.map_lookup(values, string_scalar(name), "first")
             columns[name] = parse_partition_values(texts, kind).to_pylist()
         names = list(columns)
         if not names:

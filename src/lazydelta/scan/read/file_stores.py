@@ -10,7 +10,7 @@ from lazydelta.store import RetryingStore, Store, is_local, open_store
 
 if TYPE_CHECKING:
     from lazydelta.config import Config
-    from lazydelta.protocol import Location
+    from lazydelta.protocol.paths import Location
 
 __all__ = ["FileStores"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lazydelta._arrow import certain
+from lazydelta._arrow import true_mask
 from lazydelta.parquet import Rows
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class _Others:
             keep: Which rows are wanted; one at least.
             last: The position behind the last row that may be asked for.
         """
-        matches = np.flatnonzero(certain(keep))
+        matches = np.flatnonzero(true_mask(keep))
         position, end = rows.start + int(matches[0]), rows.start + int(matches[-1]) + 1
         leaps = self._file.leaps(self._columns, self._group, position - self._held.end)
         if leaps or not self._is_started:

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from lazydelta.expressions import Predicate
-    from lazydelta.protocol import Location
-    from lazydelta.replay import Pruner
+    from lazydelta.protocol.paths import Location
+    from lazydelta.replay.skipping import Pruner
     from lazydelta.scan.plan.strategy import Choice
     from lazydelta.snapshot import SnapshotState
 

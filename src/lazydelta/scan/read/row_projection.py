@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from lazydelta._arrow import certain, from_numpy, text
+from lazydelta._arrow import from_numpy, string_scalar, true_mask
 from lazydelta.errors import ConfigError, UnsupportedFeatureError
 from lazydelta.expressions import evaluate
 from lazydelta.expressions.nodes import Column
@@ -239,7 +239,7 @@ class FileProjection:
             for field in shape.fields
         ]
         if shape.file_column is not None:
-            arrays.append(pa.repeat(text(file.shown_path), count))
+            arrays.append(pa.repeat(string_scalar(file.shown_path), count))
         arrays += [_picked(array, chosen) for array in self._tracked(rows, file)]
         if not arrays:  # rows without columns still count
             empty = pa.Array.from_buffers(pa.struct([]), count, [None])
@@ -304,7 +304,7 @@ def _positions(keep: pa.BooleanArray) -> Positions:
     Neighbours are not copied at all, unless they are the smaller part of what they would hold on
     to: the rows of a clustered column are neighbours.
     """
-    found = np.flatnonzero(certain(keep))
+    found = np.flatnonzero(true_mask(keep))
     first, end = (int(found[0]), int(found[-1]) + 1) if len(found) else (0, 0)
     if end - first == len(found) and 2 * len(found) >= len(keep):
         return slice(first, end)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from lazydelta._arrow import validity
+from lazydelta._arrow import validity_buffer
 from lazydelta.parquet import LegacyCalendar, LegacyTimestampError
 from lazydelta.scan.read.variant_columns import variant_converter
 from lazydelta.schema import (
@@ -27,9 +27,9 @@ from lazydelta.schema import (
     PrimitiveType,
     StructField,
     StructType,
-    physical_name,
     to_arrow_type,
 )
+from lazydelta.schema.mapping import physical_name
 
 __all__ = ["FileSchemaError", "Fit", "Source", "decoded", "fit_file"]
 
@@ -286,7 +286,7 @@ def _rebuilt_struct(
         else:
             children.append(_applied(convert, array.field(places[name])))
     return pa.Array.from_buffers(
-        target, len(array), [validity(array)], array.null_count, children=children
+        target, len(array), [validity_buffer(array)], array.null_count, children=children
     )
 
 
@@ -306,7 +306,11 @@ def _rebuilt_list(array: pa.Array, target: pa.DataType, convert: Convert) -> pa.
     values = array.values.slice(first, last - first)
     rebased = pa.py_buffer(np.ascontiguousarray(offsets - first, dtype=np.int32))
     return pa.Array.from_buffers(
-        target, count, [validity(array), rebased], array.null_count, children=[convert(values)]
+        target,
+        count,
+        [validity_buffer(array), rebased],
+        array.null_count,
+        children=[convert(values)],
     )
 
 
@@ -397,4 +401,6 @@ def _floored(array: pa.Array, target: pa.TimestampType) -> pa.Array:
     """Cut nanoseconds; a cast would round times before 1970 up."""
     nanos = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array)]
     micros = pa.py_buffer(np.floor_divide(nanos, 1000))
-    return pa.Array.from_buffers(target, len(array), [validity(array), micros], array.null_count)
+    return pa.Array.from_buffers(
+        target, len(array), [validity_buffer(array), micros], array.null_count
+    )

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.types as pt
 
-from lazydelta._arrow import bits, selection
+from lazydelta._arrow import from_mask, to_mask
 from lazydelta.formats import check_shredding, unshred
-from lazydelta.schema import PrimitiveType, build_array, to_arrow_type
+from lazydelta.schema import PrimitiveType, to_arrow_type
+from lazydelta.schema.values import build_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,5 +43,5 @@ def _rebuilt(array: pa.StructArray, value: pa.Array) -> pa.StructArray:
     children = [c if pt.is_binary(c.type) else c.cast(pa.binary()) for c in children]
     valid = None
     if array.null_count:
-        valid = selection(bits(array.is_valid())).buffers()[1]
+        valid = from_mask(to_mask(array.is_valid())).buffers()[1]
     return pa.Array.from_buffers(_TARGET, len(array), [valid], array.null_count, children=children)

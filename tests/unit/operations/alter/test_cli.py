@@ -75,7 +75,7 @@ def test_create_that_fails(tmp_path):
     assert "--schema or with --schema-from" in failed("create", url)
     assert "--schema or" in failed("create", url, "--schema", "a int", "--schema-from", text)
     assert "neither a .parquet nor a .json" in failed("create", url, "--schema-from", text)
-    assert "a type was expected, not 'money'" in failed("create", url, "--schema", "a money")
+    assert "expected a type, not 'money'" in failed("create", url, "--schema", "a money")
     refused = failed("create", url, "--schema", "a int", "--property", "delta.appendonly=true")
     assert "did you mean 'delta.appendOnly'?" in refused
     assert "expected KEY=VALUE" in failed("create", url, "--schema", "a int", "--property", "x")

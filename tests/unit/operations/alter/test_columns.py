@@ -103,7 +103,7 @@ def test_columns_may_be_put_in_a_place(tmp_path):
         ({"tags.x": "int"}, ColumnNotFoundError, "tags.element.<field>"),
         ({"tags.element": "int"}, ColumnNotFoundError, "tags.element"),
         ({"a b": "int"}, SchemaError, "odd names go into backticks"),
-        ({"x": "money"}, SchemaError, "a type was expected"),
+        ({"x": "money"}, SchemaError, "expected a type"),
     ],
 )
 def test_columns_that_are_not_added(tmp_path, columns, error, reason):

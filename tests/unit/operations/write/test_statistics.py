@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import lazydelta as ld
 from lazydelta.errors import SchemaError
 from lazydelta.expressions import as_predicate
-from lazydelta.replay import Pruner
+from lazydelta.replay.skipping import Pruner
 from lazydelta.store import MemoryStore
 
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from lazydelta import Config, Table
 from lazydelta.errors import UnsupportedActionError
 from lazydelta.expressions import as_predicate
-from lazydelta.protocol import ADD
-from lazydelta.replay import Pruner
+from lazydelta.protocol.schemas import ADD
+from lazydelta.replay.skipping import Pruner
 from lazydelta.scan.plan import PartReader, live_adds, split_checkpoint, split_tail
 from lazydelta.scan.plan import log_splits as parts
 from lazydelta.testing import TableBuilder

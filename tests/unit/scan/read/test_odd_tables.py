@@ -107,7 +107,7 @@ def test_two_columns_with_one_id_are_refused_where_ids_decide(tmp_path):
     twins = [field(n, "long", physical=n, column_id=1) for n in "ab"]
     columns, ids = {"a": [1], "b": [2]}, {"a": 1, "b": 2}
     made = mapped(tmp_path / "id", "id", *twins, columns=columns, ids=ids)
-    with pytest.raises(errors.SchemaError, match=r"id: fields 'a' and 'b' have one .*id, 1"):
+    with pytest.raises(errors.SchemaError, match=r"id: fields 'a' and 'b' share .*id 1"):
         made.rows()
     by_name = mapped(tmp_path / "name", "name", *twins, columns=columns, ids=ids)
     assert by_name.rows() == [{"a": 1, "b": 2}]

@@ -248,7 +248,7 @@ def test_a_change_of_type_that_is_no_widening_is_refused(tmp_path, old, new, fea
     fields = [field("l", array_of({"type": "struct", "fields": [inner]})), field("id", "long")]
     made = Rows(tmp_path / "t", fields, features=features).file("f", pa.table({"id": [1]}))
     if is_refused:
-        with pytest.raises(errors.SchemaError, match=f"'x' went from {old} to {new}"):
+        with pytest.raises(errors.SchemaError, match=f"'x' changed from {old} to {new}"):
             made.rows()
     else:
         assert made.rows() == [{"l": None, "id": 1}]

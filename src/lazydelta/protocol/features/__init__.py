@@ -1,0 +1,31 @@
+"""Table features: which ones a table supports and uses, and which ones this engine supports."""
+
+from __future__ import annotations
+
+from lazydelta.protocol.features.table_features import (
+    WRITER_FEATURES,
+    Compatibility,
+    allows_column_mapping,
+    check_protocol,
+    compatibility,
+    supported_by_table,
+    switched_on,
+    unreadable_features,
+    unwritable_features,
+    why_unreadable,
+    with_features,
+)
+
+__all__ = [
+    "WRITER_FEATURES",
+    "Compatibility",
+    "allows_column_mapping",
+    "check_protocol",
+    "compatibility",
+    "supported_by_table",
+    "switched_on",
+    "unreadable_features",
+    "unwritable_features",
+    "why_unreadable",
+    "with_features",
+]

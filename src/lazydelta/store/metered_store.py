@@ -1,0 +1,211 @@
+"""Request and byte counts of a store, as a wrapper."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from lazydelta.errors import StoreError
+from lazydelta.metrics import Observer, StoreCalled, notify
+from lazydelta.store.ranges import open_ranges
+from lazydelta.store.uploads import Output, open_output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lazydelta.store.interface import Buffer, ObjectMeta, Store
+
+__all__ = ["MeteredStore"]
+
+R = TypeVar("R")
+
+
+class MeteredStore:
+    """A `Store` that counts each call and reports it to an observer.
+
+    Each page of a listing, each range of `read_ranges` and each read of a file of `open_input`
+    counts as one request, however the wrapped store performs them. Failed calls count.
+    """
+
+    def __init__(self, inner: Store, observer: Observer | None = None) -> None:
+        self._inner = inner
+        self._observer = observer
+        self._lock = threading.Lock()
+        self.calls: list[StoreCalled] = []
+        """Every call so far, in order of completion."""
+
+    @property
+    def inner(self) -> Store:
+        """The wrapped store."""
+        return self._inner
+
+    @property
+    def root(self) -> str:
+        """The root of the wrapped store."""
+        return self._inner.root
+
+    @property
+    def requests(self) -> int:
+        """Number of requests of all operations."""
+        return sum(call.requests for call in self.calls)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of objects read."""
+        return sum(call.bytes for call in self.calls if call.operation == "read")
+
+    def requests_by_operation(self) -> dict[str, int]:
+        """Return the number of requests per operation."""
+        counts: Counter[str] = Counter()
+        for call in self.calls:
+            counts[call.operation] += call.requests
+        return dict(counts)
+
+    def bytes_by_path(self) -> dict[str, int]:
+        """Return the bytes read per object."""
+        counts: Counter[str] = Counter()
+        for call in self.calls:
+            if call.operation == "read":
+                counts[call.path] += call.bytes
+        return dict(counts)
+
+    def reset(self) -> None:
+        """Forget all calls."""
+        with self._lock:
+            self.calls.clear()
+
+    def __repr__(self) -> str:
+        return f"MeteredStore({self._inner!r}, {self.requests} requests, {self.bytes_read} bytes)"
+
+    def __reduce__(self) -> tuple[type[MeteredStore], tuple[Store]]:
+        """Drop counts and observer: they belong to this process."""
+        return (MeteredStore, (self._inner,))
+
+    def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
+        """List, counting each fetched page; an empty listing counts as one."""
+        pages = self._inner.list_from(directory, after=after)
+        fetched = False
+        try:
+            while True:
+                started = time.perf_counter()
+                try:
+                    page = next(pages, None)
+                except StoreError:
+                    self._count("list", directory, 1, 0, started)
+                    raise
+                if page is not None or not fetched:
+                    self._count("list", directory, 1, 0, started)
+                if page is None:
+                    return
+                fetched = True
+                yield page
+        finally:
+            if hasattr(pages, "close"):
+                pages.close()
+
+    def head(self, path: str) -> ObjectMeta:
+        """Return the metadata of an object, counted."""
+        return self._counted("head", path, lambda: self._inner.head(path), 1, lambda _: 0)
+
+    def read(self, path: str) -> Buffer:
+        """Read an object, counted."""
+        return self._counted("read", path, lambda: self._inner.read(path), 1, _length)
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        """Read ranges, counted."""
+        return self._counted(
+            "read",
+            path,
+            lambda: self._inner.read_ranges(path, ranges),
+            len(ranges),
+            lambda buffers: sum(map(_length, buffers)),
+        )
+
+    def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
+        """Open a file with counted reads; counts the request for its size, if one is needed."""
+        if size is None and not getattr(self._inner, "native_files", False):
+            size = self.head(path).size
+        file = self._counted(
+            "open", path, lambda: self._inner.open_input(path, size=size), 0, lambda _: 0
+        )
+
+        def read_range(start: int, end: int) -> pa.Buffer:
+            return self._counted("read", path, lambda: file.read_at(end - start, start), 1, _length)
+
+        return open_ranges(read_range, file.size())
+
+    def write(self, path: str, data: Buffer, *, overwrite: bool) -> None:
+        """Write an object, counted."""
+        self._counted(
+            "write",
+            path,
+            lambda: self._inner.write(path, data, overwrite=overwrite),
+            1,
+            lambda _: _length(data),
+        )
+
+    def open_output(self, path: str) -> Output:
+        """Open a new object, counted as one request when it is published."""
+        return _MeteredOutput(self, path, open_output(self._inner, path))
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Delete objects, counted."""
+        label = paths[0] if len(paths) == 1 else f"{len(paths)} objects"
+        self._counted("delete", label, lambda: self._inner.delete(paths), len(paths), lambda _: 0)
+
+    def _counted(
+        self,
+        operation: str,
+        path: str,
+        run: Callable[[], R],
+        requests: int,
+        size: Callable[[R], int],
+    ) -> R:
+        started = time.perf_counter()
+        try:
+            result = run()
+        except Exception:
+            self._count(operation, path, requests, 0, started)
+            raise
+        self._count(operation, path, requests, size(result), started)
+        return result
+
+    def _count(self, operation: str, path: str, requests: int, size: int, started: float) -> None:
+        call = StoreCalled(
+            operation=operation,
+            path=path,
+            requests=requests,
+            bytes=size,
+            seconds=time.perf_counter() - started,
+        )
+        with self._lock:
+            self.calls.append(call)
+        notify(self._observer, call)
+
+
+class _MeteredOutput:
+    """An output that counts as a write of its bytes when it is published."""
+
+    def __init__(self, store: MeteredStore, path: str, inner: Output) -> None:
+        self._store = store
+        self._path = path
+        self._inner = inner
+
+    @property
+    def file(self) -> pa.NativeFile:
+        return self._inner.file
+
+    def publish(self) -> None:
+        size = self.file.tell()
+        self._store._counted("write", self._path, self._inner.publish, 1, lambda _: size)  # noqa: SLF001 - same module
+
+    def discard(self) -> None:
+        self._inner.discard()
+
+
+def _length(data: Buffer) -> int:
+    return data.size if isinstance(data, pa.Buffer) else memoryview(data).nbytes

@@ -1,0 +1,131 @@
+"""Parse object-store URLs: provider, bucket and prefix.
+
+A SAS token in the URL becomes an option, so that `root` holds no secret.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from lazydelta.errors import ConfigError, StoreError, redact
+from lazydelta.store.object_names import validate_directory
+
+__all__ = ["AZURE_SCHEMES", "GCS_SCHEMES", "S3_SCHEMES", "StoreUrl", "parse_store_url"]
+
+Provider = Literal["azure", "s3", "gcs"]
+
+AZURE_SCHEMES = ("abfs", "abfss", "adl", "az", "azure", "https", "wasb", "wasbs")
+S3_SCHEMES = ("s3", "s3a", "s3n")
+GCS_SCHEMES = ("gcs", "gs")
+
+_AZURE_HOST = re.compile(
+    r"([a-z0-9-]+)\.(?:blob|dfs)\."
+    r"(core\.windows\.net|core\.chinacloudapi\.cn|core\.usgovcloudapi\.net|fabric\.microsoft\.com)"
+)
+_BUCKET = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._$ -]*")
+# Characters of a URI path that need no percent-encoding (RFC 3986 pchar, and the slash).
+_UNENCODED = "/!$&'()*+,;=:@~"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreUrl:
+    """A parsed object-store URL."""
+
+    provider: Provider
+    bucket: str
+    """The bucket or container."""
+    prefix: str
+    """The table's prefix in the bucket: plain, without leading or trailing slash."""
+    root: str
+    """The URL without secrets and trailing slash, its path percent-encoded canonically."""
+    options: dict[str, str] = field(default_factory=dict, repr=False)
+    """Storage options implied by the URL; may hold a SAS token."""
+
+
+def parse_store_url(url: str) -> StoreUrl:
+    """Parse an object-store URL.
+
+    >>> parse_store_url("wasbs://lake@acct.blob.core.windows.net/my%20trips/").root
+    'abfss://lake@acct.dfs.core.windows.net/my%20trips'
+    """
+    parts = urlsplit(url)
+    if parts.fragment:
+        raise _invalid_url(url, "has a '#'; encode it as %23")
+    if parts.scheme in AZURE_SCHEMES:
+        return _parse_azure(url, parts)
+    if parts.query:
+        raise _invalid_url(url, "has a '?'; encode it as %3F")
+    provider: Provider = "s3" if parts.scheme in S3_SCHEMES else "gcs"
+    bucket = _validate_bucket(url, parts.netloc)
+    prefix, path = _parse_prefix(url, parts.path)
+    root = f"{parts.scheme}://{bucket}{path}"
+    return StoreUrl(provider=provider, bucket=bucket, prefix=prefix, root=root)
+
+
+def _parse_azure(url: str, parts: SplitResult) -> StoreUrl:
+    options = _sas_option(url, parts.query)
+    if parts.scheme == "https":
+        bucket, _, rest = unquote(parts.path).removeprefix("/").partition("/")
+        host = parts.netloc
+        if _AZURE_HOST.fullmatch(host) is None:
+            raise _invalid_url(
+                url, "is not an Azure storage account; for S3 or GCS use s3:// or gs://"
+            )
+    else:
+        bucket, _, host = (
+            parts.netloc.rpartition("@") if "@" in parts.netloc else (parts.netloc, "", "")
+        )
+        rest = unquote(parts.path)
+    options |= _account_options(url, host) if host else {}
+    prefix, path = _parse_prefix(url, quote(rest))
+    scheme = {"wasb": "abfs", "wasbs": "abfss"}.get(parts.scheme, parts.scheme)
+    bucket = _validate_bucket(url, bucket)
+    if scheme == "https":
+        root = f"https://{host}/{quote(bucket)}{path}"
+    else:
+        authority = f"{bucket}@{host}" if host else bucket
+        root = f"{scheme}://{authority.replace('.blob.', '.dfs.')}{path}"
+    return StoreUrl(provider="azure", bucket=bucket, prefix=prefix, root=root, options=options)
+
+
+def _account_options(url: str, host: str) -> dict[str, str]:
+    match = _AZURE_HOST.fullmatch(host)
+    if match is None:
+        raise _invalid_url(url, f"has a host that is not an Azure storage account: {host!r}")
+    account, cloud = match.groups()
+    options = {"account_name": account}
+    if cloud == "fabric.microsoft.com":
+        options["use_fabric_endpoint"] = "true"
+    elif cloud != "core.windows.net":
+        options["endpoint"] = f"https://{account}.blob.{cloud}"
+    return options
+
+
+def _sas_option(url: str, query: str) -> dict[str, str]:
+    if not query:
+        return {}
+    if "sig=" not in query:
+        raise _invalid_url(url, "has a '?' without a SAS token; encode a '?' of the path as %3F")
+    return {"sas_token": query}
+
+
+def _validate_bucket(url: str, name: str) -> str:
+    if not _BUCKET.fullmatch(name):
+        raise _invalid_url(url, "has no valid bucket or container name")
+    return name
+
+
+def _parse_prefix(url: str, path: str) -> tuple[str, str]:
+    """Return the plain prefix, and the percent-encoded path of the URL."""
+    try:
+        plain = validate_directory(unquote(path).strip("/"))
+    except StoreError as error:
+        raise _invalid_url(url, error.reason) from None
+    return plain, f"/{quote(plain, safe=_UNENCODED)}" if plain else ""
+
+
+def _invalid_url(url: str, reason: str) -> ConfigError:
+    return ConfigError("url", f"{redact(url)!r} {reason}")
