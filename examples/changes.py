@@ -1,4 +1,4 @@
-"""Follow a table: read what changed since the last look, and keep a copy of it up to date.
+"""Follow a table: read its changes version by version, and keep a copy up to date.
 
 python examples/changes.py
 """
@@ -16,7 +16,7 @@ import lazydelta as ld
 
 
 def commit(directory: Path, version: int, *actions: dict[str, object]) -> None:
-    """Write a commit by hand, as any Delta writer would."""
+    """Write a commit, as any Delta writer would."""
     log = directory / "_delta_log"
     log.mkdir(exist_ok=True)
     lines = "\n".join(json.dumps(action) for action in actions)
@@ -24,7 +24,7 @@ def commit(directory: Path, version: int, *actions: dict[str, object]) -> None:
 
 
 def data_file(directory: Path, name: str, **columns: list[object]) -> dict[str, object]:
-    """Write a Parquet file; return what the log says of it."""
+    """Write a Parquet file; return the fields of its action in the log."""
     (directory / name).parent.mkdir(exist_ok=True)
     pq.write_table(pa.table(columns), directory / name)
     size = (directory / name).stat().st_size

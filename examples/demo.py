@@ -1,7 +1,8 @@
-"""What lazydelta does, shown on a table of 300,000 files: run it with `make demo`.
+"""What lazydelta does, on a table of 300,000 files: run it with `make demo`.
 
-Writes the log of a sample table to a temporary directory (in a process of its own, so that its
-memory does not count), plans reads of it in several ways, checks that they agree, and cleans up.
+Writes the log of a sample table to a temporary directory, lists its files in several ways, checks
+that the results agree, and removes the table. The log is written by another process, so that it
+does not count in the memory of this one.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ ONE_DAY = "day = '2026-05-01'"
 
 
 def main() -> int:
-    """Run the demonstration; return 0 if every answer agreed."""
+    """Run the demonstration; return 0 if all results agree."""
     with tempfile.TemporaryDirectory(prefix="lazydelta-demo-") as directory:
         table_path = Path(directory) / "trips"
         build(table_path)
-        say("1. The newest files, at once")
+        say("1. The newest files")
         show_first(table_path)
         say("2. All files, as a stream")
         stream_all(table_path)
-        say("3. The same answer as a full replay")
+        say("3. The same files as a full replay")
         agreed = compare(table_path)
         say(f"4. One partition: {ONE_DAY}")
         show_filter(table_path)
-        say("5. Writers at once, and one that dies")
+        say("5. Concurrent writers, one of them killed")
         agreed &= run_example("writers.py")
         if os.environ.get("DEMO_SPARK", "yes") != "no":
-            say("6. The same plan on Spark, which takes a while to start")
+            say("6. The same plan on Spark (the session takes a while to start)")
             agreed &= run_example("spark_plan.py", table_path)
     return 0 if agreed else 1
 
@@ -57,14 +58,14 @@ def build(path: Path) -> None:
     seconds = time.perf_counter() - started
     print(
         f"A sample table: {FILES:,} files in {size / 1e6:.0f} MB of log "
-        f"(a checkpoint and 22 commits), made in {seconds:.1f} s."
+        f"(a checkpoint and 22 commits), written in {seconds:.1f} s."
     )
 
 
 def show_first(path: Path) -> None:
-    """Show the newest five files, and how soon the first was there."""
-    started = time.perf_counter()
+    """Show the newest five files, and the time to the first."""
     table = ld.Table.open(path)
+    started = time.perf_counter()
     scan = table.scan()
     first_ms = 0.0
     with scan.files(limit=5) as files:
@@ -80,7 +81,7 @@ def show_first(path: Path) -> None:
 
 
 def stream_all(path: Path) -> None:
-    """Stream every file and watch the memory of this process."""
+    """Stream all files, and sample the memory of this process."""
     started = time.perf_counter()
     memory: list[float] = []
     count = size = 0
@@ -97,13 +98,13 @@ def stream_all(path: Path) -> None:
     )
     marks = ", ".join(f"{megabytes:.0f}" for megabytes in memory)
     verdict = "flat" if max(memory) < 1.2 * memory[0] else "growing"
-    print(f"   Memory of the whole process after each quarter of them: {marks} MB, so {verdict}.")
+    print(f"   Resident memory after each quarter of the files: {marks} MB ({verdict}).")
 
 
 def compare(path: Path) -> bool:
-    """Hold both streaming strategies against the reference replay, file by file."""
-    # The strict tripwire hands over to the reference replay at the first deletion vector: here
-    # the newest commit, so all of this list comes from it.
+    """Compare both streaming strategies with the reference replay, file by file."""
+    # The strict tripwire falls back to the reference replay at the first deletion vector. That is
+    # in the newest commit here, so the whole list comes from the reference replay.
     reference = ld.Table.open(path, config=ld.Config(tripwire="strict")).scan()
     expected = identities(reference.file_batches())
     agreed = len(expected) == FILES and reference.explain()["run"]["fallbacks"] == 1
@@ -118,7 +119,7 @@ def compare(path: Path) -> bool:
 
 
 def show_filter(path: Path) -> None:
-    """Plan one partition, and show the story of that scan."""
+    """List the files of one partition, and show what the scan read and pruned."""
     scan = ld.Table.open(path).scan(where=ONE_DAY)
     with scan.file_batches() as batches:
         count = sum(batch.num_rows for batch in batches)
@@ -126,14 +127,14 @@ def show_filter(path: Path) -> None:
     groups = told["checkpoint"]
     print(
         f"   {count:,} files; {groups['row_groups_read']} of {groups['row_groups']} row groups of "
-        f"the checkpoint read. scan.explain() has the rest:\n"
+        f"the checkpoint read. scan.explain():\n"
     )
     told["table"] = path.name
     print("\n".join(f"   | {line}" for line in str(told).splitlines()))
 
 
 def run_example(name: str, *arguments: Path) -> bool:
-    """Run another example and show what it says; return whether it went well."""
+    """Run another example and print its output; return whether it succeeded."""
     command = [sys.executable, str(Path(__file__).with_name(name)), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     print(done.stdout, end="")
@@ -143,7 +144,7 @@ def run_example(name: str, *arguments: Path) -> bool:
 
 
 def identities(batches: Iterable[pa.RecordBatch]) -> list[str]:
-    """Return what identifies each file: its path and its deletion vector."""
+    """Return the key of each file: its path and its deletion vector."""
     found: list[str] = []
     for batch in batches:
         vector = pc.struct_field(batch.column("deletion_vector"), "path_or_inline_dv")
@@ -153,7 +154,7 @@ def identities(batches: Iterable[pa.RecordBatch]) -> list[str]:
 
 
 def memory_mb() -> float:
-    """Return the resident memory of this process, or what Arrow holds where that is unknown."""
+    """Return the resident memory of this process, or Arrow's allocations where that is unknown."""
     statm = Path("/proc/self/statm")
     if statm.exists():
         pages = int(statm.read_text(encoding="ascii").split()[1])

@@ -1,4 +1,4 @@
-"""One table, many engines: each pushes its filter into the plan, so few files are read.
+"""One table, many engines: each pushes its filter down, so few files are read.
 
 python examples/engines.py
 """
@@ -20,7 +20,7 @@ FILES, ROWS = 20, 1_000
 
 
 def write_trips(root: Path) -> None:
-    """Write a table of 20 files whose `id` grows from one to the next."""
+    """Write a table of 20 files with increasing ranges of `id`."""
     fields = [
         {"name": name, "type": kind, "nullable": True, "metadata": {}}
         for name, kind in (("id", "long"), ("Fare", "double"))
@@ -64,7 +64,7 @@ def write_trips(root: Path) -> None:
 
 
 def show(engine: str, answer: object, files: dict[str, int]) -> None:
-    """Print an answer, and how many files it took."""
+    """Print a result, and how many files were read."""
     print(f"{engine:<16} {answer}   ({files['emitted']} of {FILES} files read)")
 
 
@@ -96,7 +96,7 @@ with tempfile.TemporaryDirectory() as directory:
         few = trips.scan_polars().filter(pl.col("id") < 3).select("Fare").collect()
         print(f"{'polars':<16} {few['Fare'].to_list()}")
 
-    # Otherwise than the table has them: wider, with a column to come, and the file they are from.
+    # Another output schema: a wider type, a column that the table lacks, and the file of each row.
     wanted = pa.schema(
         [
             ("id", pa.decimal128(19)),

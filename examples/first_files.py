@@ -16,5 +16,5 @@ with table_to_show(sys.argv) as url:
     for file in scan.files(limit=3):
         print(f"version {file.version}: {file.path}, {file.size:,} bytes")
 
-    # Nothing of the checkpoint was needed: the newest commits had enough.
+    # The newest commits have enough files, so the checkpoint is not read.
     print("checkpoint bytes read:", scan.explain()["checkpoint"]["bytes"])

@@ -1,7 +1,7 @@
-"""Metrics for a dashboard: an observer that keeps Prometheus text, without a dependency.
+"""Metrics for a dashboard: an observer that exports them for Prometheus, without a dependency.
 
-`Config.observer` is told when an operation ends. What it does with that is its own business: here
-it adds up counters and prints them in the format that Prometheus scrapes.
+`Config.observer` receives an event when an operation ends. This one adds up counters and prints
+them in the text format of Prometheus.
 
     python examples/observer.py [URL]
 """
@@ -19,14 +19,14 @@ from lazydelta.metrics import Event, FallbackTriggered, FeedFinished, ScanFinish
 
 
 class Totals:
-    """Adds events up; several scans in several threads may share it."""
+    """Adds up events; scans in several threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._totals: Counter[str] = Counter()
 
     def __call__(self, event: Event, /) -> None:
-        """Take notice of an event."""
+        """Receive an event."""
         with self._lock:
             if isinstance(event, StoreCalled):
                 self._totals[f'lazydelta_store_requests{{operation="{event.operation}"}}'] += (
@@ -46,7 +46,7 @@ class Totals:
                 self._totals["delta_lazy_fallback_triggered"] += 1
 
     def text(self) -> str:
-        """Return the totals as Prometheus reads them."""
+        """Return the totals in the text format of Prometheus."""
         with self._lock:
             return "\n".join(f"{name} {total}" for name, total in sorted(self._totals.items()))
 

@@ -1,6 +1,6 @@
-"""Writes the log of a large sample table: a checkpoint, and a tail of commits on top of it.
+"""Write the log of a large sample table: a checkpoint, and a tail of commits after it.
 
-Only the log: planning a read never opens a data file. The same arguments give the same table.
+There are no data files: planning a read never opens one. The same arguments give the same table.
 
     python examples/sample_table.py DIRECTORY [--files 300000]
 """
@@ -27,8 +27,8 @@ DAYS = 250
 ROWS = 20_000  # in each data file
 CHECKPOINT_VERSION = 100
 TAIL_COMMITS = 20
-NEW_FILES = 100  # that a commit of the tail adds
-COMPACTED = 80  # that the one OPTIMIZE of the tail replaces by one
+NEW_FILES = 100  # per commit of the tail
+COMPACTED = 80  # files that the OPTIMIZE of the tail replaces by one
 ROW_GROUP = 10_000
 
 PROTOCOL = {
@@ -56,7 +56,7 @@ METADATA = {
 
 @contextmanager
 def table_to_show(arguments: Sequence[str] = ()) -> Iterator[str]:
-    """Give the address named on the command line, or that of a small table made for the moment."""
+    """Yield the address from the command line, or that of a small temporary table."""
     if len(arguments) > 1:
         yield arguments[1]
         return
@@ -67,9 +67,9 @@ def table_to_show(arguments: Sequence[str] = ()) -> Iterator[str]:
 
 
 def write_table(root: Path, files: int) -> int:
-    """Write a log under `root` whose newest version has `parquet` files; return that version.
+    """Write a log under `root` whose newest version has `files` files; return that version.
 
-    The tail adds files, replaces the oldest by one, and marks rows of that one as deleted.
+    The tail adds files, compacts the oldest into one, and marks rows of that one as deleted.
     """
     log = root / "_delta_log"
     log.mkdir(parents=True)
@@ -92,7 +92,7 @@ def make_adds(index: np.ndarray, files: int) -> pa.Table:
     day = np.minimum(index * DAYS // files, DAYS - 1)
     days = pa.array(FIRST_DAY + day)
     day_text = days.cast(pa.string())
-    mixed = (index.astype(np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)  # looks random, is not
+    mixed = (index.astype(np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)  # pseudo-random
     hexes = text(*(pc.utf8_slice_codeunits(digits(mixed >> np.uint64(s)), 0, 8) for s in (0, 24)))
     path = text("day=", day_text, "/part-", digits(index), "-", hexes, ".snappy.parquet")
     low, high = index * ROWS, index * ROWS + ROWS - 1
@@ -117,7 +117,7 @@ def make_adds(index: np.ndarray, files: int) -> pa.Table:
 
 
 def parsed_stats(low: np.ndarray, high: np.ndarray, fare: np.ndarray) -> pa.StructArray:
-    """Return the statistics as a struct, as writers add them for readers that skip."""
+    """Return the statistics as a struct, for data skipping without JSON."""
     count = len(low)
     least = pa.StructArray.from_arrays(
         [pa.array(low), pa.array(np.full(count, 0.5)), pa.repeat("Aachen", count)],
@@ -131,12 +131,12 @@ def parsed_stats(low: np.ndarray, high: np.ndarray, fare: np.ndarray) -> pa.Stru
 
 
 def digits(numbers: np.ndarray) -> pa.Array:
-    """Return the numbers as text of ten digits."""
+    """Return the numbers as strings of ten digits."""
     return pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 10, "0")
 
 
 def text(*parts: str | pa.Array) -> pa.Array:
-    """Return the parts of each row joined to one string."""
+    """Return the parts of each row, joined into one string."""
     strings = [p if isinstance(p, str) else p.cast(pa.string()) for p in parts]
     return pc.binary_join_element_wise(*strings, "")
 
@@ -148,7 +148,7 @@ def one_key_maps(key: str, values: pa.Array) -> pa.MapArray:
 
 
 def write_checkpoint(log: Path, adds: pa.Table) -> None:
-    """Write a classic checkpoint, and the hint that points to it."""
+    """Write a classic checkpoint, and `_last_checkpoint`."""
     add = pa.concat_arrays(
         [
             pa.nulls(2, pa.struct(adds.schema)),
@@ -201,7 +201,7 @@ def write_upkeep(log: Path, old: list[dict]) -> None:
 
 
 def as_json(add: dict) -> dict:
-    """Return an add as a commit has it: without the parsed copies that checkpoints keep."""
+    """Return an add as in a commit: without the parsed columns of checkpoints."""
     kept = {name: value for name, value in add.items() if not name.endswith("_parsed")}
     return kept | {"partitionValues": dict(add["partitionValues"])}
 

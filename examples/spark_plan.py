@@ -1,4 +1,4 @@
-"""The log of a table replayed by Spark's executors: its files as a DataFrame, and one partition.
+"""Log replay in Spark executors: the files of a table, and of one partition, as a DataFrame.
 
 python examples/spark_plan.py [TABLE]
 """

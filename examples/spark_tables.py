@@ -1,4 +1,4 @@
-"""A table on Spark: its rows, its changes, and a stream that takes up where it stopped.
+"""A table on Spark: its rows, its changes, and a stream that continues after a restart.
 
 python examples/spark_tables.py
 """
@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def follow(session: SparkSession, table: Path) -> None:
-    """Run a stream twice; the second run gets only what came in between."""
+    """Run a stream twice; the second run reads only the rows that were appended in between."""
     for added in (None, [7, 8, 9]):
         if added is not None:
             append(table, 2, id=added, price=[1.0, 2.0, 3.0])

@@ -1,4 +1,4 @@
-"""A table written by Spark's executors: made, replaced in part, fed by a stream, checkpointed.
+"""A table written by Spark executors: create, replace a part, stream, checkpoint.
 
 python examples/spark_writing.py
 """

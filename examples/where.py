@@ -1,4 +1,4 @@
-"""Only the files that may hold matching rows: by partition, by statistics, by both.
+"""Data skipping: the files that may hold matching rows, by partition values and statistics.
 
 python examples/where.py
 """
@@ -11,7 +11,7 @@ import lazydelta as ld
 from lazydelta import col
 
 PREDICATES = {
-    "SQL text": "day = '2026-03-01'",
+    "a SQL string": "day = '2026-03-01'",
     "an expression": (col("day") >= "2026-03-01") & (col("day") < "2026-03-03"),
     "statistics": "id BETWEEN 5000000 AND 5100000",
     "nothing": "day = '1999-12-31'",

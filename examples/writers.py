@@ -1,7 +1,7 @@
-"""Four processes append to one table at once, one of them is killed and started again.
+"""Four processes append to one table concurrently; one of them is killed and restarted.
 
-Run it as it is. Every step of a writer names itself (`app_id`, `app_version`), so a writer that
-starts over adds nothing twice, and does not need to know how far it got.
+Every append has an application transaction (`app_id`, `app_version`). So a restarted writer repeats
+all its appends, and the table ignores those that it already has.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def start(path: Path, number: int) -> subprocess.Popen[bytes]:
 
 
 def append(path: str, number: int) -> None:
-    """Append a few times; what was appended before is left out."""
+    """Append a few times; the table skips the appends that it already has."""
     for step in range(STEPS):
         rows = {"writer": [number] * ROWS, "step": [step] * ROWS, "value": list(range(ROWS))}
         ld.write(path, rows, mode="append", app_id=f"writer-{number}", app_version=step)
@@ -67,7 +67,7 @@ def wait_for(table: ld.Table, version: int) -> None:
 
 
 def report(table: ld.Table, failed: int, seconds: float, refused: str) -> bool:
-    """Show what became of the table; return whether every row is there exactly once."""
+    """Print the state of the table; return whether every row is present exactly once."""
     rows = table.to_arrow()
     steps = rows.group_by(["writer", "step"]).aggregate([("value", "count")])
     counts = steps.column("value_count")
@@ -76,13 +76,14 @@ def report(table: ld.Table, failed: int, seconds: float, refused: str) -> bool:
     log = sorted(file.name for file in Path(table.url, "_delta_log").iterdir())
     checkpoints = sum(name.endswith(".checkpoint.parquet") for name in log)
     checksums = sum(name.endswith(".crc") for name in log)
-    holds = "holds" if table.check().ok else "DOES NOT HOLD"
+    matches = "matches" if table.check().ok else "DOES NOT MATCH"
     print(
-        f"   {WRITERS} processes, {STEPS} appends each, one killed and started again: "
+        f"   {WRITERS} processes, {STEPS} appends each, one killed and restarted: "
         f"{seconds:.1f} s.\n"
         f"   {rows.num_rows:,} rows at version {table.version}: {verdict}.\n"
-        f"   {checkpoints} checkpoints and {checksums} checksums on the way; the last {holds}.\n"
-        f"   A row that breaks a rule is refused: {refused}"
+        f"   {checkpoints} checkpoints and {checksums} checksums; "
+        f"the newest checksum {matches} the log.\n"
+        f"   A row that violates a constraint is refused: {refused}"
     )
     return bool(complete) and not failed
 

@@ -1,4 +1,4 @@
-"""Write a table: create, append, replace a part, grow its schema, and write a step only once."""
+"""Write a table: create, append, replace a part, add a column; an idempotent write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import lazydelta as ld
 
 
 def rides(day: int, *fares: float) -> dict[str, list[object]]:
-    """Return some rides of a day of January, as columns."""
+    """Return the rides of a day in January, as columns."""
     return {
         "day": [date(2026, 1, day)] * len(fares),
         "ride": [day * 100 + number for number in range(len(fares))],
@@ -19,7 +19,7 @@ def rides(day: int, *fares: float) -> dict[str, list[object]]:
 
 
 def show(what: str, table: ld.Table) -> None:
-    """Print what is in the table now."""
+    """Print the rows of the table."""
     rows = table.to_arrow().sort_by("ride").to_pylist()
     print(f"{what}: version {table.version}")
     for row in rows:
@@ -27,10 +27,10 @@ def show(what: str, table: ld.Table) -> None:
 
 
 def main(folder: Path) -> None:
-    """Run the story."""
+    """Run the example."""
     table = ld.Table.open(folder / "rides")
     table.write(rides(1, 12.5, 8.0), partition_by="day")
-    table.write(rides(day, 10.0 + day) for day in (2, 3))  # a stream, as it comes
+    table.write(rides(day, 10.0 + day) for day in (2, 3))  # a stream of batches
     show("created with its first rows, then appended to", table)
 
     table.write(rides(1, 99.0), "overwrite", where="day = '2026-01-01'")
