@@ -72,6 +72,7 @@ format: $(VENV)/.dev ## Format the code and apply the safe fixes of the linter
 bench: $(VENV)/.bench ## Measure against the peers; prints tables (ARGS=--quick for a short run)
 	@$(MAKE) native || echo "the compiled decoder could not be built: views are measured without it"
 	$(PY) -m benchmarks $(ARGS)
+	$(PY) -m benchmarks.startup $(ARGS)
 	$(PY) -m benchmarks.writes $(ARGS)
 
 bench-writes: $(VENV)/.bench ## The part of it about writing: appends, races, checkpoints

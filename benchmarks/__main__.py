@@ -28,8 +28,8 @@ _ROWS_PICTURE = Path("img/benchmarks-rows.svg")
 _LAST_RUN = CACHE / "last-run.json"
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def _log(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -72,10 +72,10 @@ def _measured(options: argparse.Namespace, suite: Suite) -> Run:
     cases = _cases(options, suite)
     for spec in dict.fromkeys(case.spec for case in cases):
         if not spec.path.exists():
-            _say(f"generating {spec.files:,} files ({spec.label})")
+            _log(f"generating {spec.files:,} files ({spec.label})")
         table_for(spec)
     busy = os.getloadavg()[0]
-    results = measure(cases, rounds=options.rounds, say=_say)
+    results = measure(cases, rounds=options.rounds, log=_log)
     narrowed = ("engine", "workload", "rows", "rows_only", "files_only")
     partial = ", partial" if any(getattr(options, name) for name in narrowed) else ""
     run = Run(suite=suite + partial, day=datetime.now(UTC).date(), busy=busy, results=results)
@@ -97,17 +97,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     suite: Suite = "quick" if options.quick else "full" if options.full else "default"
     run = Run.load(_LAST_RUN) if options.reuse else _measured(options, suite)
-    text = markdown(run, picture=_PICTURE, rows_picture=_ROWS_PICTURE)
-    print(text)
+    report = markdown(run, picture=_PICTURE, rows_picture=_ROWS_PICTURE)
+    print(report)
     docs: Path | None = options.docs or (_DOCS if run.suite in {"default", "full"} else None)
     if docs is not None:
         docs.mkdir(parents=True, exist_ok=True)
         page = docs / "benchmarks.md"
-        page.write_text(text + (kept_parts(page.read_text()) if page.exists() else ""))
+        page.write_text(report + (kept_parts(page.read_text()) if page.exists() else ""))
         _draw(run, docs)
     failed = problems(run.results)
     for line in failed:
-        _say(f"failed: {line}")
+        _log(f"failed: {line}")
     return 1 if failed else 0
 
 

@@ -246,11 +246,11 @@ def protocol(spec: TableSpec) -> dict[str, Any]:
     """Return the `protocol` action for the options."""
     features = [
         name
-        for name, wanted in (
+        for name, is_enabled in (
             ("deletionVectors", spec.deletion_vectors),
             ("v2Checkpoint", spec.kind == "v2"),
         )
-        if wanted
+        if is_enabled
     ]
     if not features:
         return {"minReaderVersion": 1, "minWriterVersion": 2}
@@ -297,12 +297,12 @@ def commit_lines(name: str, column: pa.Array) -> list[str]:
     """Return one line of a commit for each action in `column`; without nulls and parsed fields."""
     lines = []
     for action in column.to_pylist():
-        given = {
+        fields = {
             key: dict(value) if key == "partitionValues" else value
             for key, value in action.items()
             if value is not None and not key.endswith("_parsed")
         }
-        if vector := given.get("deletionVector"):
-            given["deletionVector"] = {k: v for k, v in vector.items() if v is not None}
-        lines.append(json.dumps({name: given}, separators=(",", ":")))
+        if vector := fields.get("deletionVector"):
+            fields["deletionVector"] = {k: v for k, v in vector.items() if v is not None}
+        lines.append(json.dumps({name: fields}, separators=(",", ":")))
     return lines

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from benchmarks.clock import Sample
 from benchmarks.engines import memory_of_process, run
 from benchmarks.generate import table_for
-from benchmarks.limits import Verdict, figure_text
+from benchmarks.limits import Verdict, format_figure
 from benchmarks.spec import CHECKPOINT_VERSION, TableSpec
 from benchmarks.suites import HEADLINE, SPARK_LIKE
 
@@ -117,17 +117,17 @@ def checkpoint_verdicts(files: int, rounds: int) -> list[Verdict]:
     """Measure, and return the verdict on each checkpoint limit of issue 5."""
     spec = replace(SPARK_LIKE, files=files)
     sources = {"hash-ordered": spec, "in order": replace(HEADLINE, files=files)}
-    found = []
+    verdicts = []
     with tempfile.TemporaryDirectory(dir=table_for(spec).parent) as directory:
         for name, source in sources.items():
-            found += _writing_verdicts(name, _written(source, rounds, directory))
+            verdicts += _writing_verdicts(name, _written(source, rounds, directory))
         planned = _planned(replace(spec, tail=0), rounds, directory)
     seconds, size = (
         [min(getattr(s, figure) for s in planned[name]) for name in ("laid out", "hash-ordered")]
         for figure in ("total_seconds", "request_bytes")
     )
     return [
-        *found,
+        *verdicts,
         _verdict("one partition, bytes", size[0], size[1], 0.1, "1/10 of hash-ordered"),
         _verdict("one partition, time", seconds[0], seconds[1], 0.2, "1/5 of hash-ordered"),
     ]
@@ -151,15 +151,15 @@ def _writing_verdicts(source: str, written: dict[str, list[Sample]]) -> list[Ver
 
 def _verdict(what: str, ours: float, theirs: float, most: float, must: str) -> Verdict:
     is_bytes = isinstance(ours, int)
-    shown = " / ".join(figure_text(value, is_bytes=is_bytes) for value in (ours, theirs))
+    shown = " / ".join(format_figure(value, is_bytes=is_bytes) for value in (ours, theirs))
     return Verdict(what=what, must=must, ratio=ours / theirs, most=most, shown=shown)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run as a command."""
-    given = sys.argv[1:] if arguments is None else arguments
-    if given[:1] == ["--child"]:
-        engine, workload, path, *extra = given[1:]
+    command_line = sys.argv[1:] if arguments is None else arguments
+    if command_line[:1] == ["--child"]:
+        engine, workload, path, *extra = command_line[1:]
         done = _checkpoint(engine, path) if workload == "checkpoint" else run(
             engine, workload, path, accounting="--account" in extra
         )  # fmt: skip
@@ -168,7 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=SPARK_LIKE.files)
     parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args(given)
+    options = parser.parse_args(command_line)
     for verdict in checkpoint_verdicts(options.files, options.rounds):
         print(f"{verdict.word:5} {verdict.what}: {verdict.shown} ({verdict.must})")
 

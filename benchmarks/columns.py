@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from benchmarks.spec import DAYS, TableSpec
 
-__all__ = ["REAL_BYTES", "FileColumns", "Integers", "Template", "mix", "z85_text"]
+__all__ = ["REAL_BYTES", "FileColumns", "Integers", "Template", "mix", "z85_strings"]
 
 Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -59,7 +59,7 @@ def text_array(matrix: Bytes) -> pa.Array:
     )
 
 
-def z85_text(words: npt.NDArray[np.uint32]) -> pa.Array:
+def z85_strings(words: npt.NDArray[np.uint32]) -> pa.Array:
     """Return the rows of a matrix of 32-bit words in Z85, five characters a word."""
     places = 85 ** np.arange(4, -1, -1)
     characters = _Z85[words.astype(np.int64)[:, :, None] // places % 85]
@@ -180,7 +180,7 @@ class FileColumns:
     def vector_text(self, salt: int) -> pa.Array:
         """The id of a vector: twenty characters that encode sixteen bytes."""
         bits = np.stack([mix(self.index, salt), mix(self.index, salt + 1)], axis=1)
-        return z85_text(bits.view(np.uint32))
+        return z85_strings(bits.view(np.uint32))
 
     def bounds(self, end: str) -> dict[str, Integers]:
         """The minimum or maximum (`lo`, `hi`) of each column, as integers."""

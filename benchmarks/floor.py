@@ -69,12 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         def decoded(decode: Callable[[str], Any]) -> int:
             return sum(part.num_rows for part in threads.map(decode, paths))
 
-        asked = {f"decoding alone: {name}": partial(decoded, d) for name, d in DECODERS.items()}
+        decoding = {f"decoding alone: {name}": partial(decoded, d) for name, d in DECODERS.items()}
         whole = {
             f"the query: {name}": partial(query, str(table), *FILTER_IDS)
             for name, query in ENGINES.items()
         }
-        found = measured(asked | whole, options.rounds)
+        found = measured(decoding | whole, options.rounds)
     print(f"| what | {HEAD} |\n|---|---|---|---|---|")
     for name, samples in found.items():
         print(f"| {name} | {figures(samples)} |")

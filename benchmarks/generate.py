@@ -40,7 +40,7 @@ from benchmarks.spec import (
     Spec,
     TableSpec,
 )
-from benchmarks.tail import commit_text, live_indices, tail_commits
+from benchmarks.tail import commit_json, live_indices, tail_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -195,7 +195,7 @@ def generate(spec: TableSpec, where: Path) -> dict[str, int]:
     (log / _log_name(CHECKPOINT_VERSION, "json")).write_text(json.dumps(info) + "\n")
     for commit in tail_commits(spec):
         name = _log_name(CHECKPOINT_VERSION + 1 + commit.ordinal, "json")
-        (log / name).write_text(commit_text(spec, commit))
+        (log / name).write_text(commit_json(spec, commit))
     if spec.real_files:
         write_real_files(spec, where)
     facts = expected_facts(spec)
@@ -247,12 +247,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     first.add_argument("--of-rows", action="store_true")
     kind = RowsSpec if first.parse_known_args(arguments)[0].of_rows else TableSpec
     parser = _parser(kind)
-    given = vars(parser.parse_args(arguments))
-    out: Path | None = given.pop("out")
-    force = given.pop("force")
-    del given["of_rows"]
+    options = vars(parser.parse_args(arguments))
+    out: Path | None = options.pop("out")
+    force = options.pop("force")
+    del options["of_rows"]
     try:
-        spec: Spec = kind(**given)
+        spec: Spec = kind(**options)
     except ValueError as error:
         parser.error(str(error))
     if out is None:

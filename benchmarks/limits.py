@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from benchmarks.spec import Spec, TableSpec
     from benchmarks.suites import RowTables
 
-__all__ = ["Verdict", "figure_text", "find", "row_verdicts", "verdicts"]
+__all__ = ["Verdict", "find", "format_figure", "row_verdicts", "verdicts"]
 
 _SECONDS = "total_seconds"
 _PEAK = "peak_rss"
@@ -142,11 +142,11 @@ _ROW_LIMITS = [
     ),
     _Limit(  # the same on a table of the size that lazydelta is made for
         what="one file's rows, by the clustered column, 1 M files in the log",
-        must="1/2 of the quickest peer", most=1 / 2, ours="file", theirs="file", engine=_ANY_PEER,
+        must="1/2 of the fastest peer", most=1 / 2, ours="file", theirs="file", engine=_ANY_PEER,
         on="log", their_on="log",
     ),
     _Limit(
-        what="limit 10, 1 M files in the log", must="1/20 of the quickest peer", most=1 / 20,
+        what="limit 10, 1 M files in the log", must="1/20 of the fastest peer", most=1 / 20,
         ours="limit", theirs="limit", engine=_ANY_PEER, on="log", their_on="log",
     ),
     _Limit(
@@ -154,7 +154,7 @@ _ROW_LIMITS = [
         theirs="count", on="log", their_on="log",
     ),
     _Limit(  # not in an issue: what tables look like before compaction
-        what="full read, 4000 files of 100 rows", must="1 x the quickest peer", most=1,
+        what="full read, 4000 files of 100 rows", must="1 x the fastest peer", most=1,
         ours="read", theirs="read", engine=_ANY_PEER, on="small", their_on="small",
     ),
     _Limit(
@@ -173,18 +173,20 @@ def find(results: Iterable[Result], engine: str, workload: str, spec: Spec) -> S
         result
         for result in results
         if result.case.spec == spec
-        and _is(engine, result.case.engine)
+        and _matches(engine, result.case.engine)
         and (result.case.workload if engine == "lazydelta" else result.case.kind) == workload
         and not (workload == "nothing" and result.case.workload == "nothing: partition")
         and not result.problem
     ]
 
 
-def _is(wanted: str, engine: str) -> bool:
-    return engine in {"deltalake", "polars"} if wanted == _ANY_PEER else engine == wanted
+def _matches(limit_engine: str, engine: str) -> bool:
+    if limit_engine == _ANY_PEER:
+        return engine in {"deltalake", "polars"}
+    return engine == limit_engine
 
 
-def figure_text(value: float, *, is_bytes: bool) -> str:
+def format_figure(value: float, *, is_bytes: bool) -> str:
     """Return seconds or bytes with their unit."""
     if is_bytes:
         return f"{value / 1e6:.0f} MB"
@@ -201,7 +203,7 @@ def _verdict(limit: _Limit, results: Sequence[Result], spec: Spec, their_spec: S
     mine = ours[0].worst(limit.figure) if peak else ours[0].best(limit.figure)
     rival = min(theirs, key=lambda result: result.best(limit.figure))
     other = rival.best(limit.figure)
-    shown = f"{figure_text(mine, is_bytes=peak)} / {figure_text(other, is_bytes=peak)}"
+    shown = f"{format_figure(mine, is_bytes=peak)} / {format_figure(other, is_bytes=peak)}"
     return Verdict(
         what=limit.what,
         must=limit.must,
@@ -220,7 +222,7 @@ def _peak_verdict(what: str, found: Sequence[Result], most: float) -> Verdict:
         must=f"{most / 1e6:.0f} MB, whole process",
         ratio=None if peak is None else peak / most,
         most=1.0,
-        shown="" if peak is None else figure_text(peak, is_bytes=True),
+        shown="" if peak is None else format_figure(peak, is_bytes=True),
     )
 
 

@@ -70,7 +70,7 @@ class Case:
         if self.engine == "pyarrow":
             return self.spec.files  # the checkpoint's adds: it ignores the tail
         live = facts["live_files"]
-        counts = {"first": min(LIMIT, live), "all": live, "checkpoint": live, "nothing": 0}
+        counts = {"first": min(LIMIT, live), "all": live, "nothing": 0}
         return counts.get(kind, facts["files_on_filter_day"])
 
     def _expected_rows(self, facts: dict[str, int]) -> int:
@@ -152,7 +152,7 @@ def _run_once(case: Case, path: Path, *extra: str) -> Sample:
 
 
 def measure(
-    cases: Iterable[Case], *, rounds: int, say: Callable[[str], None] = lambda _: None
+    cases: Iterable[Case], *, rounds: int, log: Callable[[str], None] = lambda _: None
 ) -> list[Result]:
     """Run every case `rounds` times, short ones more often, and return the results in order.
 
@@ -172,7 +172,7 @@ def measure(
             short = last is not None and last.total_seconds < _SHORT_SECONDS
             for _ in range(_SHORT_RUNS if short else 1):
                 result.samples.append(_run_once(result.case, table_for(result.case.spec)))
-            say(_progress(number, result))
+            log(_progress(number, result))
     for result in results:
         if result.case.engine == "lazydelta" and not result.problem:
             result.account = _run_once(result.case, table_for(result.case.spec), "--account")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 __all__ = ["kept_parts", "with_part"]
 
-_TITLES = ("Writing", "Spark")
+_TITLES = ("Start-up", "Writing", "Spark")
 
 
 def _split(page: str) -> tuple[str, dict[str, str]]:
@@ -33,8 +33,8 @@ def with_part(page: str, title: str, part: str) -> str:
     """
     head, parts = _split(page)
     parts[title] = part
-    texts = [head, *(parts[name] for name in _TITLES if name in parts)]
-    return "\n\n".join(text.strip("\n") for text in texts) + "\n"
+    sections = [head, *(parts[name] for name in _TITLES if name in parts)]
+    return "\n\n".join(section.strip("\n") for section in sections) + "\n"
 
 
 def kept_parts(page: str) -> str:

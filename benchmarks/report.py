@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from benchmarks.spec import Spec, TableSpec
 
 __all__ = [
+    "format_seconds",
     "limits_table",
     "machine",
     "markdown",
     "markdown_table",
     "problems",
     "row_limits_table",
-    "seconds_text",
     "verdict_table",
 ]
 
@@ -138,7 +138,7 @@ def row_limits_table(results: Sequence[Result], tables: RowTables) -> str:
     return verdict_table(row_verdicts(results, tables), is_judged=tables.is_judged)
 
 
-def seconds_text(value: float) -> str:
+def format_seconds(value: float) -> str:
     """Return seconds with their significant digits."""
     return f"{value:.3f}" if value < 1 else f"{value:.2f}"
 
@@ -152,12 +152,12 @@ def _line(result: Result) -> list[str]:
     account = result.account
     return [
         name,
-        seconds_text(result.best("total_seconds")),
-        seconds_text(result.median("total_seconds")),
-        seconds_text(result.best("first_seconds")) if result.best("first_seconds") else "-",
+        format_seconds(result.best("total_seconds")),
+        format_seconds(result.median("total_seconds")),
+        format_seconds(result.best("first_seconds")) if result.best("first_seconds") else "-",
         f"{result.worst('peak_rss') / 1e6:.0f}",
         f"{result.median('base_rss') / 1e6:.0f}",
-        seconds_text(result.median("import_seconds")),
+        format_seconds(result.median("import_seconds")),
         f"{result.median('read_bytes') / 1e6:.1f}",
         f"{result.median('read_calls'):.0f}",
         "" if account is None else f"{account.requests} ({account.request_bytes / 1e6:.1f} MB)",
@@ -202,8 +202,8 @@ def _title(spec: Spec) -> str:
     if spec.real_files:
         newest = spec.indices - spec.first_real
         return f"Rows: {spec.files:,} files in the log, of which the newest {newest:,} exist"
-    for name, known in MATRIX.items():
-        if spec == known:
+    for name, variant in MATRIX.items():
+        if spec == variant:
             return f"{spec.files:,} files: {name}"
     if not spec.clustered:
         return f"{spec.files:,} files, Spark-like: hash-ordered, one row group per 1,048,576 rows"

@@ -65,8 +65,8 @@ WRITERS: dict[str, Callable[[Any, Path], None]] = {
 def _lazydelta(path: str, low: int, high: int) -> int:
     import lazydelta
 
-    found = lazydelta.Table.open(path).scan(f"id between {low} and {high}").to_arrow()
-    return int(found.num_rows)
+    rows = lazydelta.Table.open(path).scan(f"id between {low} and {high}").to_arrow()
+    return int(rows.num_rows)
 
 
 def _query_builder(path: str, low: int, high: int) -> int:
@@ -99,15 +99,15 @@ ENGINES: dict[str, Query] = {
 
 def measured(queries: Mapping[str, Callable[[], int]], rounds: int) -> dict[str, list[Sample]]:
     """Return the samples of each query; all of them run once in every round."""
-    found: dict[str, list[Sample]] = {name: [] for name in queries}
+    samples: dict[str, list[Sample]] = {name: [] for name in queries}
     for at in range(rounds + 1):
         for name, query in queries.items():
             processor, wall = time.process_time(), time.perf_counter()
             rows = query()
             spent = time.process_time() - processor, time.perf_counter() - wall
             if at:  # the first one warms up
-                found[name].append((rows, 1000 * spent[0], 1000 * spent[1]))
-    return found
+                samples[name].append((rows, 1000 * spent[0], 1000 * spent[1]))
+    return samples
 
 
 def figures(samples: Sequence[Sample]) -> str:
@@ -131,12 +131,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"| written by | engine | {HEAD} |\n|---|---|---|---|---|---|")
     counts = set()
     for writer, write in WRITERS.items():
-        where = CACHE / f"needles-{options.rows}-{writer.replace(', ', '-').replace(' ', '-')}"
+        name = writer.replace(", ", "-").replace(" ", "-")
+        where = CACHE / f"selective-reads-{options.rows}-{name}"
         if not where.exists():
             write(rows, where)
-        asked = {name: partial(query, str(where), *ends) for name, query in ENGINES.items()}
-        for engine, samples in measured(asked, options.rounds).items():
-            counts |= {found for found, _, _ in samples}
+        queries = {name: partial(query, str(where), *ends) for name, query in ENGINES.items()}
+        for engine, samples in measured(queries, options.rounds).items():
+            counts |= {count for count, _, _ in samples}
             print(f"| {writer} | {engine} | {figures(samples)} |")
     return int(len(counts) > 1)
 

@@ -38,12 +38,12 @@ _ROWS = {"default": 20_000_000, "quick": 2_000_000}
 _MOST_DELTA_FILES = 1_000_000
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def _log(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
 
 
 def _on(spec: Spec, workload: str, *, without: Sequence[str]) -> list[Case]:
-    engines = [name for name, known in OPERATIONS.items() if workload in known]
+    engines = [name for name, workloads in OPERATIONS.items() if workload in workloads]
     return [
         Case(engine=engine, workload=workload, spec=spec, module=_CHILD)
         for engine in engines
@@ -66,9 +66,6 @@ def spark_cases(suite: str, *, with_delta: bool) -> list[Case]:
         for workload in ("partition", "all"):
             cases += _on(spec, workload, without=without)
             cases.append(Case(engine=IN_PROCESS, workload=workload, spec=spec))
-    checkpointed = replace(HEADLINE, files=min(_SIZES[suite][-1], _MOST_DELTA_FILES))
-    for workload in ("checkpoint", "checkpoint: sidecars"):
-        cases += _on(checkpointed, workload, without=missing)
     tables = RowTables(rows=_ROWS[suite])
     cases += _on(tables.plain, "read", without=missing)
     # Spark's own reader ignores deletion vectors.
@@ -79,7 +76,7 @@ def _delta_is_there() -> bool:
     try:
         delta_jars()
     except JarsMissingError as error:
-        _say(f"without {DELTA}: {error}")
+        _log(f"without {DELTA}: {error}")
         return False
     return True
 
@@ -89,10 +86,10 @@ def _measured(suite: str, rounds: int, workloads: Sequence[str]) -> Run:
     cases = [case for case in cases if not workloads or case.workload in workloads]
     for spec in dict.fromkeys(case.spec for case in cases):
         if not spec.path.exists():
-            _say(f"generating {spec.files:,} files ({spec.label})")
+            _log(f"generating {spec.files:,} files ({spec.label})")
         table_for(spec)
     busy = os.getloadavg()[0]
-    results = measure(cases, rounds=rounds, say=_say)
+    results = measure(cases, rounds=rounds, log=_log)
     name = f"{suite}, partial" if workloads else suite
     run = Run(suite=name, day=datetime.now(UTC).date(), busy=busy, results=results)
     run.save(_LAST_RUN)
@@ -131,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         draw_spark(run.results, docs / _PICTURE)
     failed = problems(run.results)
     for line in failed:
-        _say(f"failed: {line}")
+        _log(f"failed: {line}")
     return 1 if failed else 0
 
 

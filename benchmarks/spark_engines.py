@@ -2,24 +2,19 @@
 
 One process, one session, one operation; the session starts before the clock. Listing files is timed
 as the first query of the session, when a user waits. Rows are read three times and the faster of
-the last two counts, because the first is mostly JIT compilation. A checkpoint is written to a copy
-of the log, also by lazydelta without a session. The result goes to standard output as one line of
-JSON.
+the last two counts, because the first is mostly JIT compilation. The result goes to standard
+output as one line of JSON.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import date, timedelta
-from pathlib import Path
 from typing import Any
 
 from benchmarks.clock import Sample
@@ -31,13 +26,10 @@ __all__ = ["DELTA", "IN_PROCESS", "OPERATIONS", "OURS", "PARQUET"]
 OURS, DELTA, PARQUET = "lazydelta on Spark", "delta-spark", "spark.read.parquet"
 IN_PROCESS = "lazydelta"
 _HEAP = "4g"
-_SIDECARS = "checkpoint: sidecars"
 _PARTITION = f"date = '{date(2026, 1, 1) + timedelta(days=FILTER_DAY)}'"
 
 Operation = Callable[[Any, str], Any]
-"""Given a session and the table's path, returns a DataFrame of rows, or a number of files.
-
-Without Spark there is no session, but None."""
+"""Takes a session and the table's path; returns a DataFrame of rows, or a number of files."""
 
 
 def _ours_files(where: str | None) -> Operation:
@@ -76,66 +68,23 @@ def _parquet_rows(spark: Any, path: str) -> Any:
     return spark.read.option("pathGlobFilter", "*.parquet").parquet(path)
 
 
-def _ours_checkpoint(spark: Any, path: str) -> int:
-    from lazydelta.spark import checkpoint
-
-    return checkpoint(spark, path).adds
-
-
-def _delta_checkpoint(spark: Any, path: str) -> int:
-    logs = spark._jvm.org.apache.spark.sql.delta.DeltaLog  # noqa: SLF001 - SQL has no word for it
-    logs.forTable(spark._jsparkSession, path).checkpoint()  # noqa: SLF001
-    hint = json.loads(Path(path, "_delta_log/_last_checkpoint").read_text())
-    return int(hint["numOfAddFiles"])
-
-
-def _checkpoint_here(_spark: None, path: str) -> int:
-    from lazydelta import Table
-
-    return Table.open(path).checkpoint().adds
-
-
-def _checkpoints(operation: Operation) -> dict[str, Operation]:
-    return {"checkpoint": operation, _SIDECARS: operation}
-
-
 OPERATIONS: dict[str, dict[str, Operation]] = {
     OURS: {
         "partition": _ours_files(_PARTITION),
         "all": _ours_files(None),
         "read": _ours_rows,
-        **_checkpoints(_ours_checkpoint),
     },
     DELTA: {
         "partition": _delta_partition,
         "all": _delta_all,
         "read": _delta_rows,
-        **_checkpoints(_delta_checkpoint),
     },
     PARQUET: {"read": _parquet_rows},
-    IN_PROCESS: _checkpoints(_checkpoint_here),
 }
 """Engine, workload, and the code a user of the engine would write."""
 
 
-@contextmanager
-def _table(workload: str, path: str) -> Iterator[str]:
-    """Yield the table to work on; writes get a copy of the log, deleted afterwards."""
-    if not workload.startswith("checkpoint"):
-        yield path
-        return
-    from lazydelta import Table
-
-    with tempfile.TemporaryDirectory(dir=Path(path).parent) as copy:
-        shutil.copytree(Path(path, "_delta_log"), Path(copy, "_delta_log"))
-        if workload == _SIDECARS:
-            Table.open(copy).alter.set_properties({"delta.checkpointPolicy": "v2"})
-        yield copy
-
-
 def _session(engine: str) -> Any:
-    if engine == IN_PROCESS:
-        return None
     from lazydelta.spark import local_session
     from tests.spark.jars import delta_conf, delta_jars
 
@@ -149,8 +98,6 @@ def _session(engine: str) -> Any:
 
 def _live_heap(spark: Any) -> int:
     """Return the live heap of the JVM in bytes, after a garbage collection."""
-    if spark is None:
-        return 0
     runtime = spark._jvm.java.lang.Runtime.getRuntime()  # noqa: SLF001 - no public API
     spark._jvm.java.lang.System.gc()  # noqa: SLF001
     return int(runtime.totalMemory() - runtime.freeMemory())
@@ -166,12 +113,10 @@ def run(engine: str, workload: str, path: str) -> Sample:
     """Run one operation in a new session and return its sample."""
     sample = Sample()
     sample.import_seconds, spark = _timed(lambda: _session(engine))
-    with _table(workload, path) as table:
-        sample.base_rss = memory_of_process("VmRSS") + _live_heap(spark)
-        _measure(sample, OPERATIONS[engine][workload], workload, spark, table)
-        sample.peak_rss = memory_of_process("VmHWM") + _live_heap(spark)
-    if spark is not None:
-        spark.stop()
+    sample.base_rss = memory_of_process("VmRSS") + _live_heap(spark)
+    _measure(sample, OPERATIONS[engine][workload], workload, spark, path)
+    sample.peak_rss = memory_of_process("VmHWM") + _live_heap(spark)
+    spark.stop()
     return sample
 
 

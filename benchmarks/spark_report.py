@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.limits import Verdict
 from benchmarks.plot import new_figure, save_figure
-from benchmarks.report import machine, markdown_table, seconds_text, verdict_table
+from benchmarks.report import format_seconds, machine, markdown_table, verdict_table
 from benchmarks.spark_engines import DELTA, OURS, PARQUET
 from benchmarks.suites import HEADLINE, RowTables
 
@@ -40,8 +40,6 @@ _STYLES = {
 _TITLES = {
     "partition": "Files of one partition of 365, replayed and skipped",
     "all": "All files, left in the executors",
-    "checkpoint": "A checkpoint of all files, in one file",
-    "checkpoint: sidecars": "A checkpoint of all files, with sidecars",
     "read": "All rows",
 }
 _METHOD = """\
@@ -50,9 +48,8 @@ heap of 4 GB. Session start is excluded and has its own column. Files are listed
 of the session. Rows are read and every value hashed, three times; *best* and *median* are of the
 faster of the last two, *first* of the first. Every count is checked against the generator's.
 *driver MB* is the peak of the driver's Python process plus the live heap of the JVM after the query
-and a garbage collection; in local mode it includes the executors' share of that heap. Checkpoints
-are written to a copy of the log, made before the clock starts. `lazydelta` is the planner, or the
-checkpoint writer, without Spark: one process.
+and a garbage collection; in local mode it includes the executors' share of that heap. `lazydelta`
+is the planner without Spark: one process.
 """
 
 
@@ -146,10 +143,10 @@ def _line(result: Result) -> list[str]:
     return [
         f"{case.spec.files:,}",
         case.engine,
-        seconds_text(result.best("total_seconds")),
-        seconds_text(result.median("total_seconds")),
-        seconds_text(result.best("first_seconds")),
-        seconds_text(result.median("import_seconds")),
+        format_seconds(result.best("total_seconds")),
+        format_seconds(result.median("total_seconds")),
+        format_seconds(result.best("first_seconds")),
+        format_seconds(result.median("import_seconds")),
         f"{result.worst('peak_rss') / 1e6:.0f}",
     ]
 

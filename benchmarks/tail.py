@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from benchmarks.columns import Integers
     from benchmarks.spec import TableSpec
 
-__all__ = ["TailCommit", "commit_text", "live_indices", "tail_commits"]
+__all__ = ["TailCommit", "commit_json", "live_indices", "tail_commits"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def live_indices(spec: TableSpec) -> Integers:
     return np.flatnonzero(live)
 
 
-def commit_text(spec: TableSpec, commit: TailCommit) -> str:
+def commit_json(spec: TableSpec, commit: TailCommit) -> str:
     """Return the content of a commit file."""
     lines = [json.dumps({"commitInfo": {"operation": "MERGE", "engineInfo": "benchmarks"}})]
     adding = np.concatenate([commit.fresh, commit.returned])

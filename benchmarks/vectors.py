@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyroaring import BitMap64
 
-from benchmarks.columns import z85_text
+from benchmarks.columns import z85_strings
 
 if TYPE_CHECKING:
     import uuid
@@ -45,7 +45,7 @@ def write_vectors(
         deleted: The deleted positions of each vector.
     """
     words = np.frombuffer(identity.bytes, ">u4").reshape(1, 4)
-    (name,) = z85_text(words).to_pylist()
+    (name,) = z85_strings(words).to_pylist()
     descriptors = []
     with (folder / f"deletion_vector_{identity}.bin").open("wb") as file:
         file.write(_FORMAT_VERSION)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.limits import Verdict
 from benchmarks.plot import new_figure, save_figure
-from benchmarks.report import machine, markdown_table, seconds_text, verdict_table
+from benchmarks.report import format_seconds, machine, markdown_table, verdict_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,8 +119,8 @@ def write_section(
         (
             title,
             engine,
-            seconds_text(_best(found)),
-            seconds_text(_median(found)),
+            format_seconds(_best(found)),
+            format_seconds(_median(found)),
             _rate(workload, found),
         )
         for workload, title in TITLES.items()

@@ -1,4 +1,4 @@
-"""Tables with V2 checkpoints of ours in small sidecars, and a way to change what their tags say."""
+"""Tables with V2 checkpoints in small sidecars, and a way to change their zone maps."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import orjson
 import pytest
 
 from lazydelta import Config, Table
-from lazydelta.checkpoint import action_source as source
-from lazydelta.checkpoint import layouts, write_checkpoint
+from lazydelta.checkpoint import tuning, write_checkpoint
 from lazydelta.snapshot import load_snapshot
 
 V2 = {"delta.checkpointPolicy": "v2"}
@@ -17,10 +16,10 @@ NOW = 1_700_000_000_001
 
 
 def write_sidecars(store, adds, *, in_a_row_group=None):
-    """Write a checkpoint of the newest version, with so many adds in a sidecar."""
+    """Write a checkpoint of the newest version with `adds` adds in each sidecar."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source, "ROW_GROUP_ROWS", in_a_row_group or adds)
-        patch.setattr(layouts, "_SIDECAR_ADDS", adds)
+        patch.setattr(tuning, "ROW_GROUP_ROWS", in_a_row_group or adds)
+        patch.setattr(tuning, "SIDECAR_ROWS", adds)
         return write_checkpoint(load_snapshot(store, Config()), now_ms=NOW)
 
 
@@ -31,13 +30,13 @@ def manifest_of(store):
 
 
 def zones_of(store):
-    """Return what the tags of each sidecar say, in order."""
+    """Return the zone map of each sidecar, in order."""
     sidecars = [action["sidecar"] for action in manifest_of(store)[1] if "sidecar" in action]
     return [orjson.loads(sidecar["tags"][TAG]) for sidecar in sidecars]
 
 
 def retag(store, change):
-    """Replace the tags of each sidecar by what `change` makes of its zones."""
+    """Replace the tags of each sidecar by `change(zone_map)`."""
     path, actions = manifest_of(store)
     for action in actions:
         if "sidecar" in action:
@@ -47,5 +46,5 @@ def retag(store, change):
 
 
 def without_tags(_):
-    """For `retag`: as every other writer's sidecars are."""
+    """For `retag`: no tags, like the sidecars of other writers."""
     return {}

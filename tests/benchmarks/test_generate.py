@@ -144,8 +144,8 @@ def test_impossible_knobs_are_refused(knobs):
 def test_the_command_makes_a_table_and_does_not_replace_one(tmp_path, capsys):
     out = tmp_path / "t"
     main([str(out), "--files", "500", "--no-json-stats", "--kind", "multipart"])
-    said = json.loads(capsys.readouterr().out)
-    assert said["live_files"] == 500
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["live_files"] == 500
     assert len(list(out.rglob("*.checkpoint.*.parquet"))) == 4
     with pytest.raises(SystemExit):
         main([str(out), "--files", "500"])

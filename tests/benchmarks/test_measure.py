@@ -118,10 +118,10 @@ def test_peers_are_measured_and_agree_with_the_generator(cache):
 
 
 def test_a_short_operation_runs_three_times_a_round_once_that_is_known(cache):
-    said = []
+    messages = []
     case = Case(engine="pyarrow", workload="all", spec=SMALL)
-    (short,) = measure([case], rounds=2, say=said.append)
-    assert len(said) == 2
+    (short,) = measure([case], rounds=2, log=messages.append)
+    assert len(messages) == 2
     assert len(short.samples) == 1 + 3
 
 

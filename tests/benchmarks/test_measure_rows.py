@@ -106,9 +106,9 @@ def test_figures_on_the_edge_meet_every_limit():
                 "1/2 of Polars scan_delta",
             },
         ),
-        ("read", "small", {"1 x the quickest peer"}),
-        ("file", "log", {"1/2 of the quickest peer"}),
-        ("limit", "log", {"1/20 of the quickest peer"}),
+        ("read", "small", {"1 x the fastest peer"}),
+        ("file", "log", {"1/2 of the fastest peer"}),
+        ("limit", "log", {"1/20 of the fastest peer"}),
         ("count", "log", {"1/5 of deltalake"}),
         ("stream", "plain", {"512 MB, whole process"}),
         ("stream", "many", {"1.2 x the figure of 200 files"}),
@@ -124,15 +124,15 @@ def test_a_little_slower_or_larger_misses_its_limits_alone(workload, on, missed)
     assert {v.must for v in row_verdicts(run, TABLES) if v.word == "**no**"} == missed
 
 
-def test_the_quickest_peer_that_answers_counts_for_a_limit_of_rows():
+def test_the_fastest_peer_that_answers_counts_for_a_limit_of_rows():
     run = a_run()
     by_must = {v.must: v for v in row_verdicts(without(run, "polars"), TABLES)}
-    assert by_must["1/20 of the quickest peer"].ratio == pytest.approx(0.05 / 20)
+    assert by_must["1/20 of the fastest peer"].ratio == pytest.approx(0.05 / 20)
     assert by_must["1/2 of Polars scan_delta"].word == "not measured"
     wrong = next(e for e in run if (e.case.engine, e.case.workload) == ("polars", "limit"))
     wrong.samples[0].count = 7
     by_must = {v.must: v for v in row_verdicts(run, TABLES)}
-    assert by_must["1/20 of the quickest peer"].ratio == pytest.approx(0.05 / 20)
+    assert by_must["1/20 of the fastest peer"].ratio == pytest.approx(0.05 / 20)
 
 
 def test_each_of_deltalakes_engines_is_judged_by_its_own_figures():

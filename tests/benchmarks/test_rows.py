@@ -93,10 +93,10 @@ def test_statistics_and_sizes_are_true(table):
         for name in rows.column_names:
             bounds = pc.min_max(rows[name])
             for key, end in (("minValues", "min"), ("maxValues", "max")):
-                said = pa.scalar(stats[key][name])
+                bound = pa.scalar(stats[key][name])
                 if pa.types.is_decimal(rows[name].type):
-                    said = pa.scalar(str(stats[key][name]))
-                assert said.cast(rows[name].type) == bounds[end]
+                    bound = pa.scalar(str(stats[key][name]))
+                assert bound.cast(rows[name].type) == bounds[end]
             assert stats["nullCount"][name] == rows[name].null_count
         assert 0 < stats["nullCount"]["value"] < knobs.rows_per_file / 10
 
@@ -239,13 +239,13 @@ def test_the_command_makes_tables_of_rows_and_keeps_them(tmp_path, capsys, monke
         monkeypatch.setattr(module, "CACHE", tmp_path / "cache")
     wish = ["--of-rows", "--files", "3", "--rows-per-file", "50", "--deleted-percent", "20"]
     generate.main(wish)
-    said = json.loads(capsys.readouterr().out)
-    assert 0 < said["live_rows"] < 150
+    facts = json.loads(capsys.readouterr().out)
+    assert 0 < facts["live_rows"] < 150
     kept = {path.name.partition("-")[0] for path in (tmp_path / "cache").iterdir()}
     assert kept == {"3", ".gitignore"}  # the table, and its base beside it
     generate.main([str(tmp_path / "out"), *wish])
     again = json.loads(capsys.readouterr().out)
-    assert again == said | {"table": str(tmp_path / "out")}
+    assert again == facts | {"table": str(tmp_path / "out")}
     with pytest.raises(SystemExit):
         generate.main(["--of-rows", "--tail", "3"])
     assert "--tail" in capsys.readouterr().err

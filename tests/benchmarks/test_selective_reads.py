@@ -1,32 +1,32 @@
-"""The comparison on a large row group: every engine finds the same rows, whoever wrote them."""
+"""Selective reads of a large row group: every engine returns the same rows of every writer."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks import selective_reads as needles
+from benchmarks import selective_reads
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(needles, "CACHE", tmp_path)
+    monkeypatch.setattr(selective_reads, "CACHE", tmp_path)
 
 
 def test_every_engine_is_measured_on_every_layout(capsys):
     pytest.importorskip("deltalake")
     pytest.importorskip("polars")
-    assert needles.main(["--rounds", "1", "--rows", "2000"]) == 0
+    assert selective_reads.main(["--rounds", "1", "--rows", "2000"]) == 0
     lines = capsys.readouterr().out.splitlines()
     cells = [line.strip("| ").split(" | ") for line in lines[2:]]
     assert [(row[0], row[1]) for row in cells] == [
-        (writer, engine) for writer in needles.WRITERS for engine in needles.ENGINES
+        (writer, engine) for writer in selective_reads.WRITERS for engine in selective_reads.ENGINES
     ]
     assert all(float(figure) > 0 for row in cells for figure in row[2:])
 
 
-def test_engines_that_disagree_are_not_passed_over(monkeypatch, capsys):
+def test_engines_that_disagree_are_an_error(monkeypatch, capsys):
     pytest.importorskip("deltalake")
     wrong = {"right": lambda *_: 20, "wrong": lambda *_: 21}
-    monkeypatch.setattr(needles, "ENGINES", wrong)
-    assert needles.main(["--rounds", "1", "--rows", "2000"]) == 1
+    monkeypatch.setattr(selective_reads, "ENGINES", wrong)
+    assert selective_reads.main(["--rounds", "1", "--rows", "2000"]) == 1
     capsys.readouterr()

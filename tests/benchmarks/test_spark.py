@@ -14,15 +14,13 @@ from benchmarks.clock import Sample
 from benchmarks.measure import Case, Result, Run
 from benchmarks.page import kept_parts, with_part
 from benchmarks.spark import spark_cases
-from benchmarks.spark_engines import DELTA, IN_PROCESS, OPERATIONS, OURS, PARQUET
-from benchmarks.spark_engines import run as run_on_spark
+from benchmarks.spark_engines import DELTA, OURS, PARQUET
 from benchmarks.spark_report import (
     draw_spark,
     spark_section,
     spark_verdicts,
 )
 from benchmarks.suites import HEADLINE, RowTables
-from lazydelta.testing import TableBuilder
 
 PICTURE = Path("img/p.svg")
 
@@ -82,31 +80,6 @@ def test_every_limit_has_its_cases():
     cases = {(c.engine, c.workload, c.spec) for c in spark_cases("default", with_delta=True)}
     wanted = {(r.case.engine, r.case.workload, r.case.spec) for r in on_the_edge()}
     assert wanted <= cases
-
-
-@pytest.mark.parametrize("suite", ["default", "quick"])
-def test_checkpoints_are_measured_beside_those_of_one_process(suite):
-    cases = spark_cases(suite, with_delta=True)
-    found = {(c.engine, c.workload, c.spec.files) for c in cases if c.kind == "checkpoint"}
-    files = {"default": 1_000_000, "quick": 100_000}[suite]
-    workloads = ("checkpoint", "checkpoint: sidecars")
-    assert found == {(e, w, files) for e in (OURS, DELTA, IN_PROCESS) for w in workloads}
-    assert {
-        c.expected_count({"live_files": 7, "files_on_filter_day": 1})
-        for c in cases
-        if c.kind == "checkpoint"
-    } == {7}
-
-
-@pytest.mark.parametrize("workload", OPERATIONS[IN_PROCESS])
-def test_a_measured_checkpoint_leaves_the_table_as_it_was(tmp_path, workload):
-    table = TableBuilder(tmp_path / "t").commit("+a +b").commit("-a +c")
-    before = table.names()
-    sample = run_on_spark(IN_PROCESS, workload, str(tmp_path / "t"))
-    assert (sample.error, sample.count) == ("", 2)
-    assert sample.total_seconds > 0
-    assert table.names() == before
-    assert [path.name for path in tmp_path.iterdir()] == ["t"]
 
 
 def test_the_page_keeps_what_the_other_run_wrote(tmp_path):

@@ -135,7 +135,7 @@ def test_damage_in_the_middle_is_told_after_what_came_before(tmp_path):
         return None if found is None else pa.RecordBatchReader.from_batches(found.schema, batches())
 
     with (
-        patch("lazydelta.checkpoint.full_replay._BATCH_ROWS", 7),
+        patch("lazydelta.checkpoint.tuning.REPLAY_BATCH_ROWS", 7),
         patch.object(tuning, "MIN_NATIVE_BYTES", 0),
         patch.object(NestedFile, "batches", failing),
     ):

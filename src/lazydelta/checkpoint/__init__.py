@@ -1,7 +1,7 @@
-"""What keeps a log fit for reading: checkpoints, version checksums, compacted commits.
+"""Checkpoints, version checksums and log compactions.
 
-All are made from a `FullReplay`, which only a whole segment gives, or advanced from what the last
-one said. Derived and optional: whatever fails here, the table stays what its commits say.
+They are written from a `FullReplay` of a whole log segment, or updated from the previous version.
+All are derived and optional: if writing one fails, the commits still define the table.
 """
 
 from __future__ import annotations

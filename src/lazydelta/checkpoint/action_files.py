@@ -1,8 +1,8 @@
 """Parquet files of a checkpoint: schema, encoding, and a writer that validates its counts.
 
-Each row group holds one kind of action: first the actions that do not concern files, where readers
-look for them, then adds, then tombstones. The counts in a file's footer are validated before the
-file is published.
+Each row group holds one kind of action: first the non-file actions, where readers look for them,
+then adds, then removes. The counts in a file's footer are validated before the file is published,
+and again from the store after.
 """
 
 from __future__ import annotations
@@ -14,24 +14,26 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lazydelta.errors import InternalError
+from lazydelta.checkpoint import tuning
+from lazydelta.errors import InternalError, LogCorruptError
 from lazydelta.formats import JsonLimits, decode_lines, split_lines
+from lazydelta.parquet import read_footer
 from lazydelta.scan.plan import nulls
 from lazydelta.store import open_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lazydelta.checkpoint.add_slices import Columns
-    from lazydelta.checkpoint.checkpoint_schema import CheckpointShape
+    from lazydelta.checkpoint.checkpoint_schema import CheckpointSchema
+    from lazydelta.checkpoint.sort.sorted_runs import Columns
     from lazydelta.store import Output, Store
 
-__all__ = ["ActionFile", "WrittenFile", "checkpoint_schema", "count_actions"]
+__all__ = ["ActionFile", "WrittenFile", "action_file_schema", "validate_stored"]
 
 _STRINGS = pa.map_(pa.string(), pa.string())
 _NAMES = pa.list_(pa.field("element", pa.string()))
 
-OTHERS = {
+NON_FILE_ACTIONS = {
     "txn": pa.struct(
         [("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())]
     ),
@@ -59,19 +61,15 @@ OTHERS = {
         [("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())]
     ),
 }
-"""Arrow types of the actions that do not concern files."""
+"""Arrow types of the non-file actions."""
 
-_LIMITS = JsonLimits(line_bytes=1 << 30, depth=256)
+_LIMITS = JsonLimits(line_bytes=tuning.JSON_LINE_BYTES, depth=tuning.JSON_DEPTH)
 # Long strings that no reader compares: their bounds would only fill the footer.
 _WITHOUT_BOUNDS = ("add.stats", "metaData.schemaString")
-# Every plan reads paths, and zstd halves their size compared with Snappy. Statistics as JSON are
-# most of a checkpoint: at level -3 zstd writes them faster than Snappy, and smaller.
-_ZSTD = {"add.path": 1, "remove.path": 1, "add.stats": -3}
-# Values that rarely repeat, like timestamps: Snappy takes longer than the rest of their encoding
-# to save a fifth of their bytes.
-_HIGH_CARDINALITY = ("add.size", "add.modificationTime")
-_WRITE_BATCH_ROWS = 4096
-_REPEATED = (
+# High-cardinality values like timestamps: Snappy takes longer than the rest of their encoding, to
+# save a fifth of their bytes.
+_UNCOMPRESSED = ("add.size", "add.modificationTime")
+_DICTIONARY_ENCODED = (
     "add.partitionValues.key_value.key",
     "add.partitionValues.key_value.value",
     "add.partitionValues_parsed.",
@@ -79,7 +77,7 @@ _REPEATED = (
     "remove.partitionValues.key_value.key",
     "remove.partitionValues.key_value.value",
 )
-"""Columns that are dictionary-encoded, by the start of their path."""
+"""Low-cardinality columns, by a prefix of their path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,42 +93,44 @@ class WrittenFile:
 
 
 class ActionFile:
-    """A Parquet file of actions that is being written. It appears when it is published.
+    """Writes a Parquet file of actions, which becomes visible when it is published.
 
     Args:
-        store: Where the table is.
-        path: Of the file.
-        shape: The columns of the checkpoint.
-        others: Whether the file has actions that do not concern files; sidecars have none.
+        store: The table's store.
+        path: The file's path.
+        schema: The schema of the checkpoint.
+        has_non_file_actions: Whether the file has non-file actions; sidecars have none.
     """
 
-    def __init__(self, store: Store, path: str, shape: CheckpointShape, *, others: bool) -> None:
+    def __init__(
+        self, store: Store, path: str, schema: CheckpointSchema, *, has_non_file_actions: bool
+    ) -> None:
         self.path = path
         self.rows = self.adds = self.removes = 0
-        self._schema = checkpoint_schema(shape, others=others)
+        self._schema = action_file_schema(schema, has_non_file_actions=has_non_file_actions)
         self._footers: list[pq.FileMetaData] = []
         self._output: Output = open_output(store, path)
         self._writer = pq.ParquetWriter(
             self._output.file,
             self._schema,
-            **_options(self._schema),
+            **_writer_options(self._schema),
             metadata_collector=self._footers,
         )
 
-    def append_others(self, actions: Sequence[Mapping[str, Any]]) -> None:
-        """Write actions that do not concern files as one row group."""
+    def append_non_file_actions(self, actions: Sequence[Mapping[str, Any]]) -> None:
+        """Write non-file actions as one row group."""
         lines = b"".join(orjson.dumps(action) + b"\n" for action in actions)
-        plain = pa.schema(list(OTHERS.items()))
-        batch = decode_lines(split_lines(lines), plain, unique_keys=(), limits=_LIMITS)
-        self._append(dict(zip(OTHERS, batch.columns, strict=True)), batch.num_rows)
+        schema = pa.schema(list(NON_FILE_ACTIONS.items()))
+        batch = decode_lines(split_lines(lines), schema, unique_keys=(), limits=_LIMITS)
+        self._append(dict(zip(NON_FILE_ACTIONS, batch.columns, strict=True)), batch.num_rows)
 
-    def append(self, kind: Literal["add", "remove"], pieces: Sequence[Columns]) -> None:
-        """Write adds or tombstones as one row group; fields that a piece lacks are null."""
-        fields = self._schema.field(kind).type
-        chunks = [_structs(columns, fields) for columns in pieces]
+    def append(self, action: Literal["add", "remove"], parts: Sequence[Columns]) -> None:
+        """Write adds or removes as one row group; fields that a part omits are null."""
+        struct = self._schema.field(action).type
+        chunks = [_structs(columns, struct) for columns in parts]
         rows = sum(map(len, chunks))
-        self._append({kind: pa.chunked_array(chunks, fields)}, rows)
-        if kind == "add":
+        self._append({action: pa.chunked_array(chunks, struct)}, rows)
+        if action == "add":
             self.adds += rows
         else:
             self.removes += rows
@@ -147,14 +147,18 @@ class ActionFile:
         """Write the footer, validate its counts, and publish the file."""
         self._writer.close()
         size = self._output.file.tell()
-        counted, given = count_actions(self._footers[0]), (self.rows, self.adds, self.removes)
-        if counted != given:
+        stored, expected = _count_actions(self._footers[0]), (self.rows, self.adds, self.removes)
+        if stored != expected:
             self.discard()
-            raise InternalError(f"{self.path} has {counted} actions, but {given} were written")
+            raise InternalError(f"{self.path} has {stored} actions, but {expected} were written")
         self._output.publish()
-        rows, adds, removes = given
         return WrittenFile(
-            path=self.path, bytes=size, rows=rows, adds=adds, removes=removes, tags=tags or {}
+            path=self.path,
+            bytes=size,
+            rows=self.rows,
+            adds=self.adds,
+            removes=self.removes,
+            tags=tags or {},
         )
 
     def discard(self) -> None:
@@ -163,56 +167,81 @@ class ActionFile:
         self._output.discard()
 
 
-def count_actions(footer: pq.FileMetaData) -> tuple[int, int, int]:
-    """Return the number of rows, adds and removes in a checkpoint file, from its footer."""
-    places = {footer.schema.column(at).path: at for at in range(footer.num_columns)}
+def validate_stored(store: Store, written: WrittenFile, version: int) -> None:
+    """Compare a published file with what was written; delete it if they differ.
+
+    Raises:
+        LogCorruptError: They differ.
+    """
+    expected = (written.rows, written.adds, written.removes)
+    try:
+        with store.open_input(written.path) as source:
+            stored = _count_actions(read_footer(source).metadata)
+        size = store.head(written.path).size
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+    else:
+        if stored == expected and size == written.bytes:
+            return
+        reason = f"it holds {stored} actions in {size} bytes, not {expected} in {written.bytes}"
+    store.delete([written.path])
+    raise LogCorruptError(store.root, written.path, reason, version)
+
+
+def _count_actions(footer: pq.FileMetaData) -> tuple[int, int, int]:
+    """Return the number of rows, adds and removes of a file, from its footer."""
+    indices = {footer.schema.column(index).path: index for index in range(footer.num_columns)}
     counts = []
     for column in ("add.path", "remove.path"):
-        groups = (footer.row_group(at) for at in range(footer.num_row_groups))
-        at = places[column]
-        counts.append(sum(g.num_rows - g.column(at).statistics.null_count for g in groups))
+        groups = (footer.row_group(group) for group in range(footer.num_row_groups))
+        index = indices[column]
+        counts.append(sum(g.num_rows - g.column(index).statistics.null_count for g in groups))
     return footer.num_rows, counts[0], counts[1]
 
 
-def _structs(columns: Columns, kind: pa.StructType) -> pa.StructArray:
-    """Return structs of columns; missing fields are null."""
+def _structs(columns: Columns, struct: pa.StructType) -> pa.StructArray:
+    """Return columns as structs; missing fields are null."""
     rows = len(columns["path"])
-    arrays = [columns[i.name] if i.name in columns else nulls(rows, i.type) for i in kind]
-    return pa.StructArray.from_arrays(arrays, fields=list(kind))
+    arrays = [
+        columns[item.name] if item.name in columns else nulls(rows, item.type) for item in struct
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=list(struct))
 
 
-def checkpoint_schema(shape: CheckpointShape, *, others: bool) -> pa.Schema:
-    """Return the schema of a checkpoint file. Sidecars hold file actions only."""
-    files = [("add", shape.add), ("remove", shape.remove)]
-    return pa.schema([*(OTHERS.items() if others else ()), *files])
+def action_file_schema(schema: CheckpointSchema, *, has_non_file_actions: bool) -> pa.Schema:
+    """Return the schema of one Parquet file of a checkpoint."""
+    file_actions = [("add", schema.add), ("remove", schema.remove)]
+    return pa.schema([*(NON_FILE_ACTIONS.items() if has_non_file_actions else ()), *file_actions])
 
 
-def _options(schema: pa.Schema) -> dict[str, Any]:
-    leaves = dict(leaf for item in schema for leaf in _leaves_below(item.name, item.type))
+def _writer_options(schema: pa.Schema) -> dict[str, Any]:
+    leaves = dict(leaf for item in schema for leaf in _leaf_columns(item.name, item.type))
     return {
         "compression": {leaf: _codec(leaf, kind) for leaf, kind in leaves.items()},
-        "compression_level": {leaf: _ZSTD[leaf] for leaf in leaves if leaf in _ZSTD},
-        "use_dictionary": [leaf for leaf in leaves if leaf.startswith(_REPEATED)],
+        "compression_level": {
+            leaf: level for leaf, level in tuning.ZSTD_LEVELS.items() if leaf in leaves
+        },
+        "use_dictionary": [leaf for leaf in leaves if leaf.startswith(_DICTIONARY_ENCODED)],
         "write_statistics": [leaf for leaf in leaves if leaf not in _WITHOUT_BOUNDS],
         "write_page_index": True,
-        "write_batch_size": _WRITE_BATCH_ROWS,
+        "write_batch_size": tuning.WRITE_BATCH_ROWS,
         "write_page_checksum": True,
         "store_schema": False,
     }
 
 
 def _codec(leaf: str, kind: pa.DataType) -> str:
-    if leaf in _ZSTD:
+    if leaf in tuning.ZSTD_LEVELS:
         return "zstd"
-    is_timestamp = pa.types.is_timestamp(kind) and not leaf.startswith(_REPEATED)
-    return "none" if is_timestamp or leaf in _HIGH_CARDINALITY else "snappy"
+    is_timestamp = pa.types.is_timestamp(kind) and not leaf.startswith(_DICTIONARY_ENCODED)
+    return "none" if is_timestamp or leaf in _UNCOMPRESSED else "snappy"
 
 
-def _leaves_below(name: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+def _leaf_columns(name: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
     """Yield the Parquet paths of the leaf columns, with their types."""
     if pa.types.is_struct(kind):
         for item in kind:
-            yield from _leaves_below(f"{name}.{item.name}", item.type)
+            yield from _leaf_columns(f"{name}.{item.name}", item.type)
     elif pa.types.is_map(kind):
         yield f"{name}.key_value.key", kind.key_type
         yield f"{name}.key_value.value", kind.item_type

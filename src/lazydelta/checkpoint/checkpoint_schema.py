@@ -1,9 +1,9 @@
-"""What a checkpoint of a table looks like: its columns, from the table's schema and properties.
+"""The schema of a table's checkpoints, and the conversion of adds to it.
 
-Adds come as commits or another writer's checkpoint have them and leave in this shape: statistics
-as text, typed, or both (`delta.checkpoint.writeStatsAsJson`, `writeStatsAsStruct`); partition
-values typed beside their texts. Pure: batches in, batches out; which order they are in, and where
-they go, others decide.
+It follows from the table's schema and properties: statistics as JSON, as structs, or both
+(`delta.checkpoint.writeStatsAsJson`, `writeStatsAsStruct`), and typed partition values beside the
+serialized ones. Adds come from commits or from another writer's checkpoint. Pure: batches in,
+batches out.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import from_mask, true_mask
+from lazydelta.checkpoint import tuning
 from lazydelta.checkpoint.full_replay import STATS_PARSED
 from lazydelta.errors import SchemaError
 from lazydelta.formats import parse_stats, split_lines
@@ -37,21 +38,18 @@ if TYPE_CHECKING:
 
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["CheckpointSettings", "CheckpointShape", "checkpoint_interval"]
+__all__ = ["CheckpointSchema", "CheckpointSettings", "checkpoint_interval"]
 
 Path = tuple[str, ...]
 
 PARTITION_VALUES_PARSED = "partitionValues_parsed"
-_MOST_CLUSTERING, _MOST_INDEXED = 4, 2
-"""Columns that count in the order: as many as a table can usefully be clustered by, or the first
-with statistics, of which the second seldom has to decide anything."""
-_WITHOUT_BOUNDS = ("boolean", "binary", "void", "null", "variant")
+_TYPES_WITHOUT_BOUNDS = ("boolean", "binary", "void", "null", "variant")
 _LONG, _BOOLEAN = PrimitiveType("long"), PrimitiveType("boolean")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSettings:
-    """The table's properties about checkpoints; parsed when one is due, never by readers."""
+    """The table properties of checkpoints; parsed when one is due, never by readers."""
 
     interval: int = 10
     is_v2: bool = False
@@ -60,31 +58,33 @@ class CheckpointSettings:
 
     @classmethod
     def of(cls, snapshot: SnapshotState) -> CheckpointSettings:
-        """Read the properties of a table; V2 counts only where the protocol allows it."""
+        """Parse the properties of a table; V2 applies only where the protocol allows it."""
         configuration = snapshot.metadata.configuration
-        allowed = "v2Checkpoint" in supported_by_table(snapshot.protocol)
+        allows_v2 = "v2Checkpoint" in supported_by_table(snapshot.protocol)
         return cls(
             interval=checkpoint_interval(configuration),
-            is_v2=allowed and configuration.get("delta.checkpointPolicy", "classic") == "v2",
+            is_v2=allows_v2 and configuration.get("delta.checkpointPolicy", "classic") == "v2",
             stats_as_json=_flag(configuration, "delta.checkpoint.writeStatsAsJson"),
             stats_as_struct=_flag(configuration, "delta.checkpoint.writeStatsAsStruct"),
         )
 
 
 def checkpoint_interval(configuration: Mapping[str, str]) -> int:
-    """Return after how many commits a checkpoint is due."""
-    text = configuration.get("delta.checkpointInterval", "10")
-    if not re.fullmatch(r"[1-9]\d{0,17}", text):
-        raise SchemaError(f"delta.checkpointInterval cannot be {text!r}; give a number from 1 on")
-    return int(text)
+    """Return the number of commits between checkpoints."""
+    value = configuration.get("delta.checkpointInterval", "10")
+    if not re.fullmatch(r"[1-9]\d{0,17}", value):
+        raise SchemaError(
+            f"delta.checkpointInterval cannot be {value!r}; set it to an integer of at least 1"
+        )
+    return int(value)
 
 
 def _flag(configuration: Mapping[str, str], key: str) -> bool:
     return configuration.get(key, "true").lower() == "true"
 
 
-class CheckpointShape:
-    """The columns of `add` and `remove` in checkpoints of one version."""
+class CheckpointSchema:
+    """The types of `add` and `remove` in the checkpoint of one version."""
 
     def __init__(
         self,
@@ -102,35 +102,37 @@ class CheckpointShape:
             clustered_by=clustered_by,
         )
         physical = to_physical(snapshot.schema, layout.mapping_mode)
-        mapped = dict(zip(snapshot.schema.names, physical, strict=True))
-        columns = [mapped[name] for name in snapshot.partition_columns]
+        by_logical_name = dict(zip(snapshot.schema.names, physical, strict=True))
+        columns = [by_logical_name[name] for name in snapshot.partition_columns]
         self.partitions: dict[str, DataType] = {item.name: item.type for item in columns}
-        self._known = {name: _KnownTexts(kind) for name, kind in self.partitions.items()}
-        self._has_vectors = "deletionVectors" in supported_by_table(snapshot.protocol)
+        self._parsers = {name: _PartitionParser(kind) for name, kind in self.partitions.items()}
+        self._has_deletion_vectors = "deletionVectors" in supported_by_table(snapshot.protocol)
         indexed = set(layout.indexed)
         self._leaves = {path: kind for path, kind in physical.leaves() if path in indexed}
-        leading = [path for path in clustered_by if path in self._bounded]
-        self.leading = leading[:_MOST_CLUSTERING] or list(self._bounded)[:_MOST_INDEXED]
-        """The columns that files of one partition are sorted by."""
+        clustering = [path for path in clustered_by if path in self._bounded]
+        self.sort_columns = (
+            clustering[: tuning.CLUSTERING_COLUMNS] or list(self._bounded)[: tuning.SORT_COLUMNS]
+        )
+        """The columns that adds of one partition are sorted by."""
 
     # --- types
 
-    def kind_of(self, path: Path) -> DataType:
+    def type_of(self, path: Path) -> DataType:
         """Return the type of a column that has statistics."""
         return self._leaves[path]
 
     @cached_property
     def stats(self) -> pa.StructType:
         """The type of `stats_parsed`."""
-        counts = {path: pa.int64() for path in self._leaves}
+        null_counts = {path: pa.int64() for path in self._leaves}
         groups = [
-            ("minValues", _tree(self._bounded)),
-            ("maxValues", _tree(self._bounded)),
-            ("nullCount", _tree(counts)),
+            ("minValues", _struct_of(self._bounded)),
+            ("maxValues", _struct_of(self._bounded)),
+            ("nullCount", _struct_of(null_counts)),
         ]
-        tight = [("tightBounds", pa.bool_())] if self._has_vectors else []
-        filled = [(name, kind) for name, kind in groups if kind.num_fields]
-        return pa.struct([("numRecords", pa.int64()), *tight, *filled])
+        tight_bounds = [("tightBounds", pa.bool_())] if self._has_deletion_vectors else []
+        nonempty = [(name, struct) for name, struct in groups if struct.num_fields]
+        return pa.struct([("numRecords", pa.int64()), *tight_bounds, *nonempty])
 
     @cached_property
     def add(self) -> pa.StructType:
@@ -147,202 +149,208 @@ class CheckpointShape:
 
     @cached_property
     def remove(self) -> pa.StructType:
-        """The type of `remove`: the protocol leaves statistics and tags to the commits."""
+        """The type of `remove`; in checkpoints it has neither statistics nor tags."""
         return pa.struct([item for item in REMOVE_ACTION if item.name not in ("stats", "tags")])
 
     @cached_property
     def _bounded(self) -> dict[Path, pa.DataType]:
+        """The columns with minimum and maximum values."""
         return {
-            path: to_arrow_type(kind) for path, kind in self._leaves.items() if _has_order(kind)
+            path: to_arrow_type(kind) for path, kind in self._leaves.items() if _has_bounds(kind)
         }
 
     # --- batches
 
-    def shaped(self, adds: pa.RecordBatch) -> dict[str, pa.Array]:
-        """Return the fields of adds in this shape, by name; those that are null throughout lack.
+    def convert_adds(self, adds: pa.RecordBatch) -> dict[str, pa.Array]:
+        """Return the columns of adds in this schema; those that are null in every row are omitted.
 
         Args:
-            adds: As `FullReplay.adds` yields them.
+            adds: A batch of `FullReplay.adds`.
         """
         columns = {name: adds.column(name) for name in adds.schema.names}
-        texts, typed = columns.pop("stats", None), columns.pop(STATS_PARSED, None)
+        stats_json, stats_parsed = columns.pop("stats", None), columns.pop(STATS_PARSED, None)
         if self.settings.stats_as_json:
-            if typed is not None and (texts is None or texts.null_count):
-                texts = _stats_as_text(texts, typed)
-            if texts is not None:
-                columns["stats"] = texts
+            if stats_parsed is not None and (stats_json is None or stats_json.null_count):
+                stats_json = _serialize_missing_stats(stats_json, stats_parsed)
+            if stats_json is not None:
+                columns["stats"] = stats_json
         if self.settings.stats_as_struct:
-            columns[STATS_PARSED] = self._typed_stats(texts, typed, adds.num_rows)
+            columns[STATS_PARSED] = self._typed_stats(stats_json, stats_parsed, adds.num_rows)
             if self.partitions:
-                columns[PARTITION_VALUES_PARSED] = self.partition_values(
+                columns[PARTITION_VALUES_PARSED] = self._parse_partition_values(
                     adds.column("partitionValues")
                 )
         columns["dataChange"] = from_mask(np.zeros(adds.num_rows, np.bool_))
         return {name: column for name, column in columns.items() if column.null_count < len(column)}
 
-    def partition_values(self, texts: pa.MapArray) -> pa.StructArray:
-        """Return typed partition values; a text that is no value becomes null."""
-        parsed = [self._known[name].typed(map_values(texts, name)) for name in self.partitions]
-        return pa.StructArray.from_arrays(parsed, list(self.partitions))
+    def _parse_partition_values(self, serialized: pa.MapArray) -> pa.StructArray:
+        """Return typed partition values; null where a string cannot be parsed."""
+        arrays = [
+            self._parsers[name].parse(map_values(serialized, name)) for name in self.partitions
+        ]
+        return pa.StructArray.from_arrays(arrays, list(self.partitions))
 
-    def partitions_of(self, adds: Mapping[str, pa.Array]) -> list[pa.Array]:
-        """Return the typed partition values of adds in this shape, one array for each column."""
+    def partition_arrays(self, adds: Mapping[str, pa.Array]) -> list[pa.Array]:
+        """Return the typed partition values of converted adds, one array for each column."""
         if not self.partitions:
             return []
-        known = adds.get(PARTITION_VALUES_PARSED)
-        if known is not None:
-            return list(known.flatten())
-        return list(self.partition_values(adds["partitionValues"]).flatten())
+        parsed = adds.get(PARTITION_VALUES_PARSED)
+        if parsed is None:
+            parsed = self._parse_partition_values(adds["partitionValues"])
+        return list(parsed.flatten())
 
-    def least_values(self, adds: Mapping[str, pa.Array], path: Path) -> pa.Array | None:
-        """Return the least value of a column in each file, of adds in this shape."""
-        at = ["minValues", *path]
+    def _min_values(self, adds: Mapping[str, pa.Array], path: Path) -> pa.Array | None:
+        """Return the minimum value of a column in each file of converted adds."""
+        stats_path = ("minValues", *path)
         if STATS_PARSED in adds:
-            return pc.struct_field(adds[STATS_PARSED], at)
+            return pc.struct_field(adds[STATS_PARSED], list(stats_path))
         if "stats" in adds:
-            return parse_stats(adds["stats"], {tuple(at): self._leaves[path]})[tuple(at)]
+            return parse_stats(adds["stats"], {stats_path: self._leaves[path]})[stats_path]
         return None
 
     def sort_values(self, adds: Mapping[str, pa.Array]) -> list[pa.Array]:
-        """Return what adds of one partition are sorted by, of adds in this shape."""
+        """Return the columns that converted adds of one partition are sorted by."""
         paths = adds["path"]
-        found = [self.least_values(adds, path) for path in self.leading]
-        pairs = zip(self.leading, found, strict=True)
-        return [
-            *(nulls(len(paths), self._bounded[at]) if v is None else v for at, v in pairs),
-            paths,
-        ]
+        columns = []
+        for path in self.sort_columns:
+            values = self._min_values(adds, path)
+            columns.append(nulls(len(paths), self._bounded[path]) if values is None else values)
+        return [*columns, paths]
 
     def _typed_stats(
-        self, texts: pa.Array | None, typed: pa.Array | None, rows: int
+        self, stats_json: pa.Array | None, stats_parsed: pa.Array | None, rows: int
     ) -> pa.StructArray:
-        """Return `stats_parsed`: as it was where that has every leaf, else from the text."""
-        found = None
-        if typed is not None and (texts is None or _has_all(typed.type, self.stats)):
-            with suppress(pa.ArrowInvalid):  # moments finer than any column of a table has
-                found = self._sane(conformed(typed, self.stats))
-        if found is not None:
-            if texts is None or not found.null_count:
-                return found
-            missing = pc.and_(found.is_null(), texts.is_valid())
-            return pc.if_else(missing, self._parsed(texts), found) if missing.true_count else found
-        return nulls(rows, self.stats) if texts is None else self._parsed(texts)
+        """Return `stats_parsed`: the source's if it has every leaf, else parsed from JSON."""
+        typed = None
+        if stats_parsed is not None and (
+            stats_json is None or _has_all_leaves(stats_parsed.type, self.stats)
+        ):
+            with suppress(pa.ArrowInvalid):  # timestamps finer than microseconds
+                typed = self._without_bad_bounds(conformed(stats_parsed, self.stats))
+        if typed is None:
+            return nulls(rows, self.stats) if stats_json is None else self._parse(stats_json)
+        if stats_json is None or not typed.null_count:
+            return typed
+        missing = pc.and_(typed.is_null(), stats_json.is_valid())
+        return pc.if_else(missing, self._parse(stats_json), typed) if missing.true_count else typed
 
-    def _sane(self, typed: pa.StructArray) -> pa.StructArray:
-        """Return typed statistics without bounds that contradict each other.
+    def _without_bad_bounds(self, stats: pa.StructArray) -> pa.StructArray:
+        """Return typed statistics without bounds whose minimum exceeds the maximum.
 
-        Only texts are looked at, which writers put in two orders; it takes a hundredth of the time.
+        Only strings are validated, which writers sort in two ways; it takes 1 % of the time.
         """
         for path in (path for path, kind in self._bounded.items() if pa.types.is_string(kind)):
-            low, high = (pc.struct_field(typed, [g, *path]) for g in ("minValues", "maxValues"))
+            low, high = (pc.struct_field(stats, [g, *path]) for g in ("minValues", "maxValues"))
             if pc.greater(low, high).true_count:
-                leaves = dict(_leaves_of(typed, ()))
-                return self._assembled_in_order(leaves, typed.is_null())
-        return typed
+                return self._assemble_stats(dict(_struct_leaves(stats, ())), stats.is_null())
+        return stats
 
-    def _assembled_in_order(
-        self, found: dict[Path, pa.Array], is_null: pa.BooleanArray
+    def _assemble_stats(
+        self, leaves: dict[Path, pa.Array], is_null: pa.BooleanArray
     ) -> pa.StructArray:
+        """Return statistics of leaves, without bounds whose minimum exceeds the maximum."""
         for path in self._bounded:
             low, high = ("minValues", *path), ("maxValues", *path)
-            found[low], found[high] = _in_order(found[low], found[high])
-        return _assembled((), self.stats, found, is_null)
+            leaves[low], leaves[high] = _null_bad_bounds(leaves[low], leaves[high])
+        return _assemble((), self.stats, leaves, is_null)
 
-    def _parsed(self, texts: pa.Array) -> pa.StructArray:
-        wanted: dict[Path, DataType] = {("numRecords",): _LONG}
-        if self._has_vectors:
-            wanted[("tightBounds",)] = _BOOLEAN
+    def _parse(self, stats_json: pa.Array) -> pa.StructArray:
+        types: dict[Path, DataType] = {("numRecords",): _LONG}
+        if self._has_deletion_vectors:
+            types[("tightBounds",)] = _BOOLEAN
         for group in ("minValues", "maxValues"):
-            wanted |= {(group, *path): self._leaves[path] for path in self._bounded}
-        wanted |= {("nullCount", *path): _LONG for path in self._leaves}
-        return self._assembled_in_order(parse_stats(texts, wanted), texts.is_null())
+            types |= {(group, *path): self._leaves[path] for path in self._bounded}
+        types |= {("nullCount", *path): _LONG for path in self._leaves}
+        return self._assemble_stats(parse_stats(stats_json, types), stats_json.is_null())
 
 
-def _leaves_of(parent: pa.StructArray, path: Path) -> Iterator[tuple[Path, pa.Array]]:
-    """Yield every leaf of a struct by its path."""
+def _struct_leaves(parent: pa.StructArray, path: Path) -> Iterator[tuple[Path, pa.Array]]:
+    """Yield every leaf of a struct with its path."""
     for field, child in zip(parent.type, parent.flatten(), strict=True):
         if pa.types.is_struct(field.type):
-            yield from _leaves_of(child, (*path, field.name))
+            yield from _struct_leaves(child, (*path, field.name))
         else:
             yield (*path, field.name), child
 
 
-def _in_order(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return bounds, null where the least is above the greatest, which no footer would show."""
-    senseless = pc.greater(low, high)
-    if not senseless.true_count:
+def _null_bad_bounds(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return bounds, null where the minimum exceeds the maximum."""
+    is_bad = pc.greater(low, high)
+    if not is_bad.true_count:
         return low, high
-    keep = from_mask(~true_mask(senseless))
+    keep = from_mask(~true_mask(is_bad))
     return (
         pc.if_else(keep, low, nulls(1, low.type)[0]),
         pc.if_else(keep, high, nulls(1, high.type)[0]),
     )
 
 
-class _KnownTexts:
-    """The texts of one partition column met so far, each parsed once: few in many files."""
+class _PartitionParser:
+    """Parses the values of one partition column, each distinct string once."""
 
     def __init__(self, kind: DataType) -> None:
         self._kind = kind
-        self._texts = pa.nulls(1, pa.string())
+        self._strings = pa.nulls(1, pa.string())
         self._values = pa.nulls(1, to_arrow_type(kind))
 
-    def typed(self, texts: pa.Array) -> pa.Array:
-        """Return the values of texts; one that is no value becomes null."""
-        places = pc.index_in(texts, value_set=self._texts)
-        if places.null_count:
-            new = texts.filter(places.is_null()).unique()
+    def parse(self, strings: pa.Array) -> pa.Array:
+        """Return typed values; null where a string cannot be parsed."""
+        indices = pc.index_in(strings, value_set=self._strings)
+        if indices.null_count:
+            new = strings.filter(indices.is_null()).unique()
             values = parse_partition_values(new, self._kind, on_error="null")
-            self._texts = pa.concat_arrays([self._texts, new])
+            self._strings = pa.concat_arrays([self._strings, new])
             self._values = pa.concat_arrays([self._values, values])
-            places = pc.index_in(texts, value_set=self._texts)
-        return self._values.take(places)
+            indices = pc.index_in(strings, value_set=self._strings)
+        return self._values.take(indices)
 
 
-def _has_order(kind: DataType) -> bool:
+def _has_bounds(kind: DataType) -> bool:
     if isinstance(kind, DecimalType):
         return True
-    return isinstance(kind, PrimitiveType) and kind.name not in _WITHOUT_BOUNDS
+    return isinstance(kind, PrimitiveType) and kind.name not in _TYPES_WITHOUT_BOUNDS
 
 
-def _tree(leaves: Mapping[Path, pa.DataType]) -> pa.StructType:
-    """Return the struct, nested as the table's columns are, that has these leaves."""
-    below: dict[str, dict[Path, pa.DataType]] = {}
+def _struct_of(leaves: Mapping[Path, pa.DataType]) -> pa.StructType:
+    """Return the struct that has these leaves, nested like the table's columns."""
+    children: dict[str, dict[Path, pa.DataType]] = {}
     for path, kind in leaves.items():
-        below.setdefault(path[0], {})[path[1:]] = kind
-    return pa.struct([(name, rest.get((), None) or _tree(rest)) for name, rest in below.items()])
+        children.setdefault(path[0], {})[path[1:]] = kind
+    return pa.struct(
+        [(name, rest.get((), None) or _struct_of(rest)) for name, rest in children.items()]
+    )
 
 
-def _assembled(
-    at: Path, kind: pa.StructType, leaves: Mapping[Path, pa.Array], mask: pa.Array | None = None
+def _assemble(
+    path: Path, kind: pa.StructType, leaves: Mapping[Path, pa.Array], mask: pa.Array | None = None
 ) -> pa.StructArray:
-    parts = [
-        _assembled((*at, item.name), item.type, leaves)
+    children = [
+        _assemble((*path, item.name), item.type, leaves)
         if pa.types.is_struct(item.type)
-        else leaves[(*at, item.name)]
+        else leaves[(*path, item.name)]
         for item in kind
     ]
-    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
 
 
-def _has_all(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a struct has every leaf of another one, in types that can be had from it."""
-    if pa.types.is_struct(wanted):
-        return pa.types.is_struct(found) and all(
-            (at := found.get_field_index(item.name)) >= 0
-            and _has_all(found.field(at).type, item.type)
-            for item in wanted
+def _has_all_leaves(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a struct has every leaf of another one, of the same or a castable type."""
+    if pa.types.is_struct(target):
+        return pa.types.is_struct(source) and all(
+            (index := source.get_field_index(item.name)) >= 0
+            and _has_all_leaves(source.field(index).type, item.type)
+            for item in target
         )
-    return found == wanted or (pa.types.is_timestamp(found) and pa.types.is_timestamp(wanted))
+    return source == target or (pa.types.is_timestamp(source) and pa.types.is_timestamp(target))
 
 
-def _stats_as_text(texts: pa.Array | None, typed: pa.StructArray) -> pa.Array:
-    """Return the statistics as JSON where only the typed ones are there."""
+def _serialize_missing_stats(stats_json: pa.Array | None, stats: pa.StructArray) -> pa.Array:
+    """Return the statistics as JSON, serialized from the typed ones where JSON is missing."""
     import arro3.io
 
     sink = io.BytesIO()
-    arro3.io.write_ndjson(pa.table({"row": typed}), sink)
+    arro3.io.write_ndjson(pa.table({"row": stats}), sink)
     lines = split_lines(sink.getvalue()).cast(pa.large_string()).cast(pa.string())
     objects = pc.utf8_slice_codeunits(lines, len('{"row":'), -len("}\n"))
-    written = pc.if_else(typed.is_valid(), objects, None)
-    return written if texts is None else pc.coalesce(texts, written)
+    serialized = pc.if_else(stats.is_valid(), objects, None)
+    return serialized if stats_json is None else pc.coalesce(stats_json, serialized)

@@ -1,8 +1,8 @@
-"""Writing checkpoints: the state of a version in one place, laid out to be skipped.
+"""Writing checkpoints: the state of a version, sorted so that readers can skip most of it.
 
-The steps, each of which leaves a readable table if it is the last: files with actions, which
-nobody looks for yet; the file that makes them a checkpoint; and `_last_checkpoint`, after every
-count was taken again from what is in the store. The source is a `FullReplay` and nothing else.
+The steps, each of which leaves a readable table if it is the last: files with actions that nothing
+references yet; the file that makes them a checkpoint; and `_last_checkpoint`, after the counts of
+the stored files were validated. The only source is a `FullReplay`.
 """
 
 from __future__ import annotations
@@ -15,43 +15,39 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lazydelta._failpoints import failpoint
-from lazydelta.checkpoint.action_files import checkpoint_schema
-from lazydelta.checkpoint.action_source import CheckpointSource
+from lazydelta.checkpoint import tuning
+from lazydelta.checkpoint.action_files import action_file_schema
+from lazydelta.checkpoint.checkpoint_actions import CheckpointActions
+from lazydelta.checkpoint.checkpoint_layouts import existing_checkpoint, write_classic, write_v2
 from lazydelta.checkpoint.checkpoint_schema import checkpoint_interval
 from lazydelta.checkpoint.checksum_writer import checksum_of, put_checksum
 from lazydelta.checkpoint.full_replay import full_replay
-from lazydelta.checkpoint.layouts import found_checkpoint, write_classic, write_v2
-from lazydelta.checkpoint.write_gate import require_writable
-from lazydelta.errors import LogCorruptError, ObjectExistsError, SchemaError
+from lazydelta.errors import (
+    LogCorruptError,
+    ObjectExistsError,
+    SchemaError,
+    UnsupportedFeatureError,
+)
 from lazydelta.log.checkpoints import write_hint
+from lazydelta.protocol.features import unwritable_features
 from lazydelta.schema import from_arrow_schema, schema_to_json
 from lazydelta.snapshot import load_snapshot, skip_damaged_checkpoint
 
 if TYPE_CHECKING:
-    from lazydelta.checkpoint.checkpoint_schema import CheckpointShape
+    from lazydelta.checkpoint.checkpoint_layouts import WrittenCheckpoint
+    from lazydelta.checkpoint.checkpoint_schema import CheckpointSchema
     from lazydelta.checkpoint.full_replay import FullReplay
-    from lazydelta.checkpoint.layouts import WrittenCheckpoint
     from lazydelta.snapshot import SnapshotState
     from lazydelta.transaction import Committed
 
-__all__ = [
-    "CheckpointResult",
-    "checkpoint_after",
-    "checkpoint_from",
-    "conclude",
-    "write_checkpoint",
-]
+__all__ = ["CheckpointResult", "checkpoint_after", "checkpoint_from", "write_checkpoint"]
 
 logger = logging.getLogger(__name__)
-
-_LARGEST_SCHEMA = 8_000
-_MOST_LISTED = 30
-"""Most actions of each kind that a hint repeats, so that it stays a small file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointResult:
-    """A checkpoint that was written, or found to be there already."""
+    """A checkpoint that was written, or that already existed."""
 
     version: int
     path: str
@@ -69,33 +65,32 @@ class CheckpointResult:
 def write_checkpoint(snapshot: SnapshotState, *, now_ms: int | None = None) -> CheckpointResult:
     """Write the checkpoint of a version, and point `_last_checkpoint` at it.
 
-    A damaged checkpoint that the version would be rebuilt from is left out, where the log still
-    has another way.
+    A damaged older checkpoint is skipped where the log can rebuild the version without it.
 
     Args:
         snapshot: The version.
-        now_ms: The time at which tombstones are judged to have expired; by default now.
+        now_ms: The time that tombstones and transactions expire against; now by default.
 
     Raises:
-        UnsupportedFeatureError: The table has a feature whose rules for writers we do not follow.
-        LogCorruptError: The log contradicts its own `.crc`, or a checkpoint of the version.
+        UnsupportedFeatureError: The table has a writer feature that lazydelta does not support.
+        LogCorruptError: The log contradicts its checksum, or a checkpoint of the version.
     """
 
-    def written(sound: SnapshotState) -> CheckpointResult:
-        with full_replay(sound, now_ms=now_ms) as replay:
+    def write(undamaged: SnapshotState) -> CheckpointResult:
+        with full_replay(undamaged, now_ms=now_ms) as replay:
             return checkpoint_from(replay)
 
     if (
         snapshot.segment.base_version == snapshot.version
-    ):  # to write the damaged one anew is not for us
-        return written(snapshot)
-    return skip_damaged_checkpoint(snapshot, written)
+    ):  # an existing checkpoint is never rewritten
+        return write(snapshot)
+    return skip_damaged_checkpoint(snapshot, write)
 
 
 def checkpoint_after(committed: Committed) -> None:
-    """Write the checkpoint that a commit makes due; a post-commit hook.
+    """Write the checkpoint if the commit makes it due; a post-commit hook.
 
-    Where the version has no checksum, it gets one: the files are counted anyway.
+    A version without a checksum gets one too, since its files are counted anyway.
     """
     base, version = committed.base, committed.version
     metadata = committed.transaction.metadata or (None if base is None else base.metadata)
@@ -114,19 +109,17 @@ def checkpoint_after(committed: Committed) -> None:
 
 
 def checkpoint_from(replay: FullReplay) -> CheckpointResult:
-    """Write the checkpoint of a version that is being replayed; reads the replay to its end."""
+    """Write the checkpoint of a replayed version, and point `_last_checkpoint` at it.
+
+    The replay is read to its end.
+    """
     started = time.perf_counter()
     snapshot = replay.snapshot
-    require_writable(snapshot)
-    source = CheckpointSource(replay)
-    return conclude(snapshot, source.shape, _written(source), started=started)
-
-
-def conclude(
-    snapshot: SnapshotState, shape: CheckpointShape, written: WrittenCheckpoint, *, started: float
-) -> CheckpointResult:
-    """Point `_last_checkpoint` at a checkpoint that is in its place."""
-    hint = _hint(snapshot.version, shape, written)
+    if features := unwritable_features(snapshot.protocol):
+        raise UnsupportedFeatureError(snapshot.store.root, features, "write")
+    actions = CheckpointActions(replay)
+    written = _write(actions)
+    hint = _hint(snapshot.version, actions.schema, written)
     write_hint(snapshot.store, hint, is_new=written.is_new)
     failpoint("last-checkpoint-written")
     result = CheckpointResult(
@@ -146,43 +139,47 @@ def conclude(
     return result
 
 
-def _written(source: CheckpointSource) -> WrittenCheckpoint:
-    """Write the checkpoint, or return the one of this version that is there already."""
-    replay, snapshot = source.replay, source.replay.snapshot
+def _write(actions: CheckpointActions) -> WrittenCheckpoint:
+    """Write the checkpoint, or return the existing one of the version."""
+    replay, snapshot = actions.replay, actions.snapshot
     if snapshot.segment.base_version == snapshot.version:
-        return found_checkpoint(replay)
+        return existing_checkpoint(replay)
     try:
-        return (write_v2 if source.shape.settings.is_v2 else write_classic)(source)
+        return (write_v2 if actions.schema.settings.is_v2 else write_classic)(actions)
     except ObjectExistsError:
-        rival = load_snapshot(snapshot.store, snapshot.config, version=snapshot.version)
-        with full_replay(rival, now_ms=replay.now_ms) as again:
-            found = found_checkpoint(again)
-    if found.adds != replay.totals.files:
-        reason = f"it has {found.adds} adds, the log gives {replay.totals.files}"
-        raise LogCorruptError(snapshot.store.root, found.path, reason, snapshot.version)
-    return found
+        other = load_snapshot(snapshot.store, snapshot.config, version=snapshot.version)
+        with full_replay(other, now_ms=replay.now_ms) as other_replay:
+            existing = existing_checkpoint(other_replay)
+    if existing.adds != replay.totals.files:
+        reason = f"it has {existing.adds} adds, the log has {replay.totals.files}"
+        raise LogCorruptError(snapshot.store.root, existing.path, reason, snapshot.version)
+    return existing
 
 
-def _hint(version: int, shape: CheckpointShape, written: WrittenCheckpoint) -> dict[str, Any]:
+def _hint(version: int, schema: CheckpointSchema, written: WrittenCheckpoint) -> dict[str, Any]:
+    """Return the content of `_last_checkpoint`."""
     body: dict[str, Any] = {
         "version": version,
         "size": written.actions,
         "numOfAddFiles": written.adds,
     }
     if not written.is_new:
-        # How it is made is its writer's business, but readers take one without parts for one file.
+        # Another writer knows the rest. Without `parts`, readers expect a single file.
         return body if written.parts is None else body | {"parts": written.parts}
     body["sizeInBytes"] = written.bytes
     if written.v2 is not None:
-        lists = {name: written.v2[name] for name in ("nonFileActions", "sidecarFiles")}
-        too_long = {name: None for name, listed in lists.items() if len(listed) > _MOST_LISTED}
-        body["v2Checkpoint"] = {k: v for k, v in (written.v2 | too_long).items() if v is not None}
+        too_long = {
+            name
+            for name in ("nonFileActions", "sidecarFiles")
+            if len(written.v2[name]) > tuning.HINT_ACTIONS
+        }
+        body["v2Checkpoint"] = {k: v for k, v in written.v2.items() if k not in too_long}
         return body
     try:
-        schema = from_arrow_schema(checkpoint_schema(shape, others=True))
+        table_schema = from_arrow_schema(action_file_schema(schema, has_non_file_actions=True))
     except SchemaError:
-        return body  # a hint does well without
-    text = schema_to_json(schema)
-    if len(text) <= _LARGEST_SCHEMA:
-        body["checkpointSchema"] = orjson.loads(text)
+        return body  # the field is optional
+    schema_json = schema_to_json(table_schema)
+    if len(schema_json) <= tuning.HINT_SCHEMA_CHARACTERS:
+        body["checkpointSchema"] = orjson.loads(schema_json)
     return body

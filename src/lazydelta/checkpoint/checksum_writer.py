@@ -1,9 +1,9 @@
-"""The `.crc` of a version that was just committed: moved on from the one before, or counted anew.
+"""The version checksum (`.crc`) of a new commit: updated incrementally, or counted.
 
-Moving on costs one small read at most, whatever the size of the table. It is right because a
-transaction adds files that were not live and removes files that were; where that cannot be relied
-upon, or the checksum before is missing, the files are counted by a full replay if they are few, and
-else no checksum is written: none is better than a wrong one. A checksum is never replaced.
+An incremental update costs at most one small read, whatever the size of the table. It is right
+because a transaction adds files that were not live and removes files that were. Where that is not
+certain, or the previous checksum is missing, a full replay counts the files if they are few. Else
+no checksum is written: none is better than a wrong one. A checksum is never replaced.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lazydelta._failpoints import failpoint
+from lazydelta.checkpoint import tuning
 from lazydelta.checkpoint.file_totals import FileTotals
 from lazydelta.checkpoint.full_replay import full_replay
 from lazydelta.errors import ObjectExistsError, ObjectNotFoundError
@@ -41,18 +42,14 @@ __all__ = ["checksum_of", "next_checksum", "put_checksum", "write_checksum"]
 
 logger = logging.getLogger(__name__)
 
-_FEW_FILES = 5_000
-"""So many are counted anew in a few milliseconds, hardly more than the commit itself took."""
-_MOST_LISTED = 1_000
-"""Most transactions or domains that a checksum lists; more would make every commit dear."""
 _VECTORS = "deletionVectors"
 
 
 def write_checksum(committed: Committed) -> None:
-    """Write the checksum of a commit, if it can be had cheaply and surely; a post-commit hook."""
+    """Write the checksum of a commit, if that is cheap and certain; a post-commit hook."""
     body = next_checksum(committed)
     if body is None:
-        body = _counted(committed)
+        body = _count_files(committed)
     if body is not None:
         put_checksum(committed.store, committed.version, body)
 
@@ -63,28 +60,28 @@ def put_checksum(store: Store, version: int, body: Mapping[str, Any]) -> None:
     try:
         store.write(checksum_path(version), orjson.dumps(body) + b"\n", overwrite=False)
     except ObjectExistsError:
-        logger.debug("%s is there already", checksum_path(version))
+        logger.debug("%s already exists", checksum_path(version))
     failpoint("checksum-written")
 
 
 def next_checksum(committed: Committed) -> dict[str, Any] | None:
-    """Return the checksum that follows from the one before; None where that cannot be told."""
+    """Return the previous checksum updated by a commit; None where that is not certain."""
     transaction = committed.transaction
-    before = _Before.of(committed)
-    if before is None or _may_repeat_live_files(committed):
+    previous = _PreviousChecksum.of(committed)
+    if previous is None or _may_repeat_live_files(committed):
         return None
-    # What the commit was based on is from the log; the checksum before is only a second source.
+    # The base snapshot is from the log; the previous checksum is only a second source.
     base = committed.base
-    fresh = base if base is not None and base.version == committed.version - 1 else before
-    protocol = transaction.protocol or fresh.protocol
-    metadata = transaction.metadata or fresh.metadata
+    state = base if base is not None and base.version == committed.version - 1 else previous
+    protocol = transaction.protocol or state.protocol
+    metadata = transaction.metadata or state.metadata
     if protocol is None or metadata is None:
         return None
-    totals = before.totals
+    totals = previous.totals
     totals.add(transaction.adds)
     totals.remove(transaction.removes)
-    if not totals.is_sound:
-        logger.warning("the checksum before version %d cannot be right", committed.version)
+    if not totals.is_consistent:
+        logger.warning("the checksum before version %d is inconsistent", committed.version)
         return None
     return _body(
         totals,
@@ -92,20 +89,20 @@ def next_checksum(committed: Committed) -> dict[str, Any] | None:
         metadata,
         txn_id=transaction.txn_id,
         timestamp_ms=committed.timestamp_ms,
-        txns=before.txns_after(transaction.txns, metadata, committed.timestamp_ms),
-        domains=before.domains_after(transaction.domains),
+        txns=previous.txns_after(transaction.txns, metadata, committed.timestamp_ms),
+        domains=previous.domains_after(transaction.domains),
     )
 
 
 def checksum_of(
     replay: FullReplay, *, timestamp_ms: int | None, txn_id: str | None = None
 ) -> dict[str, Any]:
-    """Return the checksum of a version whose files were all counted.
+    """Return the checksum of a replayed version.
 
     Args:
-        replay: Read to its end.
+        replay: A replay that was read to its end.
         timestamp_ms: The version's in-commit timestamp, if it has one.
-        txn_id: Of the commit, where it is known.
+        txn_id: The commit's `txnId`, if known.
     """
     snapshot = replay.snapshot
     return _body(
@@ -119,11 +116,11 @@ def checksum_of(
     )
 
 
-def _counted(committed: Committed) -> dict[str, Any] | None:
-    """Count the files, if they are few."""
+def _count_files(committed: Committed) -> dict[str, Any] | None:
+    """Return the checksum from a full replay, if the files are few."""
     base = committed.base
     expected = 0 if base is None else base.estimated_files()
-    if expected is None or expected + committed.transaction.adds.num_rows > _FEW_FILES:
+    if expected is None or expected + committed.transaction.adds.num_rows > tuning.COUNTED_FILES:
         return None
     snapshot = load_snapshot(committed.store, committed.config, version=committed.version)
     replay = full_replay(snapshot).exhaust()
@@ -133,9 +130,9 @@ def _counted(committed: Committed) -> dict[str, Any] | None:
 
 
 def _may_repeat_live_files(committed: Committed) -> bool:
-    """Whether files may be added that are live already, or removes do not say how large they were.
+    """Whether adds may repeat live files, or removes have no size.
 
-    Adds without new rows that replace nothing say something new of old files: their row ids, say.
+    Adds without a data change that replace nothing update live files, for example their row ids.
     """
     transaction = committed.transaction
     adds, removes = transaction.adds, transaction.removes
@@ -143,8 +140,8 @@ def _may_repeat_live_files(committed: Committed) -> bool:
     return bool(is_repeat or removes.column("size").null_count)
 
 
-class _Before:
-    """The version before, as its checksum states it."""
+class _PreviousChecksum:
+    """The checksum of the previous version."""
 
     def __init__(
         self,
@@ -159,10 +156,10 @@ class _Before:
         self._raw = raw
 
     @classmethod
-    def of(cls, committed: Committed) -> _Before | None:
+    def of(cls, committed: Committed) -> _PreviousChecksum | None:
         if committed.version == 0:
             return cls(FileTotals(), None, None, {"setTransactions": [], "domainMetadata": []})
-        raw = _raw_before(committed)
+        raw = _read_previous(committed)
         try:
             protocol = TableProtocol.from_json(raw["protocol"])
             metadata = TableMetadata.from_json(raw["metadata"])
@@ -175,37 +172,37 @@ class _Before:
     def txns_after(
         self, newer: tuple[SetTransaction, ...], metadata: TableMetadata, now_ms: int
     ) -> dict[str, SetTransaction] | None:
-        """Return the transactions in force; None where they are not known."""
-        stated = self._raw.get("setTransactions")
-        if not isinstance(stated, list):
+        """Return the current transactions; None if unknown."""
+        older = self._raw.get("setTransactions")
+        if not isinstance(older, list):
             return None
         try:
-            known = [*map(SetTransaction.from_json, stated), *newer]
+            actions = [*map(SetTransaction.from_json, older), *newer]
         except (AttributeError, MalformedActionError):
             return None
-        return TransactionRetention.parse(metadata.configuration).kept(known, now_ms=now_ms)
+        return TransactionRetention.parse(metadata.configuration).kept(actions, now_ms=now_ms)
 
     def domains_after(self, newer: tuple[DomainMetadata, ...]) -> dict[str, DomainMetadata] | None:
-        """Return the domains in force; None where they are not known."""
-        stated = self._raw.get("domainMetadata")
-        if not isinstance(stated, list):
+        """Return the current domains; None if unknown."""
+        older = self._raw.get("domainMetadata")
+        if not isinstance(older, list):
             return None
         try:
-            known = [*map(DomainMetadata.from_json, stated), *newer]
+            actions = [*map(DomainMetadata.from_json, older), *newer]
         except (AttributeError, MalformedActionError):
             return None
-        newest = {action.domain: action for action in known}
+        newest = {action.domain: action for action in actions}
         return {name: action for name, action in newest.items() if not action.removed}
 
 
-def _raw_before(committed: Committed) -> Mapping[str, Any]:
-    """Return the checksum of the version before; it was read with the snapshot, mostly."""
-    before = committed.version - 1
-    known = None if committed.base is None else committed.base.checksum
-    if known is not None and known.version == before:
-        return known.raw
+def _read_previous(committed: Committed) -> Mapping[str, Any]:
+    """Return the checksum of the previous version; mostly the snapshot has read it already."""
+    version = committed.version - 1
+    checksum = None if committed.base is None else committed.base.checksum
+    if checksum is not None and checksum.version == version:
+        return checksum.raw
     try:
-        return parse_object(bytes(committed.store.read(checksum_path(before))))
+        return parse_object(bytes(committed.store.read(checksum_path(version))))
     except (ObjectNotFoundError, BadLineError):
         return {}
 
@@ -230,17 +227,17 @@ def _body(
         "numMetadata": 1,
         "numProtocol": 1,
         "inCommitTimestampOpt": timestamp_ms if has_timestamps else None,
-        "setTransactions": _listed(txns),
-        "domainMetadata": _listed(domains),
+        "setTransactions": _action_list(txns),
+        "domainMetadata": _action_list(domains),
         "metadata": metadata.to_json(),
         "protocol": protocol.to_json(),
     }
     return {name: value for name, value in body.items() if value is not None}
 
 
-def _listed(
+def _action_list(
     actions: Mapping[str, SetTransaction] | Mapping[str, DomainMetadata] | None,
 ) -> list[dict[str, Any]] | None:
-    if actions is None or len(actions) > _MOST_LISTED:
+    if actions is None or len(actions) > tuning.LISTED_ACTIONS:
         return None
     return [action.to_json() for action in actions.values()]

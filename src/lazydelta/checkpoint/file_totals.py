@@ -1,7 +1,7 @@
-"""What the live files of a version add up to: counts, bytes, and how both are spread.
+"""File counts, bytes and histograms of a version: the statistics of a version checksum.
 
-The numbers of a `.crc`. They are counted from batches of adds, or moved on from the version before
-by what one commit added and removed. Pure: columns in, numbers out.
+They are counted from batches of adds, or updated from the previous version by the adds and removes
+of one commit. Pure: columns in, numbers out.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ __all__ = ["FileTotals"]
 
 _KB, _MB, _GB = 1 << 10, 1 << 20, 1 << 30
 
-# Finer round 128 MB, where most files of well-kept tables are: the bins of the reference engine,
-# so that either engine can go on with a histogram of the other.
-_SIZES = np.array(
+# The bins of Delta Spark, finer around 128 MB: either engine can update the other's histogram.
+_SIZE_BINS = np.array(
     [
         0,
         *(_KB * n for n in (8, 16, 32, 64, 128, 256, 512)),
@@ -41,14 +40,14 @@ _SIZES = np.array(
     ],
     np.int64,
 )
-_DELETIONS = np.array([0, *(10**n for n in range(8)), 2**31 - 1], np.int64)
-_NO_NUMBERS = np.empty(0, np.int64)
+_DELETION_BINS = np.array([0, *(10**n for n in range(8)), 2**31 - 1], np.int64)
+_EMPTY = np.empty(0, np.int64)
 _LONG = PrimitiveType("long")
 
 
 @dataclass(slots=True)
 class _SizeHistogram:
-    """How many files, and bytes, there are of each size."""
+    """`fileSizeHistogram`: the number of files and bytes of each size."""
 
     boundaries: np.ndarray
     counts: np.ndarray
@@ -56,23 +55,26 @@ class _SizeHistogram:
 
     @classmethod
     def empty(cls) -> Self:
-        return cls(_SIZES, np.zeros(len(_SIZES), np.int64), np.zeros(len(_SIZES), np.int64))
+        return cls(
+            _SIZE_BINS, np.zeros(len(_SIZE_BINS), np.int64), np.zeros(len(_SIZE_BINS), np.int64)
+        )
 
     @classmethod
     def from_json(cls, obj: Any) -> Self | None:
         names = ("sortedBinBoundaries", "fileCounts", "totalBytes")
-        if not isinstance(obj, dict) or not all(_are_counts(obj.get(name)) for name in names):
+        if not isinstance(obj, dict) or not all(_is_count_list(obj.get(name)) for name in names):
             return None
         boundaries, counts, total = (np.array(obj[name], np.int64) for name in names)
-        is_sound = len(boundaries) == len(counts) == len(total) > 0 and boundaries[0] == 0
-        return cls(boundaries, counts, total) if is_sound and _ascends(boundaries) else None
+        is_valid = len(boundaries) == len(counts) == len(total) > 0 and boundaries[0] == 0
+        is_valid = is_valid and bool((np.diff(boundaries) > 0).all())
+        return cls(boundaries, counts, total) if is_valid else None
 
-    def move(self, sizes: np.ndarray, sign: int) -> None:
+    def update(self, sizes: np.ndarray, sign: int) -> None:
         bins = np.searchsorted(self.boundaries, sizes, side="right") - 1
         self.counts = self.counts + sign * np.bincount(bins, minlength=len(self.counts))
-        moved = np.zeros_like(self.bytes)
-        np.add.at(moved, bins, sizes)
-        self.bytes = self.bytes + sign * moved
+        bytes_per_bin = np.zeros_like(self.bytes)
+        np.add.at(bytes_per_bin, bins, sizes)
+        self.bytes = self.bytes + sign * bytes_per_bin
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -84,7 +86,7 @@ class _SizeHistogram:
 
 @dataclass(slots=True)
 class FileTotals:
-    """The totals of one version; a part that is not known is None and stays so."""
+    """The totals of one version; an unknown one is None and stays None."""
 
     files: int = 0
     bytes: int = 0
@@ -92,51 +94,51 @@ class FileTotals:
     deleted_records: int | None = 0
     sizes: _SizeHistogram | None = field(default_factory=_SizeHistogram.empty)
     deletions: np.ndarray | None = field(
-        default_factory=lambda: np.zeros(len(_DELETIONS), np.int64)
+        default_factory=lambda: np.zeros(len(_DELETION_BINS), np.int64)
     )
 
     @classmethod
     def from_checksum(cls, raw: Mapping[str, Any], *, has_vectors: bool) -> Self | None:
-        """Return the totals that a `.crc` states, None where it states none.
+        """Return the totals of a checksum; None if it lacks file count or bytes.
 
         Args:
-            raw: The object of the file.
-            has_vectors: Whether the protocol of its version allows deletion vectors; where it does
-                not, there is none whatever the file leaves out.
+            raw: The parsed checksum.
+            has_vectors: Whether the protocol allows deletion vectors. Where it does not, their
+                count is 0 even if the checksum omits it.
         """
         counts = [raw.get("numFiles"), raw.get("tableSizeBytes")]
-        if not _are_counts(counts):
+        if not _is_count_list(counts):
             return None
-        known = cls(files=counts[0], bytes=counts[1])  # type: ignore[arg-type]
+        totals = cls(files=counts[0], bytes=counts[1])  # type: ignore[arg-type]
         histogram = raw.get("fileSizeHistogram", raw.get("histogramOpt"))
-        known.sizes = _SizeHistogram.from_json(histogram)
+        totals.sizes = _SizeHistogram.from_json(histogram)
         if not has_vectors:
-            known.deletions = _binned(_NO_NUMBERS, known.files)
-            return known
+            totals.deletions = _bin_deletions(_EMPTY, totals.files)
+            return totals
         vectors, deleted = raw.get("numDeletionVectorsOpt"), raw.get("numDeletedRecordsOpt")
-        known.vectors = vectors if _are_counts([vectors]) else None
-        known.deleted_records = deleted if _are_counts([deleted]) else None
-        known.deletions = _deletions(raw.get("deletedRecordCountsHistogramOpt"))
-        return known
+        totals.vectors = vectors if _is_count_list([vectors]) else None
+        totals.deleted_records = deleted if _is_count_list([deleted]) else None
+        totals.deletions = _parse_deletions(raw.get("deletedRecordCountsHistogramOpt"))
+        return totals
 
     def add(self, files: pa.RecordBatch | pa.Table) -> None:
-        """Count files that are live now; their `size` must be known, as the protocol asks."""
-        self._move(files, 1)
+        """Count files that became live; the protocol requires their `size`."""
+        self._update(files, 1)
 
     def remove(self, files: pa.RecordBatch | pa.Table) -> None:
-        """Count out files that were live before."""
-        self._move(files, -1)
+        """Subtract files that are no longer live."""
+        self._update(files, -1)
 
     @property
-    def is_sound(self) -> bool:
-        """Whether no number is below zero, which would show that more went than there was."""
-        numbers = [self.files, self.bytes, self.vectors or 0, self.deleted_records or 0]
-        spread = [] if self.sizes is None else [self.sizes.counts.min(), self.sizes.bytes.min()]
-        spread += [] if self.deletions is None else [self.deletions.min()]
-        return min([*numbers, *spread]) >= 0
+    def is_consistent(self) -> bool:
+        """Whether no total is negative: that would mean that more was removed than existed."""
+        totals = [self.files, self.bytes, self.vectors or 0, self.deleted_records or 0]
+        bins = [] if self.sizes is None else [self.sizes.counts.min(), self.sizes.bytes.min()]
+        bins += [] if self.deletions is None else [self.deletions.min()]
+        return min([*totals, *bins]) >= 0
 
     def to_checksum(self, *, has_vectors: bool) -> dict[str, Any]:
-        """Return the fields of a `.crc`; those of vectors only where a table may have them."""
+        """Return the fields of a checksum; those of deletion vectors only if allowed."""
         fields: dict[str, Any] = {"tableSizeBytes": self.bytes, "numFiles": self.files}
         if has_vectors:
             fields["numDeletedRecordsOpt"] = self.deleted_records
@@ -148,12 +150,12 @@ class FileTotals:
             fields["fileSizeHistogram"] = self.sizes.to_json()
         return {name: value for name, value in fields.items() if value is not None}
 
-    def _move(self, files: pa.RecordBatch | pa.Table, sign: int) -> None:
-        sizes = _numbers(files.column("size"))
+    def _update(self, files: pa.RecordBatch | pa.Table, sign: int) -> None:
+        sizes = _integers(files.column("size"))
         vectors = files.column("deletionVector")
-        cardinalities = _NO_NUMBERS
+        cardinalities = _EMPTY
         if vectors.null_count < len(vectors):
-            cardinalities = _numbers(pc.struct_field(vectors, "cardinality").drop_null())
+            cardinalities = _integers(pc.struct_field(vectors, "cardinality").drop_null())
         self.files += sign * len(sizes)
         self.bytes += sign * int(sizes.sum())
         if self.vectors is not None:
@@ -161,36 +163,32 @@ class FileTotals:
         if self.deleted_records is not None:
             self.deleted_records += sign * int(cardinalities.sum())
         if self.sizes is not None:
-            self.sizes.move(sizes, sign)
+            self.sizes.update(sizes, sign)
         if self.deletions is not None:
-            self.deletions = self.deletions + sign * _binned(cardinalities, len(sizes))
+            self.deletions = self.deletions + sign * _bin_deletions(cardinalities, len(sizes))
 
 
-def _binned(cardinalities: np.ndarray, files: int) -> np.ndarray:
-    bins = np.searchsorted(_DELETIONS, cardinalities, side="right") - 1
-    counts = np.bincount(bins, minlength=len(_DELETIONS))
+def _bin_deletions(cardinalities: np.ndarray, files: int) -> np.ndarray:
+    bins = np.searchsorted(_DELETION_BINS, cardinalities, side="right") - 1
+    counts = np.bincount(bins, minlength=len(_DELETION_BINS))
     counts[0] += files - len(cardinalities)
     return counts
 
 
-def _numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return to_numpy(pc.fill_null(whole, build_scalar(0, _LONG)) if whole.null_count else whole)
+def _integers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return to_numpy(pc.fill_null(array, build_scalar(0, _LONG)) if array.null_count else array)
 
 
-def _deletions(obj: Any) -> np.ndarray | None:
+def _parse_deletions(obj: Any) -> np.ndarray | None:
     counts = obj.get("deletedRecordCounts") if isinstance(obj, dict) else None
-    if not _are_counts(counts) or len(counts) != len(_DELETIONS):  # type: ignore[arg-type]
+    if not _is_count_list(counts) or len(counts) != len(_DELETION_BINS):  # type: ignore[arg-type]
         return None
     return np.array(counts, np.int64)
 
 
-def _are_counts(values: Any) -> bool:
+def _is_count_list(values: Any) -> bool:
     return isinstance(values, list) and all(
         isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
         for value in values
     )
-
-
-def _ascends(numbers: np.ndarray) -> bool:
-    return bool((np.diff(numbers) > 0).all())

@@ -1,7 +1,7 @@
-"""What follows a commit: its `.crc`, and the checkpoint and the compaction that may be due.
+"""Post-commit hooks: the checksum, and the checkpoint and log compaction that may be due.
 
-The commit stands whatever becomes of these, and each can be done later by anybody; so a failure
-here is a warning on a success. Which of them run is said by `Config`, how often by the table.
+All are optional and can be written later, so a failure is a warning on a successful commit.
+`Config` decides which of them run, table properties how often.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ __all__ = ["post_commit_hooks"]
 
 
 def post_commit_hooks(config: Config) -> tuple[Hook, ...]:
-    """Return the hooks that a commit under this configuration runs, in their order."""
-    asked = (
+    """Return the hooks that a commit runs, in order."""
+    hooks = (
         (config.write_checksums, write_checksum),
         (config.write_checkpoints, checkpoint_after),
         (config.write_compactions, compact_after),
     )
-    return tuple(_if_writable(hook) for is_asked, hook in asked if is_asked)
+    return tuple(_if_writable(hook) for is_enabled, hook in hooks if is_enabled)
 
 
 def _if_writable(hook: Hook) -> Hook:
-    """Leave a table alone whose protocol asks more of writers than this engine does."""
+    """Skip tables with writer features that lazydelta does not support."""
 
     @wraps(hook)
     def run(committed: Committed) -> None:

@@ -129,10 +129,10 @@ class CommitReader:
         return actions
 
     def validate(self, file: LogFile) -> None:
-        """Decode a commit and discard the result; of a streamed one, only the last line.
+        """Decode a commit or JSON manifest and discard it; of a huge one only the last line.
 
         Raises:
-            LogCorruptError: It is empty, truncated or not a commit.
+            LogCorruptError: It is empty, truncated or not JSON actions.
         """
         if file.name in self._validated:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lazydelta.testing.checkpoint_writer import CheckpointOptions
+from lazydelta.testing.checkpoint_builder import CheckpointOptions
 from lazydelta.testing.faulty_store import Fault, FaultyStore, RandomFaults
 from lazydelta.testing.log_actions import add, deletion_vector, remove
 from lazydelta.testing.store_contract import StoreContract

@@ -17,7 +17,7 @@ from lazydelta.testing.table_builder import TableBuilder
 
 if TYPE_CHECKING:
     from lazydelta.store import Store
-    from lazydelta.testing.checkpoint_writer import CheckpointKind
+    from lazydelta.testing.checkpoint_builder import CheckpointKind
 
 __all__ = ["History", "Layout", "histories"]
 

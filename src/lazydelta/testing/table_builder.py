@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from lazydelta.log import LOG_DIRECTORY
-from lazydelta.testing.checkpoint_writer import CheckpointKind, CheckpointOptions, checkpoint_files
+from lazydelta.testing.checkpoint_builder import CheckpointKind, CheckpointOptions, checkpoint_files
 from lazydelta.testing.json_checksum import json_checksum
 from lazydelta.testing.log_actions import Action, FileKey, LogState, parse_shorthand
 

@@ -1,6 +1,6 @@
-"""What the tests of checkpoints share: tables, and the state of one as plain values.
+"""Shared by the checkpoint tests: tables, and the state of one as Python values.
 
-`state_of` asks the engine, `expected_state` the builder, whose replay shares no code with it.
+`state_of` is from the engine, `expected_state` from the builder, whose replay shares no code with it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def snapshot_of(store, version=None, **config):
 
 
 def state_of(store, version=None):
-    """Return all that a version is made of, as a full replay finds it."""
+    """Return the full state of a version, by the engine's full replay."""
     with full_replay(snapshot_of(store, version), now_ms=NOW) as replay:
         adds = [row for batch in replay.adds() for row in _rows(batch, ADD)]
         removes = [row for batch in replay.removes() for row in _rows(batch, REMOVE_ACTION)]
@@ -45,7 +45,7 @@ def state_of(store, version=None):
 
 
 def expected_state(builder, version=None):
-    """Return the same, by the builder's own replay."""
+    """Return the same by the builder's replay."""
     state = builder.state(version)
     return {
         "protocol": _tuples(state.protocol),
@@ -69,7 +69,7 @@ def _rows(batch, kind):
 
 
 def _plain(body, kind):
-    """Return an action without what a checkpoint says otherwise than a commit: dataChange."""
+    """Return an action without `dataChange`, which differs in a checkpoint, and nulls."""
     kept = {name: body[name] for name in kind.names if body.get(name) is not None}
     kept.pop("dataChange", None)
     if kept.get("partitionValues") == {}:
@@ -82,5 +82,5 @@ def _plain(body, kind):
 
 def _by_key(actions):
     keyed = {(a["path"], str(a.get("deletionVector"))): a for a in actions}
-    assert len(keyed) == len(actions), "a file came twice"
+    assert len(keyed) == len(actions), "duplicate files"
     return keyed

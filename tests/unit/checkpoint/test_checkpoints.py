@@ -1,4 +1,4 @@
-"""Checkpoints of ours, in both layouts and under every property: equal to the log they replace."""
+"""Checkpoints in both layouts and with every table property equal the log that they replace."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazydelta import Config, Table
-from lazydelta.checkpoint import action_source as checkpoint_source
-from lazydelta.checkpoint import full_replay
+from lazydelta.checkpoint import checkpoint_actions, tuning
 from lazydelta.checkpoint.checkpoint_writer import write_checkpoint
 from lazydelta.errors import InternalError, LogCorruptError, UnsupportedFeatureError
 from lazydelta.log.checkpoints import read_hint
@@ -34,7 +33,7 @@ from tests.unit.checkpoint.checkpoint_cases import (
 LAYOUTS = [pytest.param({}, id="classic"), pytest.param(V2, id="v2")]
 
 
-def a_stats(low, high, rows=5):
+def file_stats(low, high, rows=5):
     return {
         "numRecords": rows,
         "minValues": {
@@ -53,12 +52,12 @@ def a_stats(low, high, rows=5):
     }
 
 
-def rich(builder):
-    """Commit all that an add, and a version, may have."""
+def commit_all_fields(builder):
+    """Commit every field of an add, and every kind of action."""
     day = {"day": "2026-01-02"}
     builder.commit(
-        add("day=2026-01-02/a", partition_values=day, stats=a_stats(5, 9), tags={"k": "v"}),
-        add("b", partition_values={"day": None}, stats=a_stats(1, 2), baseRowId=7),
+        add("day=2026-01-02/a", partition_values=day, stats=file_stats(5, 9), tags={"k": "v"}),
+        add("b", partition_values={"day": None}, stats=file_stats(1, 2), baseRowId=7),
         add("day=2026-01-01/c", partition_values={"day": "2026-01-01"}, vector="dv", size=3),
     )
     builder.commit("!txn !domainMetadata", add("d", partition_values={"day": ""}, stats="no JSON"))
@@ -66,26 +65,26 @@ def rich(builder):
     return builder
 
 
-def only_the_checkpoint(builder):
-    """Take away what the checkpoint replaces, so that nothing else can answer."""
+def delete_commits(builder):
+    """Delete what the checkpoint replaces, so that it is the only source."""
     return builder.clean_up(builder.version + 1)
 
 
 @pytest.mark.parametrize("configuration", LAYOUTS)
-def test_it_is_the_version(configuration):
+def test_a_checkpoint_has_the_state_of_its_version(configuration):
     store, builder = built(schema=SCHEMA, partition_by=["day"], configuration=configuration)
-    rich(builder)
+    commit_all_fields(builder)
     expected = state_of(store)
     result = write_checkpoint(snapshot_of(store), now_ms=NOW)
     assert (result.is_new, result.adds, result.removes) == (True, 3, 1)
-    only_the_checkpoint(builder)
+    delete_commits(builder)
     assert state_of(store) == expected == expected_state(builder)
 
 
 @pytest.mark.parametrize("configuration", LAYOUTS)
 @given(history=histories(), at=st.integers(0, 11))
 @settings(max_examples=25)
-def test_any_version_of_any_history(configuration, history, at):
+def test_checkpoint_of_any_version_of_any_history(configuration, history, at):
     store = MemoryStore()
     builder = history.build(store)
     readable = snapshot_of(store).version
@@ -99,7 +98,7 @@ def test_any_version_of_any_history(configuration, history, at):
 
 
 def with_policy(builder, configuration):
-    """Set properties with a commit, where there are any."""
+    """Commit table properties, if any."""
     if configuration:
         builder.metadata = builder.metadata | {"configuration": configuration}
         builder.commit({"metaData": builder.metadata})
@@ -109,7 +108,7 @@ def with_policy(builder, configuration):
 @pytest.mark.parametrize("as_json", ["true", "false"])
 @pytest.mark.parametrize("as_struct", ["true", "false"])
 @pytest.mark.parametrize("source", ["commits", "json", "struct", "both"])
-def test_statistics_are_written_as_the_table_asks(tmp_path, layout, as_json, as_struct, source):
+def test_statistics_follow_the_table_properties(tmp_path, layout, as_json, as_struct, source):
     configuration = layout | {
         "delta.checkpoint.writeStatsAsJson": as_json,
         "delta.checkpoint.writeStatsAsStruct": as_struct,
@@ -117,14 +116,14 @@ def test_statistics_are_written_as_the_table_asks(tmp_path, layout, as_json, as_
     _, builder = built(
         str(tmp_path), schema=SCHEMA, partition_by=["day"], configuration=configuration
     )
-    builder.commit(add("a", partition_values={"day": "2026-01-02"}, stats=a_stats(5, 9)))
+    builder.commit(add("a", partition_values={"day": "2026-01-02"}, stats=file_stats(5, 9)))
     if source != "commits":
         kept = {"stats_json": source != "struct", "stats_parsed": source != "json"}
         builder.checkpoint(partition_values_parsed=True, **kept)
-    builder.commit(add("b", partition_values={"day": None}, stats=a_stats(20, 30)))
+    builder.commit(add("b", partition_values={"day": None}, stats=file_stats(20, 30)))
     table = Table.open(tmp_path)
     table.checkpoint()
-    only_the_checkpoint(builder)
+    delete_commits(builder)
     columns = leaf_columns(tmp_path)
     assert ("add.stats" in columns) is (as_json == "true")
     assert ("add.stats_parsed.minValues.price" in columns) is (as_struct == "true")
@@ -152,7 +151,7 @@ def leaf_columns(tmp_path):
 
 
 @pytest.mark.parametrize("configuration", LAYOUTS)
-def test_column_mapping_names_are_the_physical_ones(tmp_path, configuration):
+def test_column_mapping_uses_physical_names(tmp_path, configuration):
     _, builder = built(
         str(tmp_path), schema=SCHEMA, partition_by=["day"], column_mapping="name",
         configuration=configuration,
@@ -160,23 +159,23 @@ def test_column_mapping_names_are_the_physical_ones(tmp_path, configuration):
     stats = {"numRecords": 1, "minValues": {"col-id": 5}, "maxValues": {"col-id": 9}}
     builder.commit(add("a", partition_values={"col-day": "2026-01-02"}, stats=stats))
     Table.open(tmp_path).checkpoint()
-    only_the_checkpoint(builder)
+    delete_commits(builder)
     columns = leaf_columns(tmp_path)
     assert {"add.partitionValues_parsed.col-day", "add.stats_parsed.minValues.col-id"} <= columns
     assert planned(Table.open(tmp_path), "id = 7 and day = '2026-01-02'") == ["a"]
     assert planned(Table.open(tmp_path), "id = 10") == []
 
 
-# --- how it is laid out
+# --- sort order and zone maps
 
 
-def test_adds_lie_by_partition_then_by_the_first_column(monkeypatch):
-    monkeypatch.setattr(checkpoint_source, "ROW_GROUP_ROWS", 4)
+def test_adds_are_sorted_by_partition_then_by_the_first_column(monkeypatch):
+    monkeypatch.setattr(tuning, "ROW_GROUP_ROWS", 4)
     store, builder = built(schema=SCHEMA, partition_by=["day"])
     files = [(day, low) for low in (30, 10, 20, 5) for day in ("2026-01-03", "2026-01-01", None)]
     builder.commit(
         *(
-            add(f"{day}-{low}", partition_values={"day": day}, stats=a_stats(low, low + 1))
+            add(f"{day}-{low}", partition_values={"day": day}, stats=file_stats(low, low + 1))
             for day, low in files
         ),
         "-gone",
@@ -195,8 +194,8 @@ def test_adds_lie_by_partition_then_by_the_first_column(monkeypatch):
     assert parquet.metadata.row_group(1).column(0).has_column_index
 
 
-def test_a_clustered_table_is_laid_out_by_its_clustering_columns(monkeypatch):
-    monkeypatch.setattr(checkpoint_source, "ROW_GROUP_ROWS", 2)
+def test_a_clustered_table_is_sorted_by_its_clustering_columns(monkeypatch):
+    monkeypatch.setattr(tuning, "ROW_GROUP_ROWS", 2)
     store, builder = built(schema=SCHEMA)
     domain = {
         "domain": "delta.clustering",
@@ -214,14 +213,14 @@ def test_a_clustered_table_is_laid_out_by_its_clustering_columns(monkeypatch):
     assert paths == ["d", "c", "b", "a"]
 
 
-def test_sidecars_have_zones(monkeypatch):
-    monkeypatch.setattr(checkpoint_source, "ROW_GROUP_ROWS", 2)
-    monkeypatch.setattr("lazydelta.checkpoint.layouts._SIDECAR_ADDS", 2)
+def test_sidecars_have_zone_maps(monkeypatch):
+    monkeypatch.setattr(tuning, "ROW_GROUP_ROWS", 2)
+    monkeypatch.setattr(tuning, "SIDECAR_ROWS", 2)
     store, builder = built(schema=SCHEMA, partition_by=["day"], configuration=V2)
     for day in (1, 2):
         builder.commit(
             *(
-                add(f"{day}-{low}", partition_values={"day": f"2026-01-0{day}"}, stats=a_stats(low, low + 9))
+                add(f"{day}-{low}", partition_values={"day": f"2026-01-0{day}"}, stats=file_stats(low, low + 9))
                 for low in (10, 20)
             )
         )  # fmt: skip
@@ -229,14 +228,14 @@ def test_sidecars_have_zones(monkeypatch):
     result = write_checkpoint(snapshot_of(store), now_ms=NOW)
     manifest = [orjson.loads(line) for line in bytes(store.read(result.path)).splitlines()]
     sidecars = [action["sidecar"] for action in manifest if "sidecar" in action]
-    zones = [orjson.loads(s["tags"].get("lazydelta.zones", "{}")) for s in sidecars]
+    zone_maps = [orjson.loads(s["tags"].get("lazydelta.zones", "{}")) for s in sidecars]
     day = "2026-01-0{}".format
-    assert [zone.get("partitionValues") for zone in zones] == [
+    assert [zone.get("partitionValues") for zone in zone_maps] == [
         {"day": [day(1), day(2)]},
         {"day": [day(2), day(2)]},
         None,
     ]
-    assert [zone.get("columns", {}).get("id") for zone in zones] == [
+    assert [zone.get("columns", {}).get("id") for zone in zone_maps] == [
         ["10", "29"],
         ["20", "29"],
         None,
@@ -244,12 +243,12 @@ def test_sidecars_have_zones(monkeypatch):
     assert state_of(store) == expected_state(builder)
 
 
-def test_a_table_too_large_for_one_run_is_sorted_all_the_same(monkeypatch):
-    monkeypatch.setattr("lazydelta.checkpoint.external_sort._RUN_ROWS", 7)
-    monkeypatch.setattr("lazydelta.checkpoint.external_sort._POOL_ROWS", 7)
-    monkeypatch.setattr("lazydelta.checkpoint.external_sort._BLOCK_ROWS", 3)
-    monkeypatch.setattr(checkpoint_source, "ROW_GROUP_ROWS", 10)
-    monkeypatch.setattr(full_replay, "_BATCH_ROWS", 5)
+def test_a_table_larger_than_one_run_is_sorted(monkeypatch):
+    monkeypatch.setattr(tuning, "RUN_ROWS", 7)
+    monkeypatch.setattr(tuning, "POOL_ROWS", 7)
+    monkeypatch.setattr(tuning, "BLOCK_ROWS", 3)
+    monkeypatch.setattr(tuning, "ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr(tuning, "REPLAY_BATCH_ROWS", 5)
     store, builder = built(schema=SCHEMA, partition_by=["day"])
     for commit in range(6):
         builder.commit(
@@ -257,7 +256,7 @@ def test_a_table_too_large_for_one_run_is_sorted_all_the_same(monkeypatch):
                 add(
                     f"f{commit}-{n}",
                     partition_values={"day": f"2026-01-{(7 * n + commit) % 5 + 1:02}"},
-                    stats=a_stats((31 * n + commit) % 17, 99) if n % 4 else None,
+                    stats=file_stats((31 * n + commit) % 17, 99) if n % 4 else None,
                     tags={"n": str(n)} if n % 3 == 0 else None,
                 )
                 for n in range(20)
@@ -266,24 +265,24 @@ def test_a_table_too_large_for_one_run_is_sorted_all_the_same(monkeypatch):
         if commit == 3:
             builder.checkpoint(row_group_rows=11)
     write_checkpoint(snapshot_of(store), now_ms=NOW)
-    only_the_checkpoint(builder)
+    delete_commits(builder)
     assert state_of(store) == expected_state(builder)
     table = pq.read_table(store.open_input("_delta_log/00000000000000000005.checkpoint.parquet"))
     rows = [row for row in table.column("add").to_pylist() if row]
-    keys = [(row["partitionValues_parsed"]["day"], _least(row)) for row in rows]
+    keys = [(row["partitionValues_parsed"]["day"], _min_id(row)) for row in rows]
     assert keys == sorted(keys)
     assert len(rows) == 120
 
 
-def _least(row):
+def _min_id(row):
     low = ((row["stats_parsed"] or {}).get("minValues") or {}).get("id")
     return -1 if low is None else low
 
 
-# --- what is refused, and what is left
+# --- validation
 
 
-def test_a_table_that_we_may_not_write_is_left_alone():
+def test_an_unsupported_writer_feature_is_refused():
     protocol = {
         "minReaderVersion": 3,
         "minWriterVersion": 7,
@@ -298,39 +297,39 @@ def test_a_table_that_we_may_not_write_is_left_alone():
 
 
 @pytest.mark.parametrize("configuration", LAYOUTS)
-@pytest.mark.parametrize("lie", [{"numFiles": 3}, {"tableSizeBytes": 1}])
-def test_a_checksum_that_counts_otherwise_stops_it(configuration, lie):
+@pytest.mark.parametrize("wrong", [{"numFiles": 3}, {"tableSizeBytes": 1}])
+def test_a_checksum_with_other_counts_is_an_error(configuration, wrong):
     store, builder = built(configuration=configuration)
-    builder.commit("+a +b").crc(**lie)
+    builder.commit("+a +b").crc(**wrong)
     with pytest.raises(LogCorruptError, match="no checkpoint was written"):
         write_checkpoint(snapshot_of(store))
     assert not [name for name in builder.names() if "checkpoint" in name]
 
 
 @pytest.mark.parametrize("configuration", LAYOUTS)
-def test_a_lost_add_stops_it(configuration, monkeypatch):
+def test_a_lost_add_is_an_error(configuration, monkeypatch):
     store, builder = built(configuration=configuration)
     builder.commit("+a +b +c")
-    honest = checkpoint_source.SortedAdds.in_order
+    sort = checkpoint_actions.AddSorter.sort
 
-    def losing_one(self, arrivals, rows):
-        for chunk in honest(self, arrivals, rows):
+    def losing_one(self, batches, rows):
+        for chunk in sort(self, batches, rows):
             yield {name: column.slice(1) for name, column in chunk.items()}
 
-    monkeypatch.setattr(checkpoint_source.SortedAdds, "in_order", losing_one)
+    monkeypatch.setattr(checkpoint_actions.AddSorter, "sort", losing_one)
     with pytest.raises(InternalError, match="2 adds were written of 3"):
         write_checkpoint(snapshot_of(store))
     assert not [name for name in builder.names() if "checkpoint" in name]
 
 
 @pytest.mark.parametrize("configuration", LAYOUTS)
-def test_a_file_that_arrives_damaged_is_not_pointed_at(configuration):
-    class TornStore(MemoryStore):
+def test_a_file_that_is_truncated_by_the_store_is_not_published(configuration):
+    class TruncatingStore(MemoryStore):
         def write(self, path, data, *, overwrite):
-            torn = bytes(data)[:-9] if path.endswith(".parquet") else data
-            super().write(path, torn, overwrite=overwrite)
+            truncated = bytes(data)[:-9] if path.endswith(".parquet") else data
+            super().write(path, truncated, overwrite=overwrite)
 
-    store, builder = built(TornStore(), configuration=configuration)
+    store, builder = built(TruncatingStore(), configuration=configuration)
     builder.commit("+a +b +c")
     expected = state_of(store)
     with pytest.raises(LogCorruptError, match=r"\.parquet"):
@@ -340,7 +339,7 @@ def test_a_file_that_arrives_damaged_is_not_pointed_at(configuration):
     assert state_of(store) == expected
 
 
-def test_a_damaged_source_is_read_round():
+def test_a_damaged_older_checkpoint_is_skipped():
     store, builder = built()
     builder.commit("+a +b").checkpoint().commit("+c").commit("-a")
     broken = builder.read("00000000000000000000.checkpoint.parquet")
@@ -350,7 +349,7 @@ def test_a_damaged_source_is_read_round():
     assert snapshot_of(store).segment.base_version == 2
 
 
-def test_the_same_checkpoint_again_is_the_one_that_is_there():
+def test_an_existing_checkpoint_is_not_rewritten():
     store, builder = built()
     builder.commit("+a")
     first = write_checkpoint(snapshot_of(store))
@@ -362,7 +361,7 @@ def test_the_same_checkpoint_again_is_the_one_that_is_there():
     assert read_hint(store).version == 0
 
 
-def test_another_checkpoint_of_that_name_that_is_wrong_is_an_error():
+def test_a_concurrent_checkpoint_with_other_counts_is_an_error():
     store, builder = built()
     builder.commit("+a +b")
     other, builder_of_other = built()
@@ -371,15 +370,15 @@ def test_another_checkpoint_of_that_name_that_is_wrong_is_an_error():
     snapshot = snapshot_of(store)
     name = "00000000000000000000.checkpoint.parquet"
     builder.write(name, builder_of_other.read(name))
-    with pytest.raises(LogCorruptError, match="it has 1 adds, the log gives 2"):
+    with pytest.raises(LogCorruptError, match="it has 1 adds, the log has 2"):
         write_checkpoint(snapshot)
     assert read_hint(store) is None
 
 
-# --- the hint
+# --- _last_checkpoint
 
 
-def test_the_hint_says_what_is_there(tmp_path):
+def test_the_hint_describes_the_checkpoint(tmp_path):
     _, builder = built(str(tmp_path), schema=SCHEMA)
     builder.commit("+a +b -c !txn")
     result = Table.open(tmp_path).checkpoint()
@@ -395,14 +394,14 @@ def test_the_hint_says_what_is_there(tmp_path):
     assert read_hint(MemoryStore()) is None
 
 
-def test_tombstones_have_neither_statistics_nor_tags(tmp_path):
+def test_removes_have_neither_statistics_nor_tags(tmp_path):
     _, builder = built(str(tmp_path))
     builder.commit("+a -b")
     tombstone = pq.read_schema(tmp_path / Table.open(tmp_path).checkpoint().path).field("remove")
     assert not {"stats", "tags"} & {part.name for part in tombstone.type}
 
 
-def test_the_hint_never_goes_back():
+def test_the_hint_never_points_to_an_older_version():
     store, builder = built()
     builder.commit("+a").commit("+b").commit("+c")
     write_checkpoint(snapshot_of(store, 2))
@@ -411,7 +410,7 @@ def test_the_hint_never_goes_back():
     assert builder.names().count("00000000000000000001.checkpoint.parquet") == 1
 
 
-def test_a_hint_at_nothing_is_replaced():
+def test_a_dangling_hint_is_replaced():
     store, builder = built()
     builder.commit("+a").commit("+b")
     builder.hint(7)
@@ -419,7 +418,7 @@ def test_a_hint_at_nothing_is_replaced():
     assert read_hint(store).version == 1
 
 
-def test_the_hint_of_a_v2_checkpoint_answers_for_it():
+def test_the_hint_of_a_v2_checkpoint_has_its_non_file_actions():
     store, builder = built(configuration=V2)
     builder.commit("+a !txn")
     result = write_checkpoint(snapshot_of(store))
@@ -428,7 +427,7 @@ def test_the_hint_of_a_v2_checkpoint_answers_for_it():
     assert {"protocol", "metaData", "txn"} <= {k for a in hint.v2_actions for k in a}
 
 
-def test_a_checkpoint_that_is_found_keeps_its_hint_or_gets_one_with_its_parts():
+def test_the_hint_of_an_existing_checkpoint():
     store, builder = built()
     builder.commit("+a +b")
     write_checkpoint(snapshot_of(store))
@@ -448,13 +447,13 @@ def test_deltalake_reads_it(tmp_path, configuration):
     _, builder = built(
         str(tmp_path), schema=SCHEMA, partition_by=["day"], configuration=configuration
     )
-    rich(builder)
+    commit_all_fields(builder)
     Table.open(tmp_path).checkpoint()
-    only_the_checkpoint(builder)
+    delete_commits(builder)
     theirs = deltalake.DeltaTable(str(tmp_path))
     assert theirs.version() == 2
-    found = sorted(uri.removeprefix(f"{tmp_path}/") for uri in theirs.file_uris())
-    assert found == sorted(path for path, _ in builder.live())
+    paths = sorted(uri.removeprefix(f"{tmp_path}/") for uri in theirs.file_uris())
+    assert paths == sorted(path for path, _ in builder.live())
     assert theirs.metadata().partition_columns == ["day"]
     assert theirs.transaction_version("app") == 1
     actions = theirs.get_add_actions(flatten=True)
@@ -462,29 +461,29 @@ def test_deltalake_reads_it(tmp_path, configuration):
     assert rows["day=2026-01-02/a"] == 5
 
 
-def test_memory_and_options_do_not_change_the_result(tmp_path):
+def test_memory_limit_and_batch_rows_do_not_change_the_result(tmp_path):
     _, builder = built(str(tmp_path), schema=SCHEMA, partition_by=["day"])
-    rich(builder)
+    commit_all_fields(builder)
     table = Table.open(tmp_path, config=Config(remove_set_memory_limit=0, batch_rows=1))
     assert table.checkpoint().adds == 3
 
 
-@pytest.mark.parametrize("has_text", [True, False])
-def test_moments_that_spark_wrote_as_int96_reach_the_next_checkpoint(has_text):
-    """In nanoseconds, as Arrow would read them, the year 9999 does not exist."""
-    as_json = {"delta.checkpoint.writeStatsAsJson": str(has_text).lower()}
+@pytest.mark.parametrize("has_json", [True, False])
+def test_int96_timestamps_reach_the_next_checkpoint(has_json):
+    """Arrow reads INT96 as nanoseconds, which end in the year 2262."""
+    as_json = {"delta.checkpoint.writeStatsAsJson": str(has_json).lower()}
     store, builder = built(schema={"at": "timestamp"}, configuration=as_json)
     late = {"at": "9999-12-31T00:00:00.000Z"}
     builder.commit(add("late", stats={"numRecords": 1, "minValues": late, "maxValues": late}))
     first = write_checkpoint(snapshot_of(store), now_ms=NOW)
-    place = f"_delta_log/{first.version:020}.checkpoint.parquet"
-    rows = pq.read_table(io.BytesIO(store.read(place)))
+    path = f"_delta_log/{first.version:020}.checkpoint.parquet"
+    rows = pq.read_table(io.BytesIO(store.read(path)))
     sink = io.BytesIO()
     pq.write_table(rows, sink, use_deprecated_int96_timestamps=True, store_schema=False)
-    store.write(place, sink.getvalue(), overwrite=True)
+    store.write(path, sink.getvalue(), overwrite=True)
     builder.commit(add("more"))
     second = write_checkpoint(snapshot_of(store), now_ms=NOW)
-    place = f"_delta_log/{second.version:020}.checkpoint.parquet"
-    adds = pq.read_table(io.BytesIO(store.read(place)))["add"].to_pylist()
+    path = f"_delta_log/{second.version:020}.checkpoint.parquet"
+    adds = pq.read_table(io.BytesIO(store.read(path)))["add"].to_pylist()
     (stats,) = (row["stats_parsed"] for row in adds if row and row["path"] == "late")
     assert stats["maxValues"]["at"] == datetime(9999, 12, 31, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Checksums: moved on commit by commit, and at every version what a full replay counts."""
+"""Checksums are updated commit by commit, and equal a full replay at every version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazydelta import Config
-from lazydelta.checkpoint import checksum_writer as checksum_module
+from lazydelta.checkpoint import tuning
 from lazydelta.checkpoint.checkpoint_writer import checkpoint_after
 from lazydelta.checkpoint.checksum_writer import checksum_of, write_checksum
 from lazydelta.checkpoint.full_replay import full_replay
@@ -51,16 +51,15 @@ def files(schema, rows):
     return pa.Table.from_pylist([defaults | row for row in rows], schema)
 
 
-SAID_AGAIN = files(ADDS, [{"path": "a", "size": 99, "dataChange": False}])
+REPEATED_ADD = files(ADDS, [{"path": "a", "size": 99, "dataChange": False}])
 
 
 def a_file(path, size, cardinality=None, number=0):
     vector = None
     if cardinality is not None:
-        place = f"{number:020d}"
         vector = {
             "storageType": "u",
-            "pathOrInlineDv": place,
+            "pathOrInlineDv": f"{number:020d}",
             "offset": 1,
             "sizeInBytes": 34,
             "cardinality": cardinality,
@@ -93,19 +92,19 @@ STEP = st.one_of(
 
 
 class Writer:
-    """Plans what a correct writer would: files that are new go in, files that are live go out."""
+    """Plans valid transactions: they add new files and remove live ones."""
 
     def __init__(self):
         self.live = {}
-        self.made = 0
+        self.added = 0
         self.steps = 0
 
     def transaction(self, steps):
         adds, removes, txns, domains, touched = [], [], {}, {}, set()
         for kind, what, how in steps:
             if kind == "add":
-                self.made += 1
-                path = f"f{self.made}"
+                self.added += 1
+                path = f"f{self.added}"
                 adds.append(a_file(path, what))
                 self.live[path] = adds[-1]
                 touched.add(path)
@@ -133,22 +132,21 @@ class Writer:
 
 @given(st.lists(st.lists(STEP, max_size=6), max_size=6))
 @settings(max_examples=20)
-def test_every_version_is_what_a_full_replay_counts(commits):
+def test_every_checksum_equals_a_full_replay(commits):
     store, writer = MemoryStore(), Writer()
     run(store, create())
     for steps in commits:
         run(store, writer.transaction(steps))
     for version in range(len(commits) + 1):
-        known = stored(store, version)
-        txn_id = known.pop("txnId")
-        assert txn_id
-        assert _sorted(known) == _sorted(counted(store, version))
+        checksum = stored(store, version)
+        assert checksum.pop("txnId")
+        assert _sorted(checksum) == _sorted(counted(store, version))
         assert check_table(store, CONFIG, version=version).checksum.status == "matches"
     assert snapshot_of(store).num_files == len(writer.live)
 
 
 def _sorted(body):
-    """Return a checksum whose lists, which are sets, are in one order."""
+    """Return a checksum with its lists sorted."""
     for name, key in (("setTransactions", "appId"), ("domainMetadata", "domain")):
         body[name] = sorted(body[name], key=lambda action, key=key: action[key])
     return body
@@ -162,7 +160,7 @@ def appended(store, paths, **more):
     )
 
 
-def test_all_fields_are_there():
+def test_all_fields_are_written():
     store = MemoryStore()
     run(store, create(configuration={"k": "v"}))
     appended(store, ["a"])
@@ -183,44 +181,44 @@ def test_all_fields_are_there():
     }
 
 
-def test_fields_of_vectors_and_times_follow_the_protocol():
+def test_fields_follow_the_protocol():
     store = MemoryStore()
     run(store, create(("inCommitTimestamp",), {"delta.enableInCommitTimestamps": "true"}))
     result = appended(store, ["a"])
-    known = stored(store, 1)
-    assert known["inCommitTimestampOpt"] == result.timestamp_ms
-    assert "numDeletionVectorsOpt" not in known
-    assert "deletedRecordCountsHistogramOpt" not in known
+    checksum = stored(store, 1)
+    assert checksum["inCommitTimestampOpt"] == result.timestamp_ms
+    assert "numDeletionVectorsOpt" not in checksum
+    assert "deletedRecordCountsHistogramOpt" not in checksum
 
 
-def test_moving_on_reads_and_lists_nothing():
+def test_an_incremental_update_reads_and_lists_nothing():
     inner = MemoryStore()
     run(inner, create())
     appended(inner, ["a"])
     store = MeteredStore(inner)
     base = load_snapshot(store, CONFIG)
-    seen = []
+    requests = []
 
-    def watched(committed):
+    def metered(committed):
         store.reset()
         write_checksum(committed)
-        seen.append(store.requests_by_operation())
+        requests.append(store.requests_by_operation())
 
     transaction = Transaction(operation="WRITE", adds=files(ADDS, [a_file("b", 1)]))
-    commit(transaction, store=store, config=CONFIG, base=base, hooks=[watched])
-    assert seen == [{"write": 1}]
+    commit(transaction, store=store, config=CONFIG, base=base, hooks=[metered])
+    assert requests == [{"write": 1}]
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"{", b'{"numFiles":1}', b"[]"])
-def test_without_the_one_before_few_files_are_counted(damage):
+def test_without_a_previous_checksum_few_files_are_counted(damage):
     store = MemoryStore()
     run(store, create())
     appended(store, ["a", "b"])
     break_checksum(store, 1, damage)
     appended(store, ["c"])
-    known = stored(store, 2)
-    assert known.pop("txnId")
-    assert _sorted(known) == _sorted(counted(store, 2))
+    checksum = stored(store, 2)
+    assert checksum.pop("txnId")
+    assert _sorted(checksum) == _sorted(counted(store, 2))
 
 
 def break_checksum(store, version, damage):
@@ -230,8 +228,8 @@ def break_checksum(store, version, damage):
         store.write(path, damage, overwrite=True)
 
 
-def test_many_files_are_not_counted_for_it(monkeypatch):
-    monkeypatch.setattr(checksum_module, "_FEW_FILES", 0)
+def test_many_files_are_not_counted(monkeypatch):
+    monkeypatch.setattr(tuning, "COUNTED_FILES", 0)
     store = MemoryStore()
     run(store, create())
     appended(store, ["a", "b", "c"])
@@ -240,8 +238,8 @@ def test_many_files_are_not_counted_for_it(monkeypatch):
     assert not has_checksum(store, 2)
 
 
-def test_a_checkpoint_brings_the_chain_back(monkeypatch):
-    monkeypatch.setattr(checksum_module, "_FEW_FILES", 0)
+def test_a_checkpoint_restarts_the_checksums(monkeypatch):
+    monkeypatch.setattr(tuning, "COUNTED_FILES", 0)
     store = MemoryStore()
     run(store, create(configuration={"delta.checkpointInterval": "3"}))
     for n in range(4):
@@ -262,12 +260,12 @@ def test_a_checksum_is_never_replaced():
     store = MemoryStore()
     run(store, create())
 
-    def rival(committed):
+    def concurrent_writer(committed):
         committed.store.write(
             f"_delta_log/{committed.version:020d}.crc", b"theirs", overwrite=False
         )
 
-    result = appended(store, ["a"], hooks=(rival, write_checksum))
+    result = appended(store, ["a"], hooks=(concurrent_writer, write_checksum))
     assert result.warnings == ()
     assert bytes(store.read("_delta_log/00000000000000000001.crc")) == b"theirs"
 
@@ -276,39 +274,39 @@ def test_a_checksum_is_never_replaced():
     "transaction",
     [
         pytest.param(
-            Transaction(operation="X", adds=SAID_AGAIN, data_change=False),
-            id="the-same-file-again-with-other-facts",
+            Transaction(operation="X", adds=REPEATED_ADD, data_change=False),
+            id="repeated-add",
         ),
         pytest.param(
             Transaction(operation="X", removes=files(REMOVES, [a_file("a", None) | {"deletionTimestamp": NOW}])),
-            id="a-remove-that-does-not-say-how-large",
+            id="remove-without-size",
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_moved_on_is_counted(transaction):
+def test_what_cannot_be_updated_incrementally_is_counted(transaction):
     store = MemoryStore()
     run(store, create())
     appended(store, ["a", "b"])
     run(store, transaction)
-    known = stored(store, 2)
-    known.pop("txnId")
-    assert _sorted(known) == _sorted(counted(store, 2))
+    checksum = stored(store, 2)
+    checksum.pop("txnId")
+    assert _sorted(checksum) == _sorted(counted(store, 2))
 
 
-def test_a_checksum_before_that_cannot_be_right_is_not_moved_on(caplog):
+def test_an_inconsistent_previous_checksum_is_not_used(caplog):
     store = MemoryStore()
     run(store, create())
     appended(store, ["a", "b"])
     wrong = stored(store, 1) | {"numFiles": 0, "tableSizeBytes": 0}
     break_checksum(store, 1, orjson.dumps(wrong))
-    gone = files(REMOVES, [a_file("a", 10) | {"deletionTimestamp": NOW}])
+    removed = files(REMOVES, [a_file("a", 10) | {"deletionTimestamp": NOW}])
     with caplog.at_level(logging.WARNING):
-        run(store, Transaction(operation="DELETE", removes=gone))
-    assert "cannot be right" in caplog.text
+        run(store, Transaction(operation="DELETE", removes=removed))
+    assert "is inconsistent" in caplog.text
     assert stored(store, 2)["numFiles"] == 1
 
 
-def test_histograms_of_other_bins_are_gone_on_with():
+def test_histograms_with_other_bins_are_updated():
     store = MemoryStore()
     run(store, create())
     appended(store, ["a", "b"])
@@ -326,7 +324,7 @@ def test_histograms_of_other_bins_are_gone_on_with():
 @pytest.mark.parametrize(
     "name", ["setTransactions", "domainMetadata", "fileSizeHistogram", "numDeletionVectorsOpt"]
 )
-def test_what_the_one_before_does_not_say_is_left_out(name):
+def test_fields_that_the_previous_checksum_lacks_are_omitted(name):
     store = MemoryStore()
     run(store, create())
     appended(store, ["a"])
@@ -338,20 +336,20 @@ def test_what_the_one_before_does_not_say_is_left_out(name):
     assert check_table(store, CONFIG).checksum.status == "matches"
 
 
-def test_a_table_that_enables_vectors_has_none_before():
+def test_enabling_deletion_vectors_starts_at_zero():
     store = MemoryStore()
     run(store, create(("appendOnly",)))
     appended(store, ["a"])
     assert "numDeletionVectorsOpt" not in stored(store, 1)
     protocol = replace(create().protocol)
     run(store, Transaction(operation="UPGRADE", protocol=protocol))
-    known = stored(store, 2)
-    assert (known["numDeletionVectorsOpt"], known["numDeletedRecordsOpt"]) == (0, 0)
-    assert known["deletedRecordCountsHistogramOpt"]["deletedRecordCounts"][0] == 1
+    checksum = stored(store, 2)
+    assert (checksum["numDeletionVectorsOpt"], checksum["numDeletedRecordsOpt"]) == (0, 0)
+    assert checksum["deletedRecordCountsHistogramOpt"]["deletedRecordCounts"][0] == 1
 
 
-def test_very_many_transactions_are_not_listed(monkeypatch):
-    monkeypatch.setattr(checksum_module, "_MOST_LISTED", 2)
+def test_too_many_transactions_are_not_listed(monkeypatch):
+    monkeypatch.setattr(tuning, "LISTED_ACTIONS", 2)
     store = MemoryStore()
     run(store, create())
     txns = tuple(SetTransaction(app_id=f"a{n}", version=1) for n in range(3))
@@ -359,7 +357,7 @@ def test_very_many_transactions_are_not_listed(monkeypatch):
     assert "setTransactions" not in stored(store, 1)
 
 
-def test_forgotten_transactions_leave_the_checksum():
+def test_expired_transactions_are_dropped():
     store = MemoryStore()
     run(store, create(configuration={"delta.setTransactionRetentionDuration": "interval 1 days"}))
     old = SetTransaction(app_id="old", version=1, last_updated=NOW)
@@ -369,7 +367,7 @@ def test_forgotten_transactions_leave_the_checksum():
     assert "new" in {txn["appId"] for txn in stored(store, 1)["setTransactions"]}
 
 
-def test_the_builders_checksum_of_any_state_is_ours():
+def test_the_checksum_equals_that_of_the_builder():
     store, builder = built()
     builder.commit("+a +b#dv !txn !domainMetadata").crc()
     theirs = orjson.loads(builder.read("00000000000000000000.crc"))

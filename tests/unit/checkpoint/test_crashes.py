@@ -1,4 +1,4 @@
-"""Stopped at any point, a writer of checkpoints leaves a table that everybody reads the same."""
+"""A writer that stops at any failpoint leaves the table readable and unchanged."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_a_checkpoint_that_stops_halfway(configuration, point, local, tmp_path):
         write_checkpoint(snapshot_of(store), now_ms=NOW)
     assert passed[point] == 1
     assert state_of(store) == expected_state(builder)
-    is_pointed_at = point == "last-checkpoint-written"
-    assert read_hint(store).version == (2 if is_pointed_at else 1)
+    has_hint = point == "last-checkpoint-written"
+    assert read_hint(store).version == (2 if has_hint else 1)
     write_checkpoint(snapshot_of(store), now_ms=NOW)
     assert state_of(store) == expected_state(builder)
     assert (read_hint(store).version, snapshot_of(store).segment.base_version) == (2, 2)
@@ -67,7 +67,7 @@ def test_a_compaction_that_stops_halfway(point):
 @pytest.mark.parametrize(
     "point", ["checksum-prepared", "checksum-written", *CHECKPOINT_POINTS, "compaction-prepared"]
 )
-def test_a_hook_that_fails_is_a_warning_on_a_success(point):
+def test_a_failed_hook_is_a_warning_on_a_successful_commit(point):
     configuration = {
         "delta.checkpointInterval": "2",
         "lazydelta.logCompactionInterval": "3",

@@ -1,4 +1,4 @@
-"""A full replay is everything or nothing: what it holds, and what cannot pass for one."""
+"""A full replay holds the whole state of a version, and refuses to be used incompletely."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY = 86_400_000
 
 @given(histories())
 @settings(max_examples=50)
-def test_it_holds_what_the_protocol_says(history):
+def test_state_of_any_history(history):
     store = MemoryStore()
     builder = history.build(store)
     assert state_of(store) == expected_state(builder)
@@ -34,14 +34,14 @@ def test_a_scan_cannot_be_the_source(tmp_path):
         full_replay(table)
 
 
-def test_nobody_else_can_make_one():
+def test_only_full_replay_creates_one():
     store, builder = built()
     builder.commit("+a")
-    with pytest.raises(InternalError, match="full_replay alone"):
+    with pytest.raises(InternalError, match="only full_replay"):
         FullReplay(snapshot_of(store), NOW, _key=object())
 
 
-def test_a_replay_that_was_read_in_part_is_no_source():
+def test_a_partly_read_replay_is_refused():
     store, builder = built()
     builder.commit("+a").checkpoint().commit("+b")
     with full_replay(snapshot_of(store)) as replay:
@@ -52,8 +52,8 @@ def test_a_replay_that_was_read_in_part_is_no_source():
             replay.require_complete()
 
 
-def test_a_replay_is_not_read_twice_into_one_checkpoint():
-    """The second reading finds every key seen, so its counts cannot agree."""
+def test_a_replay_is_not_read_twice():
+    """The second pass finds every key seen, so its counts differ."""
     store, builder = built()
     builder.commit("+a +b")
     with full_replay(snapshot_of(store)) as replay:
@@ -67,7 +67,7 @@ def test_a_replay_is_not_read_twice_into_one_checkpoint():
     ("configuration", "age", "kept"),
     [
         pytest.param({}, 6 * DAY, True, id="a-week-by-default"),
-        pytest.param({}, 8 * DAY, False, id="after-a-week-it-has-expired"),
+        pytest.param({}, 8 * DAY, False, id="expired-after-a-week"),
         pytest.param({"delta.deletedFileRetentionDuration": "interval 2 days"}, 3 * DAY, False, id="by-property"),
         pytest.param({"delta.deletedFileRetentionDuration": "interval 4 days"}, 3 * DAY, True, id="by-property-kept"),
     ],
@@ -81,7 +81,7 @@ def test_tombstones_expire(configuration, age, kept, in_checkpoint):
     assert bool(state_of(store)["removes"]) is kept
 
 
-def test_a_tombstone_without_a_time_is_as_old_as_can_be():
+def test_a_tombstone_without_a_timestamp_is_expired():
     store, builder = built()
     builder.commit("+a +b").commit({"remove": {"path": "a", "dataChange": True}})
     assert state_of(store)["removes"] == {}
@@ -101,7 +101,7 @@ def test_transactions_are_forgotten_only_where_the_table_says_so():
         assert set(state_of(store)["txns"]) == expected
 
 
-def test_every_field_of_a_tombstone_is_there():
+def test_every_field_of_a_tombstone_is_kept():
     store, builder = built()
     gone = {
         "path": "a",
@@ -119,10 +119,12 @@ def test_every_field_of_a_tombstone_is_there():
     assert found == {name: value for name, value in gone.items() if name != "dataChange"}
 
 
-def test_a_checksum_that_lies_about_the_schema_is_not_believed():
+def test_a_checksum_with_other_metadata_is_an_error():
     store, builder = built()
     builder.commit("+a")
     other = builder.metadata | {"name": "another"}
     builder.crc(metadata=other)
-    with pytest.raises(LogCorruptError, match=r"\.crc.*not what commits and checkpoint say"):
+    with pytest.raises(
+        LogCorruptError, match=r"\.crc.*differs from that of commits and checkpoint"
+    ):
         full_replay(snapshot_of(store))

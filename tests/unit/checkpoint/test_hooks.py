@@ -1,4 +1,4 @@
-"""What follows a commit, and how the caller and the table decide about it."""
+"""Post-commit hooks, and how `Config` and table properties control them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def committed(store, count=1, config=None):
         pytest.param({"delta.checkpointInterval": "100"}, [], id="not-due"),
     ],
 )
-def test_checkpoints_are_written_when_they_are_due(properties, versions):
+def test_checkpoints_are_written_when_due(properties, versions):
     store, builder = built(configuration=properties)
     builder.commit("+a")
     committed(store, 21)
@@ -46,7 +46,7 @@ def test_checkpoints_are_written_when_they_are_due(properties, versions):
     assert [int(name[:20]) for name in names] == versions
 
 
-def test_compactions_are_written_where_the_table_asks():
+def test_compactions_follow_the_table_property():
     properties = {"delta.checkpointInterval": "6", "lazydelta.logCompactionInterval": "3"}
     store, builder = built(configuration=properties)
     builder.commit("+a")
@@ -59,7 +59,7 @@ def test_compactions_are_written_where_the_table_asks():
 @pytest.mark.parametrize(
     ("setting", "kind"), [("write_checksums", ".crc"), ("write_checkpoints", ".checkpoint.")]
 )
-def test_the_caller_may_leave_them_out(setting, kind):
+def test_config_disables_hooks(setting, kind):
     store, builder = built(configuration={"delta.checkpointInterval": "2"})
     builder.commit("+a")
     committed(store, 3, Config(**{setting: False}))
@@ -68,7 +68,7 @@ def test_the_caller_may_leave_them_out(setting, kind):
     assert [name for name in builder.names() if kind in name]
 
 
-def test_a_senseless_property_is_a_warning_and_no_failed_commit():
+def test_an_invalid_property_is_a_warning():
     store, builder = built(configuration={"delta.checkpointInterval": "often"})
     builder.commit("+a")
     config = Config()
@@ -80,10 +80,10 @@ def test_a_senseless_property_is_a_warning_and_no_failed_commit():
         hooks=post_commit_hooks(config),
     )
     assert done.version == 1
-    assert any("delta.checkpointInterval" in text for text in done.warnings)
+    assert any("delta.checkpointInterval" in warning for warning in done.warnings)
 
 
-def test_writes_of_rows_have_them_all(tmp_path):
+def test_writes_run_all_hooks(tmp_path):
     table = Table.create(tmp_path, "id bigint", properties={"delta.checkpointInterval": "3"})
     for number in range(4):
         ld.write(table, pa.table({"id": [number]}), mode="append")
@@ -94,7 +94,7 @@ def test_writes_of_rows_have_them_all(tmp_path):
     assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2, 3]
 
 
-def test_the_command(tmp_path):
+def test_the_checkpoint_command(tmp_path):
     built(str(tmp_path))[1].commit("+a +b").commit("-a").commit("+c")
     run = CliRunner().invoke(main, ["checkpoint", str(tmp_path), "--json"])
     assert run.exit_code == 0, run.output
@@ -109,7 +109,7 @@ def test_the_command(tmp_path):
     assert run.exit_code == 2
 
 
-def test_an_empty_table_has_a_checkpoint_too():
+def test_an_empty_table_gets_a_checkpoint():
     store, builder = built()
     builder.commit()
     committed(store, 10)

@@ -1,4 +1,4 @@
-"""Compactions: what the commits of a range said, in one file that readers may take instead."""
+"""Log compactions hold the reconciled actions of a range of commits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def lines(store, result):
     return [orjson.loads(line) for line in bytes(store.read(result.path)).splitlines()]
 
 
-def test_it_has_one_action_for_each_thing():
+def test_a_compaction_is_reconciled():
     store, builder = built()
     builder.commit("+a").commit("+b !txn").commit("-a +c !domainMetadata").commit("-b +b#v !txn")
     result = compact_log(store, CONFIG, 1, 3)
@@ -37,8 +37,8 @@ def test_it_has_one_action_for_each_thing():
     assert result.path == "_delta_log/00000000000000000001.00000000000000000003.compacted.json"
 
 
-def test_actions_are_kept_to_the_letter():
-    """Fields that no version of this engine knows, nulls in maps, and numbers past 2**53."""
+def test_file_actions_are_copied_unchanged():
+    """Unknown fields, nulls in maps, and integers beyond 2**53."""
     store, builder = built()
     odd = {
         "path": "x%20y",
@@ -52,7 +52,7 @@ def test_actions_are_kept_to_the_letter():
     assert {"add": odd} in lines(store, compact_log(store, CONFIG, 1, 2))
 
 
-def test_tombstones_stay_however_old_they_are():
+def test_expired_tombstones_are_kept():
     store, builder = built()
     builder.commit("+a").commit(
         {"remove": {"path": "a", "deletionTimestamp": 1, "dataChange": True}}
@@ -65,8 +65,8 @@ def test_tombstones_stay_however_old_they_are():
 
 def test_a_removed_domain_stays_removed():
     store, builder = built()
-    gone = {"domainMetadata": {"domain": "d", "configuration": "", "removed": True}}
-    builder.commit("+a !domainMetadata").commit(gone).commit("+b")
+    removed = {"domainMetadata": {"domain": "d", "configuration": "", "removed": True}}
+    builder.commit("+a !domainMetadata").commit(removed).commit("+b")
     compact_log(store, CONFIG, 1, 2)
     assert snapshot_of(store).domain_metadata() == {}
 
@@ -79,7 +79,7 @@ def live(store, **config):
 
 @given(histories(others=False), st.data())
 @settings(max_examples=40)
-def test_readers_find_the_same_through_it(history, data):
+def test_scans_are_the_same_with_and_without_a_compaction(history, data):
     store = MemoryStore()
     builder = history.build(store)
     first = 0
@@ -99,7 +99,7 @@ def test_readers_find_the_same_through_it(history, data):
 
 
 @pytest.mark.parametrize(("first", "last"), [(1, 1), (2, 1), (-1, 1)])
-def test_a_range_is_two_versions_at_least(first, last):
+def test_a_range_has_at_least_two_versions(first, last):
     store, builder = built()
     builder.commit("+a").commit("+b")
     with pytest.raises(ConfigError, match="at least two versions"):
@@ -114,14 +114,14 @@ def test_a_missing_commit_is_named():
         compact_log(store, CONFIG, 0, 2)
 
 
-def test_an_action_that_nobody_knows_is_not_thrown_away():
+def test_an_unknown_action_is_refused():
     store, builder = built()
     builder.commit("+a").commit("+b !somethingNew").commit("+c")
     with pytest.raises(UnsupportedActionError, match="Compact the versions before it"):
         compact_log(store, CONFIG, 0, 2)
 
 
-def test_a_table_that_we_may_not_write_is_left_alone():
+def test_an_unsupported_writer_feature_is_refused():
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["somethingNew"]}
     store, builder = built(protocol=protocol)
     builder.commit("+a").commit("+b")
@@ -129,7 +129,7 @@ def test_a_table_that_we_may_not_write_is_left_alone():
         compact_log(store, CONFIG, 0, 1)
 
 
-def test_one_that_is_there_stays():
+def test_an_existing_compaction_is_not_rewritten():
     store, builder = built()
     builder.commit("+a").commit("+b").compact(0, 1)
     before = builder.read("00000000000000000000.00000000000000000001.compacted.json")
@@ -137,7 +137,7 @@ def test_one_that_is_there_stays():
     assert builder.read("00000000000000000000.00000000000000000001.compacted.json") == before
 
 
-def test_commits_that_say_nothing_make_no_file():
+def test_commits_without_actions_make_no_file():
     store, builder = built()
     builder.commit("+a").commit().commit()
     result = compact_log(store, CONFIG, 1, 2)

@@ -1,4 +1,4 @@
-"""The reference engine reads our checkpoints, checksums and compactions, and goes on from them."""
+"""Delta Spark reads our checkpoints, checksums and compactions, and appends to the table."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 PROGRAM = "tests.unit.checkpoint.test_spark"
 
 
-def report(spark, path, *turn):
-    """Return what the reference engine reads, and the newest version once it has had its turn."""
+def report(spark, path, *append):
+    """Return the row counts that Delta Spark reads, and the newest version after its append."""
     table = spark.read.format("delta").load(str(path))
     found = {"rows": table.count(), "of_a_day": table.where("day = '1970-01-02'").count()}
-    if turn:
+    if append:
         table.distinct().write.format("delta").mode("append").save(str(path))
     history = spark.sql(f"describe history delta.`{path}`").collect()
     return found | {"newest": history[0].version}
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
-def test_it_reads_and_goes_on(tmp_path, policy):
+def test_delta_spark_reads_and_appends(tmp_path, policy):
     properties = {"delta.checkpointInterval": "3", "delta.checkpointPolicy": policy}
     table = Table.create(
         tmp_path, "id bigint, day date", partition_by=["day"], properties=properties

@@ -1,4 +1,4 @@
-"""What is written into the tags of sidecars: only what every add bears out."""
+"""The zone maps of sidecars: only columns with bounds in every add."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from lazydelta.checkpoint.zone_map_tags import Zones
+from lazydelta.checkpoint.zone_map_tags import ZoneMap
 
 _SIDES = ("minValues", "maxValues")
-LEADING = (("id",), ("st", "k"))
+SORT_COLUMNS = (("id",), ("st", "k"))
 
 
 def adds(*ranges, kind=None, days=None):
-    """Return adds in the shape of a checkpoint, with these ranges of `id`; None has no statistics."""
+    """Return adds with these ranges of `id`; one of None has no statistics."""
     kind = kind or pa.int64()
     bounds = pa.struct([("id", kind), ("st", pa.struct([("k", kind)]))])
     rows = [
@@ -31,15 +31,15 @@ def adds(*ranges, kind=None, days=None):
     return columns
 
 
-def zones_of(*batches, leading=LEADING):
-    zones = Zones(leading)
+def zone_map_of(*batches, sort_columns=SORT_COLUMNS):
+    zone_map = ZoneMap(sort_columns)
     for batch in batches:
-        zones.add(batch)
-    return orjson.loads(zones.tags()["lazydelta.zones"])
+        zone_map.add(batch)
+    return orjson.loads(zone_map.tags()["lazydelta.zones"])
 
 
-def test_zones_grow_with_every_batch():
-    found = zones_of(
+def test_every_batch_extends_the_zone_map():
+    found = zone_map_of(
         adds((5, 9), (7, 8), days=[3, 4]), adds((1, 2), days=[2]), adds((6, 30), days=[4])
     )
     assert found == {
@@ -57,32 +57,32 @@ def test_zones_grow_with_every_batch():
     "batch",
     [
         pytest.param(adds((1, 2), None), id="no-statistics"),
-        pytest.param(adds((1, 2), (3, None)), id="no-greatest"),
-        pytest.param(adds((1, 2), (None, 3)), id="no-least"),
-        pytest.param(adds((1, 2), (4, 3)), id="upside-down"),
+        pytest.param(adds((1, 2), (3, None)), id="no-maximum"),
+        pytest.param(adds((1, 2), (None, 3)), id="no-minimum"),
+        pytest.param(adds((1, 2), (4, 3)), id="inverted"),
         pytest.param({"path": pa.array(["a"])}, id="no-column"),
-        pytest.param(adds((1.0, 2.0), kind=pa.float64()), id="a-type-without-one-text"),
-        pytest.param(adds(("a", "b" * 257), kind=pa.string()), id="a-text-too-long"),
+        pytest.param(adds((1.0, 2.0), kind=pa.float64()), id="type-without-canonical-string"),
+        pytest.param(adds(("a", "b" * 257), kind=pa.string()), id="bound-too-long"),
     ],
 )
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_column_that_one_add_does_not_tell_of_is_left_out(batch, place):
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_a_column_without_bounds_in_one_add_is_omitted(batch, position):
     plain = adds((1, 2), days=[1])
     if "stats_parsed" in batch:
         kind = batch["stats_parsed"].type.field(0).type.field(0).type
         plain = adds(("1", "2") if pa.types.is_string(kind) else (1, 2), kind=kind, days=[1])
     batches = [plain, plain]
-    batches.insert(place, batch)
-    found = zones_of(*batches)
+    batches.insert(position, batch)
+    found = zone_map_of(*batches)
     assert found == {"adds": 2 + len(batch["path"])}
 
 
-def test_names_with_dots_are_left_out():
+def test_names_with_dots_are_omitted():
     stats = pa.array([{side: {"a.b": 1, "a": {"b": 2}} for side in _SIDES}])
     batch = {"path": pa.array(["f"]), "stats_parsed": stats}
-    found = zones_of(batch, leading=[("a.b",), ("a", "b")])
+    found = zone_map_of(batch, sort_columns=[("a.b",), ("a", "b")])
     assert found["columns"] == {"a.b": ["2", "2"]}
 
 
 def test_no_adds():
-    assert zones_of() == {"adds": 0}
+    assert zone_map_of() == {"adds": 0}

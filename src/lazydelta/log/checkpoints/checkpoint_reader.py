@@ -66,6 +66,8 @@ class Checkpoint:
         """Return the actions of the given kinds; `first_only` stops after one of each."""
         actions: Actions = {kind: [] for kind in kinds}
         if self._is_json:
+            # A truncated line may hide an action of these kinds: `find` does not decode the rest.
+            self._context.commits.validate(self.files.files[0])
             return self._context.commits.find(self.files.files[0], kinds)
         for leaf in self._manifest:
             with closing(self.open(leaf)) as reader:

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lazydelta import Config, Table
+from lazydelta.errors import LogCorruptError
 from lazydelta.log import tuning
 from lazydelta.log.checkpoints import LeafReader, leaf_reader
 from lazydelta.testing import TableBuilder, add
@@ -34,6 +35,41 @@ def test_non_file_actions_of_every_kind_of_checkpoint(kind):
     assert {kind: len(found) for kind, found in actions.items()} == {
         "protocol": 1, "metaData": 1, "txn": 1,
     }  # fmt: skip
+
+
+def truncated_manifest(line, *, has_commits):
+    """Return the snapshot of a table whose V2 JSON manifest ends after 5 bytes of a line."""
+    store = memory_store()
+    table = TableBuilder(store).commit("+a +b !txn !domainMetadata").commit("-a +c")
+    table.checkpoint("v2-json").crc()  # the checksum has protocol and metadata
+    (name,) = [name for name in table.names() if ".checkpoint." in name]
+    lines = table.read(name).splitlines(keepends=True)
+    table.write(name, b"".join(lines[:line]) + lines[line][:5])
+    if not has_commits:
+        table.clean_up(2)
+    return Table(store, Config()).snapshot()
+
+
+@pytest.mark.parametrize("line", range(1, 6))
+def test_a_truncated_json_manifest_is_a_damaged_checkpoint(line):
+    """Else its transactions are silently gone, and an append with an `app_id` is repeated."""
+    snapshot = truncated_manifest(line, has_commits=True)
+    assert snapshot.transactions()["app"].version == 1
+    assert list(snapshot.domain_metadata()) == ["d"]
+    with pytest.raises(LogCorruptError, match="not one whole JSON object"):
+        truncated_manifest(line, has_commits=False).transactions()
+
+
+@pytest.mark.parametrize("garbage", [b'{"add":{]}\n', b"[]\n", b"\0\0\0\n"])
+def test_a_garbled_line_of_a_json_manifest_is_damage(garbage):
+    _, checkpoint = open_table("v2-json")
+    file = checkpoint.files.files[0]
+    store = checkpoint._context.store
+    store.write(file.path, garbage + bytes(store.read(file.path)), overwrite=True)
+    checkpoint._context.commits._cache.clear()
+    checkpoint._context.commits._validated.clear()
+    with pytest.raises(LogCorruptError, match=r"line 1"):
+        checkpoint.actions(("txn",), first_only=False)
 
 
 @pytest.mark.parametrize("has_null_count", [True, False])

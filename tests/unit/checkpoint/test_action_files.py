@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lazydelta.checkpoint import action_source as checkpoint_source
-from lazydelta.checkpoint import layouts as checkpoint_layouts
+from lazydelta.checkpoint import tuning
 from lazydelta.checkpoint.action_files import ActionFile
 from lazydelta.checkpoint.checkpoint_writer import write_checkpoint
 from lazydelta.errors import InternalError
@@ -27,12 +26,12 @@ ADDS = 43
 
 @pytest.fixture
 def small_groups(monkeypatch):
-    monkeypatch.setattr(checkpoint_source, "ROW_GROUP_ROWS", 4)
-    monkeypatch.setattr(checkpoint_layouts, "_SIDECAR_ADDS", 12)
+    monkeypatch.setattr(tuning, "ROW_GROUP_ROWS", 4)
+    monkeypatch.setattr(tuning, "SIDECAR_ROWS", 12)
 
 
-def table_of_many_kinds(configuration=None):
-    """Return a store and a builder of a table with every kind of action, and some of each null."""
+def table_with_all_actions(configuration=None):
+    """Return a store and a builder of a table with every kind of action, and with null fields."""
     store, builder = built(schema=SCHEMA, partition_by=["day"], configuration=configuration)
     for start in range(0, ADDS, 11):
         builder.commit(
@@ -69,7 +68,7 @@ def parquet_files(store):
 
 @pytest.mark.parametrize("configuration", [None, V2], ids=["classic", "v2"])
 def test_every_row_group_holds_one_kind_of_action(configuration, small_groups):
-    store, builder = table_of_many_kinds(configuration)
+    store, builder = table_with_all_actions(configuration)
     write_checkpoint(snapshot_of(store), now_ms=NOW)
     groups = []
     for path in parquet_files(store):
@@ -88,13 +87,13 @@ def test_every_row_group_holds_one_kind_of_action(configuration, small_groups):
 @pytest.mark.parametrize("configuration", [None, V2], ids=["classic", "v2"])
 @pytest.mark.parametrize("kind", ["add", "remove"])
 def test_a_failed_write_leaves_no_checkpoint(kind, configuration, small_groups, monkeypatch):
-    store, builder = table_of_many_kinds(configuration)
+    store, builder = table_with_all_actions(configuration)
     append = ActionFile.append
 
-    def failing(self, which, pieces):
-        if which == kind:
+    def failing(self, action, parts):
+        if action == kind:
             raise MemoryError("no more memory")
-        append(self, which, pieces)
+        append(self, action, parts)
 
     monkeypatch.setattr(ActionFile, "append", failing)
     with pytest.raises(MemoryError, match="no more memory"):
@@ -107,15 +106,15 @@ def test_a_failed_write_leaves_no_checkpoint(kind, configuration, small_groups, 
 
 
 @pytest.mark.parametrize("configuration", [None, V2], ids=["classic", "v2"])
-def test_a_footer_with_other_counts_is_not_published(configuration, small_groups, monkeypatch):
-    store, _ = table_of_many_kinds(configuration)
+def test_a_footer_with_wrong_counts_is_not_published(configuration, small_groups, monkeypatch):
+    store, _ = table_with_all_actions(configuration)
     append = ActionFile.append
 
-    def losing(self, kind, pieces):
-        append(self, kind, pieces)
+    def miscounting(self, action, parts):
+        append(self, action, parts)
         self.rows += 1
 
-    monkeypatch.setattr(ActionFile, "append", losing)
+    monkeypatch.setattr(ActionFile, "append", miscounting)
     with pytest.raises(InternalError, match="actions, but"):
         write_checkpoint(snapshot_of(store), now_ms=NOW)
     assert not parquet_files(store)
