@@ -27,7 +27,7 @@ MODULE_NAMES = {
     "Schema": "a pyarrow.Schema, or SQL as in 'id bigint not null, day date'",
     "Field": "a pyarrow.Field",
     "DataType": "a pyarrow.DataType",
-    "VariantType": "the SQL type variant, as in Table.create(url, 'v variant')",
+    "VariantType": "",
     "Metadata": "table.metadata",
 }
 """Names of the module `deltalake`; an empty string marks what is not available yet."""

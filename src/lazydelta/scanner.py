@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lazydelta._stream import Stream as StreamingOutput
 from lazydelta.config import Config, ScanStrategy, Strategy
 from lazydelta.log import CommitReader as ReverseCommitReader
-from lazydelta.replay import SeenFiles
+from lazydelta.replay import SeenFiles as RemoveSet
 from lazydelta.replay import find_trip as FeatureTripwire  # noqa: N812 - the design's name
 from lazydelta.replay.skipping import Pruner as PredicateEvaluator
 from lazydelta.scan.plan import ScanFile as LogicalFileView
@@ -31,9 +31,9 @@ __all__ = [
     "LazyScanConfig",
     "LogicalFileView",
     "PredicateEvaluator",
+    "RemoveSet",
     "ReverseCommitReader",
     "ScanStrategy",
-    "SeenFiles",
     "StreamingOutput",
 ]
 

@@ -149,7 +149,7 @@ def test_a_remote_table_is_never_opened_for_what_is_no_address():
 
 def test_every_name_of_the_design_is_there():
     assert set(design.__all__) == {
-        *("LazyDeltaScanner", "LazyScanConfig", "ScanStrategy", "SeenFiles", "LogicalFileView"),
+        *("LazyDeltaScanner", "LazyScanConfig", "ScanStrategy", "RemoveSet", "LogicalFileView"),
         *("ReverseCommitReader", "PredicateEvaluator", "StreamingOutput", "FeatureTripwire"),
     }
     assert all(callable(getattr(design, name)) for name in design.__all__)
