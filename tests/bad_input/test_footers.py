@@ -116,31 +116,31 @@ def of_another_type(root):
     at(root, (2, 1, 3)).kind = I16  # whether it may be null: some look at types, others do not
 
 
-NO_TYPE = "a field or a list that is not of its type"
+NO_TYPE = "a field or list of the wrong type"
 NO_BOUNDS = "column 'x' has bounds that are not of its type"
 MAKE_NO_SENSE = {
-    "a-codec-that-is-unknown": (put(DETAILS, 4, I32, 14), "column 'x' has codec 14"),
-    "a-codec-below-zero": (put(DETAILS, 4, I32, -1), "column 'x' has codec -1"),
-    "another-type-than-in-the-schema": (put(DETAILS, 1, I32, 6), "column 'x' is of two types"),
-    "a-type-that-is-unknown": (put(DETAILS, 1, I32, 99), "column 'x' is of two types"),
+    "a-codec-that-is-unknown": (put(DETAILS, 4, I32, 14), "column 'x' has the unknown codec 14"),
+    "a-codec-below-zero": (put(DETAILS, 4, I32, -1), "column 'x' has the unknown codec -1"),
+    "another-type-than-in-the-schema": (put(DETAILS, 1, I32, 6), "column 'x' has two types"),
+    "a-type-that-is-unknown": (put(DETAILS, 1, I32, 99), "column 'x' has two types"),
     "a-column-too-many": (two_row_groups_in_one, "a row group has 3 columns, not 2"),
     "a-column-too-few": (fewer_columns, "a row group has 1 columns, not 2"),
-    "nothing-of-a-column": (lambda root: at(root, CHUNK).take_out(3), "column 'x' is not described"),
+    "nothing-of-a-column": (lambda root: at(root, CHUNK).take_out(3), "column 'x' has no metadata"),
     "a-key-of-its-own": (
         put(CHUNK, 8, STRUCT, [(2, Node(STRUCT, [(1, Node(LIST, [], BINARY))]))]),
         "column 'x' is encrypted",
     ),
     "a-list-of-other-things": (of_other_things, NO_TYPE),
     "a-field-of-another-type": (of_another_type, NO_TYPE),
-    "a-field-that-is-there-twice": (twice, "a field twice"),
-    "a-field-that-some-take-for-another": (put(DETAILS, 2**16 + 4, I32, 14), "unusual number"),
+    "a-field-that-is-there-twice": (twice, "a repeated field"),
+    "a-field-that-some-take-for-another": (put(DETAILS, 2**16 + 4, I32, 14), "invalid field number"),
     "a-least-value-that-is-too-short": (put((*DETAILS, 12), 6, BINARY, b"\1\0\0"), NO_BOUNDS),
     "a-greatest-value-that-is-too-long": (put((*DETAILS, 12), 5, BINARY, bytes(9)), NO_BOUNDS),
     "an-old-least-value-that-is-too-short": (put((*DETAILS, 12), 2, BINARY, b"\1"), NO_BOUNDS),
-    "more-levels-than-there-are": (sizes(definitions=numbers(3)), "levels of definition"),
-    "fewer-levels-than-there-are": (sizes(definitions=numbers(1)), "levels of definition"),
-    "levels-of-a-list-that-it-is-not": (sizes(repetitions=numbers(2)), "levels of repetition"),
-    "lengths-of-texts-that-it-has-not": (sizes(texts=12), "no texts"),
+    "more-levels-than-there-are": (sizes(definitions=numbers(3)), "definition levels"),
+    "fewer-levels-than-there-are": (sizes(definitions=numbers(1)), "definition levels"),
+    "levels-of-a-list-that-it-is-not": (sizes(repetitions=numbers(2)), "repetition levels"),
+    "lengths-of-texts-that-it-has-not": (sizes(texts=12), "no strings"),
 }  # fmt: skip
 
 

@@ -126,7 +126,7 @@ def test_no_memory_is_taken_for_what_is_refused(tmp_path):
 import resource, pyarrow.compute
 from lazydelta import Table
 from lazydelta.errors import DataFileError
-from lazydelta.scan.read import ReadOptions
+from lazydelta.config import ReadOptions
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     Table.open({str(made.path)!r}).scan().to_arrow(ReadOptions(max_inflated_bytes=2**26))

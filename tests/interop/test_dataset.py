@@ -13,9 +13,9 @@ import pyarrow.dataset as pds
 import pytest
 
 from lazydelta import Table
+from lazydelta.config import ReadOptions
 from lazydelta.errors import ConfigError, UnsupportedOperationError
 from lazydelta.interop import to_pyarrow_dataset
-from lazydelta.scan.read import ReadOptions
 from tests.interop.tables import (
     DAY_2,
     ROWS,

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lazydelta import Config, Table, write
+from lazydelta.config import ReadOptions
 from lazydelta.errors import ConfigError, DataFileNotFoundError, MissingExtraError, QueryError
 from lazydelta.interop import (
     QueryBuilder,
@@ -14,7 +15,6 @@ from lazydelta.interop import (
     register_datafusion,
     to_pyarrow_dataset,
 )
-from lazydelta.scan.read import ReadOptions
 from tests.interop.tables import (
     ROWS,
     Watched,

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from lazydelta import Table, write
+from lazydelta.config import ReadOptions
 from lazydelta.errors import MissingExtraError
 from lazydelta.interop import scan_polars, to_polars
-from lazydelta.scan.read import ReadOptions
 from tests.interop.tables import (
     DAY_2,
     ROWS,

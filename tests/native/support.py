@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lazydelta import ReadOptions
-from lazydelta.parquet import DataFile, selected_rows
+from lazydelta.parquet import DataFile, native_reader
 from lazydelta.parquet import native as compiled
-from lazydelta.parquet import reader as data_files
 from lazydelta.store import open_store
 
 LIMIT = 1 << 30
@@ -35,7 +34,7 @@ def watched():
 
     A file that is like one before is one run; if it is not opened as such, it is asked for again.
     """
-    decode, open_alike, seen = compiled.compiled_batches, compiled.FileTemplate.open, []
+    decode, open_alike, seen = compiled.decode_row_groups, compiled.FileTemplate.open, []
 
     def watching(*asked, **more):
         found = decode(*asked, **more)
@@ -49,7 +48,7 @@ def watched():
         return found
 
     with (
-        patch.object(data_files, "compiled_batches", watching),
+        patch.object(native_reader, "decode_row_groups", watching),
         patch.object(compiled.FileTemplate, "open", watching_alike),
     ):
         yield seen
@@ -57,7 +56,7 @@ def watched():
 
 def opened(path, limit=LIMIT):
     """Return a data file on this machine."""
-    return DataFile(open_store(str(path.parent)), path.name, inflated_limit=limit)
+    return DataFile(open_store(str(path.parent)), path.name, max_decoded_bytes=limit)
 
 
 def read(path, *, views, columns=None, row_groups=None, batch_rows=1 << 20, limit=LIMIT):
@@ -71,7 +70,7 @@ def read(path, *, views, columns=None, row_groups=None, batch_rows=1 << 20, limi
         if views:
             found = list(viewed_rows(file, names, groups, batch_rows))
         else:
-            found = list(file.rows(names, groups, batch_rows=batch_rows))
+            found = list(file.read(names, groups, batch_rows=batch_rows, native=False))
     assert all(rows.length == rows.columns.num_rows <= batch_rows for rows in found)
     positions = [at for rows in found for at in range(rows.start, rows.end)]
     return _table([rows.columns for rows in found]), positions
@@ -79,10 +78,8 @@ def read(path, *, views, columns=None, row_groups=None, batch_rows=1 << 20, limi
 
 def viewed_rows(file, columns, row_groups, batch_rows):
     """Yield all rows of a file, with views if the decoder reads them."""
-    for rows, keep in selected_rows(
-        file, columns, row_groups, batch_rows=batch_rows, kept=None, views=True
-    ):
-        assert keep is None
+    for rows in file.read(columns, row_groups, batch_rows=batch_rows, views=True):
+        assert rows.selected is None
         yield rows
 
 
@@ -93,9 +90,10 @@ def read_chosen(
     with closing(opened(path, limit)) as file:
         names = file.schema.names if columns is None else columns
         groups = range(file.metadata.num_row_groups) if row_groups is None else row_groups
-        found = selected_rows(file, names, groups, batch_rows=batch_rows, kept=kept, views=views)
+        found = file.read(names, groups, batch_rows=batch_rows, keep=kept, views=views)
         parts = [
-            rows.columns if keep is None else rows.columns.filter(keep) for rows, keep in found
+            rows.columns if rows.selected is None else rows.columns.filter(rows.selected)
+            for rows in found
         ]
     assert all(part.num_rows <= batch_rows for part in parts)
     return _table([part for part in parts if part.num_rows])

@@ -15,7 +15,7 @@ import pytest
 from lazydelta import ReadOptions
 from lazydelta.errors import DataFileError, DataFileNotFoundError, DeletionVectorError
 from lazydelta.parquet import FileTemplate
-from lazydelta.scan.read import small_files as together
+from lazydelta.scan import tuning
 from tests.native.support import is_view, plain, without_decoder
 from tests.native.test_small_files import FIELDS
 from tests.native.test_small_files import rows_of as few_rows
@@ -27,7 +27,7 @@ FILES = 12
 
 @pytest.fixture(autouse=True)
 def _no_file_is_small():
-    with patch.object(together, "_SMALL", 0):
+    with patch.object(tuning, "SMALL_FILE_BYTES", 0):
         yield
 
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from lazydelta import Config, ReadOptions, Table
 from lazydelta.metrics import StoreCalled
-from lazydelta.parquet import selected_rows
-from lazydelta.scan.read import reading as read
+from lazydelta.parquet import DataFile
 from lazydelta.store import MemoryStore
 from tests.interop.tables import canonical
 from tests.interop.test_outputs import OUTPUTS
@@ -251,13 +250,13 @@ def test_texts_are_views_unless_something_has_to_be_made_of_them(
     made = Rows(tmp_path / "t", [field("name", "string"), field("x", kind)], features=FEATURES)
     stored = pa.array([1], pa.int32()) if kind is not STRUCT else pa.array([{"t": "a"}])
     made.file("a.parquet", pa.table({"name": ["a longer text than fits"], "x": stored}))
-    asked = []
+    asked, read = [], DataFile.read
 
     def spy(*arguments, **how):
         asked.append(how["views"])
-        return selected_rows(*arguments, **how)
+        return read(*arguments, **how)
 
-    monkeypatch.setattr(read, "selected_rows", spy)
+    monkeypatch.setattr(DataFile, "read", spy)
     three_ways(made.open().scan())
     assert asked[0] is views
 

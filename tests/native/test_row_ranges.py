@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import lazydelta as ld
 from lazydelta.errors import DataFileError
-from lazydelta.parquet import DataFile
 from lazydelta.parquet import native as compiled
+from lazydelta.parquet.pyarrow_reader import PyArrowReader
 from tests.native.support import opened, plain, watched, without_decoder
 from tests.native.test_parity import cases
 
@@ -26,7 +26,7 @@ ROWS = 50_000
 def between(path, columns, group, start, end, batch_rows=1 << 20):
     """Return some rows of a row group as a table, having checked where they are."""
     with closing(opened(path)) as file:
-        found = list(file.rows_between(columns, group, start, end, batch_rows=batch_rows))
+        found = list(file.read_range(columns, group, start, end, batch_rows=batch_rows))
     places = [at for rows in found for at in range(rows.start, rows.end)]
     assert places == list(range(start, end))
     assert all(rows.length == rows.columns.num_rows <= batch_rows for rows in found)
@@ -73,10 +73,10 @@ def test_the_decoder_reads_them_and_begins_where_it_is_told(path):
 
 def test_what_is_left_out_before_need_not_be_much(path):
     with closing(opened(path)) as file:
-        assert file.leaps(["n"], 0, 2000)
-        assert not file.leaps(["n"], 0, 10)
+        assert file.can_skip(["n"], 0, 2000)
+        assert not file.can_skip(["n"], 0, 10)
         with without_decoder():
-            assert not file.leaps(["n"], 0, 2000)
+            assert not file.can_skip(["n"], 0, 2000)
 
 
 @pytest.mark.parametrize("span", [(5, 4), (0, ROWS + 1), (ROWS + 1, ROWS + 2)])
@@ -94,14 +94,14 @@ def test_bits_choose_among_the_rows_between(path):
 
 
 def test_where_the_decoder_gives_up_pyarrow_goes_on(path, monkeypatch):
-    decode = compiled.compiled_batches
+    decode = compiled.decode_row_groups
 
     def broken(*asked, **more):
         batches = decode(*asked, **more)
         yield next(batches)
         raise pa.ArrowInvalid("no more")
 
-    monkeypatch.setattr("lazydelta.parquet.reader.compiled_batches", broken)
+    monkeypatch.setattr("lazydelta.parquet.native_reader.decode_row_groups", broken)
     found = between(path, ["n"], 0, 1000, 9000, batch_rows=3000)
     assert found["n"].to_pylist() == list(range(1000, 9000))
 
@@ -134,13 +134,13 @@ def test_pages_that_are_damaged_end_in_an_error(path):
 )
 def test_what_only_pyarrow_reads_is_decoded_once(tmp_path, column, options, monkeypatch):
     """It cannot begin anywhere, so whoever finds matches far from each other does not leap."""
-    rows, asked = DataFile.rows, []
+    rows, asked = PyArrowReader.read, []
 
     def noted(self, columns, groups, **more):
         asked.append(tuple(columns))
         return rows(self, columns, groups, **more)
 
-    monkeypatch.setattr(DataFile, "rows", noted)
+    monkeypatch.setattr(PyArrowReader, "read", noted)
     table = pa.table(
         {"n": range(ROWS), "x": column, "t": [f"a text of row {at}" * 9 for at in range(ROWS)]}
     )

@@ -16,8 +16,7 @@ from lazydelta import ReadOptions
 from lazydelta.errors import DataFileError, DeletionVectorError
 from lazydelta.formats import DeletedRows
 from lazydelta.parquet import native as compiled
-from lazydelta.parquet import row_selection as chosen
-from lazydelta.parquet import selected_rows
+from lazydelta.parquet import tuning
 from tests.native.support import is_view, opened, plain, read, read_chosen, three_ways, watched
 from tests.unit.scan.read.tables import Rows, field, inline
 
@@ -128,7 +127,7 @@ def test_positions_are_true_if_no_row_is_left_out(written):
         groups = range(file.metadata.num_row_groups)
         found = [
             (rows.start, rows.columns["n"][0].as_py())
-            for rows, _ in selected_rows(file, ["n"], groups, batch_rows=64, kept=None, views=False)
+            for rows in file.read(["n"], groups, batch_rows=64)
         ]
     assert [start for start, _ in found] == [first for _, first in found]
 
@@ -155,7 +154,7 @@ def test_plain_texts_hold_on_to_nothing_else(tmp_path):
 
 def test_bits_are_made_in_pieces(written):
     mask = choices()["a-tenth"]
-    with patch.object(chosen, "_PIECE_ROWS", 64), watched() as taken:
+    with patch.object(tuning, "BITMAP_CHUNK_ROWS", 64), watched() as taken:
         found = read_chosen(written, deleted(mask), views=False)
     assert taken == [True]
     assert plain(found).equals(plain(rows().filter(pa.array(~mask))))
@@ -163,7 +162,7 @@ def test_bits_are_made_in_pieces(written):
 
 def test_no_bits_are_made_for_more_rows_than_a_file_should_have(written):
     mask = choices()["a-tenth"]
-    with patch.object(chosen, "_MOST_ROWS", ROWS - 1), watched() as taken:
+    with patch.object(tuning, "BITMAP_ROWS", ROWS - 1), watched() as taken:
         found = read_chosen(written, deleted(mask), views=True)
     assert taken == []
     assert plain(found).equals(plain(rows().filter(pa.array(~mask))))

@@ -18,7 +18,7 @@ import pytest
 from lazydelta import ReadOptions
 from lazydelta.errors import DataFileError, DataFileNotFoundError
 from lazydelta.parquet import FileTemplate
-from lazydelta.scan.read.small_files import SmallFileReader
+from lazydelta.scan.read.small_files import SmallFileBatches
 from tests.native.support import plain, three_ways, without_decoder
 from tests.unit.scan.read.tables import Rows, field, inline
 
@@ -208,14 +208,14 @@ def facts(size, vector=False, **constants):
     return SimpleNamespace(size=size, has_vector=vector, constants=constants)
 
 
-def sizes_of_groups(files, is_possible=True):
-    together = SmallFileReader(SimpleNamespace(), is_possible=is_possible)
-    return [len(group) for group in together.grouped(files)]
+def sizes_of_groups(files, is_enabled=True):
+    batches = SmallFileBatches(SimpleNamespace(is_enabled=is_enabled))
+    return [len(batch) for batch in batches.of(files)]
 
 
 def test_groups_grow_and_end_where_files_differ():
     assert sizes_of_groups([facts(10)] * 20) == [1, 2, 4, 8, 5]
-    assert sizes_of_groups([facts(10)] * 5, is_possible=False) == [1] * 5
+    assert sizes_of_groups([facts(10)] * 5, is_enabled=False) == [1] * 5
     assert sizes_of_groups([facts(100_000)] * 200)[-3:] == [10, 10, 5]  # a megabyte together
     large, unknown, deleted = facts(10**6), facts(None), facts(10, vector=True)
     for other in (large, unknown, deleted, facts(10, p=2)):

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import string_scalar
 from lazydelta.errors import (
-    DataFileError,
     DataFileNotFoundError,
     DeletionVectorError,
     ObjectNotFoundError,
@@ -29,7 +28,7 @@ from lazydelta.expressions.nodes import Column
 from lazydelta.formats import BadVariantError, DeletionVectorGroup
 from lazydelta.parquet import DataFile, matching_row_groups
 from lazydelta.protocol.schemas import CHANGE_COLUMNS
-from lazydelta.scan.read import FileSchemaError, FileStores, RowProjection
+from lazydelta.scan.read import FileSchemaError, FileStores, RowProjection, data_file_error
 from lazydelta.schema import PrimitiveType, StructField, StructType, to_arrow_schema
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from lazydelta.config import ReadOptions
     from lazydelta.expressions import Predicate
     from lazydelta.formats import DeletedRows
-    from lazydelta.parquet import Rows
+    from lazydelta.parquet import RowBatch
     from lazydelta.scan.read import FileProjection
     from lazydelta.snapshot import SnapshotState
 
@@ -199,7 +198,7 @@ class ChangeReader:
         try:
             file = DataFile(
                 self.places.store(place), place.path, task.size,
-                inflated_limit=self._inflated_limit, rebase_mode=self._rebase_mode,
+                max_decoded_bytes=self._inflated_limit, rebase_mode=self._rebase_mode,
             )  # fmt: skip
         except ObjectNotFoundError:
             raise DataFileNotFoundError(self._table, task.shown_path, task.version) from None
@@ -212,8 +211,7 @@ class ChangeReader:
                 for kind in task.kinds:
                     yield from self._changes(file, task, kind, vectors)
             except (FileSchemaError, BadVariantError, pa.ArrowException) as error:
-                reason = " ".join(str(error).split())
-                raise DataFileError(self._table, task.shown_path, reason) from error
+                raise data_file_error(self._table, task.shown_path, error) from error
 
     def _filter(self, kind: str) -> _Filter:
         return self._typed if kind == CHANGE_FILE else self._plain
@@ -221,7 +219,7 @@ class ChangeReader:
     def _changes(
         self, file: DataFile, task: FileTask, kind: str, vectors: Sequence[DeletedRows | None]
     ) -> Iterator[pa.RecordBatch]:
-        fit = self._shape.fit(file.schema, file.calendar)
+        fit = self._shape.for_file(file.schema, file.calendar)
         columns, leaves, constants = fit.columns, dict(fit.leaves), dict(task.constants)
         if kind == CHANGE_FILE:
             if TYPE not in file.schema.names:
@@ -233,15 +231,17 @@ class ChangeReader:
         keep = _selector(kind, vectors)
         if len(vectors) > 1:
             groups = _with_rows(file, groups, keep)
-        for rows in file.rows(columns, groups, batch_rows=self._batch_rows):
-            batch = self._batch(fit, rows, task, kind, keep(rows.start, rows.length))
+        for rows in file.read(
+            columns, groups, batch_rows=self._batch_rows, keep=keep, native=False
+        ):
+            batch = self._batch(fit, rows, task, kind)
             if batch is not None:
                 yield batch
 
     def _batch(
-        self, fit: FileProjection, rows: Rows, task: FileTask, kind: str, keep: Mask
+        self, fit: FileProjection, rows: RowBatch, task: FileTask, kind: str
     ) -> pa.RecordBatch | None:
-        found = fit.batch(rows, task, keep)
+        found = fit.batch(rows, task)
         if found is None:
             return None
         count = found.num_rows
@@ -298,7 +298,7 @@ def _with_rows(
     return [at for at, mask in masks if mask is None or mask.true_count]
 
 
-def _types(rows: Rows) -> pa.Array:
+def _types(rows: RowBatch) -> pa.Array:
     """Return the change types of a change file as written, values of other engines included."""
     assert rows.columns is not None  # noqa: S101 - the column was asked for
     found = rows.columns.column(TYPE)

@@ -20,9 +20,9 @@ from lazydelta.errors import LogCorruptError, ObjectNotFoundError
 from lazydelta.formats import (
     BadLineError,
     JsonLimits,
-    are_objects,
     decode_lines,
     normalized_lines,
+    object_mask,
     parse_object,
     split_lines,
 )
@@ -132,7 +132,7 @@ class _Reader:
             is_empty = is_empty and (not block or block.isspace())
             whole = block if block.endswith(b"\n") else block + b"\n"
             lines = split_lines(whole)
-            if not are_objects(lines).all():
+            if not object_mask(lines).all():
                 lines = split_lines(normalized_lines(whole))
             try:
                 self._decode(lines, found, facts)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lazydelta.checkpoint import tuning
 from lazydelta.errors import InternalError, LogCorruptError
 from lazydelta.formats import JsonLimits, decode_lines, split_lines
-from lazydelta.parquet import read_footer
+from lazydelta.parquet.footer import read_footer
 from lazydelta.scan.plan import nulls
 from lazydelta.store import open_output
 

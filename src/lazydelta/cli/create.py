@@ -11,7 +11,7 @@ from lazydelta.cli.output import Output
 from lazydelta.cli.pairs import Pair
 from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.errors import ConfigError
-from lazydelta.parquet import read_footer
+from lazydelta.parquet.footer import read_footer
 from lazydelta.table import Table
 
 if TYPE_CHECKING:

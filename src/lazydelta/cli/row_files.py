@@ -9,8 +9,9 @@ import orjson
 import pyarrow as pa
 
 from lazydelta.errors import ConfigError
-from lazydelta.formats import plain_pairs
-from lazydelta.parquet import LegacyTimestampError, int96_leaves, legacy_calendar, read_footer
+from lazydelta.formats import join_surrogates
+from lazydelta.parquet import LegacyTimestampError, legacy_calendar
+from lazydelta.parquet.footer import int96_leaves, read_footer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,7 +62,10 @@ class RowFiles:
             for batch in batches:
                 self.count += batch.num_rows
                 yield batch
-        except (pa.ArrowException, OSError, LegacyTimestampError) as error:
+        except LegacyTimestampError as error:
+            reason = f"cannot be read as {kind}: it has {error}. {error.cure}"
+            raise ConfigError(str(file), reason) from None
+        except (pa.ArrowException, OSError) as error:
             raise ConfigError(str(file), f"cannot be read as {kind}: {error}") from None
 
 
@@ -86,7 +90,7 @@ def _parquet(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
     if calendar is None:
         return opened.schema_arrow, batches
     int96 = int96_leaves(opened.metadata)
-    return opened.schema_arrow, (calendar.moved_batch(batch, int96) for batch in batches)
+    return opened.schema_arrow, (calendar.rebase_batch(batch, int96) for batch in batches)
 
 
 def _csv(file: Path, known: pa.Schema, delimiter: str = ",") -> tuple[pa.Schema, Any]:
@@ -156,7 +160,7 @@ def _plain_text(file: IO[bytes]) -> IO[bytes]:
 
 
 class _PlainText(io.RawIOBase):
-    """A file of JSON lines in the form that arro3 parses correctly (`plain_pairs`), in blocks."""
+    """A file of JSON lines in the form that arro3 parses correctly (`join_surrogates`), in blocks."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -169,7 +173,7 @@ class _PlainText(io.RawIOBase):
         """Fill a buffer; 0 at the end."""
         if not self._text:
             lines = self._file.read(_BLOCK_BYTES) + self._file.readline()
-            self._text = memoryview(plain_pairs(lines))
+            self._text = memoryview(join_surrogates(lines))
         count = min(len(into), len(self._text))
         into[:count] = self._text[:count]
         self._text = self._text[count:]

@@ -79,12 +79,11 @@ class DataFileError(DeltaError, ValueError):
     table: str
     path: str
     reason: str
+    cure: str = "Restore the file from a backup, or read a version that does not need it"
 
     def __str__(self) -> str:
-        return (
-            f"cannot read {redact(self.path)} of {redact(self.table)}: {redact(self.reason)}. "
-            "Restore the file from a backup, or read a version that does not need it."
-        )
+        where = f"{redact(self.path)} of {redact(self.table)}"
+        return f"cannot read {where}: {redact(self.reason)}. {self.cure}."
 
 
 @dataclass(eq=False)

@@ -6,11 +6,11 @@ from lazydelta.formats.deletion_vectors import DeletedRows, DeletionVectorGroup
 from lazydelta.formats.json_lines import (
     BadLineError,
     JsonLimits,
-    are_objects,
     decode_lines,
+    join_surrogates,
     normalized_lines,
+    object_mask,
     parse_object,
-    plain_pairs,
     split_lines,
 )
 from lazydelta.formats.stats_json import num_records, parse_stats
@@ -22,14 +22,14 @@ __all__ = [
     "DeletedRows",
     "DeletionVectorGroup",
     "JsonLimits",
-    "are_objects",
     "check_shredding",
     "decode_lines",
+    "join_surrogates",
     "normalized_lines",
     "num_records",
+    "object_mask",
     "parse_object",
     "parse_stats",
-    "plain_pairs",
     "split_lines",
     "unshred",
 ]

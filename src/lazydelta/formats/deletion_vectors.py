@@ -1,8 +1,8 @@
-"""Deletion vectors: from the descriptor in the log to the rows of a file that are deleted.
+"""Deletion vectors: from the descriptor in the log to the deleted rows of a file.
 
-Knows the bytes (Z85, the `.bin` entries, 64-bit Roaring bitmaps) and where they are kept; knows no
-data files and no rows. Everything is checked before memory is taken for it: a vector may be a
-kilobyte and claim a trillion rows, so its bitmap is never spread out for more than one batch.
+Decodes Z85, `.bin` files and 64-bit Roaring bitmaps; knows no data files and no rows. Everything is
+validated before memory is allocated for it: a vector of a kilobyte may claim a trillion rows, so
+its bitmap is never expanded for more than one batch.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ _PADDED = re.compile(r"(#{1,3})([^#]+)")
 _UUID_CHARACTERS = 20
 _MAGIC, _NATIVE_MAGIC = 1681511377, 1681511376
 _FRAME = 8  # length in front, checksum behind
-_FIRST_ENTRY = 1  # behind the byte that says the version of the file
-_LEAST_PAYLOAD = 12  # magic and number of buckets
+_FIRST_ENTRY = 1  # after the version byte of the file
+_MIN_PAYLOAD = 12  # magic and number of buckets
 
 
 class BadVectorError(ValueError):
-    """A reason without a place; whoever knows the file adds it."""
+    """An invalid deletion vector; the caller adds the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorDescriptor:
-    """The `deletionVector` of an add, as the log has it."""
+    """The `deletionVector` of an add action."""
 
     storage_type: str
     path_or_inline: str
@@ -72,7 +72,7 @@ class VectorDescriptor:
 
     @classmethod
     def from_json(cls, obj: Mapping[str, Any]) -> VectorDescriptor:
-        """Take the fields of the action; numbers that cannot be true are refused.
+        """Return the descriptor of an action's fields.
 
         Raises:
             BadVectorError: A field is missing or negative.
@@ -101,41 +101,42 @@ class DeletedRows:
         """Return which of `length` rows from `start` on are not deleted; None if all are kept."""
         if not self._bitmap.range_cardinality(start, start + length):
             return None
-        wanted = type(self._bitmap)(range(start, start + length))
-        found = np.frombuffer((self._bitmap & wanted).to_array(), np.uint64)
+        batch = type(self._bitmap)(range(start, start + length))
+        deleted = np.frombuffer((self._bitmap & batch).to_array(), np.uint64)
         mask = np.ones(length, np.bool_)
-        mask[found.astype(np.int64) - start] = False
+        mask[deleted.astype(np.int64) - start] = False
         return from_mask(mask)
 
     def positions(self) -> list[int]:
-        """Return the deleted positions; for tests and for people."""
+        """Return the deleted positions; for tests and debugging."""
         return list(self._bitmap)
 
 
-def z85_decode(text: str, size: int | None = None) -> bytes:
-    """Return the bytes of a Z85 text.
+def z85_decode(encoded: str, size: int | None = None) -> bytes:
+    """Return the bytes of a Z85 string.
 
-    The Rust crate `z85` pads the last group with leading `#`, one for each byte that is missing.
-    No plain group begins so (its value would pass 32 bits), hence that form is read as well.
+    The Rust crate `z85` pads the last group with leading `#`, one for each missing byte. No other
+    group begins with it (its value would exceed 32 bits), so that form is accepted too.
 
     >>> z85_decode("HelloWorld").hex()
     '864fd26fb559f75b'
 
     Args:
-        text: The text.
-        size: How many of the bytes count; None takes all.
+        encoded: The string.
+        size: The number of bytes; None returns all.
 
     Raises:
         BadVectorError: Not Z85, or too short for `size`.
     """
-    if len(text) % 5:
-        raise BadVectorError(f"its Z85 text has {len(text)} characters, not a multiple of five")
-    parts = [_z85_group(text[at : at + 5], at + 5 == len(text)) for at in range(0, len(text), 5)]
-    data = b"".join(parts)
+    count = len(encoded)
+    if count % 5:
+        raise BadVectorError(f"its Z85 string has {count} characters, not a multiple of five")
+    groups = [_z85_group(encoded[at : at + 5], at + 5 == count) for at in range(0, count, 5)]
+    data = b"".join(groups)
     if size is None:
         return data
     if size > len(data) or size < len(data) - 3:
-        raise BadVectorError(f"its text holds {len(data)} bytes where {size} are declared")
+        raise BadVectorError(f"its Z85 string has {len(data)} bytes where {size} are declared")
     return data[:size]
 
 
@@ -150,38 +151,40 @@ def _z85_group(group: str, is_last: bool) -> bytes:
 
 
 def parse_vector(payload: bytes | memoryview, cardinality: int) -> DeletedRows:
-    """Return the rows that a serialised bitmap array lists.
+    """Return the rows of a serialized bitmap array.
 
     Raises:
-        BadVectorError: The bytes are damaged, or hold another number of rows than declared.
+        BadVectorError: It is damaged, or has another number of rows than declared.
     """
     from pyroaring import BitMap64
 
-    if len(payload) < _LEAST_PAYLOAD:
+    if len(payload) < _MIN_PAYLOAD:
         raise BadVectorError(f"{len(payload)} bytes are too few")
     (magic,) = struct.unpack_from("<i", payload)
     if magic != _MAGIC:
         native = struct.unpack_from(">i", payload)[0] == _NATIVE_MAGIC or magic == _NATIVE_MAGIC
-        kind = "Java's native format, which no log should hold" if native else "not a bitmap"
+        kind = (
+            "Java's native format, which the protocol does not allow" if native else "not a bitmap"
+        )
         raise BadVectorError(f"its magic number is {magic}: {kind}")
     (buckets,) = struct.unpack_from("<Q", payload, 4)
-    if buckets * 12 > len(payload):  # a key and the least 32-bit bitmap each
+    if buckets * 12 > len(payload):  # a key and an empty 32-bit bitmap each
         raise BadVectorError(f"it claims {buckets} buckets in {len(payload)} bytes")
     try:
         rows = DeletedRows(BitMap64.deserialize(bytes(payload[4:])))
     except (ValueError, MemoryError, OverflowError) as error:
-        raise BadVectorError(f"its bitmap cannot be read ({error})") from None
+        raise BadVectorError(f"its bitmap cannot be deserialized ({error})") from None
     if rows.count != cardinality:
         raise BadVectorError(f"it lists {rows.count} rows where {cardinality} are declared")
     if rows.last >= 2**63:
-        raise BadVectorError(f"row {rows.last} cannot be")
+        raise BadVectorError(f"row {rows.last} is out of range")
     return rows
 
 
 def _entry_payload(view: memoryview, size: int) -> bytes:
     """Return the payload of an entry of a `.bin` file: length, payload, checksum."""
     if view.nbytes != size + _FRAME:
-        raise BadVectorError(f"its file ends before its {size} bytes do")
+        raise BadVectorError(f"its file is shorter than its {size} bytes")
     (length,) = struct.unpack_from(">i", view)
     if length != size:
         raise BadVectorError(f"the entry has {length} bytes where {size} are declared")
@@ -191,7 +194,7 @@ def _entry_payload(view: memoryview, size: int) -> bytes:
     return payload
 
 
-def _place(descriptor: VectorDescriptor, resolver: PathResolver) -> Location:
+def _location(descriptor: VectorDescriptor, resolver: PathResolver) -> Location:
     where = descriptor.path_or_inline
     if descriptor.storage_type == "p":
         return resolver.to_open(where)
@@ -205,15 +208,15 @@ def _place(descriptor: VectorDescriptor, resolver: PathResolver) -> Location:
 
 
 class DeletionVectorGroup:
-    """The vectors of some files, fetched when the first of them is asked for.
+    """The deletion vectors of some files, fetched on first use.
 
-    Vectors of one `.bin` file come in one call to the store; each is given out once and then let
-    go of. Safe to use from several threads.
+    Vectors of one `.bin` file are fetched in one call to the store. Each is returned once and then
+    released. Thread-safe.
 
     Args:
-        vectors: For each file its path, to be named in errors, and its `deletionVector` or None.
-        resolver: Says where a vector's file may be.
-        store_for: Gives the store of a place.
+        vectors: For each file its path, for errors, and its `deletionVector` or None.
+        resolver: Resolves the paths of vector files.
+        store_for: Returns the store of a location.
     """
 
     def __init__(
@@ -225,16 +228,16 @@ class DeletionVectorGroup:
         self._vectors = vectors
         self._resolver = resolver
         self._store_for = store_for
-        self._waiting: dict[Location, list[tuple[int, VectorDescriptor]]] | None = None
+        self._pending: dict[Location, list[tuple[int, VectorDescriptor]]] | None = None
         self._payloads: dict[int, bytes | DeletionVectorError] = {}
         self._lock = threading.Lock()
 
     def take(self, at: int) -> DeletedRows | None:
-        """Return the deleted rows of a file, by its place in the group; None if it has no vector.
+        """Return the deleted rows of a file, by its index in the group; None without a vector.
 
         Raises:
-            DeletionVectorError: It is missing, damaged, or not what the log says.
-            PathNotAllowedError: It lies where this table may not reach.
+            DeletionVectorError: It is missing or damaged, or contradicts the log.
+            PathNotAllowedError: Its path is outside of the table and not allowed.
         """
         path, raw = self._vectors[at]
         if raw is None:
@@ -244,60 +247,60 @@ class DeletionVectorGroup:
             if descriptor.storage_type == "i":
                 payload = z85_decode(descriptor.path_or_inline, descriptor.size)
             else:
-                payload = self._stored(at, _place(descriptor, self._resolver))
+                payload = self._stored(at, _location(descriptor, self._resolver))
             return parse_vector(payload, descriptor.cardinality)
         except BadVectorError as error:
             raise DeletionVectorError(self._resolver.root, path, str(error)) from None
 
-    def _stored(self, at: int, place: Location) -> bytes:
+    def _stored(self, at: int, location: Location) -> bytes:
         with self._lock:
-            if self._waiting is None:
-                self._waiting = self._by_place()
-            wanted = self._waiting.get(place)
-            if wanted is not None:
-                self._fetch(place, wanted)
-                del self._waiting[place]
-            found = self._payloads.pop(at)
-        if isinstance(found, DeletionVectorError):
-            raise found
-        return found
+            if self._pending is None:
+                self._pending = self._by_location()
+            entries = self._pending.get(location)
+            if entries is not None:
+                self._fetch(location, entries)
+                del self._pending[location]
+            payload = self._payloads.pop(at)
+        if isinstance(payload, DeletionVectorError):
+            raise payload
+        return payload
 
-    def _by_place(self) -> dict[Location, list[tuple[int, VectorDescriptor]]]:
-        """Return the stored vectors by their file; those that `take` will refuse are left out."""
-        waiting: dict[Location, list[tuple[int, VectorDescriptor]]] = defaultdict(list)
+    def _by_location(self) -> dict[Location, list[tuple[int, VectorDescriptor]]]:
+        """Return the stored vectors by their file, without those that `take` will refuse."""
+        pending: dict[Location, list[tuple[int, VectorDescriptor]]] = defaultdict(list)
         for at, (_, raw) in enumerate(self._vectors):
             if raw is None:
                 continue
             try:
                 descriptor = VectorDescriptor.from_json(raw)
                 if descriptor.storage_type != "i":
-                    waiting[_place(descriptor, self._resolver)].append((at, descriptor))
+                    pending[_location(descriptor, self._resolver)].append((at, descriptor))
             except (BadVectorError, PathNotAllowedError):
                 continue
-        return waiting
+        return pending
 
-    def _fetch(self, place: Location, wanted: Sequence[tuple[int, VectorDescriptor]]) -> None:
-        starts = [_FIRST_ENTRY if d.offset is None else d.offset for _, d in wanted]
-        spans = [(s, s + d.size + _FRAME) for s, (_, d) in zip(starts, wanted, strict=True)]
+    def _fetch(self, file: Location, vectors: Sequence[tuple[int, VectorDescriptor]]) -> None:
+        starts = [_FIRST_ENTRY if d.offset is None else d.offset for _, d in vectors]
+        ranges = [(s, s + d.size + _FRAME) for s, (_, d) in zip(starts, vectors, strict=True)]
         entries: Sequence[Any]
         try:
-            entries = self._store_for(place).read_ranges(place.path, spans)
+            entries = self._store_for(file).read_ranges(file.path, ranges)
         except (TransientStoreError, StoreAccessError):
             raise
-        except StoreError:  # one span may be wrong: find out which
-            entries = [None] * len(spans)
-        for (at, descriptor), span, entry in zip(wanted, spans, entries, strict=True):
+        except StoreError:  # one range may be invalid: read each alone
+            entries = [None] * len(ranges)
+        for (at, descriptor), byte_range, entry in zip(vectors, ranges, entries, strict=True):
             try:
-                whole = self._one(place, span) if entry is None else memoryview(entry)
-                self._payloads[at] = _entry_payload(whole, descriptor.size)
+                data = self._fetch_one(file, byte_range) if entry is None else memoryview(entry)
+                self._payloads[at] = _entry_payload(data, descriptor.size)
             except BadVectorError as error:
-                reason = f"{error} (in {place.path})"
+                reason = f"{error} (in {file.path})"
                 path = self._vectors[at][0]
                 self._payloads[at] = DeletionVectorError(self._resolver.root, path, reason)
 
-    def _one(self, place: Location, span: tuple[int, int]) -> memoryview:
+    def _fetch_one(self, file: Location, byte_range: tuple[int, int]) -> memoryview:
         try:
-            return memoryview(self._store_for(place).read_ranges(place.path, [span])[0])
+            return memoryview(self._store_for(file).read_ranges(file.path, [byte_range])[0])
         except ObjectNotFoundError:
             raise BadVectorError("its file is missing") from None
         except (TransientStoreError, StoreAccessError):

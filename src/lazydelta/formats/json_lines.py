@@ -1,9 +1,9 @@
-"""Newline-delimited JSON <-> Arrow, with the checks that untrusted input needs.
+"""Newline-delimited JSON <-> Arrow, with the validation that untrusted input needs.
 
-A block of lines is decoded in bulk by arro3 (exact types, maps, any line length). What a bulk
-decoder lets pass, and another engine might read differently, is looked for beside it: two
-objects on a line, duplicate keys, bottomless nesting. Knows nothing of actions or versions; errors
-carry the line within the block, and whoever knows the file says which one it was.
+arro3 decodes a block of lines at once (exact types, maps, any line length). What it accepts, but
+another engine might read differently, is validated in addition: two objects on a line, duplicate
+keys, excessive nesting. Knows nothing of actions or versions; errors have the line within the
+block, and the caller adds the file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import arro3.core  # noqa: F401 - what arro3.io gives is of it: else loaded before the first file
+import arro3.core  # noqa: F401 - arro3.io returns its types: else loaded before the first file
 import arro3.io
 import numpy as np
 import orjson
@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import to_mask
+from lazydelta.formats import tuning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,30 +31,28 @@ if TYPE_CHECKING:
 __all__ = [
     "BadLineError",
     "JsonLimits",
-    "are_objects",
     "decode_lines",
+    "join_surrogates",
     "normalized_lines",
+    "object_mask",
     "parse_object",
-    "plain_pairs",
     "split_lines",
 ]
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
-# Two escapes that make one character; an even number of backslashes before them escapes nothing.
+# Two escapes of one character; an even number of backslashes before them escapes nothing.
 _SURROGATES = re.compile(
     rb"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
 )
 _SPACE = 0x20
 _NUL = b"\\u0000"
 _OPENING = 0x7B  # `{`, and `[` once bit 0x20 is set
-_ROWS_PER_READ = 1 << 20
-_FEW_LINES = 32
 _TWO_OBJECTS = re.compile(rb"\}\s*\{")
 
 
 @dataclass
 class BadLineError(ValueError):
-    """One line that is not what it should be; `line` counts from 0 within the block."""
+    """An invalid line; `line` counts from 0 within the block."""
 
     line: int
     reason: str
@@ -61,7 +60,7 @@ class BadLineError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLimits:
-    """How much one line may ask for."""
+    """Limits of one line."""
 
     line_bytes: int
     depth: int
@@ -78,14 +77,14 @@ def split_lines(data: bytes) -> pa.Array:
     )
 
 
-def are_objects(lines: pa.Array) -> np.ndarray:
-    """Return which lines open and close an object: not the blank, padded and broken ones."""
+def object_mask(lines: pa.Array) -> np.ndarray:
+    """Return which lines begin and end as an object; blank, padded and truncated ones do not."""
     offsets, data = _offsets(lines), _bytes(lines)
     return (data[offsets[:-1]] == ord("{")) & (data[np.maximum(offsets[1:] - 2, 0)] == ord("}"))
 
 
 def normalized_lines(data: bytes) -> bytes:
-    """Return `data` without blank lines and without white space round the others."""
+    """Return `data` without blank lines and without white space around the others."""
     kept = [line.strip() for line in data.split(b"\n")]
     return b"".join(line + b"\n" for line in kept if line)
 
@@ -96,10 +95,10 @@ def decode_lines(
     """Decode lines into one batch, a row per line, or raise `BadLineError`.
 
     Args:
-        lines: As `split_lines` gives them.
-        schema: What to decode; other fields are skipped.
-        unique_keys: Keys that may not occur twice in one object of a line.
-        limits: Longest line and deepest nesting.
+        lines: From `split_lines`.
+        schema: The fields to decode; others are skipped.
+        unique_keys: Keys that must not be repeated in one object of a line.
+        limits: Maximum length and nesting.
     """
     if len(lines) == 0:
         return pa.RecordBatch.from_pylist([], schema)
@@ -126,37 +125,39 @@ def parse_object(line: bytes) -> dict[str, Any]:
     return value
 
 
-def plain_pairs(raw: bytes) -> bytes:
-    """Return JSON text without escapes that make one character together, for arro3 to read.
+def join_surrogates(raw: bytes) -> bytes:
+    """Return JSON with escaped surrogate pairs replaced by their character.
 
-    It gets such characters of some planes wrong (arrow-rs: U+20000 comes out as U+10000), and a
-    path that is another path is another file: so it is given plain ones.
+    arro3 decodes pairs of some planes wrongly (arrow-rs: U+20000 becomes U+10000), and another
+    path is another file.
     """
     if b"\\ud" in raw or b"\\uD" in raw:
-        return _SURROGATES.sub(_joined, raw)
+        return _SURROGATES.sub(_character, raw)
     return raw
 
 
 def _decoded(data: bytes | pa.Buffer, schema: pa.Schema) -> pa.Table:
     raw = bytes(data)
-    if b"\\u" not in raw:  # one search instead of three: few logs have any
+    if b"\\u" not in raw:  # one search instead of three: few logs have escapes
         return _read_all(raw, schema)
-    raw = plain_pairs(raw)
+    raw = join_surrogates(raw)
     if _NUL in raw:
-        # The decoder aborts the process when an error of its own has a NUL in its text, as a
-        # hostile log can make it. What decodes with another character decodes with this one too.
+        # The decoder aborts the process if an error message contains NUL, which a hostile log can
+        # cause. What decodes with another character decodes with this one too.
         _read_all(raw.replace(_NUL, b"\\u0001"), schema)
     return _read_all(raw, schema)
 
 
-def _joined(pair: re.Match[bytes]) -> bytes:
+def _character(pair: re.Match[bytes]) -> bytes:
     high, low = int(pair[2], 16), int(pair[3], 16)
     return pair[1] + chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)).encode()
 
 
 def _read_all(data: bytes, schema: pa.Schema) -> pa.Table:
-    # Read before it crosses: an error with a NUL in its text ends the process on the way.
-    read = arro3.io.read_json(io.BytesIO(data), schema, batch_size=_ROWS_PER_READ).read_all()
+    # Read before it crosses to pyarrow: an error message with a NUL would abort the process.
+    read = arro3.io.read_json(
+        io.BytesIO(data), schema, batch_size=tuning.JSON_BATCH_ROWS
+    ).read_all()
     return pa.RecordBatchReader.from_stream(read).read_all()
 
 
@@ -171,9 +172,9 @@ def _bytes(lines: pa.Array) -> np.ndarray:
 def _check_lines(lines: pa.Array, limits: JsonLimits) -> None:
     # If every line opens and closes an object, and there are as many objects as lines (as the
     # decoder's row count shows), each line has exactly one.
-    objects = are_objects(lines)
+    objects = object_mask(lines)
     if not objects.all():
-        raise BadLineError(int(np.flatnonzero(~objects)[0]), "not one whole JSON object")
+        raise BadLineError(int(np.flatnonzero(~objects)[0]), "not one complete JSON object")
     offsets = _offsets(lines)
     longest = int(np.diff(offsets).max())
     if longest > limits.line_bytes:
@@ -183,7 +184,7 @@ def _check_lines(lines: pa.Array, limits: JsonLimits) -> None:
     opening = np.flatnonzero((_bytes(lines) | 0x20) == _OPENING)
     if len(opening) <= limits.depth:
         return
-    # Nesting cannot be deeper than the number of opening brackets; only such lines are looked at.
+    # Nesting cannot be deeper than the number of opening brackets: most lines need no closer check.
     counts = np.diff(np.searchsorted(opening, offsets))
     for line in np.flatnonzero(counts > limits.depth).tolist():
         if _depth(lines[line].as_py()) > limits.depth:
@@ -191,7 +192,7 @@ def _check_lines(lines: pa.Array, limits: JsonLimits) -> None:
 
 
 def _check_characters(lines: pa.Array) -> None:
-    """Refuse control characters, which JSON forbids and the decoder lets pass in strings."""
+    """Refuse control characters, which JSON forbids and the decoder accepts in strings."""
     data = _bytes(lines)
     control = data < _SPACE
     if np.count_nonzero(control) == len(lines):  # the newlines
@@ -217,11 +218,10 @@ def _check_unique_keys(lines: pa.Array, keys: Sequence[str]) -> None:
 
 
 def _suspects(lines: pa.Array, keys: Sequence[str]) -> list[int]:
-    """Return the lines worth a closer look."""
-    if len(lines) > _FEW_LINES:
-        found = pc.match_substring_regex(lines, _suspect(tuple(keys)))
-        return list(np.flatnonzero(to_mask(found)).tolist())
-    # Arrow makes its pattern ready anew each time, which takes longer than a few lines do.
+    """Return the lines that may repeat a key."""
+    if len(lines) > tuning.FEW_LINES:
+        matches = pc.match_substring_regex(lines, _suspect(tuple(keys)))
+        return list(np.flatnonzero(to_mask(matches)).tolist())
     pattern = re.compile(_suspect(tuple(keys)).encode())
     quoted = [f'"{key}"'.encode() for key in keys]
     return [
@@ -238,11 +238,11 @@ def _suspects(lines: pa.Array, keys: Sequence[str]) -> list[int]:
 
 @lru_cache
 def _suspect(keys: tuple[str, ...]) -> str:
-    """Return a pattern of lines worth a closer look.
+    """Return a pattern of lines that may repeat a key.
 
-    A key that occurs twice, at whatever level; an escaped ASCII character, which may be part of
-    such a key; and two objects side by side, whose row a string that runs over the end of another
-    line could take away again.
+    It matches a key that occurs twice, at any level; an escaped ASCII character, which may be part
+    of such a key; and two adjacent objects, whose extra row an unterminated string of another line
+    could hide.
     """
     twice = [f'"{key}"\\s*:.*"{key}"\\s*:' for key in keys]
     return "|".join([*twice, r"\\u00[2-7]", r"\}\s*\{"])
@@ -250,12 +250,12 @@ def _suspect(keys: tuple[str, ...]) -> str:
 
 def _reject_duplicates(line: bytes) -> None:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        value = dict(pairs)
+        if len(value) != len(pairs):
             names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise BadLineError(0, f"duplicate key {twice!r}")
-        return found
+            repeated = next(name for name in names if names.count(name) > 1)
+            raise BadLineError(0, f"duplicate key {repeated!r}")
+        return value
 
     try:
         json.loads(line, object_pairs_hook=unique)
@@ -266,7 +266,7 @@ def _reject_duplicates(line: bytes) -> None:
 
 
 def _first_bad_line(lines: pa.Array, schema: pa.Schema, reason: str) -> BadLineError:
-    """Find the line that made the bulk decoder fail; only ever called to report an error."""
+    """Return the error of the line on which the bulk decoder failed."""
     for number, line in enumerate(lines.to_pylist()):
         try:
             rows = _decoded(line, schema).num_rows
@@ -278,5 +278,5 @@ def _first_bad_line(lines: pa.Array, schema: pa.Schema, reason: str) -> BadLineE
 
 
 def _plain(reason: str) -> str:
-    """Strip the decoder's own layers off its message."""
+    """Return a message of the decoder without its prefixes."""
     return reason.removeprefix("C Data interface error: ").removeprefix("Json error: ")

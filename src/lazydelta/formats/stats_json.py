@@ -1,10 +1,9 @@
-"""The `stats` text of add actions, as Arrow columns of just the leaves that are wanted.
+"""Statistics JSON: the `stats` of add actions as Arrow columns of the requested leaves.
 
-Rows of one table mostly have one shape: the same keys in the same order. A row is taken as the
-example, its shape becomes a regular expression that captures the wanted values, and the rows that
-fit are done in one pass. The others go to a JSON reader, and what that refuses is read one by
-one. A row that cannot be understood has unknown (null) statistics; that is never an error, and
-never a wrong value.
+Rows of one table mostly have one shape: the same keys in the same order. The shape of an example
+becomes a regular expression that captures the values, and the rows that match are parsed in one
+pass. The others are decoded by a JSON decoder, and those that it refuses one by one. A row that
+cannot be parsed has unknown (null) statistics: never an error, and never a wrong value.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.formats.json_lines import plain_pairs
+from lazydelta.formats import tuning
+from lazydelta.formats.json_lines import join_surrogates
 from lazydelta.schema import DataType, PrimitiveType, to_arrow_type
 from lazydelta.schema.values import build_array, build_scalar, parse_partition_values
 
@@ -28,8 +28,6 @@ __all__ = ["num_records", "parse_stats"]
 
 Leaves = Mapping[tuple[str, ...], DataType]
 
-_MAX_SHAPES = 4
-_READ_ROWS = 65_536
 _MOST_DIGITS, _MORE_DIGITS = 76, 20
 _LONG = PrimitiveType("long")
 _NULS = (b"\0", b"\\u0000")
@@ -47,37 +45,37 @@ _CAPTURES = {
 
 
 def num_records(stats: pa.Array) -> pa.Int64Array:
-    """Return `numRecords` of each text; null where it is missing or no count."""
-    found = pc.struct_field(pc.extract_regex(stats, _NUM_RECORDS), "n").cast(pa.int64())
-    missed = pc.and_(found.is_null(), stats.is_valid())
+    """Return `numRecords` of each row; null where it is missing or negative."""
+    counts = pc.struct_field(pc.extract_regex(stats, _NUM_RECORDS), "n").cast(pa.int64())
+    missed = pc.and_(counts.is_null(), stats.is_valid())
     if not pc.any(missed).as_py():
-        return found
+        return counts
     path = ("numRecords",)
     rest = parse_stats(stats.filter(missed), {path: _LONG})[path]
-    counts = pc.if_else(_at_least_zero(rest), rest, build_scalar(None, _LONG))
-    return pc.replace_with_mask(found, missed, counts)
+    rest = pc.if_else(_is_count(rest), rest, build_scalar(None, _LONG))
+    return pc.replace_with_mask(counts, missed, rest)
 
 
 def parse_stats(stats: pa.Array, leaves: Leaves) -> dict[tuple[str, ...], pa.Array]:
-    """Return the wanted values of each text, as arrays as long as `stats`.
+    """Return values of each row, as arrays as long as `stats`.
 
     Args:
-        stats: The `stats` texts of add actions.
-        leaves: What is wanted: the path of keys, such as `("minValues", "id")`, and the type.
+        stats: The `stats` JSON of add actions.
+        leaves: The values to return: path of keys, such as `("minValues", "id")`, and type.
     """
     result = {path: pa.nulls(len(stats), to_arrow_type(kind)) for path, kind in leaves.items()}
     todo = stats.is_valid()
-    for _ in range(_MAX_SHAPES):
+    for _ in range(tuning.MAX_STATS_SHAPES):
         example = _first(stats, todo)
         if example is None:
             return result
         shape = _shape(example, leaves)
         if shape is None:
             break
-        found, fits = _by_shape(stats, shape, todo)
-        if fits.true_count * 4 < todo.true_count:
+        strings, fits = _by_shape(stats, shape, todo)
+        if fits.true_count < tuning.MIN_SHAPE_SHARE * todo.true_count:
             break  # the rows have no common shape
-        _fill(result, leaves, fits, {p: _typed(a, leaves[p]) for p, a in found.items()})
+        _fill(result, leaves, fits, {p: _typed(a, leaves[p]) for p, a in strings.items()})
         todo = pc.and_not(todo, fits)
     rest = stats.filter(todo)
     if len(rest):
@@ -91,12 +89,12 @@ def _fill(
     mask: pa.BooleanArray,
     values: Mapping[tuple[str, ...], pa.Array],
 ) -> None:
-    """Put values, given for the rows of the mask, in their places."""
-    whole = mask.true_count == len(mask)
+    """Put the values of the masked rows into the result."""
+    is_all = mask.true_count == len(mask)
     for path in leaves:
-        given = values.get(path)
-        if given is not None:
-            result[path] = given if whole else pc.replace_with_mask(result[path], mask, given)
+        array = values.get(path)
+        if array is not None:
+            result[path] = array if is_all else pc.replace_with_mask(result[path], mask, array)
 
 
 def _first(stats: pa.Array, todo: pa.BooleanArray) -> str | None:
@@ -104,7 +102,7 @@ def _first(stats: pa.Array, todo: pa.BooleanArray) -> str | None:
     return None if index < 0 else stats[index].as_py()
 
 
-def _at_least_zero(counts: pa.Array) -> pa.BooleanArray:
+def _is_count(counts: pa.Array) -> pa.BooleanArray:
     return pc.greater_equal(counts, build_scalar(0, _LONG))
 
 
@@ -113,7 +111,7 @@ def _at_least_zero(counts: pa.Array) -> pa.BooleanArray:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """The regular expression of rows like the example, and which group holds which leaf."""
+    """The regular expression of rows with one shape, and the leaf of each of its groups."""
 
     pattern: str
     groups: dict[str, tuple[str, ...]]
@@ -122,8 +120,8 @@ class _Shape:
 def _by_shape(
     stats: pa.Array, shape: _Shape, todo: pa.BooleanArray
 ) -> tuple[dict[tuple[str, ...], pa.Array], pa.BooleanArray]:
-    """Return the texts captured from the rows that fit, and which rows those are."""
-    if not shape.groups:  # nothing is wanted that rows of this shape have
+    """Return the strings captured from the rows that match, and which rows those are."""
+    if not shape.groups:  # rows of this shape have none of the leaves
         fits = pc.and_kleene(pc.match_substring_regex(stats, shape.pattern), todo)
         return {}, pc.and_kleene(fits, fits.is_valid())
     captured = pc.extract_regex(stats, shape.pattern)
@@ -134,33 +132,33 @@ def _by_shape(
 
 
 def _shape(example: str, leaves: Leaves) -> _Shape | None:
-    """Describe the example; None if it is not made of objects, texts and numbers alone."""
+    """Return the shape of an example; None unless it consists of objects and scalars alone."""
     values = _scan(example)
     if values is None:
         return None
     seen = {path for _, path, _ in values if path}
-    wanted = [path for path in leaves if path in seen]
-    complete = len(wanted) < len(leaves)  # a leaf that is missing must be missing in every row
-    pattern, left = "^", len(wanted)
+    present = [path for path in leaves if path in seen]
+    is_complete = len(present) < len(leaves)  # a missing leaf must be missing in every row
+    pattern, left = "^", len(present)
     groups: dict[str, tuple[str, ...]] = {}
-    for kind, path, text in values:
+    for kind, path, part in values:
         if path in leaves and kind != "null":
             groups[f"g{len(groups)}"] = path
             pattern += _CAPTURES[kind].format(f"?P<g{len(groups) - 1}>")
         elif kind == "fixed":
-            pattern += re.escape(text)
+            pattern += re.escape(part)
         else:
             pattern += _CAPTURES[kind].format("?:") if kind != "null" else "null"
         left -= path in leaves
-        if not left and path in leaves and not complete:
+        if not left and path in leaves and not is_complete:
             return _Shape(pattern + r"[ \r\n\t]*[,}]", groups)
     return _Shape(pattern + "$", groups)
 
 
 def _scan(example: str) -> list[tuple[str, tuple[str, ...], str]] | None:
-    """Split JSON text into fixed text and values, each value with its path.
+    """Split JSON into fixed tokens and values, each value with its path.
 
-    None if it is no object, has a list or an escape, or names a path twice.
+    None if it is not an object, has a list or an escape, or repeats a path.
     """
     pieces: list[tuple[str, tuple[str, ...], str]] = []
     path: list[str] = []
@@ -171,57 +169,59 @@ def _scan(example: str) -> list[tuple[str, tuple[str, ...], str]] | None:
         match = _TOKEN.match(example, at)
         if match is None or "\\" in match[0]:
             return None
-        kind, text, at = str(match.lastgroup), match[0], match.end()
+        kind, part, at = str(match.lastgroup), match[0], match.end()
         if kind == "string" and key is None:
-            key = text[1:-1]
-            pieces.append(("fixed", (), text))
+            key = part[1:-1]
+            pieces.append(("fixed", (), part))
         elif kind in ("string", "number", "word"):
             if key is None or (*path, key) in paths:
                 return None
             paths.add((*path, key))
-            pieces.append(("null" if text == "null" else kind, (*path, key), text))
+            pieces.append(("null" if part == "null" else kind, (*path, key), part))
             key = None
         else:
-            pieces.append(("fixed", (), text))
-            if text == "{" and key is not None:
+            pieces.append(("fixed", (), part))
+            if part == "{" and key is not None:
                 path, key = [*path, key], None
-            elif text == "}" and path:
+            elif part == "}" and path:
                 path = path[:-1]
     return pieces if _is_object(example) else None
 
 
-def _is_object(text: str) -> bool:
+def _is_object(value: str) -> bool:
     try:
-        return isinstance(json.loads(text), dict)
+        return isinstance(json.loads(value), dict)
     except (ValueError, RecursionError):
         return False
 
 
-def _typed(texts: pa.Array, kind: DataType) -> pa.Array:
-    """Read texts as values; one that does not fit the type is unknown."""
+def _typed(strings: pa.Array, kind: DataType) -> pa.Array:
+    """Parse strings as values; those that are not of the type are unknown."""
     target = to_arrow_type(kind)
     try:
-        return texts.cast(target)
+        return strings.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return parse_partition_values(texts, kind, on_error="null")
+        return parse_partition_values(strings, kind, on_error="null")
 
 
 # --- any other rows -----------------------------------------------------------------------------
 
 
 def _by_reader(stats: pa.Array, leaves: Leaves) -> dict[tuple[str, ...], pa.Array]:
-    """Read rows of any shape with the JSON reader; if it refuses one, read them one by one."""
+    """Read rows of any shape with the JSON decoder; if it refuses one, read each alone."""
     import arro3.io
 
     schema = pa.schema([pa.field("row", _tree(leaves))])
     try:
-        data = plain_pairs(_joined(stats))
+        data = join_surrogates(_as_lines(stats))
         if any(nul in data for nul in _NULS):
-            # The reader aborts the process when an error of its own has a NUL in its text.
+            # The decoder aborts the process if an error message contains NUL.
             return _one_by_one(stats, leaves)
-        read = arro3.io.read_json(io.BytesIO(data), schema, batch_size=_READ_ROWS).read_all()
+        read = arro3.io.read_json(
+            io.BytesIO(data), schema, batch_size=tuning.STATS_BATCH_ROWS
+        ).read_all()
         rows = pa.RecordBatchReader.from_stream(read).read_all()
-    except Exception:  # noqa: BLE001 - its errors have no common type, and all mean "refused"
+    except Exception:  # noqa: BLE001 - its errors have no common type,
         return _one_by_one(stats, leaves)
     if rows.num_rows != len(stats):
         return _one_by_one(stats, leaves)
@@ -231,22 +231,22 @@ def _by_reader(stats: pa.Array, leaves: Leaves) -> dict[tuple[str, ...], pa.Arra
             path: _exactly(pc.struct_field(column, list(path)), kind)
             for path, kind in leaves.items()
         }
-    except pa.ArrowInvalid:  # a number with digits that its type does not have
+    except pa.ArrowInvalid:  # a number with more digits than its type
         return _one_by_one(stats, leaves)
 
 
-def _exactly(found: pa.Array, kind: DataType) -> pa.Array:
-    """Return values as they were read in their own type, or raise `ArrowInvalid`."""
-    if pa.types.is_string(found.type):
-        return _typed(found, kind)
-    return found.cast(to_arrow_type(kind))
+def _exactly(values: pa.Array, kind: DataType) -> pa.Array:
+    """Return decoded values in their type, or raise `ArrowInvalid`."""
+    if pa.types.is_string(values.type):
+        return _typed(values, kind)
+    return values.cast(to_arrow_type(kind))
 
 
 def _read_as(kind: DataType) -> pa.DataType:
-    """Return the type to read a value in.
+    """Return the type to decode a value in.
 
-    The reader cuts decimals, rounds whole numbers that are written with a point, and moves times
-    by a zone that their type does not have: so it is asked for more digits, or for the text.
+    The decoder truncates decimals, rounds integers written with a decimal point, and shifts
+    timestamps without a zone: so more digits, or the string, are decoded instead.
     """
     target = to_arrow_type(kind)
     if pa.types.is_integer(target):
@@ -258,8 +258,8 @@ def _read_as(kind: DataType) -> pa.DataType:
     return pa.string()
 
 
-def _joined(stats: pa.Array) -> bytes:
-    """Return the rows as lines `{"row":...}`: then a row cannot run into the next unnoticed."""
+def _as_lines(stats: pa.Array) -> bytes:
+    """Return the rows as lines `{"row":...}`: then a row cannot continue in the next unnoticed."""
     offsets = np.array([0, len(stats)], dtype=np.int32)
     buffers = [None, pa.py_buffer(offsets)]
     all_rows = pa.Array.from_buffers(pa.list_(stats.type), 1, buffers, children=[stats])
@@ -282,28 +282,28 @@ def _tree(leaves: Leaves) -> pa.StructType:
 
 
 def _one_by_one(stats: pa.Array, leaves: Leaves) -> dict[tuple[str, ...], pa.Array]:
-    """Read each row alone; one that is no JSON has no statistics."""
-    texts: dict[tuple[str, ...], list[str | None]] = {path: [] for path in leaves}
+    """Read each row alone; one that is not JSON has no statistics."""
+    values: dict[tuple[str, ...], list[str | None]] = {path: [] for path in leaves}
     for row in stats.to_pylist():
         parsed = _load(row)
         for path in leaves:
-            texts[path].append(_text_at(parsed, path))
+            values[path].append(_string_at(parsed, path))
     string = PrimitiveType("string")
     return {
-        path: parse_partition_values(build_array(texts[path], string), kind, on_error="null")
+        path: parse_partition_values(build_array(values[path], string), kind, on_error="null")
         for path, kind in leaves.items()
     }
 
 
 def _load(row: str | None) -> Any:
-    """Parse with all numbers as text, so that none is rounded."""
+    """Parse with numbers as strings, so that none is rounded."""
     try:
         return json.loads(row or "", parse_float=str, parse_int=str, parse_constant=str)
     except (ValueError, RecursionError):
         return None
 
 
-def _text_at(parsed: Any, path: tuple[str, ...]) -> str | None:
+def _string_at(parsed: Any, path: tuple[str, ...]) -> str | None:
     for key in path:
         parsed = parsed.get(key) if isinstance(parsed, dict) else None
     if isinstance(parsed, bool):

@@ -1,9 +1,8 @@
-"""Variants, put together again from what a writer shredded them into.
+"""Variants: unshred the columns that a writer shredded them into.
 
-A shredded variant keeps values of an expected type in a Parquet column of their own
-(`typed_value`), and only what did not fit in the binary `value`. Here both become the one binary
-encoding again; `metadata`, the dictionary of field names, is complete as it is. This goes row by
-row: each value is built from its parts.
+A shredded variant stores values of an expected type in a Parquet column of their own
+(`typed_value`), and only the others in the binary `value`. Unshredding encodes both as one binary
+again, row by row; `metadata`, the dictionary of field names, is complete as it is.
 
 The encoding is that of Parquet's Variant specification; nothing here knows tables.
 """
@@ -21,7 +20,7 @@ import pyarrow.types as pt
 __all__ = ["BadVariantError", "check_shredding", "unshred"]
 
 Names = Mapping[str, int]
-"""The ids of field names in one metadata dictionary."""
+"""Ids by field name of one metadata dictionary."""
 
 _NULL = b"\x00"
 _OBJECT, _ARRAY, _SHORT_STRING = 2, 3, 1
@@ -30,16 +29,16 @@ _DECIMALS = ((9, 8, 4), (18, 9, 8), (38, 10, 16))  # digits, type, bytes
 
 
 class BadVariantError(ValueError):
-    """Bytes or a Parquet layout that is no variant."""
+    """Bytes or a Parquet layout that are not a variant."""
 
 
 def check_shredding(group: pa.DataType) -> None:
-    """Raise `BadVariantError` if a column is no (shredded) variant that can be put together."""
+    """Raise `BadVariantError` if a column is not a (shredded) variant that can be unshredded."""
     if not pt.is_struct(group):
-        raise BadVariantError(f"a variant is a group of columns, not {group}")
+        raise BadVariantError(f"a variant is a struct, not {group}")
     names = {part.name for part in group}
     if not names <= {"metadata", "value", "typed_value"} or not names & {"value", "typed_value"}:
-        raise BadVariantError(f"a variant has no columns like {', '.join(sorted(names))}")
+        raise BadVariantError(f"a variant cannot have the fields {', '.join(sorted(names))}")
     if "typed_value" in names:
         _check_typed(group.field("typed_value").type)
 
@@ -55,10 +54,10 @@ def _check_typed(kind: pa.DataType) -> None:
 
 
 def unshred(group: pa.StructArray) -> list[bytes]:
-    """Return the `value` of every variant of a column; of null ones it does not matter."""
+    """Return the `value` of every variant of a column; undefined for null ones."""
     dictionaries: dict[bytes | None, Names] = {None: {}}
     names = []
-    # What a null variant has below it is no metadata, even where the file calls that required.
+    # A null variant has no metadata, even where the file declares it as required.
     metadata_of_rows = group.flatten()[group.type.get_field_index("metadata")].to_pylist()
     for metadata in metadata_of_rows:
         if metadata not in dictionaries:
@@ -68,7 +67,7 @@ def unshred(group: pa.StructArray) -> list[bytes]:
 
 
 def _group(group: pa.StructArray, names: Sequence[Names]) -> list[bytes | None]:
-    """Return the values of a group with `value` and `typed_value`; None where there is none."""
+    """Return the values of a group with `value` and `typed_value`; None where both are missing."""
     parts = dict(zip((part.name for part in group.type), group.flatten(), strict=True))
     plain: list[bytes | None] = [None] * len(group)
     if "value" in parts:
@@ -88,19 +87,19 @@ def _objects(
     keys = [part.name for part in typed.type]
     columns = [_group(part, names) for part in typed.flatten()]
     rows = zip(*columns, strict=True) if columns else iter([()] * len(typed))
-    found: list[bytes | None] = []
+    encoded: list[bytes | None] = []
     valid = typed.is_valid().to_pylist()
     for is_object, rest, values, ids in zip(valid, plain, rows, names, strict=True):
         if not is_object:
-            found.append(rest)
+            encoded.append(rest)
             continue
         fields = {} if rest is None else _object_fields(rest)
         try:
             fields |= {ids[k]: v for k, v in zip(keys, values, strict=True) if v is not None}
         except KeyError as error:
             raise BadVariantError(f"its metadata lacks the field name {error}") from None
-        found.append(_object(fields, ids))
-    return found
+        encoded.append(_object(fields, ids))
+    return encoded
 
 
 def _lists(typed: pa.Array, names: Sequence[Names]) -> list[bytes | None]:
@@ -108,16 +107,16 @@ def _lists(typed: pa.Array, names: Sequence[Names]) -> list[bytes | None]:
     pairs = zip(names, lengths, strict=True)
     inner_names = [ids for ids, count in pairs for _ in range(count or 0)]
     values = [_NULL if v is None else v for v in _group(typed.flatten(), inner_names)]
-    found: list[bytes | None] = []
+    encoded: list[bytes | None] = []
     at = 0
     for count in lengths:
-        found.append(None if count is None else _array(values[at : at + count]))
+        encoded.append(None if count is None else _array(values[at : at + count]))
         at += count or 0
-    return found
+    return encoded
 
 
 def _scalars(typed: pa.Array) -> list[bytes | None]:
-    encode, values = _encoder(typed.type), _as_numbers(typed).to_pylist()
+    encode, values = _encoder(typed.type), _as_storage(typed).to_pylist()
     return [None if value is None else encode(value) for value in values]
 
 
@@ -131,12 +130,12 @@ def _parsed_names(metadata: bytes) -> Names:
         count = _number(metadata, 1, width)
         ends = [_number(metadata, 1 + width * (at + 1), width) for at in range(count + 1)]
         start = 1 + width * (count + 2)
-        texts = [metadata[start + a : start + b].decode() for a, b in pairwise(ends)]
+        names = [metadata[start + a : start + b].decode() for a, b in pairwise(ends)]
     except (IndexError, ValueError) as error:
         raise BadVariantError(f"its metadata is damaged ({error})") from None
     if version != 1 or len(metadata) < start + (ends[-1] if ends else 0):
-        raise BadVariantError("its metadata is damaged, or of a version that is not known")
-    return {name: at for at, name in enumerate(texts)}
+        raise BadVariantError("its metadata is damaged, or has an unknown version")
+    return {name: at for at, name in enumerate(names)}
 
 
 def _number(data: bytes, at: int, width: int) -> int:
@@ -151,7 +150,7 @@ def _object_fields(value: bytes) -> dict[int, bytes]:
     try:
         kind, header = value[0] & 3, value[0] >> 2
         if kind != _OBJECT:
-            raise BadVariantError("a shredded object has a remainder that is no object")
+            raise BadVariantError("the value of a shredded object is not an object")
         offset_width, id_width = (header & 3) + 1, (header >> 2 & 3) + 1
         count_width = 4 if header >> 4 & 1 else 1
         count = _number(value, 1, count_width)
@@ -164,14 +163,14 @@ def _object_fields(value: bytes) -> dict[int, bytes]:
         ]
     except IndexError as error:
         raise BadVariantError(f"its value is damaged ({error})") from None
-    following = dict(pairwise(sorted(offsets)))  # values may lie in another order than names
-    found = {
+    following = dict(pairwise(sorted(offsets)))  # values may be in another order than names
+    fields = {
         name: value[data_at + start : data_at + following.get(start, start)]
         for name, start in zip(ids, offsets[:-1], strict=True)
     }
-    if not all(found.values()):
+    if not all(fields.values()):
         raise BadVariantError("its value is damaged (a field has no bytes)")
-    return found
+    return fields
 
 
 def _object(fields: Mapping[int, bytes], names: Names) -> bytes:
@@ -208,7 +207,7 @@ def _width(number: int) -> int:
     return max(1, (number.bit_length() + 7) // 8)
 
 
-def _text(value: str) -> bytes:
+def _string(value: str) -> bytes:
     raw = value.encode()
     if len(raw) < _SHORT:
         return bytes([len(raw) << 2 | _SHORT_STRING]) + raw
@@ -230,17 +229,16 @@ def _decimal(kind: pa.DataType) -> Callable[[Any], bytes]:
 
     def encode(value: Any) -> bytes:
         sign, digits, _ = value.as_tuple()  # arithmetic would round to 28 digits
-        whole = int("".join(map(str, digits)))
-        return head + (-whole if sign else whole).to_bytes(width, "little", signed=True)
+        unscaled = int("".join(map(str, digits)))
+        return head + (-unscaled if sign else unscaled).to_bytes(width, "little", signed=True)
 
     return encode
 
 
 def _encoder(kind: pa.DataType) -> Callable[[Any], bytes]:
-    """Return what encodes one value of a Parquet type, as a variant may be shredded into.
+    """Return the encoder of a type that variants may be shredded into.
 
-    Writers that are made of Arrow say in the file that a type is one of Arrow's own: an extension
-    (a UUID) or a view. The values are the same.
+    Arrow's writers store extension types (UUID) and views in the schema; the values are the same.
     """
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
@@ -251,10 +249,10 @@ def _encoder(kind: pa.DataType) -> Callable[[Any], bytes]:
         return _packed(code[kind.unit, kind.tz is not None], "<q")
     if pt.is_fixed_size_binary(kind) and kind.byte_width == 16:
         return lambda value: bytes([20 << 2]) + value
-    found = _ENCODERS.get(str(kind))
-    if found is None:
+    encoder = _ENCODERS.get(str(kind))
+    if encoder is None:
         raise BadVariantError(f"variants shredded into {kind} cannot be read")
-    return found
+    return encoder
 
 
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
@@ -269,15 +267,15 @@ _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     "binary": lambda value: _sized(15, value),
     "large_binary": lambda value: _sized(15, value),
     "binary_view": lambda value: _sized(15, value),
-    "string": _text,
-    "large_string": _text,
-    "string_view": _text,
+    "string": _string,
+    "large_string": _string,
+    "string_view": _string,
     "time64[us]": _packed(17, "<q"),
 }
 
 
-def _as_numbers(typed: pa.Array) -> pa.Array:
-    """Return times as the numbers they are kept as, and extensions as what they are made of."""
+def _as_storage(typed: pa.Array) -> pa.Array:
+    """Return dates and timestamps as integers, and extension arrays as their storage."""
     if isinstance(typed, pa.ExtensionArray):
         return typed.storage
     if pt.is_timestamp(typed.type) or pt.is_time64(typed.type):

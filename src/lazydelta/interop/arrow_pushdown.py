@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     import pyarrow.compute as pc
 
+    from lazydelta.config import ReadOptions
     from lazydelta.interop.feeds import Feed
-    from lazydelta.scan.read import ReadOptions
 
 __all__ = ["ArrowPushdown"]
 

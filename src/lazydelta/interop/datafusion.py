@@ -10,8 +10,8 @@ from lazydelta.interop.feeds import as_feed, check_name
 from lazydelta.interop.fork_guard import DATAFUSION
 
 if TYPE_CHECKING:
+    from lazydelta.config import ReadOptions
     from lazydelta.interop.feeds import Source
-    from lazydelta.scan.read import ReadOptions
 
 __all__ = ["register"]
 

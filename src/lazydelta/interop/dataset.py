@@ -24,8 +24,8 @@ from lazydelta.interop.fragments import SharedRows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from lazydelta.config import ReadOptions
     from lazydelta.scan.plan import Explanation
-    from lazydelta.scan.read import ReadOptions
 
 __all__ = ["LazyDataset", "LazyFragment", "LazyScanner", "to_pyarrow_dataset"]
 

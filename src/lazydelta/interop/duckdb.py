@@ -8,8 +8,8 @@ from lazydelta.errors import ConfigError, MissingExtraError
 from lazydelta.interop.dataset import to_pyarrow_dataset
 
 if TYPE_CHECKING:
+    from lazydelta.config import ReadOptions
     from lazydelta.interop.feeds import Source
-    from lazydelta.scan.read import ReadOptions
 
 __all__ = ["relation"]
 

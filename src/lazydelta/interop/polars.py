@@ -14,7 +14,7 @@ from lazydelta.interop.polars_filters import translate_polars_filter
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lazydelta.scan.read import ReadOptions
+    from lazydelta.config import ReadOptions
 
 __all__ = ["scan_polars", "to_polars"]
 

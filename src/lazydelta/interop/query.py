@@ -21,8 +21,8 @@ from lazydelta.interop.fork_guard import DATAFUSION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from lazydelta.config import ReadOptions
     from lazydelta.scan.plan import Explanation
-    from lazydelta.scan.read import ReadOptions
 
 __all__ = ["Engine", "QueryBuilder"]
 

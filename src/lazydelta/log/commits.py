@@ -17,9 +17,9 @@ from lazydelta.errors import LogCorruptError, ObjectNotFoundError
 from lazydelta.formats import (
     BadLineError,
     JsonLimits,
-    are_objects,
     decode_lines,
     normalized_lines,
+    object_mask,
     parse_object,
     split_lines,
 )
@@ -198,7 +198,7 @@ class CommitReader:
 
     def _decode(self, window: _Window, *, complete: bool) -> CommitBatch:
         lines = split_lines(b"".join(part for _, part, _ in window.parts))
-        if not are_objects(lines).all():
+        if not object_mask(lines).all():
             window.normalize()
             lines = split_lines(b"".join(part for _, part, _ in window.parts))
         counts = np.array([part.count(b"\n") for _, part, _ in window.parts])

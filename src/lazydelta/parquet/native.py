@@ -13,25 +13,28 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from lazydelta.parquet.row_batches import rows_that_fit
+from lazydelta.parquet.row_batches import batch_size
+from lazydelta.parquet.row_selection import selection_bitmap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lazydelta.parquet.row_selection import RowSelection
+
 __all__ = [
-    "COMPILED_CODECS",
+    "NATIVE_CODECS",
     "FileTemplate",
     "NestedFile",
     "TemplateFile",
-    "compiled_batches",
-    "compiled_template",
+    "decode_row_groups",
+    "file_template",
     "has_native_decoder",
     "is_valid_footer",
 ]
 
 _log = logging.getLogger(__name__)
 
-COMPILED_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "ZSTD"})
+NATIVE_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "ZSTD"})
 """Codecs that the decoder is built with: those of Delta writers."""
 _VIEWS = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
 _INTERFACE = 8
@@ -64,15 +67,15 @@ def is_valid_footer(footer: bytes) -> bool:
     return decoder is not None and decoder.is_valid_footer(footer)
 
 
-def compiled_batches(
+def decode_row_groups(
     path: str,
     fields: Sequence[pa.Field],
     leaves: Sequence[int],
     row_groups: Sequence[int],
     rows: int,
     *,
-    span: tuple[int, int] | None,
-    kept: bytes | None,
+    row_range: tuple[int, int] | None,
+    keep: bytes | None,
     max_string_bytes: int | None,
 ) -> pa.RecordBatchReader | None:
     """Return columns of a file; None if pyarrow has to decode them.
@@ -83,8 +86,8 @@ def compiled_batches(
         leaves: Their leaf indices in the file.
         row_groups: The row groups to decode.
         rows: Most rows of a batch.
-        span: Range of rows, counted from the first of the row groups; None reads all.
-        kept: Bitmap over that range: rows whose bit is not set are dropped; None keeps all.
+        row_range: Rows to decode, counted from the first of the row groups; None decodes all.
+        keep: Bitmap over that range: rows whose bit is not set are dropped; None keeps all.
         max_string_bytes: Most bytes of the strings of a column in a batch, else reading fails; None
             decodes strings and binaries as views.
     """
@@ -94,12 +97,14 @@ def compiled_batches(
     try:
         batches = decoder.read(
             path, list(leaves), list(row_groups), rows,
-            span=span, kept=kept, max_string_bytes=max_string_bytes,
+            span=row_range, kept=keep, max_string_bytes=max_string_bytes,
         )  # fmt: skip
         reader = pa.RecordBatchReader.from_stream(batches)
     except (OSError, ValueError):  # the decoder is stricter than pyarrow, which opened the file
         return None
-    return reader if _as_pyarrow(reader.schema, fields, views=max_string_bytes is None) else None
+    return (
+        reader if _is_like_pyarrow(reader.schema, fields, views=max_string_bytes is None) else None
+    )
 
 
 class NestedFile:
@@ -151,14 +156,14 @@ class FileTemplate:
         limit: Most bytes of the strings of a column in a batch, and of a decompressed column of a
             row group that is small in the file.
         views: Whether strings and binaries are decoded as views.
-        are_renamed: Whether the columns of opened files have the requested names.
+        has_output_schema: Whether the rows of opened files have the schema of the output.
     """
 
-    def __init__(self, decoder: Any, limit: int, *, views: bool, are_renamed: bool) -> None:
+    def __init__(self, decoder: Any, limit: int, *, views: bool, has_output_schema: bool) -> None:
         self._decoder = decoder
         self._limit = limit
-        self._text_bytes = None if views else limit
-        self.are_renamed = are_renamed
+        self._max_string_bytes = None if views else limit
+        self.has_output_schema = has_output_schema
 
     def read(self, paths: Sequence[str]) -> tuple[pa.RecordBatch | None, int]:
         """Return the rows of small files, in their order, and the number of files.
@@ -167,7 +172,9 @@ class FileTemplate:
         caller reads that one alone, which reports what is wrong.
         """
         try:
-            batches, count = self._decoder.read(list(paths), max_string_bytes=self._text_bytes)
+            batches, count = self._decoder.read(
+                list(paths), max_string_bytes=self._max_string_bytes
+            )
             (batch,) = pa.RecordBatchReader.from_stream(batches)
         except (pa.ArrowException, ValueError):  # for example too large in total
             return None, 0
@@ -176,7 +183,7 @@ class FileTemplate:
     def open(self, path: str) -> TemplateFile | None:
         """Return a file of any size; None if the caller has to read it alone."""
         try:
-            return TemplateFile(self._decoder.open(path, self._limit), self._text_bytes)
+            return TemplateFile(self._decoder.open(path, self._limit), self._max_string_bytes)
         except (OSError, ValueError):
             return None
 
@@ -186,37 +193,38 @@ class TemplateFile:
 
     Args:
         decoder: The decoder's object.
-        max_string_bytes: As for `compiled_batches`.
+        max_string_bytes: As for `decode_row_groups`.
     """
 
     def __init__(self, decoder: Any, max_string_bytes: int | None) -> None:
         self._decoder = decoder
-        self._text_bytes = max_string_bytes
+        self._max_string_bytes = max_string_bytes
         self.num_rows: int = decoder.num_rows
 
-    def batches(self, most: int, kept: bytes | None) -> pa.RecordBatchReader:
+    def batches(self, batch_rows: int, keep: RowSelection | None = None) -> pa.RecordBatchReader:
         """Return its rows in batches.
 
         Args:
-            most: Most rows of a batch; fewer where they are large.
-            kept: Bitmap: rows whose bit is not set are dropped; None keeps all.
+            batch_rows: Maximum rows of a batch; fewer where they are large.
+            keep: The rows to keep; the others are dropped. None keeps all.
 
         Raises:
             ValueError: It is damaged.
         """
-        rows = rows_that_fit(self.num_rows, self._decoder.size, most)
-        batches = self._decoder.read(rows, kept=kept, max_string_bytes=self._text_bytes)
+        rows = batch_size(self.num_rows, self._decoder.size, batch_rows)
+        bitmap = None if keep is None else selection_bitmap(keep, 0, self.num_rows)
+        batches = self._decoder.read(rows, kept=bitmap, max_string_bytes=self._max_string_bytes)
         return pa.RecordBatchReader.from_stream(batches)
 
 
-def compiled_template(
+def file_template(
     path: str,
     fields: Sequence[pa.Field],
     leaves: Sequence[int],
     limit: int,
     *,
     views: bool,
-    shown: pa.Schema | None = None,
+    output_schema: pa.Schema | None = None,
 ) -> FileTemplate | None:
     """Return the template of a file; None if pyarrow has to decode such files.
 
@@ -226,36 +234,38 @@ def compiled_template(
         leaves: Their leaf indices in the file.
         limit: As for `FileTemplate`.
         views: As for `FileTemplate`.
-        shown: Schema of opened files, with the same types; ignored if the types differ.
+        output_schema: Schema of the rows of opened files; ignored if the types differ.
     """
     decoder = _decoder()
     if decoder is None or not leaves or not _is_flat(fields, leaves):
         return None
-    if shown is not None and shown.types != _decoded_types(fields, views=views):
-        shown = None
+    if output_schema is not None and output_schema.types != _decoded_types(fields, views=views):
+        output_schema = None
     try:
-        template = decoder.FileTemplate(path, list(leaves), shown=shown)
-        as_pyarrow = _as_pyarrow(pa.schema(template), fields, views=True)
+        template = decoder.FileTemplate(path, list(leaves), shown=output_schema)
+        is_like_pyarrow = _is_like_pyarrow(pa.schema(template), fields, views=True)
     except (pa.ArrowException, ValueError):
         return None
-    renamed = shown is not None
-    return FileTemplate(template, limit, views=views, are_renamed=renamed) if as_pyarrow else None
+    if not is_like_pyarrow:
+        return None
+    has_output_schema = output_schema is not None
+    return FileTemplate(template, limit, views=views, has_output_schema=has_output_schema)
 
 
 def _is_flat(fields: Sequence[pa.Field], leaves: Sequence[int]) -> bool:
     return len(fields) == len(leaves) and not any(pt.is_nested(field.type) for field in fields)
 
 
-def _is_part(found: pa.DataType, whole: pa.DataType) -> bool:
+def _is_part(decoded: pa.DataType, whole: pa.DataType) -> bool:
     """Whether a type is part of another one, which may have more struct fields."""
-    if not (pt.is_struct(found) and pt.is_struct(whole)):
-        return bool(found == whole)
-    pairs = [(field.type, whole.get_field_index(field.name)) for field in found]
+    if not (pt.is_struct(decoded) and pt.is_struct(whole)):
+        return bool(decoded == whole)
+    pairs = [(field.type, whole.get_field_index(field.name)) for field in decoded]
     return all(at >= 0 and _is_part(kind, whole.field(at).type) for kind, at in pairs)
 
 
-def _as_pyarrow(schema: pa.Schema, fields: Sequence[pa.Field], *, views: bool) -> bool:
-    """Whether the decoder gives the names and types of pyarrow; INT96 timestamps differ."""
+def _is_like_pyarrow(schema: pa.Schema, fields: Sequence[pa.Field], *, views: bool) -> bool:
+    """Whether the decoder returns the names and types of pyarrow; INT96 timestamps differ."""
     names = [field.name for field in fields]
     return schema.names == names and schema.types == _decoded_types(fields, views=views)
 

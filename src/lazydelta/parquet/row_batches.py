@@ -1,57 +1,83 @@
-"""Runs of rows of a file: each knows its position, so that they can be cut and put side by side."""
+"""Row batches of a data file: each has its position, so that they can be sliced and merged."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-__all__ = ["LEAST_ROWS", "Rows", "rows_that_fit"]
+from lazydelta._arrow import from_mask, true_mask
+from lazydelta.parquet import tuning
 
-_BATCH_BYTES = 32 << 20
-"""How large a batch may become, by what footers say."""
-LEAST_ROWS = 1024
-"""In a batch, however large they are."""
+__all__ = ["RowBatch", "batch_size"]
 
 
-def rows_that_fit(count: int, size: int, most: int) -> int:
-    """Return how many rows to decode at once: large ones are taken fewer at a time.
+def batch_size(num_rows: int, num_bytes: int, batch_rows: int) -> int:
+    """Return how many rows to decode at once: fewer where rows are large.
 
     Args:
-        count: How many there are: Arrow takes memory for a whole batch, so no more are asked for.
-        size: Bytes of all of them.
-        most: Rows that are wanted at once.
+        num_rows: Rows in total; Arrow allocates a whole batch, so no more are requested.
+        num_bytes: Bytes of all of them.
+        batch_rows: Maximum rows.
     """
-    per_row = max(size // max(count, 1), 1)
-    return min(most, max(count, 1), max(LEAST_ROWS, _BATCH_BYTES // per_row))
+    per_row = max(num_bytes // max(num_rows, 1), 1)
+    return min(
+        batch_rows, max(num_rows, 1), max(tuning.MIN_BATCH_ROWS, tuning.BATCH_BYTES // per_row)
+    )
 
 
-class Rows(NamedTuple):
-    """Consecutive rows of a file; `columns` is None where none were asked for."""
+class RowBatch(NamedTuple):
+    """Consecutive rows of a file, of which some or all are selected."""
 
     start: int
+    """Position of the first row in the file. Undefined if a reader has dropped rows before."""
     length: int
     columns: pa.RecordBatch | None
+    """None if no columns were requested."""
+    selected: pa.BooleanArray | None = None
+    """Mask over the rows; None selects all. A null is not selected."""
 
     @property
     def end(self) -> int:
-        """The position behind the last one."""
+        """The position after the last row."""
         return self.start + self.length
 
-    def part(self, start: int, end: int) -> Rows:
-        """Return those of the rows that are between two positions."""
+    @property
+    def num_rows(self) -> int:
+        """The number of selected rows."""
+        return self.length if self.selected is None else self.selected.true_count
+
+    def select(self, mask: pa.BooleanArray | None) -> RowBatch:
+        """Return the batch with another selection."""
+        return self._replace(selected=mask)
+
+    def slice(self, offset: int) -> RowBatch:
+        """Return the batch without its first `offset` selected rows."""
+        if self.selected is None:
+            return self.part(self.start + offset, self.end)
+        mask = true_mask(self.selected).copy()
+        mask[np.flatnonzero(mask)[:offset]] = False
+        return self.select(from_mask(mask))
+
+    def part(self, start: int, end: int) -> RowBatch:
+        """Return the rows between two positions."""
         start = max(start, self.start)
         length = max(min(end, self.end) - start, 0)
         if length == self.length:
             return self
-        cut = None if self.columns is None else self.columns.slice(start - self.start, length)
-        return Rows(start, length, cut)
+        at, columns, mask = start - self.start, self.columns, self.selected
+        return RowBatch(
+            start, length,
+            None if columns is None else columns.slice(at, length),
+            None if mask is None else mask.slice(at, length),
+        )  # fmt: skip
 
-    def beside(self, other: Rows) -> Rows:
-        """Return these rows with the columns of other ones too, of which they are a part."""
-        found: dict[str, pa.Array] = {}
+    def merge(self, other: RowBatch) -> RowBatch:
+        """Return these rows with the columns of a batch that contains them too."""
+        columns: dict[str, pa.Array] = {}
         for rows in (self, other.part(self.start, self.end)):
             if rows.columns is not None:
-                found.update(zip(rows.columns.schema.names, rows.columns.columns, strict=True))
-        batch = pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
-        return Rows(self.start, self.length, batch)
+                columns.update(zip(rows.columns.schema.names, rows.columns.columns, strict=True))
+        merged = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        return RowBatch(self.start, self.length, merged, self.selected)

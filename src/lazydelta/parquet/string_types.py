@@ -1,7 +1,7 @@
-"""Texts as strings, however the writer of a Parquet file called them.
+"""String types of a Parquet file, normalized.
 
-A file may be of a time before texts were told from bytes, and a writer that is made of Arrow says
-in it that they are views, or a dictionary: few functions of Arrow take those. Pure.
+Old files do not annotate strings, so they read as binary. Arrow's writers store views and
+dictionaries, which few of Arrow's functions accept.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import pyarrow.types as pt
 
 __all__ = ["with_string_types"]
 
-_SAME = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-_BYTES = (pa.binary(), pa.large_binary())
+_PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+_BINARY = (pa.binary(), pa.large_binary())
 
 
 def with_string_types(kind: pa.DataType, values: frozenset[str]) -> pa.DataType:
-    """Return a type with strings for all that is a text; the same one if it has them.
+    """Return a type with plain strings for binaries, views and dictionaries; itself without any.
 
     >>> with_string_types(
     ...     pa.struct([("path", pa.string_view()), ("size", pa.int64())]), frozenset()
@@ -24,17 +24,23 @@ def with_string_types(kind: pa.DataType, values: frozenset[str]) -> pa.DataType:
     StructType(struct<path: string, size: int64>)
 
     Args:
-        kind: A type of Arrow, nested or not.
-        values: Fields that have values of any type: what is bytes there may well be bytes.
+        kind: An Arrow type, nested or not.
+        values: Names of fields whose values may be binary: below them, binaries are kept.
     """
-    return _plain(kind, values, bytes_are_text=True)
+    return _normalized(kind, values, binary_is_string=True)
 
 
-def _plain(kind: pa.DataType, values: frozenset[str], *, bytes_are_text: bool) -> pa.DataType:
+def _normalized(
+    kind: pa.DataType, values: frozenset[str], *, binary_is_string: bool
+) -> pa.DataType:
     if pt.is_struct(kind):
         parts = [
             part.with_type(
-                _plain(part.type, values, bytes_are_text=bytes_are_text and part.name not in values)
+                _normalized(
+                    part.type,
+                    values,
+                    binary_is_string=binary_is_string and part.name not in values,
+                )
             )
             for part in kind
         ]
@@ -42,15 +48,15 @@ def _plain(kind: pa.DataType, values: frozenset[str], *, bytes_are_text: bool) -
     if pt.is_map(kind):
         key, item = kind.key_field, kind.item_field
         parts = [
-            part.with_type(_plain(part.type, values, bytes_are_text=bytes_are_text))
+            part.with_type(_normalized(part.type, values, binary_is_string=binary_is_string))
             for part in (key, item)
         ]
         return kind if parts == [key, item] else pa.map_(*parts)
     if pt.is_list(kind):
         item = kind.value_field
-        inner = item.with_type(_plain(item.type, values, bytes_are_text=bytes_are_text))
+        inner = item.with_type(_normalized(item.type, values, binary_is_string=binary_is_string))
         return kind if inner == item else pa.list_(inner)
     if pt.is_dictionary(kind):
-        return _plain(kind.value_type, values, bytes_are_text=bytes_are_text)
-    found = _SAME.get(kind, kind)
-    return pa.string() if bytes_are_text and found in _BYTES else found
+        return _normalized(kind.value_type, values, binary_is_string=binary_is_string)
+    plain = _PLAIN.get(kind, kind)
+    return pa.string() if binary_is_string and plain in _BINARY else plain

@@ -219,7 +219,7 @@ class Scan(Feed):
         views = options.schema_force_view_types and options.schema is None
         reading = Reading(self, options, None, columns, views=views)
         kept = partial(reading.batches, keeps_all=True)
-        return RowSource(reading.shape.schema, reading.batches, kept)
+        return RowSource(reading.projection.schema, reading.batches, kept)
 
     def _asked(
         self, where: Predicate | None, columns: Sequence[str] | None, limit: int | None

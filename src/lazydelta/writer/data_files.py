@@ -22,7 +22,7 @@ import pyarrow as pa
 from lazydelta._arrow import from_numpy
 from lazydelta._failpoints import failpoint
 from lazydelta.errors import StoreError
-from lazydelta.parquet import FileSchema, ParquetEncoder, dictionary_columns
+from lazydelta.parquet.write import FileSchema, ParquetEncoder, dictionary_columns
 from lazydelta.schema import PrimitiveType, StructType
 from lazydelta.schema.values import build_array
 from lazydelta.store import from_os_error, is_local, open_output
@@ -33,7 +33,7 @@ from lazydelta.writer.partition_router import Partition, PartitionRouter, logged
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lazydelta.parquet import Encoding, StatisticsPlan
+    from lazydelta.parquet.write import Encoding, StatisticsPlan
     from lazydelta.store import Store
     from lazydelta.writer.layout import DataLayout
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lazydelta.config import CODECS
 from lazydelta.errors import ConfigError, SchemaError
-from lazydelta.parquet import Encoding, StatisticsPlan
+from lazydelta.parquet.write import Encoding, StatisticsPlan
 from lazydelta.protocol import TableProperties
 from lazydelta.protocol.features import allows_column_mapping
 from lazydelta.protocol.schemas import CHANGE_COLUMNS

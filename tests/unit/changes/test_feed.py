@@ -106,10 +106,10 @@ def test_row_groups_in_which_vectors_agree_are_not_read(table, monkeypatch):
 
     from lazydelta.parquet import DataFile
 
-    rows = DataFile.rows
+    rows = DataFile.read
     monkeypatch.setattr(
         DataFile,
-        "rows",
+        "read",
         lambda self, c, groups, **h: (read.append(groups), rows(self, c, groups, **h))[1],
     )
     assert changes(table, 1) == ids(1, "delete", 25)

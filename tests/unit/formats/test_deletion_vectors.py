@@ -1,4 +1,4 @@
-"""Deletion vectors: every field is checked, and checked before memory is taken for it."""
+"""Deletion vectors: every field is validated before memory is allocated for it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def group(*vectors, objects=None, store=None):
     return DeletionVectorGroup(named, PathResolver(ROOT), lambda _: store)
 
 
-def test_the_protocols_own_example_names_its_file():
+def test_file_name_of_the_protocols_example():
     # PROTOCOL.md: the prefix `ab` and the uuid d2c639aa-8816-431a-aaf6-d3fe2512ff61.
     assert ENCODED.startswith("ab")
     found = group(stored(), objects={f"ab/{NAME}": b"\x01" + entry(bitmap([1, 2]))}).take(0)
@@ -59,13 +59,13 @@ def test_a_vector_without_an_offset_is_the_first_of_its_file():
 
 
 @given(st.binary(max_size=64))
-def test_z85_comes_back(data):
+def test_z85_round_trip(data):
     padded = data + bytes(-len(data) % 4)
     assert z85_decode(z85_encoded(padded)) == padded
     assert z85_decode(z85_encoded(padded), len(data)) == data
 
 
-def test_the_padding_of_the_rust_crate_is_read():
+def test_padding_of_the_rust_crate():
     # From a table of delta-kernel-rs: 34 bytes, so two '#' stand for the two that are missing.
     text = "^Bg9^0rr910000000000iXQKl0rr91000005c8Xg##093"
     assert parse_vector(z85_decode(text, 34), 1).positions() == [3]
@@ -74,8 +74,8 @@ def test_the_padding_of_the_rust_crate_is_read():
 @pytest.mark.parametrize(
     ("text", "size"),
     [
-        pytest.param("abcd", None, id="not-whole-groups"),
-        pytest.param("abc d", None, id="a-character-that-is-none"),
+        pytest.param("abcd", None, id="incomplete-group"),
+        pytest.param("abc d", None, id="invalid-character"),
         pytest.param("#####", None, id="more-than-32-bits"),
         pytest.param("00000", 5, id="shorter-than-declared"),
         pytest.param("0000000000", 4, id="much-longer-than-declared"),
@@ -90,7 +90,7 @@ def test_bad_z85_is_refused(text, size):
 @given(
     st.sets(st.integers(0, 200_000), max_size=300), st.integers(0, 200_000), st.integers(1, 70_000)
 )
-def test_kept_is_what_is_not_listed(rows, start, length):
+def test_kept_rows_are_those_not_listed(rows, start, length):
     found = parse_vector(bitmap(rows), len(rows)).kept(start, length)
     expected = [position not in rows for position in range(start, start + length)]
     assert (expected if found is None else found.to_pylist()) == expected
@@ -118,23 +118,23 @@ FILE = b"\x01" + entry(PAYLOAD)
     [
         pytest.param(stored(), None, "missing", id="no-file"),
         pytest.param(stored(), b"", "cannot be read", id="an-empty-file"),
-        pytest.param(stored(), FILE[:-3], "cannot be read", id="a-cut-file"),
+        pytest.param(stored(), FILE[:-3], "cannot be read", id="a-truncated-file"),
         pytest.param(stored(), flipped(FILE, 20), "checksum", id="a-flipped-bit"),
         pytest.param(stored(), flipped(FILE, 4), "declared", id="another-length-in-the-file"),
-        pytest.param(stored(offset=2), FILE + b"\0", "declared", id="an-offset-that-is-off"),
+        pytest.param(stored(offset=2), FILE + b"\0", "declared", id="a-wrong-offset"),
         pytest.param(stored(offset=2**31 - 1), FILE, "cannot be read", id="an-offset-far-out"),
         pytest.param(stored(sizeInBytes=2**31 - 1), FILE, "cannot be read", id="a-size-far-out"),
         pytest.param(stored(offset=-1), FILE, "negative", id="a-negative-offset"),
         pytest.param(stored(sizeInBytes=-1), FILE, "negative", id="a-negative-size"),
         pytest.param(stored(cardinality=-1), FILE, "negative", id="a-negative-count"),
-        pytest.param(stored(cardinality=3), FILE, "lists 2 rows", id="a-count-that-is-off"),
+        pytest.param(stored(cardinality=3), FILE, "lists 2 rows", id="a-wrong-count"),
         pytest.param(stored(cardinality=None), FILE, "missing", id="no-count"),
         pytest.param(stored(storageType="x"), FILE, "storage type", id="an-unknown-kind"),
         pytest.param(stored(pathOrInlineDv="ab"), FILE, "too short", id="a-name-too-short"),
-        pytest.param(stored(pathOrInlineDv="\x00" * 20), FILE, "Z85", id="a-name-that-is-no-z85"),
+        pytest.param(stored(pathOrInlineDv="\x00" * 20), FILE, "Z85", id="a-name-that-is-not-z85"),
     ],
 )
-def test_what_cannot_be_trusted_is_refused(vector, data, says):
+def test_invalid_vectors_are_refused(vector, data, says):
     objects = {} if data is None else {f"ab/{NAME}": data}
     with pytest.raises(DeletionVectorError, match=says) as caught:
         group(vector, objects=objects).take(0)
@@ -144,13 +144,13 @@ def test_what_cannot_be_trusted_is_refused(vector, data, says):
 @pytest.mark.parametrize(
     "payload",
     [
-        pytest.param(b"", id="nothing"),
+        pytest.param(b"", id="empty"),
         pytest.param(b"\0" * 11, id="too-short"),
         pytest.param(b"\0" * 40, id="no-magic"),
         pytest.param(struct.pack(">i", 1681511376) + b"\0" * 20, id="the-format-of-java"),
-        pytest.param(struct.pack("<iQ", 1681511377, 2**63), id="buckets-without-end"),
+        pytest.param(struct.pack("<iQ", 1681511377, 2**63), id="too-many-buckets"),
         pytest.param(struct.pack("<iQ", 1681511377, 1) + b"\xff" * 30, id="a-bucket-of-garbage"),
-        pytest.param(PAYLOAD[:-1], id="a-cut-bitmap"),
+        pytest.param(PAYLOAD[:-1], id="a-truncated-bitmap"),
     ],
 )
 def test_a_bad_payload_is_refused(payload):
@@ -170,7 +170,7 @@ def test_a_small_vector_with_many_rows_takes_no_memory():
 
 
 @given(st.integers(0, len(PAYLOAD) - 1), st.integers(0, 255))
-def test_a_damaged_inline_vector_never_gives_another_count(at, byte):
+def test_a_damaged_inline_vector_never_has_another_count(at, byte):
     changed = PAYLOAD[:at] + bytes([byte]) + PAYLOAD[at + 1 :]
     try:
         found = parse_vector(changed, 2)
@@ -180,7 +180,7 @@ def test_a_damaged_inline_vector_never_gives_another_count(at, byte):
 
 
 class Counting(MemoryStore):
-    """Notes the calls that vectors make."""
+    """Records the calls of vectors."""
 
     calls: list
 
@@ -189,7 +189,7 @@ class Counting(MemoryStore):
         return super().read_ranges(path, ranges)
 
 
-def test_vectors_of_one_file_come_in_one_call():
+def test_vectors_of_one_file_are_fetched_in_one_call():
     lists = [[1], [2, 3], [4, 5, 6]]
     data, vectors = b"\x01", []
     for rows in lists:
@@ -206,7 +206,7 @@ def test_vectors_of_one_file_come_in_one_call():
     assert len(store.calls) == 1
 
 
-def test_one_bad_vector_does_not_spoil_its_neighbours():
+def test_one_bad_vector_does_not_affect_others():
     found = group(stored([1, 2]), stored(offset=9999), objects={f"ab/{NAME}": FILE})
     assert found.take(0).positions() == [1, 2]
     with pytest.raises(DeletionVectorError, match="cannot be read"):
@@ -223,7 +223,7 @@ class Failing(MemoryStore):
         return super().read_ranges(path, ranges)
 
 
-def test_a_store_that_fails_is_no_damaged_vector():
+def test_store_errors_are_raised_as_they_are():
     found = group(stored(), store=Failing({f"ab/{NAME}": FILE}, root=ROOT))
     with pytest.raises(TransientStoreError):
         found.take(0)
@@ -234,7 +234,7 @@ def test_a_store_that_fails_is_no_damaged_vector():
     "vector",
     [
         pytest.param(stored(storageType="p", pathOrInlineDv="/etc/passwd"), id="an-absolute-path"),
-        pytest.param(stored(pathOrInlineDv="../.." + ENCODED[2:]), id="a-prefix-that-climbs"),
+        pytest.param(stored(pathOrInlineDv="../.." + ENCODED[2:]), id="a-prefix-with-parents"),
         pytest.param(
             stored(storageType="p", pathOrInlineDv="s3://elsewhere/x.bin"), id="another-store"
         ),

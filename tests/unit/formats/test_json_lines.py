@@ -44,7 +44,7 @@ def decode(data, limits=LIMITS):
     ),
     st.booleans(),
 )
-def test_what_was_written_comes_back(rows, ascii_only):
+def test_lines_round_trip(rows, ascii_only):
     lines = [json.dumps({"a": row}, ensure_ascii=ascii_only) for row in rows]
     batch = decode("".join(f"{line}\n" for line in lines).encode())
     found = [row | {"m": dict(row["m"])} for row in batch.column("a").to_pylist()]
@@ -56,7 +56,7 @@ def test_what_was_written_comes_back(rows, ascii_only):
 @pytest.mark.parametrize(
     "bad", [b"{", b"[]", b'{"a":1}', b'{"a":{"n":"x"}}', b'{"a":{"path":"p","path":"q"}}', b"{}{}"]
 )
-def test_the_line_that_is_bad_is_named(at, bad, many):
+def test_the_error_has_the_line(at, bad, many):
     lines = [b'{"a":{"path":"p"}}'] * many
     lines[at] = bad
     with pytest.raises(BadLineError) as raised:
@@ -73,7 +73,7 @@ def test_the_line_that_is_bad_is_named(at, bad, many):
         max_size=12,
     )
 )
-def test_few_lines_and_many_are_suspected_alike(parts):
+def test_few_and_many_lines_have_the_same_suspects(parts):
     keys = ("path", "a")
     lines = [b"{" + b"".join(parts) + b"}", b'{"path":1}']
     few, many = (split_lines(b"\n".join(lines * times) + b"\n") for times in (1, 50))
@@ -81,17 +81,17 @@ def test_few_lines_and_many_are_suspected_alike(parts):
     assert found == {number % 2 for number in _suspects(many, keys)}
 
 
-def test_a_key_that_occurs_twice_at_different_levels_is_no_duplicate():
+def test_a_key_at_two_levels_is_not_a_duplicate():
     line = b'{"a":{"path":"p","m":{"path":"q"}}}\n'
     assert decode(line).column("a").to_pylist()[0]["path"] == "p"
 
 
-def test_objects_side_by_side_in_text_are_no_two_objects():
+def test_braces_in_a_string_are_not_two_objects():
     line = b'{"a":{"path":"} {"}}\n'
     assert decode(line).column("a").to_pylist()[0]["path"] == "} {"
 
 
-def test_a_NUL_is_text_like_any_other_and_aborts_nothing():
+def test_a_nul_in_a_string_does_not_abort():
     assert decode(b'{"a":{"path":"x\\u0000y"}}\n').column("a").to_pylist()[0]["path"] == "x\0y"
     with pytest.raises(BadLineError) as raised:
         decode(b'{"a":{"path":"ok"}}\n{"a":"\\u0000"}\n')
@@ -101,7 +101,7 @@ def test_a_NUL_is_text_like_any_other_and_aborts_nothing():
 @pytest.mark.parametrize(
     "character", ["\U00010000", "\U0001f600", "\U00020000", "\U0002a6d6", "\U0010ffff"]
 )
-def test_a_character_written_as_two_escapes_is_that_character(character):
+def test_escaped_surrogate_pairs(character):
     text = f"{character}{character}x\\{character}\\\\ud840"
     line = json.dumps({"a": {"path": text}}).encode() + b"\n"
     assert decode(line).column("a").to_pylist()[0]["path"] == text
@@ -110,11 +110,11 @@ def test_a_character_written_as_two_escapes_is_that_character(character):
     ] == text.replace("\\ud", "\\uD")
 
 
-def test_no_lines_make_no_rows():
+def test_no_lines():
     assert decode(b"").num_rows == 0
 
 
-def test_tidying_drops_blank_lines_and_padding():
+def test_normalizing_removes_blank_lines_and_padding():
     assert normalized_lines(b'\n  {"a":1} \r\n\n{"b":2}') == b'{"a":1}\n{"b":2}\n'
 
 
@@ -138,5 +138,5 @@ def test_one_object_is_parsed_strictly(text):
         parse_object(text)
 
 
-def test_one_object_that_is_good_is_parsed():
+def test_one_valid_object_is_parsed():
     assert parse_object(b' {"a": [1, {"b": null}]} ') == {"a": [1, {"b": None}]}

@@ -109,12 +109,12 @@ BAD = [
 
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda text: text[:40])
-def test_a_bad_row_is_unknown_and_its_neighbours_are_not(bad):
+def test_only_a_bad_row_is_unknown(bad):
     rows = [spark(1, 2), bad, None, spark(3, 4), spark(5, 6) + "\n", "\n" + spark(7, 8)]
     assert parse(rows, minValues__id=LONG)["minValues__id"] == [1, None, None, 3, 5, 7]
 
 
-def test_the_same_name_deeper_down_is_another_leaf():
+def test_the_same_name_at_another_level_is_another_leaf():
     rows = [
         '{"minValues":{"a":{"id":1},"id":2}}',
         '{"minValues":{"a":{"k":1,"id":3}}}',
@@ -139,7 +139,7 @@ def test_keys_in_any_order():
     }
 
 
-def test_nothing_wanted_and_nothing_given():
+def test_no_leaves_and_no_rows():
     assert parse([], minValues__id=LONG) == {"minValues__id": []}
     assert parse([None, None], minValues__id=LONG) == {"minValues__id": [None, None]}
     assert parse_stats(pa.array(["{}"]), {}) == {}
@@ -171,7 +171,7 @@ def test_num_records_of_no_rows():
 
 
 @pytest.mark.parametrize("nul", ["\\u0000", "\0"], ids=["escaped", "plain"])
-def test_a_NUL_where_a_number_should_be_is_unknown_and_aborts_nothing(nul):
+def test_a_nul_instead_of_a_number_is_unknown(nul):
     rows = [f'{{"minValues":{{"id":"{nul}"}},"other":[1]}}', '{"minValues":{"id":7},"other":[]}']
     assert parse(rows, minValues__id=LONG)["minValues__id"] == [None, 7]
 
@@ -190,7 +190,7 @@ OBJECTS = st.dictionaries(
     st.booleans(),
     st.booleans(),
 )
-def test_any_statistics_are_read_as_json_reads_them(rows, spaces, ascii_only):
+def test_any_statistics_are_parsed_as_by_json(rows, spaces, ascii_only):
     separators = None if spaces else (",", ":")
     texts = [json.dumps(row, separators=separators, ensure_ascii=ascii_only) for row in rows]
     if any("\ud800" <= c <= "\udfff" for text in texts for c in text):

@@ -1,4 +1,4 @@
-"""Shredded variants are put together again, byte for byte as the specification has them."""
+"""Shredded variants are unshredded byte for byte as in the specification."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_typed_value(kind, given, expected):
     assert read(array) == [expected]
 
 
-def test_a_value_that_did_not_fit_is_kept():
+def test_a_value_of_another_type_is_kept():
     assert read(column(pa.string(), [(INT5, None), (None, "x"), (None, None)])) == [
         (3, 5),
         "x",
@@ -145,11 +145,11 @@ def test_a_value_that_did_not_fit_is_kept():
     ]
 
 
-def test_a_column_without_values_that_did_not_fit():
+def test_a_column_without_a_value_field():
     assert read(column(pa.int64(), [(None, 7)], with_value=False)) == [(6, 7)]
 
 
-def test_an_object_in_parts():
+def test_a_shredded_object():
     kind = pa.struct([("a", GROUP), ("b", GROUP), ("é", GROUP)])
     rows = [
         (None, {"a": {"typed_value": 1}, "b": {"value": INT5}, "é": {}}),
@@ -169,7 +169,7 @@ def test_an_object_in_parts():
     ]
 
 
-def test_a_list_in_parts():
+def test_a_shredded_list():
     inner = pa.struct([("value", pa.binary()), ("typed_value", pa.struct([("a", GROUP)]))])
     rows = [
         (None, [{"typed_value": {"a": {"typed_value": 1}}}, {"value": INT5}, {}]),
@@ -186,8 +186,8 @@ def test_a_long_list_and_a_large_object():
     assert found == [entry["typed_value"] for entry in long]
 
 
-def test_what_is_below_a_null_variant_does_not_matter():
-    """Readers put nothing, but no null, where a file says `required`: so Spark writes metadata."""
+def test_values_below_a_null_variant_are_ignored():
+    """Metadata is `required` in files of Spark: below a null variant it is empty, not null."""
     parts = [pa.array([metadata(), b""]), pa.array([None, None], pa.binary()), pa.array([7, None])]
     array = pa.StructArray.from_arrays(
         parts,
@@ -201,7 +201,7 @@ def test_what_is_below_a_null_variant_does_not_matter():
     assert read(array) == [(6, 7), None]
 
 
-def test_a_slice_is_read_as_itself():
+def test_a_slice():
     array = column(pa.struct([("a", GROUP)]), [(None, {"a": {"typed_value": n}}) for n in range(5)])
     assert read(array.slice(2, 2)) == [{"a": (6, 2)}, {"a": (6, 3)}]
 
@@ -209,17 +209,17 @@ def test_a_slice_is_read_as_itself():
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(pa.int64(), id="no-group"),
+        pytest.param(pa.int64(), id="no-struct"),
         pytest.param(pa.struct([("metadata", pa.binary())]), id="no-value"),
         pytest.param(pa.struct([("value", pa.binary()), ("x", pa.int8())]), id="another-column"),
-        pytest.param(pa.struct([("typed_value", pa.uint64())]), id="a-type-that-no-variant-has"),
+        pytest.param(pa.struct([("typed_value", pa.uint64())]), id="an-unsupported-type"),
         pytest.param(
             pa.struct([("typed_value", pa.list_(pa.int64()))]), id="a-list-of-plain-values"
         ),
         pytest.param(pa.struct([("typed_value", pa.decimal256(50, 2))]), id="too-many-digits"),
     ],
 )
-def test_what_is_no_variant_is_refused(kind):
+def test_other_layouts_are_refused(kind):
     with pytest.raises(BadVariantError):
         check_shredding(kind)
 
@@ -228,11 +228,11 @@ def test_what_is_no_variant_is_refused(kind):
     ("meta", "rest"),
     [
         pytest.param(b"", None, id="no-metadata"),
-        pytest.param(b"\x01\xff\x00", None, id="metadata-cut"),
+        pytest.param(b"\x01\xff\x00", None, id="truncated-metadata"),
         pytest.param(b"\x02\x00\x00", None, id="another-version"),
-        pytest.param(b"\x01\x01\x00\x01z", None, id="a-name-that-is-missing"),
-        pytest.param(metadata(), INT5, id="a-rest-that-is-no-object"),
-        pytest.param(metadata(), b"\x02\xff", id="a-rest-that-is-cut"),
+        pytest.param(b"\x01\x01\x00\x01z", None, id="a-missing-name"),
+        pytest.param(metadata(), INT5, id="a-value-that-is-not-an-object"),
+        pytest.param(metadata(), b"\x02\xff", id="a-truncated-value"),
     ],
 )
 def test_damaged_bytes_are_refused(meta, rest):

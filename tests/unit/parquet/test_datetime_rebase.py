@@ -11,7 +11,7 @@ import pytest
 from lazydelta.parquet.datetime_rebase import (
     LegacyCalendar,
     LegacyTimestampError,
-    first_certain,
+    first_unambiguous,
     legacy_calendar,
 )
 from lazydelta.schema import PrimitiveType
@@ -58,36 +58,36 @@ def footer(notes):
     return pq.read_metadata(sink)
 
 
-def test_days_keep_their_names():
-    found = calendar().days(dates(list(DAYS)))
+def test_rebased_dates_keep_year_month_and_day():
+    found = calendar().rebase_dates(dates(list(DAYS)))
     assert numbers(found, pa.int32()) == list(DAYS.values())
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Etc/UTC", "GMT", "Z"])
 def test_timestamps_of_utc_are_rebased(zone):
     stored = [seconds * 1_000_000 + 5 for seconds in TIMES]
-    found = numbers(calendar(zone).times(times(stored)))
+    found = numbers(calendar(zone).rebase_timestamps(times(stored)))
     pairs = zip(found, stored, strict=True)
     assert [(new - old) / 1_000_000 for new, old in pairs] == REBASED_BY
 
 
-def test_nulls_stay_and_parts_of_arrays_are_parts():
+def test_nulls_and_slices():
     kept = dates([None, -141428, None, 0, -317696])
-    assert numbers(calendar().days(kept.slice(1, 3)), pa.int32()) == [-141438, None, 0]
+    assert numbers(calendar().rebase_dates(kept.slice(1, 3)), pa.int32()) == [-141438, None, 0]
     old = times([None, -12219292801_000_000, None, 0])
-    assert numbers(calendar().times(old.slice(1))) == [-12220156801_000_000, None, 0]
+    assert numbers(calendar().rebase_timestamps(old.slice(1))) == [-12220156801_000_000, None, 0]
 
 
-def test_what_is_not_old_is_not_copied():
+def test_recent_values_are_not_copied():
     new = dates([-141427, None, 5])
-    assert calendar().days(new) is new
+    assert calendar().rebase_dates(new) is new
     late = times([-2208988800_000_000, None])
-    assert calendar("No/Where").times(late) is late
-    assert calendar("No/Where").times(times([])).equals(times([]))
-    assert calendar("No/Where").times(times([None])).null_count == 1
+    assert calendar("No/Where").rebase_timestamps(late) is late
+    assert calendar("No/Where").rebase_timestamps(times([])).equals(times([]))
+    assert calendar("No/Where").rebase_timestamps(times([None])).null_count == 1
 
 
-def test_parts_of_structs_are_moved_by_what_they_are():
+def test_struct_fields_are_rebased_by_their_type():
     old = -12219292801_000_000
     moved = -12220156801_000_000
     fields = {
@@ -101,24 +101,24 @@ def test_parts_of_structs_are_moved_by_what_they_are():
     rows = pa.StructArray.from_arrays(
         [*fields.values()], names=[*fields], mask=pa.array([False, True])
     )
-    found = calendar().moved(pa.concat_arrays([rows, rows]).slice(1, 2), "s", {"s.int96"})
+    found = calendar().rebase(pa.concat_arrays([rows, rows]).slice(1, 2), "s", {"s.int96"})
     assert found.type == rows.type
     assert found.is_null().to_pylist() == [True, False]
     assert numbers(found.field(0), pa.int32())[1] == -141438
     assert [numbers(found.field(at))[1] for at in range(1, 6)] == [
         moved, moved // 1000, moved, old, old,
     ]  # fmt: skip
-    half = calendar(datetimes=False).moved(rows, "s", {"s.int96"})
+    half = calendar(datetimes=False).rebase(rows, "s", {"s.int96"})
     assert numbers(half.field(0), pa.int32())[0] == -141428
     assert [numbers(half.field(at))[0] for at in (1, 3)] == [old, moved]
 
 
-def test_columns_without_old_values_are_the_same_arrays():
+def test_columns_without_legacy_values_are_the_same_arrays():
     fields = [dates([0]), times([0]), pa.array([0], pa.timestamp("ms", "UTC")), pa.array([[0]])]
     rows = pa.StructArray.from_arrays(fields, names=["day", "us", "ms", "list"])
-    assert calendar().moved(rows, "s", set()) is rows
+    assert calendar().rebase(rows, "s", set()) is rows
     many = pa.ListArray.from_arrays([0, 1], rows)
-    assert calendar().moved(many, "s", set()) is many
+    assert calendar().rebase(many, "s", set()) is many
 
 
 @pytest.mark.parametrize(
@@ -138,13 +138,15 @@ def test_columns_without_old_values_are_the_same_arrays():
     ],
     ids=repr,
 )
-def test_what_a_footer_says_of_it(notes, expected):
+def test_legacy_calendar_of_footers(notes, expected):
     found = legacy_calendar(footer(notes))
     assert (found and (found.datetimes, found.int96, found.zone)) == expected
-    bounds = [first_certain(footer(notes), PrimitiveType(kind)) for kind in ("date", "timestamp")]
+    bounds = [
+        first_unambiguous(footer(notes), PrimitiveType(kind)) for kind in ("date", "timestamp")
+    ]
     is_old = expected is not None and expected[0]
     assert bounds == ([-141427, -2208988800_000_000] if is_old else [None, None])
-    assert first_certain(footer(notes), PrimitiveType("timestamp_ntz")) is None
+    assert first_unambiguous(footer(notes), PrimitiveType("timestamp_ntz")) is None
 
 
 OLD, LATE = -2208988801_000_000, -2208988800_000_000
@@ -153,24 +155,25 @@ OLD, LATE = -2208988801_000_000, -2208988800_000_000
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", "GMT+01:00", "No/Where", None])
 def test_timestamps_before_1900_of_other_zones(zone):
     stored = times([OLD, None, LATE, 0])
-    with pytest.raises(LegacyTimestampError, match="datetime_rebase_mode='corrected'") as raised:
-        calendar(zone).times(stored)
+    with pytest.raises(LegacyTimestampError, match="only those of UTC can be") as raised:
+        calendar(zone).rebase_timestamps(stored)
     assert ("an unknown time zone" if zone is None else repr(zone)) in str(raised.value)
-    assert calendar(zone, mode="corrected").times(stored) is stored
-    assert numbers(calendar(zone, mode="null").times(stored)) == [None, None, LATE, 0]
+    assert "datetime_rebase_mode='corrected'" in raised.value.cure
+    assert calendar(zone, mode="corrected").rebase_timestamps(stored) is stored
+    assert numbers(calendar(zone, mode="null").rebase_timestamps(stored)) == [None, None, LATE, 0]
 
 
-def test_typed_partition_values_that_are_lost_are_unknown_and_not_null():
+def test_typed_partition_values_that_cannot_be_rebased_are_unknown():
     """A null field means that the partition value is NULL; a null struct that it is unknown."""
     values = pa.StructArray.from_arrays(
         [times([OLD, None, 0, OLD]), pa.array([1, 2, None, 4])], names=["t", "n"],
         mask=pa.array([False, False, False, True]),
     )  # fmt: skip
     lossy = calendar("Asia/Tokyo", mode="null")
-    found = lossy.moved(values, "add.partitionValues_parsed", ())
+    found = lossy.rebase(values, "add.partitionValues_parsed", ())
     assert found.is_null().to_pylist() == [True, False, False, True]
     assert found.slice(1, 2).equals(values.slice(1, 2))
-    bounds = lossy.moved(values, "add.stats_parsed.minValues", ())
+    bounds = lossy.rebase(values, "add.stats_parsed.minValues", ())
     assert bounds.is_null().to_pylist() == [False, False, False, True]
     assert numbers(bounds.flatten()[0]) == [None, None, 0, None]
     assert bounds.flatten()[1].to_pylist() == [1, 2, None, None]

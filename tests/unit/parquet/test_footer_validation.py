@@ -1,4 +1,4 @@
-"""Footers that pyarrow survives: good ones stay as they are, and nothing goes but bounds.
+"""Footer validation: valid footers are unchanged, and only bounds are ever removed.
 
 What nonsense leads to is in `tests/bad_input/test_footers.py`.
 """
@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazydelta.parquet import footer_validation as sound
 from lazydelta.parquet import has_native_decoder
-from lazydelta.parquet.footer import read_footer
-from lazydelta.parquet.footer_validation import validate_footer
+from lazydelta.parquet.footer import footer_validation as validation
+from lazydelta.parquet.footer.file_footer import read_footer
+from lazydelta.parquet.footer.footer_validation import validate_footer
+from lazydelta.parquet.footer.thrift import BINARY, I64, Reader, ThriftError, without_fields
 from lazydelta.parquet.native import is_valid_footer
-from lazydelta.parquet.thrift import BINARY, I64, Reader, ThriftError, without_fields
 from tests.footers import changes, edited, footer_of, parsed
 from tests.native.support import without_decoder
 from tests.thrift import encoded
@@ -82,7 +82,7 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("written", WRITERS.values(), ids=WRITERS)
-def test_a_good_footer_stays_as_it_is(tmp_path, written):
+def test_a_valid_footer_is_unchanged(tmp_path, written):
     whole = written(tmp_path)
     footer = footer_of(whole)
     with without_decoder():
@@ -91,7 +91,7 @@ def test_a_good_footer_stays_as_it_is(tmp_path, written):
         assert is_valid_footer(footer)
 
 
-def test_the_decoder_says_yes_only_to_what_is_left_as_it_is():
+def test_the_decoder_accepts_only_unchanged_footers():
     if not has_native_decoder():
         pytest.skip("the compiled decoder is not installed: `make native` builds it")
     whole = by_pyarrow()
@@ -107,19 +107,21 @@ def test_the_decoder_says_yes_only_to_what_is_left_as_it_is():
     assert no > 100
 
 
-def test_what_is_like_others_is_told_as_if_it_were_looked_at():
-    """Patterns of columns that were looked at say yes to nothing that a look would say no to."""
+def test_templates_give_the_verdict_of_the_validator():
+    """A template accepts nothing that the validator refuses."""
     whole = by_pyarrow(write_page_index=True)
     footers = dict(changes(footer_of(whole), every=7))
     with without_decoder():
-        sound._skeletons.cache_clear()
+        validation._chunk_templates.cache_clear()
         looked_at = {}
         for what, footer in footers.items():
             looked_at[what] = _verdict(footer)
-            sound._skeletons.cache_clear()
+            validation._chunk_templates.cache_clear()
         for _ in range(40):
             _verdict(footer_of(whole))
-        known = [part for one in _kinds(whole) for part in sound._skeletons(one)._known]
+        known = [
+            part for one in _kinds(whole) for part in validation._chunk_templates(one)._templates
+        ]
         assert len(known) >= len(_kinds(whole))
         told = {what: _verdict(footer) for what, footer in footers.items()}
     assert told == looked_at
@@ -131,8 +133,8 @@ def _kinds(whole):
 
 
 def _leaves(whole):
-    look = sound._Look(footer_of(whole))
-    look.struct_of(sound._FILE)
+    look = validation._Validator(footer_of(whole))
+    look.struct_of(validation._FILE)
     return look._leaves
 
 
@@ -150,11 +152,11 @@ def test_leaf_columns_are_those_of_pyarrow(tmp_path, written):
     columns = [schema.column(at) for at in range(len(schema))]
     expected = [(c.max_repetition_level + 1, c.max_definition_level + 1) for c in columns]
     assert [kind[2:] for kind in _leaves(whole)] == expected
-    paths = [sound._path_of(footer_of(whole), at) for at in range(len(columns))]
+    paths = [validation._leaf_path(footer_of(whole), at) for at in range(len(columns))]
     assert paths == [column.path for column in columns]
 
 
-def test_only_bounds_that_are_none_are_left_out():
+def test_only_truncated_bounds_are_removed():
     def edit(root):
         root[4][0][1][0][3][12].set(6, BINARY, b"")
 
@@ -177,7 +179,7 @@ STEPS = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 2**40), st.boolean
 
 
 @given(STEPS)
-def test_fields_that_are_left_out(steps):
+def test_removing_fields(steps):
     fields, number, left = [], 0, {}
     for step, value, goes in steps:
         number += step
@@ -189,7 +191,7 @@ def test_fields_that_are_left_out(steps):
 
 
 def _written(fields):
-    """Return a struct of numbers, and where those that go are in it."""
+    """Return a struct of integers, and the positions of those to remove."""
     data, gone, last = b"", [], 0
     for number, value, goes in fields:
         start = len(data)
@@ -210,7 +212,7 @@ def _long(number):
 
 
 class Counted(io.BytesIO):
-    """A file that says what was read of it."""
+    """A file that records what was read of it."""
 
     def __init__(self, data):
         super().__init__(data)
@@ -243,15 +245,15 @@ def test_a_long_footer_is_two_reads_and_no_byte_is_read_twice():
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 11, 12, 200])
-def test_a_file_that_is_cut_is_none(size):
-    with pytest.raises(ThriftError, match=f"its {size} bytes do not end as a Parquet file"):
+def test_a_truncated_file_is_not_parquet(size):
+    with pytest.raises(ThriftError, match=f"not a Parquet file: .* its {size} bytes"):
         read_footer(pa.BufferReader(by_pyarrow()[:size]))
 
 
-def test_a_footer_that_would_be_larger_than_its_file():
+def test_a_footer_larger_than_its_file():
     whole = by_pyarrow()
     claimed = whole[:-8] + (2**31).to_bytes(4, "little") + b"PAR1"
-    with pytest.raises(ThriftError, match=f"2147483648 bytes, the file has {len(whole)}"):
+    with pytest.raises(ThriftError, match=f"2147483648 bytes, but the file has {len(whole)}"):
         read_footer(pa.BufferReader(claimed))
 
 
@@ -268,7 +270,7 @@ def test_a_footer_that_is_too_long_is_not_read(tmp_path):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # kilobytes
 
 
-def test_an_encrypted_file_is_told_from_a_damaged_one():
+def test_an_encrypted_file_has_its_own_error():
     whole = by_pyarrow()
     with pytest.raises(ThriftError, match="encrypted"):
         read_footer(pa.BufferReader(whole[:-4] + b"PARE"))

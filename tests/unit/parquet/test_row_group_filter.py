@@ -1,4 +1,4 @@
-"""Row groups are left out only if none of their rows can match."""
+"""Row groups are skipped only if none of their rows can match."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def numbers(count=40):
         ("p = 2 and x = 15", []),
     ],
 )
-def test_what_is_kept(where, kept):
+def test_matching_ranges_are_kept(where, kept):
     rule = to_skipping(bound_to(where, "long"))
     found = matching_row_groups(numbers(), rule, {("x",): "x"}, {"p": pa.scalar(1, pa.int64())})
     assert found == kept
@@ -132,13 +132,13 @@ def test_unsigned_bounds_are_not_used():
     assert matching_row_groups(footer_of(table, 10), rule, {("x",): "x"}, {}) == [0]
 
 
-def test_a_path_that_means_two_leaves_means_none():
+def test_an_ambiguous_path_has_no_bounds():
     table = pa.table({"a": pa.array([{"b": 1}]), "a.b": pa.array([100])})
     rule = to_skipping(bound_to("x = 100", "long"))
     assert matching_row_groups(footer_of(table, 10), rule, {("x",): "a.b"}, {}) == [0]
 
 
-def test_times_of_milliseconds_and_nanoseconds_are_bounds_too():
+def test_millisecond_and_nanosecond_bounds_are_used():
     for unit, scale in (("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
         values = pa.array([scale * n for n in range(4)], pa.timestamp(unit, "UTC"))
         metadata = footer_of(pa.table({"x": values}), 1, version="2.6")

@@ -1,4 +1,4 @@
-"""Rows of a row group are left out only if none of them can match, by what their pages tell."""
+"""Row ranges are skipped only if no row of them can match by page statistics."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazydelta.expressions import as_predicate, bind, evaluate, to_skipping
-from lazydelta.parquet.footer import read_footer
-from lazydelta.parquet.page_filter import PageFilter
-from lazydelta.parquet.page_headers import BadPageError, PageStatistics
-from lazydelta.parquet.page_index import PageMap, map_pages
-from lazydelta.parquet.row_ranges import matching_row_ranges
-from lazydelta.parquet.thrift import Reader
+from lazydelta.parquet.footer.file_footer import read_footer
+from lazydelta.parquet.footer.thrift import Reader
+from lazydelta.parquet.pages.page_filter import PageFilter
+from lazydelta.parquet.pages.page_headers import BadPageError, PageStatistics
+from lazydelta.parquet.pages.page_index import PageMap, map_pages
+from lazydelta.parquet.pages.row_ranges import matching_row_ranges
 from lazydelta.schema import PrimitiveType, StructField, StructType
 from tests.unit.parquet.test_row_group_filter import bound_to, cases
 
 LEAVES = {("x",): "x", ("y",): "y"}
 
 
-def spans_of(table, rule, *, page_rows, **options):
-    """Return the spans of the only row group of a file whose pages have so many rows."""
+def ranges_of(table, rule, *, page_rows, **options):
+    """Return the matching ranges of a file of one row group, with pages of `page_rows` rows."""
     sink = io.BytesIO()
     pq.write_table(
         table, sink, data_page_size=1, write_batch_size=page_rows, row_group_size=10**6, **options
     )
     source = pa.BufferReader(sink.getvalue())
-    return PageFilter(read_footer(source), source).spans(0, rule, LEAVES, {})
+    return PageFilter(read_footer(source), source).row_ranges(0, rule, LEAVES, {})
 
 
 @settings(max_examples=150)
@@ -40,11 +40,11 @@ def test_a_row_that_matches_is_kept(case, index, version):
     name, arrow, column, where, page_rows = case
     array = pa.array(column, arrow)
     predicate = bound_to(where, name)
-    spans = spans_of(
+    ranges = ranges_of(
         pa.table({"x": array}), to_skipping(predicate), page_rows=page_rows,
         write_page_index=index, data_page_version=version,
     )  # fmt: skip
-    kept = {row for start, end in spans for row in range(start, end)}
+    kept = {row for start, end in ranges for row in range(start, end)}
     matches = evaluate(predicate, lambda _: array, len(array)).to_pylist()
     assert {row for row, match in enumerate(matches) if match} <= kept
 
@@ -67,8 +67,8 @@ ORDERED = pa.table({"x": range(100), "y": [f"{i // 30:02d}" for i in range(100)]
     ("where", "kept"),
     [
         pytest.param("x = 42", [(40, 50)], id="one-page"),
-        pytest.param("x between 38 and 51", [(30, 60)], id="neighbours"),
-        pytest.param("x = 5 or x > 88", [(0, 10), (80, 100)], id="two-spans"),
+        pytest.param("x between 38 and 51", [(30, 60)], id="adjacent-pages"),
+        pytest.param("x = 5 or x > 88", [(0, 10), (80, 100)], id="two-ranges"),
         pytest.param("x = 1000", [], id="none"),
         pytest.param("x is not null", [(0, 100)], id="all"),
         pytest.param("x is null", [], id="no-nulls"),
@@ -76,29 +76,29 @@ ORDERED = pa.table({"x": range(100), "y": [f"{i // 30:02d}" for i in range(100)]
         pytest.param("x = 7 and y = '02'", [], id="two-columns-that-exclude-each-other"),
     ],
 )
-def test_what_is_kept(where, kept, version, index):
-    spans = spans_of(
+def test_matching_ranges_are_kept(where, kept, version, index):
+    ranges = ranges_of(
         ORDERED, rule_for(where), page_rows=10, use_dictionary=False,
         write_page_index=index, data_page_version=version,
     )  # fmt: skip
-    assert spans == kept
+    assert ranges == kept
 
 
-def test_pages_of_two_columns_are_cut_at_each_others_ends():
-    """Pages of `y` have thirty rows, those of `x` ten: what is left is where both may match."""
+def test_ranges_are_split_at_the_pages_of_both_columns():
+    """Pages of `y` have thirty rows, those of `x` ten: the rows where both may match are kept."""
     texts = pa.array([f"{i // 30:02d}" for i in range(90)])
     sink = io.BytesIO()
     table = pa.table({"x": np.arange(90), "y": texts})
     pq.write_table(table, sink, data_page_size=80, write_batch_size=10, use_dictionary=["y"])
     source = pa.BufferReader(sink.getvalue())
     paging = PageFilter(read_footer(source), source)
-    assert len(paging._map_of(0, 0).rows) > len(paging._map_of(0, 1).rows)
+    assert len(paging._pages_of(0, 0).rows) > len(paging._pages_of(0, 1).rows)
     rule = rule_for("x between 25 and 45 and y >= '01'")
     matching = [r for r in range(90) if 25 <= r <= 45 and texts[r].as_py() >= "01"]
-    spans = paging.spans(0, rule, LEAVES, {})
-    assert spans
-    assert all(any(start <= row < end for start, end in spans) for row in matching)
-    assert sum(end - start for start, end in spans) < 45
+    ranges = paging.row_ranges(0, rule, LEAVES, {})
+    assert ranges
+    assert all(any(start <= row < end for start, end in ranges) for row in matching)
+    assert sum(end - start for start, end in ranges) < 45
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,13 @@ def test_pages_of_two_columns_are_cut_at_each_others_ends():
 def test_nulls(nulls, where, kept, index):
     column = [None if i in nulls else i for i in range(30)]
     table = pa.table({"x": pa.array(column, pa.int64())})
-    spans = spans_of(
+    ranges = ranges_of(
         table, rule_for(where), page_rows=10, use_dictionary=False, write_page_index=index
     )
-    assert spans == kept
+    assert ranges == kept
 
 
-def test_a_page_of_nothing_but_nulls():
+def test_a_page_of_nulls_only():
     """The predicate cannot match there, though the page has no bounds."""
     pages = PageMap([0, 10, 20], [
         PageStatistics(None, None, 10), PageStatistics(b"\1" + bytes(7), b"\2" + bytes(7), 0),
@@ -128,14 +128,14 @@ def test_a_page_of_nothing_but_nulls():
     metadata = pq.read_metadata(sink)
     for where, kept in (("x is not null", [(10, 20)]), ("x is null", [(0, 10)])):
         found = matching_row_ranges(
-            metadata, 0, rule_for(where), LEAVES, {}, map_of=lambda _: pages
+            metadata, 0, rule_for(where), LEAVES, {}, pages_of=lambda _: pages
         )
         assert found == kept
 
 
 def test_a_column_without_statistics_keeps_all():
-    spans = spans_of(ORDERED, rule_for("x = 42"), page_rows=10, write_statistics=False)
-    assert spans == [(0, 100)]
+    ranges = ranges_of(ORDERED, rule_for("x = 42"), page_rows=10, write_statistics=False)
+    assert ranges == [(0, 100)]
 
 
 # --- maps of pages --------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def chunk_and_source(**options):
 
 @pytest.mark.parametrize("dictionary", [True, False])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
-def test_headers_and_index_tell_the_same(dictionary, version):
+def test_headers_and_index_return_the_same_pages(dictionary, version):
     how = {"use_dictionary": dictionary, "data_page_version": version, "compression": "none"}
     with_index, without = (chunk_and_source(write_page_index=i, **how) for i in (True, False))
     by_index = map_pages(with_index[0], 1000, with_index[1])
@@ -169,14 +169,14 @@ def test_headers_and_index_tell_the_same(dictionary, version):
     ("change", "why"),
     [
         pytest.param(lambda c: c.pop(3), "no-details", id="no-details"),
-        pytest.param(lambda c: c[3].pop(9), "no-place", id="no-place"),
+        pytest.param(lambda c: c[3].pop(9), "no-place", id="no-offset"),
         pytest.param(lambda c: c.update({1: b"b.parquet"}), "other-file", id="in-another-file"),
         pytest.param(lambda c: c[3].update({7: c[3][7] - 1}), "too-short", id="too-short"),
         pytest.param(lambda c: c.update({4: c[4] + 1}), "not-there", id="index-elsewhere"),
-        pytest.param(lambda c: c.update({5: c[5] - 3}), "cut", id="index-cut-off"),
+        pytest.param(lambda c: c.update({5: c[5] - 3}), "cut", id="index-truncated"),
     ],
 )
-def test_what_does_not_add_up_has_no_map(change, why):
+def test_an_inconsistent_chunk_has_no_page_map(change, why):
     chunk, read_at = chunk_and_source(write_page_index=True)
     assert map_pages(chunk, 1000, read_at) is not None
     assert map_pages(chunk, 999, read_at) is None
@@ -190,11 +190,11 @@ def test_a_footer_that_cannot_be_parsed_keeps_all_rows(footer):
     pq.write_table(ORDERED, sink, data_page_size=1, write_batch_size=10, write_page_index=True)
     source = pa.BufferReader(sink.getvalue())
     paging = PageFilter(read_footer(source)._replace(data=footer), source)
-    assert paging.spans(0, rule_for("x = 42"), LEAVES, {}) == [(0, 100)]
+    assert paging.row_ranges(0, rule_for("x = 42"), LEAVES, {}) == [(0, 100)]
 
 
 @pytest.mark.parametrize(("position", "size"), [(2**40, 10), (-1, 10), (0, -1), (2**70, 1)])
-def test_what_is_not_in_the_file_is_not_asked_for(position, size):
+def test_ranges_outside_of_the_file_are_not_read(position, size):
     sink = io.BytesIO()
     pq.write_table(ORDERED, sink)
     source = pa.BufferReader(sink.getvalue())

@@ -1,4 +1,4 @@
-"""Structs of Parquet: what is written is read again, and no bytes do harm."""
+"""Thrift structs round-trip, and no input does harm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazydelta.parquet.thrift import BINARY, I32, I64, LIST, STRUCT, Reader, ThriftError
+from lazydelta.parquet.footer.thrift import BINARY, I32, I64, LIST, STRUCT, Reader, ThriftError
 from tests.thrift import encoded
 
 INTEGERS = st.integers(-(2**62), 2**62)
@@ -24,7 +24,7 @@ VALUES = st.one_of(
 
 
 @given(st.lists(st.tuples(st.integers(1, 15), VALUES), max_size=10))
-def test_what_is_written_is_read_again(steps):
+def test_encoded_structs_round_trip(steps):
     fields, number = [], 0
     for step, (kind, value) in steps:
         number += step
@@ -37,7 +37,7 @@ def test_what_is_written_is_read_again(steps):
     assert reader.at == len(whole)
 
 
-def test_a_footer_says_what_pyarrow_reads_in_it():
+def test_a_footer_parses_as_in_pyarrow():
     sink = io.BytesIO()
     table = pa.table({"x": range(100), "y": [str(i) for i in range(100)]})
     pq.write_table(table, sink, row_group_size=40, write_page_index=True)
@@ -56,13 +56,13 @@ def test_a_footer_says_what_pyarrow_reads_in_it():
     assert footer[6].decode() == metadata.created_by
 
 
-def test_truth_values_are_in_the_type_of_a_field_and_bytes_of_a_list():
+def test_booleans_of_fields_and_of_lists():
     assert Reader(bytes([0x11, 0x12, 0x19, 0x31, 1, 2, 1, 0])).struct() == {
         1: True, 2: False, 3: [True, False, True],
     }  # fmt: skip
 
 
-def test_a_field_far_from_the_one_before():
+def test_a_field_number_in_long_form():
     assert Reader(bytes([0x06, 0xC8, 0x01, 0x02, 0])).struct() == {100: 1}
 
 
@@ -71,12 +71,12 @@ def test_a_field_far_from_the_one_before():
     [
         pytest.param(bytes([0x1C]) * 40 + bytes(41), "deep", id="structs-in-structs"),
         pytest.param(bytes([0x19]) + bytes([0x19]) * 40, "deep", id="lists-in-lists"),
-        pytest.param(bytes([0x16]) + bytes([0xFF]) * 12, "too long", id="an-endless-number"),
-        pytest.param(bytes([0x1F, 0]), "type 15", id="no-such-type"),
+        pytest.param(bytes([0x16]) + bytes([0xFF]) * 12, "too long", id="overlong-integer"),
+        pytest.param(bytes([0x1F, 0]), "type 15", id="unknown-type"),
         pytest.param(bytes([0x1B, 0]), "type 11", id="maps"),
     ],
 )
-def test_what_is_refused(data, why):
+def test_invalid_bytes_are_refused(data, why):
     with pytest.raises(ThriftError, match=why):
         Reader(data).struct()
 
@@ -84,13 +84,13 @@ def test_what_is_refused(data, why):
 @pytest.mark.parametrize(
     "data",
     [
-        pytest.param(b"", id="nothing"),
-        pytest.param(bytes([0x18, 0x7F, 1]), id="a-text-longer-than-all"),
-        pytest.param(bytes([0x19, 0xF6, 0xFF, 0xFF, 0xFF, 0x7F]), id="a-list-longer-than-all"),
-        pytest.param(bytes([0x16]), id="a-number-that-is-missing"),
+        pytest.param(b"", id="empty"),
+        pytest.param(bytes([0x18, 0x7F, 1]), id="string-longer-than-input"),
+        pytest.param(bytes([0x19, 0xF6, 0xFF, 0xFF, 0xFF, 0x7F]), id="list-longer-than-input"),
+        pytest.param(bytes([0x16]), id="missing-integer"),
     ],
 )
-def test_bytes_that_end_too_soon(data):
+def test_truncated_bytes_raise_index_error(data):
     with pytest.raises(IndexError):
         Reader(data).struct()
 

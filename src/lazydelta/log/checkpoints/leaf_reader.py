@@ -15,15 +15,8 @@ from lazydelta._arrow import from_mask
 from lazydelta._parallel import BackgroundIterator
 from lazydelta.errors import LogCorruptError, ObjectNotFoundError, StoreError
 from lazydelta.log import tuning
-from lazydelta.parquet import (
-    THRIFT_LIMIT,
-    NestedFile,
-    int96_leaves,
-    leaf_columns,
-    legacy_calendar,
-    read_footer,
-    with_string_types,
-)
+from lazydelta.parquet import THRIFT_LIMIT, NestedFile, legacy_calendar, with_string_types
+from lazydelta.parquet.footer import int96_leaves, leaf_columns, read_footer
 from lazydelta.store import is_local, local_path
 
 if TYPE_CHECKING:
@@ -177,7 +170,7 @@ class LeafReader:
     def _rebased(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rebased typed values; those that cannot be rebased are null, which is unknown."""
         calendar = self._calendar
-        return batch if calendar is None else calendar.moved_batch(batch, self._int96)
+        return batch if calendar is None else calendar.rebase_batch(batch, self._int96)
 
     @cached_property
     def _int96(self) -> frozenset[str]:

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from lazydelta.expressions import evaluate, guarded, to_skipping
 from lazydelta.expressions.nodes import Column, Stat
-from lazydelta.parquet import ColumnBounds, first_certain, leaf_columns
+from lazydelta.parquet import ColumnBounds, first_unambiguous
+from lazydelta.parquet.footer import leaf_columns
 from lazydelta.replay.skipping.file_stats import (
     TRUNCATED_MICROS,
     TRUNCATION_MARKER,
@@ -123,7 +124,7 @@ class _FooterStats:
         if name not in self.indices:
             return [None] * self.metadata.num_row_groups
         column = self.columns.column(self.indices[name])
-        first = first_certain(self.metadata, stat.type)
+        first = first_unambiguous(self.metadata, stat.type)
         bounds = ColumnBounds(column, stat.type, upper=stat.kind == "max", first=first)
         return [_widened(bounds.of(chunk), stat.path[0], stat.type) for chunk in self._chunks(name)]
 

@@ -20,7 +20,7 @@ from lazydelta._arrow import from_mask, from_numpy, to_mask
 from lazydelta.errors import InternalError, UnsupportedActionError
 from lazydelta.log import CheckpointFiles, CommitReader, LogFile, LogFileKind, LogSegment
 from lazydelta.log.checkpoints import Checkpoint, Leaf, LeafReader, open_checkpoint
-from lazydelta.parquet import leaf_columns
+from lazydelta.parquet.footer import leaf_columns
 from lazydelta.protocol.paths import PathResolver
 from lazydelta.protocol.schemas import ADD
 from lazydelta.replay import Reconciler, SeenFiles, file_keys, find_trip

@@ -7,7 +7,7 @@ from lazydelta.scan.read.output_schema import columns_to_read
 from lazydelta.scan.read.pipeline import read_ahead, threads_for
 from lazydelta.scan.read.reading import ReadOptions, read_files
 from lazydelta.scan.read.row_projection import FileProjection, RowProjection
-from lazydelta.scan.read.transform import FileSchemaError
+from lazydelta.scan.read.transform import FileSchemaError, data_file_error
 
 __all__ = [
     "FileProjection",
@@ -16,6 +16,7 @@ __all__ = [
     "ReadOptions",
     "RowProjection",
     "columns_to_read",
+    "data_file_error",
     "read_ahead",
     "read_files",
     "threads_for",

@@ -1,7 +1,7 @@
-"""Which Arrow types hold every value of another. Pure, and decided from the types alone.
+"""Which Arrow types hold every value of another. Pure, and decided by the types alone.
 
-A cast that these rules allow loses nothing and keeps the order of values, so a filter means the
-same before and after it.
+A cast that these rules allow loses nothing and keeps the order of values, so a filter selects the
+same rows before and after it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["holds", "is_view", "plain_type", "view_type", "with_types"]
 
 _FLOATS = {"halffloat": 11, "float": 24, "double": 53}
-"""Bits of the whole numbers that each holds exactly."""
+"""Bits of the integers that each holds exactly."""
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
-"""Decimal digits that a whole number of so many bits may have."""
+"""Decimal digits of the integers of a bit width."""
 _VIEWS = {
     pa.string(): pa.string_view(),
     pa.large_string(): pa.string_view(),
@@ -30,12 +30,12 @@ _PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def view_type(kind: pa.DataType) -> pa.DataType:
-    """Return the view of text or bytes; other types as they are."""
+    """Return the view type of strings and binaries; other types as they are."""
     return _VIEWS.get(kind, kind)
 
 
 def with_types(schema: pa.Schema, kinds: Iterable[pa.DataType]) -> pa.Schema:
-    """Return a schema whose fields are of other types, and else say what they said."""
+    """Return a schema with other types; names, nullability and metadata are kept."""
     pairs = zip(schema, kinds, strict=True)
     return pa.schema([field.with_type(kind) for field, kind in pairs], schema.metadata)
 
@@ -46,7 +46,7 @@ def is_view(kind: pa.DataType) -> bool:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values, without a dictionary and not as a view.
+    """Return the type of the values, without dictionary encoding and views.
 
     >>> plain_type(pa.dictionary(pa.int8(), pa.string_view()))
     DataType(string)
@@ -57,7 +57,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def holds(wide: pa.DataType, narrow: pa.DataType) -> bool:  # noqa: PLR0911 - one per family
-    """Whether every value of a type is one of another, in the same order.
+    """Whether every value of `narrow` is a value of `wide`, in the same order.
 
     >>> holds(pa.int64(), pa.int32()), holds(pa.int32(), pa.int64())
     (True, False)
@@ -67,7 +67,7 @@ def holds(wide: pa.DataType, narrow: pa.DataType) -> bool:  # noqa: PLR0911 - on
     if pt.is_nested(narrow):
         return _nested_holds(wide, narrow)
     if pt.is_signed_integer(narrow):
-        return _holds_whole_numbers(wide, narrow.bit_width)
+        return _holds_integers(wide, narrow.bit_width)
     if pt.is_floating(narrow):
         return pt.is_floating(wide) and _FLOATS[str(wide)] >= _FLOATS[str(narrow)]
     if pt.is_decimal(narrow):
@@ -77,13 +77,13 @@ def holds(wide: pa.DataType, narrow: pa.DataType) -> bool:  # noqa: PLR0911 - on
     if pt.is_timestamp(narrow):
         is_time = pt.is_timestamp(wide) and wide.unit in (narrow.unit, "ns")
         return is_time and (wide.tz is None) == (narrow.tz is None)
-    texts = (pt.is_string(narrow) and pt.is_large_string(wide)) or (
+    is_large = (pt.is_string(narrow) and pt.is_large_string(wide)) or (
         pt.is_binary(narrow) and pt.is_large_binary(wide)
     )
-    return bool(texts)
+    return bool(is_large)
 
 
-def _holds_whole_numbers(wide: pa.DataType, bits: int) -> bool:
+def _holds_integers(wide: pa.DataType, bits: int) -> bool:
     if pt.is_signed_integer(wide):
         return wide.bit_width >= bits
     if pt.is_floating(wide):

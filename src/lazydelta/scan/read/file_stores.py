@@ -1,4 +1,4 @@
-"""The stores that files of one table lie in: its own, and those of allowed roots outside it."""
+"""The stores of a table's files: its own, and those of allowed roots outside it."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class FileStores:
         self._stores: dict[str | None, Store] = {None: own}
         self._lock = threading.Lock()
 
-    def store(self, place: Location) -> Store:
-        """Return the store that a place lies in."""
+    def store(self, location: Location) -> Store:
+        """Return the store of a location."""
         with self._lock:
-            found = self._stores.get(place.store_root)
-            if found is None:
-                assert place.store_root is not None  # noqa: S101 - None is the table's own
-                found = self._stores[place.store_root] = self._opened(place.store_root)
-            return found
+            store = self._stores.get(location.store_root)
+            if store is None:
+                assert location.store_root is not None  # noqa: S101 - None is the table's own
+                store = self._stores[location.store_root] = self._open(location.store_root)
+            return store
 
-    def _opened(self, root: str) -> Store:
+    def _open(self, root: str) -> Store:
         store = open_store(root)
         if is_local(store):
             return store

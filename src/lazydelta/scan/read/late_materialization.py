@@ -1,10 +1,9 @@
-"""The predicate's columns first, the others only where a row matches.
+"""Late materialization: decode the predicate's columns, then only the matching rows of the others.
 
-It pays where row groups hold few matches, or none, and the predicate's columns are the smaller
-part. Of the rows that may match by what is known of their pages, those columns are decoded; of the
-others what lies between the first and the last match, and what comes before only where it is
-little (`DataFile.rows_between`). Remote stores are asked twice for a row group with a match, so it
-is given up where most of them have one.
+Pays where row groups hold few matches and the predicate's columns are the smaller part. Of the
+other columns, the rows from the first to the last match of a batch are decoded, and the gap before
+them where it is too short to skip (`DataFile.read_range`). A row group with a match in a remote
+store takes two requests, so it is abandoned where most row groups match.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lazydelta._arrow import true_mask
-from lazydelta.parquet import Rows
+from lazydelta.parquet import RowBatch
+from lazydelta.scan import tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,108 +24,99 @@ if TYPE_CHECKING:
     from lazydelta.parquet import DataFile
     from lazydelta.scan.read.row_projection import FileProjection
 
-    Wanted = Callable[[Rows], pa.BooleanArray]
-    Chosen = tuple[Rows, pa.BooleanArray]
-    Span = tuple[int, int]
-    """Some rows of a file: the position of the first, and the one behind the last."""
+    Select = Callable[[RowBatch], pa.BooleanArray]
+    RowRange = tuple[int, int]
+    """Positions in the file of the first row, and after the last one."""
 
 __all__ = ["LateMaterialization"]
 
-_TRIES = 8
-"""Row groups to try before the share of those where it paid is looked at."""
-_LEAST_SHARE = 0.5
-"""Of the row groups tried, in how many it must have paid for more to be tried."""
-_MOST_DECODED = 0.5
-"""The part of a row group from its first to its last match, up to which it has paid."""
-_MOST_BYTES = 0.5
-"""The predicate's part of all bytes to read, beyond which nothing is tried."""
-
 
 class LateMaterialization:
-    """Reads what may match. Shared by threads: a count that is off does no harm."""
+    """Success rate of one read. Shared by threads without a lock: a lost count does no harm."""
 
     def __init__(self) -> None:
-        self._tried = 0
-        self._paid = 0
+        self._tries = 0
+        self._successes = 0
 
-    def is_worth_it(self, file: DataFile, fit: FileProjection, groups: Sequence[int]) -> bool:
-        """Whether to look for matches first in these row groups of a file."""
-        if not groups or not fit.filter_columns or not fit.other_columns:
+    def pays(self, file: DataFile, projection: FileProjection, row_groups: Sequence[int]) -> bool:
+        """Whether late materialization is expected to pay for row groups of a file."""
+        if not row_groups or not projection.filter_columns or not projection.other_columns:
             return False
-        if self._tried >= _TRIES and self._paid < self._tried * _LEAST_SHARE:
+        is_evaluated = self._tries >= tuning.LATE_MIN_TRIES
+        if is_evaluated and self._successes < self._tries * tuning.LATE_MIN_SUCCESS:
             return False
-        some = groups[:1]
-        part = file.column_bytes(fit.filter_columns, some)
-        return part <= _MOST_BYTES * file.column_bytes(fit.columns, some)
+        sample = row_groups[:1]
+        filter_bytes = file.column_bytes(projection.filter_columns, sample)
+        all_bytes = file.column_bytes(projection.columns, sample)
+        return filter_bytes <= tuning.LATE_MAX_FILTER_BYTES * all_bytes
 
     def rows(
         self,
         file: DataFile,
-        fit: FileProjection,
-        parts: Iterable[tuple[int, Sequence[Span]]],
-        wanted: Wanted,
+        projection: FileProjection,
+        row_ranges: Iterable[tuple[int, Sequence[RowRange]]],
+        select: Select,
         *,
         batch_rows: int,
-    ) -> Iterator[Chosen]:
-        """Yield rows with all their columns, and which of them are wanted.
-
-        Runs of rows of which none is wanted are left out.
+    ) -> Iterator[RowBatch]:
+        """Yield the matching rows with all columns, in batches that may hold other rows too.
 
         Args:
-            file: What to read.
-            fit: Which columns the predicate needs, and which others are shown.
-            parts: Row groups in ascending order, and which of their rows may match.
-            wanted: Tells which rows are wanted, given the predicate's columns.
-            batch_rows: Most rows at a time.
+            file: The file.
+            projection: The predicate's columns, and the others.
+            row_ranges: Row groups in ascending order, and the ranges of them that may match.
+            select: Returns the mask of matching rows, given the predicate's columns.
+            batch_rows: Maximum rows of a batch.
         """
-        for group, spans in parts:
-            others = _Others(file, fit.other_columns, group, batch_rows)
-            last = spans[-1][1] if spans else 0
-            for rows in file.rows_within(fit.filter_columns, group, spans, batch_rows=batch_rows):
-                keep = wanted(rows)
-                if keep.true_count:
-                    yield from others.beside(rows, keep, last)
-            self._tried += 1
+        columns = projection.filter_columns
+        for group, ranges in row_ranges:
+            others = _OtherColumns(file, projection.other_columns, group, batch_rows)
+            last = ranges[-1][1] if ranges else 0
+            for rows in file.read_ranges(columns, group, ranges, batch_rows=batch_rows):
+                mask = select(rows)
+                if mask.true_count:
+                    yield from others.complete(rows.select(mask), last)
+            self._tries += 1
             num_rows = file.metadata.row_group(group).num_rows
-            self._paid += others.decoded <= _MOST_DECODED * num_rows
+            self._successes += others.num_decoded <= tuning.LATE_MAX_DECODED * num_rows
 
 
-class _Others:
-    """The other columns of a row group, decoded as far as they are asked for."""
+class _OtherColumns:
+    """The other columns of a row group, decoded on demand."""
 
     def __init__(self, file: DataFile, columns: Sequence[str], group: int, batch_rows: int) -> None:
         self._file = file
         self._columns = columns
         self._group = group
         self._batch_rows = batch_rows
-        self._batches: Iterator[Rows] = iter(())
-        self._held = Rows(file.first_row(group), 0, None)
+        self._batches: Iterator[RowBatch] = iter(())
+        self._current = RowBatch(file.first_row(group), 0, None)
         self._is_started = False
-        self.decoded = 0
-        """How many rows were."""
+        self.num_decoded = 0
+        """Rows decoded so far."""
 
-    def beside(self, rows: Rows, keep: pa.BooleanArray, last: int) -> Iterator[Chosen]:
-        """Yield rows from the first to the last one that is wanted, as the others come.
+    def complete(self, rows: RowBatch, last: int) -> Iterator[RowBatch]:
+        """Yield rows from the first to the last match with all columns.
 
         Args:
-            rows: The predicate's columns.
-            keep: Which rows are wanted; one at least.
-            last: The position behind the last row that may be asked for.
+            rows: The predicate's columns, with at least one match selected.
+            last: The position after the last row that may be requested.
         """
-        matches = np.flatnonzero(true_mask(keep))
+        matches = np.flatnonzero(true_mask(rows.selected))
         position, end = rows.start + int(matches[0]), rows.start + int(matches[-1]) + 1
-        leaps = self._file.leaps(self._columns, self._group, position - self._held.end)
-        if leaps or not self._is_started:
-            until = end if rows.end == last else last
-            self._batches = self._file.rows_between(
-                self._columns, self._group, position, until, batch_rows=self._batch_rows
+        gap = position - self._current.end
+        skips = self._file.can_skip(self._columns, self._group, gap)
+        if skips or not self._is_started:
+            stop = end if rows.end == last else last
+            self._batches = self._file.read_range(
+                self._columns, self._group, position, stop, batch_rows=self._batch_rows
             )
-            self.decoded += 0 if leaps else position - self._held.end
+            self.num_decoded += 0 if skips else gap
             self._is_started = True
         while position < end:
-            while self._held.end <= position:
-                self._held = next(self._batches)
-                self.decoded += self._held.length
-            found = rows.part(position, min(end, self._held.end)).beside(self._held)
-            yield found, keep.slice(found.start - rows.start, found.length)
-            position = found.end
+            while self._current.end <= position:
+                self._current = next(self._batches)
+                self.num_decoded += self._current.length
+            complete = rows.part(position, min(end, self._current.end)).merge(self._current)
+            yield complete
+            position = complete.end

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
+from lazydelta.scan import tuning
 from lazydelta.store import is_local
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["read_ahead", "threads_for"]
 
 T = TypeVar("T")
-
-_REMOTE_FILES = 8
-"""Files of a remote store read in parallel, even on few cores: the threads mostly wait."""
 
 Read = Callable[[T], Iterator[pa.RecordBatch]]
 
@@ -39,7 +37,7 @@ def threads_for(store: Store, requested: int | None) -> int:
     if requested is not None:
         return requested
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(cores or 1, 1 if is_local(store) else _REMOTE_FILES)
+    return max(cores or 1, 1 if is_local(store) else tuning.REMOTE_FILES)
 
 
 class _StoppedError(Exception):
@@ -72,7 +70,7 @@ def read_ahead(
         width: Maximum number of worker threads.
         memory_limit: Maximum bytes of finished batches; above it the workers wait. With
             `keeps_all` there is no bound: the consumer holds every batch anyway.
-        ordered: Whether batches keep the order of the tasks, or come as they are ready.
+        ordered: Whether batches keep the order of the tasks, or are returned as they are ready.
         keeps_all: Whether the consumer only collects all batches. Then it is woken less often:
             each wake-up takes a core from the workers.
     """

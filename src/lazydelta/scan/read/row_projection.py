@@ -1,7 +1,7 @@
-"""What the rows of a read look like, and how the rows of a file become them.
+"""Projection: the columns of a read, and the conversion of a file's rows to them.
 
-Knows columns: the table's, those that only the predicate needs, partition values, and the ones
-that a caller may ask for beside them (the file's path, row ids). Does not open anything.
+Columns are the table's, those that only the predicate needs, partition values, and metadata columns
+(the file's path, row ids). Opens nothing.
 """
 
 from __future__ import annotations
@@ -21,51 +21,51 @@ from lazydelta.errors import ConfigError, UnsupportedFeatureError
 from lazydelta.expressions import evaluate
 from lazydelta.expressions.nodes import Column
 from lazydelta.scan.read.arrow_casts import view_type, with_types
-from lazydelta.scan.read.transform import Fit, Source, decoded, fit_file
+from lazydelta.scan.read.transform import ColumnMatches, Source, decoded, match_columns
 from lazydelta.schema import PrimitiveType, StructField, StructType, to_arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lazydelta.expressions import Predicate
-    from lazydelta.parquet import LegacyCalendar, Rows
+    from lazydelta.parquet import LegacyCalendar, RowBatch
     from lazydelta.snapshot import SnapshotState
 
     Positions: TypeAlias = pa.Int32Array | slice
-    """Of rows; a slice where they are neighbours."""
+    """Of rows; a slice where they are contiguous."""
 
-__all__ = ["FileProjection", "RowProjection"]
+__all__ = ["FileInfo", "FileProjection", "RowProjection"]
 
 _LONG = PrimitiveType("long")
 _POOL = pa.system_memory_pool()
-"""Rows that are kept for long are copied into the pool that rows are decoded into (ADR 0020)."""
+"""Output rows are allocated in the pool that files are decoded into (ADR 0020)."""
 _ROW_ID = "delta.rowTracking.materializedRowIdColumnName"
 _ROW_VERSION = "delta.rowTracking.materializedRowCommitVersionColumnName"
 
 
-class FileFacts(Protocol):
-    """What the log says of the file that rows are from."""
+class FileInfo(Protocol):
+    """The log's facts about a file that its rows may contain."""
 
     @property
     def shown_path(self) -> str:
-        """Its path, decoded."""
+        """The path, decoded."""
 
     @property
     def constants(self) -> Mapping[str, pa.Scalar]:
-        """Its partition values by column."""
+        """Partition values by column."""
 
     @property
     def base_row_id(self) -> int | None:
-        """The id of its first row."""
+        """The id of the first row."""
 
     @property
     def row_commit_version(self) -> int | None:
-        """The version of its rows that do not say otherwise."""
+        """The commit version of rows that do not store their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Tracked:
-    """A column of row tracking: its name, and where files keep values that were moved."""
+    """A row tracking column: its name, and the column of materialized values in files."""
 
     name: str
     stored: StructField | None
@@ -93,7 +93,7 @@ class RowProjection:
         self.tracked: tuple[_Tracked, ...] = ()
         self.schema: pa.Schema = to_arrow_schema(StructType(self.fields))
         self.data_types = tuple(to_arrow_schema(StructType(self.data_fields)).types)
-        self._fits: dict[tuple[bytes, LegacyCalendar | None], FileProjection] = {}
+        self._by_schema: dict[tuple[bytes, LegacyCalendar | None], FileProjection] = {}
         self._lock = threading.Lock()
 
     @classmethod
@@ -107,56 +107,57 @@ class RowProjection:
         row_id_column: str | None,
         row_commit_version_column: str | None,
     ) -> RowProjection:
-        """Decide on the columns of a read.
+        """Return the columns of a read.
 
         Raises:
-            ConfigError: A column asked for beside the table's has the name of one of them.
-            UnsupportedFeatureError: Row ids of a table that does not track rows.
+            ConfigError: A metadata column has the name of a column of the table.
+            UnsupportedFeatureError: Row ids are requested of a table without row tracking.
         """
         by_name = {field.name: field for field in snapshot.schema}
         names = by_name if columns is None else columns
         fields = [by_name[name] for name in names]
-        shape = cls(fields, _only_filtered(residual, by_name, set(names)), snapshot, residual)
-        shape._show("file_column_name", file_column, pa.string())
-        shape.file_column = file_column
-        shape.tracked = (
-            *shape._track(snapshot, row_id_column, _ROW_ID),
-            *shape._track(snapshot, row_commit_version_column, _ROW_VERSION),
+        filter_only = _filter_only_fields(residual, by_name, set(names))
+        projection = cls(fields, filter_only, snapshot, residual)
+        projection._append("file_column_name", file_column, pa.string())
+        projection.file_column = file_column
+        projection.tracked = (
+            *projection._track(snapshot, row_id_column, _ROW_ID),
+            *projection._track(snapshot, row_commit_version_column, _ROW_VERSION),
         )
-        return shape
+        return projection
 
     @property
     def tracks_rows(self) -> bool:
-        """Whether row ids or their versions are shown."""
+        """Whether row ids or row commit versions are returned."""
         return bool(self.tracked)
 
-    def fit(self, schema: pa.Schema, calendar: LegacyCalendar | None) -> FileProjection:
-        """Return how files of a schema become rows; looked at once for each.
+    def for_file(self, schema: pa.Schema, calendar: LegacyCalendar | None) -> FileProjection:
+        """Return the projection of files with a schema; computed once for each schema.
 
         Args:
-            schema: Theirs.
-            calendar: What of them is in the old one; None if nothing is.
+            schema: The schema of the files.
+            calendar: Which columns are in the legacy calendar; None if none are.
 
         Raises:
-            FileSchemaError: They cannot.
+            FileSchemaError: Their columns cannot be read as the table's.
         """
         key = schema.remove_metadata().serialize().to_pybytes(), calendar
-        found = self._fits.get(key)
-        if found is None:
-            fit = fit_file(schema, self.data_fields, self.mode, calendar)
+        projection = self._by_schema.get(key)
+        if projection is None:
+            table = match_columns(schema, self.data_fields, self.mode, calendar)
             stored = [tracked.stored for tracked in self.tracked if tracked.stored is not None]
-            found = FileProjection(self, fit, fit_file(schema, stored, "none"))
+            projection = FileProjection(self, table, match_columns(schema, stored, "none"))
             with self._lock:
-                self._fits[key] = found
-        return found
+                self._by_schema[key] = projection
+        return projection
 
-    def _show(self, setting: str, name: str | None, kind: pa.DataType) -> None:
+    def _append(self, setting: str, name: str | None, kind: pa.DataType) -> None:
         if name is None:
             return
         if not isinstance(name, str) or not name:
-            raise ConfigError(setting, f"a column needs a name, not {name!r}")
-        if name.lower() in {known.lower() for known in self.schema.names}:
-            raise ConfigError(setting, f"the table has a column {name!r} already")
+            raise ConfigError(setting, f"expected a column name, not {name!r}")
+        if name.lower() in {column.lower() for column in self.schema.names}:
+            raise ConfigError(setting, f"the table already has a column {name!r}")
         self.schema = self.schema.append(pa.field(name, kind))
 
     def _track(self, snapshot: SnapshotState, name: str | None, key: str) -> tuple[_Tracked, ...]:
@@ -164,121 +165,119 @@ class RowProjection:
             return ()
         configuration = snapshot.metadata.configuration
         if "rowTracking" not in (snapshot.protocol.writer_features or ()):
-            reason = "its protocol has no rowTracking, so rows have no ids"
+            reason = "its protocol does not have the feature rowTracking, so rows have no ids"
             raise UnsupportedFeatureError(snapshot.store.root, ("row ids",), "read", reason)
-        self._show("row_id_column", name, pa.int64())
-        stored = configuration.get(key)
-        held = None if stored is None else StructField(stored, _LONG)
-        return (_Tracked(name, held, key == _ROW_ID),)
+        self._append("row_id_column", name, pa.int64())
+        stored_name = configuration.get(key)
+        stored = None if stored_name is None else StructField(stored_name, _LONG)
+        return (_Tracked(name, stored, key == _ROW_ID),)
 
 
 class FileProjection:
-    """How files of one schema become rows."""
+    """The projection of files with one schema."""
 
-    def __init__(self, shape: RowProjection, table: Fit, tracking: Fit) -> None:
-        self._shape = shape
+    def __init__(self, read: RowProjection, table: ColumnMatches, tracking: ColumnMatches) -> None:
+        self._read = read
         self.leaves = table.leaves
-        names = [field.name for field in shape.data_fields]
+        names = [field.name for field in read.data_fields]
         self._sources = dict(zip(names, table.sources, strict=True))
-        self._types = dict(zip(names, shape.data_types, strict=True))
+        self._types = dict(zip(names, read.data_types, strict=True))
         self._tracking = tracking.sources
         self.columns = _columns((*table.sources, *tracking.sources))
         converted = [
             kind
-            for source, kind in zip(table.sources, shape.data_types, strict=True)
+            for source, kind in zip(table.sources, read.data_types, strict=True)
             if source is not None and source.convert is not None
         ]
         self.takes_views = all(pt.is_primitive(kind) or pt.is_decimal(kind) for kind in converted)
-        """Whether texts may be views in the file's rows: nothing has to be made of them."""
-        self._is_all = len(table.sources) == len(shape.fields) and not converted
+        """Whether strings may be decoded as views: no conversion needs plain ones."""
+        self._is_all = len(table.sources) == len(read.fields) and not converted
         self.filter_columns = _columns(
-            [source for name, source in self._sources.items() if name in shape.filter_names]
+            [source for name, source in self._sources.items() if name in read.filter_names]
         )
         filtered = set(self.filter_columns)
         self.other_columns = tuple(name for name in self.columns if name not in filtered)
 
-    def renamed(self, *, views: bool) -> pa.Schema | None:
-        """Return the columns as they are shown, if all that the file's need is another name.
+    def output_schema(self, *, views: bool) -> pa.Schema | None:
+        """Return the schema of the output if the file's columns only need other names.
 
         Args:
-            views: Whether texts and bytes are views.
+            views: Whether strings and binaries are views.
         """
-        shape = self._shape
+        read = self._read
         has_all = self._is_all and None not in self._sources.values()
-        if not has_all or shape.residual is not None or shape.file_column or shape.tracked:
+        if not has_all or read.residual is not None or read.file_column or read.tracked:
             return None
-        schema = shape.schema
+        schema = read.schema
         return with_types(schema, map(view_type, schema.types)) if views else schema
 
-    def matches(self, rows: Rows, file: FileFacts) -> pa.BooleanArray | None:
-        """Return which rows match the predicate; None if there is none. Null is no match."""
-        if self._shape.residual is None:
+    def matches(self, rows: RowBatch, file: FileInfo) -> pa.BooleanArray | None:
+        """Return which rows match the predicate; None without one. Null is no match."""
+        if self._read.residual is None:
             return None
-        return evaluate(self._shape.residual, _Values(self, rows, file), rows.length)
+        return evaluate(self._read.residual, _Values(self, rows, file), rows.length)
 
     def batch(
-        self, rows: Rows, file: FileFacts, keep: pa.BooleanArray | None, *, views: bool = False
+        self, rows: RowBatch, file: FileInfo, *, views: bool = False
     ) -> pa.RecordBatch | None:
-        """Return the rows to show, in the shape's schema; None if there are none.
+        """Return the selected rows in the output schema; None if there are none.
 
         Args:
-            rows: As the file has them.
-            file: What the log says of it.
-            keep: Which rows to show; None shows all.
-            views: Whether texts and bytes may be views, whatever the shape's schema says.
+            rows: Rows of the file.
+            file: The log's facts about it.
+            views: Whether strings and binaries may be views, which the schema does not have.
         """
-        shape = self._shape
-        chosen = slice(0, rows.length) if keep is None else _positions(keep)
-        count = chosen.stop - chosen.start if isinstance(chosen, slice) else len(chosen)
+        read, mask, count = self._read, rows.selected, rows.num_rows
         if not count:
             return None
+        positions = slice(0, rows.length) if mask is None else _positions(mask)
         arrays = [
-            self.values(rows, field.name, chosen)
+            self.values(rows, field.name, positions)
             if field.name in self._sources
             else pa.repeat(file.constants[field.name], count)
-            for field in shape.fields
+            for field in read.fields
         ]
-        if shape.file_column is not None:
+        if read.file_column is not None:
             arrays.append(pa.repeat(string_scalar(file.shown_path), count))
-        arrays += [_picked(array, chosen) for array in self._tracked(rows, file)]
+        arrays += [_take(array, positions) for array in self._tracked(rows, file)]
         if not arrays:  # rows without columns still count
             empty = pa.Array.from_buffers(pa.struct([]), count, [None])
             return pa.RecordBatch.from_struct_array(empty)
-        schema = (
-            with_types(shape.schema, [array.type for array in arrays]) if views else shape.schema
-        )
+        schema = read.schema
+        if views:
+            schema = with_types(schema, [array.type for array in arrays])
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def values(self, rows: Rows, name: str, chosen: Positions) -> pa.Array:
-        """Return the values of a column, of the chosen rows; the others are not converted."""
+    def values(self, rows: RowBatch, name: str, positions: Positions) -> pa.Array:
+        """Return the values of a column at positions; the others are not converted."""
         source = self._sources[name]
         if source is None or rows.columns is None:
-            return _picked(pa.nulls(rows.length, self._types[name]), chosen)
+            return _take(pa.nulls(rows.length, self._types[name]), positions)
         array = rows.columns.column(source.name)
         if source.convert is not None and _has_views(array.type):
-            return _picked(source.convert(decoded(array)), chosen)
-        array = decoded(_picked(array, chosen))
+            return _take(source.convert(decoded(array)), positions)
+        array = decoded(_take(array, positions))
         return array if source.convert is None else source.convert(array)
 
-    def _tracked(self, rows: Rows, file: FileFacts) -> list[pa.Array]:
+    def _tracked(self, rows: RowBatch, file: FileInfo) -> list[pa.Array]:
         sources = iter(self._tracking)
         arrays = []
-        for column in self._shape.tracked:
-            default = _default_ids(rows, file, is_id=column.is_id)
+        for column in self._read.tracked:
+            values = _default_tracking(rows, file, is_id=column.is_id)
             source = None if column.stored is None else next(sources)
             if source is not None and rows.columns is not None:
                 stored = decoded(rows.columns.column(source.name))
-                moved = stored if source.convert is None else source.convert(stored)
-                default = pc.coalesce(moved, default)
-            arrays.append(default)
+                materialized = stored if source.convert is None else source.convert(stored)
+                values = pc.coalesce(materialized, values)
+            arrays.append(values)
         return arrays
 
 
 class _Values:
-    """The columns of a predicate, for one batch."""
+    """Resolves the columns of a predicate for one batch."""
 
-    def __init__(self, fit: FileProjection, rows: Rows, file: FileFacts) -> None:
-        self._fit = fit
+    def __init__(self, projection: FileProjection, rows: RowBatch, file: FileInfo) -> None:
+        self._projection = projection
         self._rows = rows
         self._file = file
 
@@ -287,7 +286,7 @@ class _Values:
         constant = self._file.constants.get(name)
         if constant is not None:
             return pa.repeat(constant, self._rows.length)
-        array = self._fit.values(self._rows, name, slice(0, self._rows.length))
+        array = self._projection.values(self._rows, name, slice(0, self._rows.length))
         for part in inner:
             array = pc.struct_field(array, array.type.get_field_index(part))
         return array
@@ -298,38 +297,40 @@ def _columns(sources: Sequence[Source | None]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _positions(keep: pa.BooleanArray) -> Positions:
-    """Return where a mask is true: taking rows by position is three times as fast as by mask.
+def _positions(mask: pa.BooleanArray) -> Positions:
+    """Return where a mask is true, which it is at least once.
 
-    Neighbours are not copied at all, unless they are the smaller part of what they would hold on
-    to: the rows of a clustered column are neighbours.
+    Taking rows by position is three times as fast as by mask.
+
+    Contiguous rows, as of a clustered column, are sliced without a copy, unless they are the
+    smaller part of the batch that the slice would keep in memory.
     """
-    found = np.flatnonzero(true_mask(keep))
-    first, end = (int(found[0]), int(found[-1]) + 1) if len(found) else (0, 0)
-    if end - first == len(found) and 2 * len(found) >= len(keep):
+    positions = np.flatnonzero(true_mask(mask))
+    first, end = int(positions[0]), int(positions[-1]) + 1
+    if end - first == len(positions) and 2 * len(positions) >= len(mask):
         return slice(first, end)
-    return from_numpy(found.astype(np.int32))
+    return from_numpy(positions.astype(np.int32))
 
 
-def _picked(array: pa.Array, chosen: Positions) -> pa.Array:
-    if not isinstance(chosen, slice):
-        return pc.take(array, chosen, boundscheck=False, memory_pool=_POOL)
-    length = chosen.stop - chosen.start
-    return array if length == len(array) else array.slice(chosen.start, length)
+def _take(array: pa.Array, positions: Positions) -> pa.Array:
+    if not isinstance(positions, slice):
+        return pc.take(array, positions, boundscheck=False, memory_pool=_POOL)
+    length = positions.stop - positions.start
+    return array if length == len(array) else array.slice(positions.start, length)
 
 
 @lru_cache(maxsize=1024)
 def _has_views(kind: pa.DataType) -> bool:
-    """Whether there are views in a type: Arrow cannot take some of their values from others.
+    """Whether a type contains views, of which Arrow cannot take values.
 
-    Files of deltalake that it wrote while deleting rows say that their texts are views.
+    deltalake stores view types in files that it rewrites while deleting rows.
     """
     if pa.types.is_nested(kind):
         return any(_has_views(kind.field(at).type) for at in range(kind.num_fields))
     return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
 
 
-def _default_ids(rows: Rows, file: FileFacts, *, is_id: bool) -> pa.Array:
+def _default_tracking(rows: RowBatch, file: FileInfo, *, is_id: bool) -> pa.Array:
     first = file.base_row_id if is_id else file.row_commit_version
     if first is None:
         return pa.nulls(rows.length, pa.int64())
@@ -338,16 +339,15 @@ def _default_ids(rows: Rows, file: FileFacts, *, is_id: bool) -> pa.Array:
     return from_numpy(np.arange(rows.start, rows.start + rows.length, dtype=np.int64) + first)
 
 
-def _only_filtered(
-    residual: Predicate | None, by_name: Mapping[str, StructField], shown: set[str]
+def _filter_only_fields(
+    residual: Predicate | None, by_name: Mapping[str, StructField], columns: set[str]
 ) -> list[StructField]:
-    """Return the fields that only the predicate needs; of structs, only the parts it names."""
+    """Return the fields that only the predicate needs; of structs, only the fields it names."""
     paths = _paths(residual)
-    found: dict[str, StructField] = {}
-    for name in dict.fromkeys(path[0] for path in paths if path[0] not in shown):
-        wanted = [path[1:] for path in paths if path[0] == name]
-        found[name] = _narrowed(by_name[name], wanted)
-    return list(found.values())
+    fields: dict[str, StructField] = {}
+    for name in dict.fromkeys(path[0] for path in paths if path[0] not in columns):
+        fields[name] = _narrowed(by_name[name], [path[1:] for path in paths if path[0] == name])
+    return list(fields.values())
 
 
 def _narrowed(field: StructField, paths: Sequence[tuple[str, ...]]) -> StructField:

@@ -1,9 +1,9 @@
-"""From what a file holds to what a table shows: names, types and structure, column by column.
+"""Match a file's columns with the table's fields: names, types and structure.
 
-Pure: Arrow in, Arrow out. A file is looked at once per distinct schema; what then remains to be
-done for a batch is usually nothing, since types that agree are passed on as they are. Whether a
-column may be read at all is decided by its type, never by its values: only conversions that keep
-every value are known here, and those that could fail for some value say so.
+Pure: Arrow in, Arrow out. Computed once per distinct schema; a batch then usually needs no work,
+since values of the right type are returned as they are. Whether a column can be read is decided by
+its type, never by its values. Only conversions that keep every value are supported, and those that
+can fail for some value raise.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lazydelta._arrow import validity_buffer
+from lazydelta.errors import DataFileError
 from lazydelta.parquet import LegacyCalendar, LegacyTimestampError
 from lazydelta.scan.read.variant_columns import variant_converter
 from lazydelta.schema import (
@@ -31,132 +32,159 @@ from lazydelta.schema import (
 )
 from lazydelta.schema.mapping import physical_name
 
-__all__ = ["FileSchemaError", "Fit", "Source", "decoded", "fit_file"]
+__all__ = [
+    "ColumnMatches",
+    "FileSchemaError",
+    "Source",
+    "data_file_error",
+    "decoded",
+    "match_columns",
+]
 
 Convert = Callable[[pa.Array], pa.Array]
-"""Brings an array of a file to the table's type."""
+"""Converts an array of a file to the table's type."""
 
-_ID = b"PARQUET:field_id"
+_FIELD_ID = b"PARQUET:field_id"
 _MAPPING_ID = "delta.columnMapping.id"
 _POOL = pa.system_memory_pool()
 
 
 class FileSchemaError(ValueError):
-    """A file whose columns are not of the table's types; whoever knows the file adds its name."""
+    """A file whose columns do not have the table's types; the caller adds the file.
+
+    Args:
+        reason: What is wrong.
+        cure: What to do about it; None restores the file.
+    """
+
+    def __init__(self, reason: str, cure: str | None = None) -> None:
+        super().__init__(reason)
+        self.cure = cure
+
+
+def data_file_error(table: str, path: str, error: Exception) -> DataFileError:
+    """Return the error of a file whose columns could not be converted."""
+    reason = " ".join(str(error).split())
+    cure = getattr(error, "cure", None)
+    if cure is None:
+        return DataFileError(table, path, reason)
+    return DataFileError(table, path, reason, cure)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the values of one field come from in a file."""
+    """The column of a file that holds one field."""
 
     name: str
-    """The column of the file."""
     convert: Convert | None
-    """What to do to its values; None if they are of the table's type."""
+    """Converts its values; None if they have the table's type."""
     columns: tuple[str, ...]
-    """What to read of it: paths of leaves, or of what holds them."""
+    """What to read of it: paths of leaves, or of groups that contain them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
-    """How files of one schema become rows of the table."""
+class ColumnMatches:
+    """The table's fields in files of one schema."""
 
     sources: tuple[Source | None, ...]
     """For each field; None if the file has no column for it."""
     leaves: Mapping[tuple[str, ...], str] = field(default_factory=dict)
-    """Where the values of a logical path are, for what is not inside a list or map."""
+    """Path in the file by logical path, for leaves that are not inside a list or map."""
 
 
-def fit_file(
+def match_columns(
     schema: pa.Schema,
     fields: Sequence[StructField],
     mode: str,
     calendar: LegacyCalendar | None = None,
-) -> Fit:
+) -> ColumnMatches:
     """Match the table's fields with a file's columns.
 
     Args:
         schema: The file's schema; extra columns are ignored.
-        fields: The table's logical fields that are wanted, partition columns left out.
-        mode: The table's column mapping: `none`, `name` or `id`.
-        calendar: What of the file is in the old one; None if nothing is.
+        fields: Logical fields of the table, without partition columns.
+        mode: The column mapping mode: `none`, `name` or `id`.
+        calendar: Which columns are in the legacy calendar; None if none are.
 
     Raises:
         FileSchemaError: A column cannot be read as the table's type, or ids are needed and missing.
     """
     if mode == "id" and len(schema) and not any(_field_id(column) for column in schema):
-        raise FileSchemaError("the table maps columns by id, but the file has no field ids")
+        raise FileSchemaError("the column mapping mode is id, but the file has no field ids")
     matcher = _Matcher(mode, calendar)
     level = _Level(schema, mode)
     sources: list[Source | None] = []
     for item in fields:
-        found = level.find(item)
-        if found is None:
+        at = level.find(item)
+        if at is None:
             sources.append(None)
             continue
-        column = schema.field(found)
-        columns = matcher.wanted(item, column, (), ())
+        column = schema.field(at)
+        columns = matcher.paths(item, column, (), ())
         convert = matcher.converter(column.type, item.type, item.name)
         sources.append(Source(column.name, convert, tuple(columns)))
-    return Fit(tuple(sources), matcher.leaves)
+    return ColumnMatches(tuple(sources), matcher.leaves)
 
 
 class _Level:
-    """Columns that are beside each other in a file: all of its own, or the fields of a struct."""
+    """Columns of one level of a file: the top level, or the fields of a struct."""
 
     def __init__(self, columns: Iterable[pa.Field], mode: str) -> None:
         self._mode = mode
         columns = list(columns)
         keys = map(_field_id, columns) if mode == "id" else (column.name for column in columns)
-        self._places: dict[str | None, list[int]] = defaultdict(list)
+        self._indices: dict[str | None, list[int]] = defaultdict(list)
         self._folded: dict[str, list[int]] = defaultdict(list)
         for at, key in enumerate(keys):
-            self._places[key].append(at)
+            self._indices[key].append(at)
             if mode == "none" and key is not None:
                 self._folded[key.lower()].append(at)
 
     def find(self, item: StructField) -> int | None:
-        """Return the place of a field among the columns; without mapping, case matters last."""
+        """Return the index of a field's column; without mapping, the case of names matters last."""
         if self._mode == "id":
-            found = self._places.get(str(item.metadata.get(_MAPPING_ID)), [])
+            indices = self._indices.get(str(item.metadata.get(_MAPPING_ID)), [])
         else:
             name = physical_name(item, self._mode)
-            found = self._places.get(name) or self._folded.get(name.lower(), [])
-        if len(found) > 1:
-            raise FileSchemaError(f"the file has column {item.name!r} more than once")
-        return found[0] if found else None
+            indices = self._indices.get(name) or self._folded.get(name.lower(), [])
+        if len(indices) > 1:
+            raise FileSchemaError(f"the file has more than one column {item.name!r}")
+        return indices[0] if indices else None
 
 
 class _Matcher:
-    """One match: the mode, the file's calendar, and what was found on the way."""
+    """Matches fields of the table with columns of one file schema."""
 
     def __init__(self, mode: str, calendar: LegacyCalendar | None) -> None:
         self.mode = mode
         self.calendar = calendar
         self.leaves: dict[tuple[str, ...], str] = {}
 
-    def wanted(
-        self, item: StructField, column: pa.Field, above: tuple[str, ...], path: tuple[str, ...]
+    def paths(
+        self, item: StructField, column: pa.Field, parent: tuple[str, ...], path: tuple[str, ...]
     ) -> list[str]:
-        """Return what to read for a field, and note where; of a struct, only the wanted parts."""
-        here, logical = (*above, column.name), (*path, item.name)
+        """Return the paths to read for a field, and record its leaves.
+
+        Of a struct, only the fields that the table has.
+        """
+        physical, logical = (*parent, column.name), (*path, item.name)
         if isinstance(item.type, StructType) and pt.is_struct(column.type):
             level = _Level(column.type, self.mode)
             parts = [(part, level.find(part)) for part in item.type]
-            known = [(part, column.type.field(at)) for part, at in parts if at is not None]
-            found = [self.wanted(part, inner, here, logical) for part, inner in known]
-            if found:
-                return [name for names in found for name in names]
-        self.leaves[logical] = ".".join(here)
-        return [".".join(here)]
+            stored = [(part, column.type.field(at)) for part, at in parts if at is not None]
+            paths = [self.paths(part, inner, physical, logical) for part, inner in stored]
+            if paths:
+                return [name for names in paths for name in names]
+        self.leaves[logical] = ".".join(physical)
+        return [".".join(physical)]
 
     def converter(  # noqa: PLR0911 - one return for each shape
         self, source: pa.DataType, kind: DataType, where: str
     ) -> Convert | None:
-        """Return what brings values of a file to the table's type; None if they are of it.
+        """Return the converter of a file's values to the table's type; None if they have it.
 
         Raises:
-            FileSchemaError: There is no way that keeps every value.
+            FileSchemaError: No conversion keeps every value.
         """
         if isinstance(source, pa.BaseExtensionType):
             return _then(lambda a: a.storage, self.converter(source.storage_type, kind, where))
@@ -189,7 +217,7 @@ class _Matcher:
         if calendar is None:
             return convert
         # Shredded values are columns like others; there are no INT96 timestamps among them.
-        return _then(_rebase(lambda array: calendar.moved(array, "", ()), where), convert)
+        return _then(_rebase(lambda array: calendar.rebase(array, "", ()), where), convert)
 
     def struct(self, source: pa.StructType, kind: StructType, where: str) -> Convert | None:
         target = to_arrow_type(kind)
@@ -204,7 +232,7 @@ class _Matcher:
         plain = [(at, None) for at in range(source.num_fields)]
         if parts == plain and source == target:
             return None
-        # Of a struct only the wanted parts are read, so places are those of what is read.
+        # Only some fields of a struct are read, so they are matched by name, not by index.
         names = [None if at is None else source.field(at).name for at, _ in parts]
         return lambda array: _rebuilt_struct(array, target, names, [inner for _, inner in parts])
 
@@ -232,7 +260,7 @@ class _Matcher:
 
 
 def decoded(array: pa.Array) -> pa.Array:
-    """Return an array without its dictionary, if it has one; in the pool of rows (ADR 0020)."""
+    """Return an array without dictionary encoding, allocated in the pool of rows (ADR 0020)."""
     if not isinstance(array, pa.DictionaryArray):
         return array
     return pc.take(array.dictionary, array.indices, memory_pool=_POOL)
@@ -247,8 +275,8 @@ def _then(first: Convert, second: Convert | None) -> Convert:
 
 
 def _field_id(column: pa.Field) -> str | None:
-    found = (column.metadata or {}).get(_ID)
-    return None if found is None else found.decode()
+    field_id = (column.metadata or {}).get(_FIELD_ID)
+    return None if field_id is None else field_id.decode()
 
 
 def _is_list(source: pa.DataType) -> bool:
@@ -258,7 +286,7 @@ def _is_list(source: pa.DataType) -> bool:
 
 
 def _is_entries(source: pa.DataType) -> bool:
-    """Whether a list is a map that its writer did not call one."""
+    """Whether a list is a map that its writer did not annotate as one."""
     inner = source.value_type if _is_list(source) else None
     return inner is not None and pt.is_struct(inner) and inner.num_fields == 2
 
@@ -278,20 +306,20 @@ def _rebuilt_struct(
     names: Sequence[str | None],
     inner: Sequence[Convert | None],
 ) -> pa.StructArray:
-    places = {array.type.field(at).name: at for at in range(array.type.num_fields)}
+    indices = {array.type.field(at).name: at for at in range(array.type.num_fields)}
     children = []
     for name, convert, part in zip(names, inner, target, strict=True):
-        if name is None or name not in places:
+        if name is None or name not in indices:
             children.append(pa.nulls(len(array), part.type))
         else:
-            children.append(_applied(convert, array.field(places[name])))
+            children.append(_applied(convert, array.field(indices[name])))
     return pa.Array.from_buffers(
         target, len(array), [validity_buffer(array)], array.null_count, children=children
     )
 
 
 def _rebuilt_list(array: pa.Array, target: pa.DataType, convert: Convert) -> pa.Array:
-    """Return a list or map with its values converted; the positions are kept, rebased if cut."""
+    """Return a list or map with its values converted; offsets of a slice start at 0."""
     count = len(array)
     if pt.is_fixed_size_list(array.type):
         array = array.cast(pa.list_(array.type.value_type))
@@ -302,7 +330,9 @@ def _rebuilt_list(array: pa.Array, target: pa.DataType, convert: Convert) -> pa.
     offsets = raw[array.offset : array.offset + count + 1]
     first, last = int(offsets[0]), int(offsets[-1])
     if last - first > np.iinfo(np.int32).max:
-        raise FileSchemaError(f"{last - first} values of lists in one batch are too many")
+        raise FileSchemaError(
+            f"a batch has {last - first} list values, more than Arrow's offsets can address"
+        )
     values = array.values.slice(first, last - first)
     rebased = pa.py_buffer(np.ascontiguousarray(offsets - first, dtype=np.int32))
     return pa.Array.from_buffers(
@@ -314,7 +344,7 @@ def _rebuilt_list(array: pa.Array, target: pa.DataType, convert: Convert) -> pa.
     )
 
 
-# --- values without parts ---------------------------------------------------------------------
+# --- primitive values -------------------------------------------------------------------------
 
 
 def _primitive(source: pa.DataType, kind: DataType, where: str) -> Convert | None:
@@ -341,12 +371,12 @@ def _rebased(
 ) -> Convert | None:
     """Return the converter for a file in the legacy calendar; timestamp_ntz is never in it."""
     if pt.is_date32(source) and calendar.datetimes:
-        return _then(calendar.days, convert)
+        return _then(calendar.rebase_dates, convert)
     is_time = pt.is_timestamp(source) and kind == PrimitiveType("timestamp")
     # A timestamp without a zone is INT96.
     if not is_time or not (calendar.int96 if source.tz is None else calendar.datetimes):
         return convert
-    return _rebase(lambda array: calendar.times(_applied(convert, array)), where)
+    return _rebase(lambda array: calendar.rebase_timestamps(_applied(convert, array)), where)
 
 
 def _rebase(rebase: Convert, where: str) -> Convert:
@@ -354,18 +384,18 @@ def _rebase(rebase: Convert, where: str) -> Convert:
         try:
             return rebase(array)
         except LegacyTimestampError as error:
-            raise FileSchemaError(f"column {where!r} has {error}") from None
+            raise FileSchemaError(f"column {where!r} has {error}", error.cure) from None
 
     return rebased
 
 
 def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a cast keeps every value, or fails where it cannot: the protocol's widenings."""
+    """Whether a cast keeps every value, or fails where it cannot: the protocol's type widening."""
     if pt.is_integer(target):
         return pt.is_integer(source)
     if pt.is_floating(target):
-        whole = pt.is_integer(source) and source.bit_width <= 32 and target.bit_width == 64
-        return whole or (pt.is_floating(source) and source.bit_width <= target.bit_width)
+        is_exact = pt.is_integer(source) and source.bit_width <= 32 and target.bit_width == 64
+        return is_exact or (pt.is_floating(source) and source.bit_width <= target.bit_width)
     if pt.is_decimal(target):
         return pt.is_integer(source) or pt.is_decimal(source)
     if pt.is_string(target) or pt.is_binary(target):
@@ -388,7 +418,7 @@ def _is_bytes(source: pa.DataType) -> bool:
 
 
 def _timestamp(source: pa.TimestampType, target: pa.TimestampType) -> Convert:
-    """Bring a time to the unit; one without zone is UTC, one in another zone the same time."""
+    """Convert a timestamp to the unit. One without a zone is UTC; other zones keep the instant."""
     if source.unit == target.unit:
         return lambda array: array.view(target)
     if source.unit == "ns":
@@ -398,7 +428,7 @@ def _timestamp(source: pa.TimestampType, target: pa.TimestampType) -> Convert:
 
 
 def _floored(array: pa.Array, target: pa.TimestampType) -> pa.Array:
-    """Cut nanoseconds; a cast would round times before 1970 up."""
+    """Truncate nanoseconds downwards; a cast would round timestamps before 1970 up."""
     nanos = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array)]
     micros = pa.py_buffer(np.floor_divide(nanos, 1000))
     return pa.Array.from_buffers(

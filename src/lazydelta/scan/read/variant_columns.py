@@ -1,4 +1,4 @@
-"""Variants as the table shows them: a struct of two binaries, `metadata` and `value`."""
+"""Variant columns in the output: a struct of two binaries, `metadata` and `value`."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _TARGET = to_arrow_type(PrimitiveType("variant"))
 
 
 def variant_converter(source: pa.StructType) -> Callable[[pa.Array], pa.Array] | None:
-    """Return what brings a variant column of a file to its two binaries; None if it is so.
+    """Return the converter of a file's variant column to two binaries; None if it has them.
 
     Raises:
-        BadVariantError: The column is no variant, or shredded into a type that is not known.
+        BadVariantError: The column is not a variant, or shredded into an unsupported type.
     """
     if source == _TARGET:
         return None
     check_shredding(source)
     if source.get_field_index("typed_value") >= 0:
-        return _joined
+        return _unshredded
     return lambda array: _rebuilt(array, array.field("value"))
 
 
-def _joined(array: pa.StructArray) -> pa.StructArray:
+def _unshredded(array: pa.StructArray) -> pa.StructArray:
     return _rebuilt(array, build_array(unshred(array), PrimitiveType("binary")))
 
 

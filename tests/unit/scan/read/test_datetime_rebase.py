@@ -15,9 +15,8 @@ import pytest
 
 from lazydelta import Config, ReadOptions, Table
 from lazydelta.errors import ConfigError, DataFileError
-from lazydelta.parquet import matching_row_groups
-from lazydelta.parquet import reader as parquet
-from lazydelta.parquet.page_filter import PageFilter
+from lazydelta.parquet import matching_row_groups, tuning
+from lazydelta.parquet.pages.page_filter import PageFilter
 from lazydelta.testing import TableBuilder
 from tests.native.support import without_decoder
 from tests.unit.scan.read.tables import Rows, field, with_ids
@@ -189,7 +188,7 @@ def as_spark_has_them(named):
 def test_no_row_is_lost_by_bounds_of_a_footer_or_its_pages(tmp_path, monkeypatch, pages):
     """The bounds are stored days: ten days off before the switch."""
     if pages:
-        monkeypatch.setattr(parquet, "_PAGE_FILTER_BYTES", 0)
+        monkeypatch.setattr(tuning, "PAGE_FILTER_BYTES", 0)
         monkeypatch.setattr(PageFilter, "is_cheap", lambda *_: True)
     named = many_days()
     rows = old({"d": as_spark_has_them(named), "k": list(range(len(named)))})
@@ -215,7 +214,7 @@ def test_bounds_after_the_switch_still_leave_row_groups_out(tmp_path):
     made = Rows(tmp_path / "t", [field("d", "date")])
     scan = made.file("a.parquet", rows).open().scan(f"d > date '{named[3600]}'")
     with patch(
-        "lazydelta.scan.read.reading.matching_row_groups", wraps=matching_row_groups
+        "lazydelta.scan.read.file_reader.matching_row_groups", wraps=matching_row_groups
     ) as asked:
         assert scan.to_arrow().num_rows == len(named) - 3601
     _, rule, leaves, partition = asked.call_args.args
@@ -253,8 +252,9 @@ def test_timestamps_before_1900_of_other_zones_are_refused(tmp_path, notes):
     assert made.rows() == [{"t": late[0].as_py(), "d": DAY}]
     made.file("old.parquet", old({"t": noon(ZONED), "d": days(DAY)}, notes))
     reason = r"old\.parquet.*column 't'.*before 1900.*datetime_rebase_mode='corrected'"
-    with pytest.raises(DataFileError, match=reason):
+    with pytest.raises(DataFileError, match=reason) as raised:
         made.rows()
+    assert "backup" not in str(raised.value), "the file is not damaged"
     found = made.open().scan().to_arrow(CORRECTED)
     assert set(found["t"].to_pylist()) == {late[0].as_py(), noon(ZONED)[0].as_py()}
     assert found["d"].to_pylist() == [DAY, DAY], "dates do not depend on the zone"

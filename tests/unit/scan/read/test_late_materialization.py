@@ -7,11 +7,9 @@ import pyarrow as pa
 import pytest
 
 from lazydelta import ReadOptions
-from lazydelta.parquet import DataFile, has_native_decoder
-from lazydelta.parquet import Rows as FileRows
+from lazydelta.parquet import DataFile, RowBatch, has_native_decoder, tuning
 from lazydelta.parquet import native as compiled
-from lazydelta.parquet import page_filter as paging
-from lazydelta.parquet import reader as parquet
+from lazydelta.parquet.pyarrow_reader import PyArrowReader
 from lazydelta.scan.read.late_materialization import LateMaterialization
 from tests.unit.scan.read.tables import Rows, field, inline
 
@@ -46,8 +44,8 @@ class Columns:
 )
 def test_when_it_is_worth_it(sizes, filtered, worth):
     fit = Columns(filtered, tuple(sizes))
-    assert LateMaterialization().is_worth_it(Bytes(**sizes), fit, [0]) is worth
-    assert not LateMaterialization().is_worth_it(Bytes(**sizes), fit, [])
+    assert LateMaterialization().pays(Bytes(**sizes), fit, [0]) is worth
+    assert not LateMaterialization().pays(Bytes(**sizes), fit, [])
 
 
 class Groups(Bytes):
@@ -61,16 +59,16 @@ class Groups(Bytes):
     def first_row(self, group):
         return group
 
-    def leaps(self, columns, group, rows):
+    def can_skip(self, columns, group, rows):
         return False
 
-    def rows_within(self, columns, group, spans, *, batch_rows):
-        return self.rows_between(columns, group, *spans[0], batch_rows=batch_rows)
+    def read_ranges(self, columns, group, ranges, *, batch_rows):
+        return self.read_range(columns, group, *ranges[0], batch_rows=batch_rows)
 
-    def rows_between(self, columns, group, start, end, *, batch_rows):
+    def read_range(self, columns, group, start, end, *, batch_rows):
         assert (start, end) == (group, group + 1)
         array = pa.array([group])
-        yield FileRows(group, 1, pa.RecordBatch.from_arrays([array] * len(columns), list(columns)))
+        yield RowBatch(group, 1, pa.RecordBatch.from_arrays([array] * len(columns), list(columns)))
 
 
 @pytest.mark.parametrize(("matching", "worth"), [(0, True), (4, True), (5, False), (8, False)])
@@ -86,8 +84,8 @@ def test_it_is_given_up_where_most_row_groups_match(matching, worth):
 
     parts = [(group, [(group, group + 1)]) for group in range(8)]
     found = probe.rows(file, fit, parts, wanted, batch_rows=1)
-    assert [rows.start for rows, _ in found] == list(range(matching))
-    assert probe.is_worth_it(file, fit, [0]) is worth
+    assert [rows.start for rows in found] == list(range(matching))
+    assert probe.pays(file, fit, [0]) is worth
 
 
 @pytest.fixture
@@ -99,16 +97,16 @@ def by_pyarrow(monkeypatch):
 @pytest.fixture
 def read(monkeypatch, by_pyarrow):
     """What was decoded: columns, row groups, and the rows of each batch."""
-    calls, plain = [], DataFile.rows
+    calls, plain = [], PyArrowReader._rows
 
-    def noted(self, columns, groups, *, batch_rows):
+    def noted(self, columns, groups, *more):
         decoded = []
         calls.append((tuple(columns), list(groups), decoded))
-        for rows in plain(self, columns, groups, batch_rows=batch_rows):
+        for rows in plain(self, columns, groups, *more):
             decoded.append(rows.length)
             yield rows
 
-    monkeypatch.setattr(DataFile, "rows", noted)
+    monkeypatch.setattr(PyArrowReader, "_rows", noted)
     return calls
 
 
@@ -194,9 +192,9 @@ def test_columns_that_come_in_smaller_pieces_stay_beside_their_rows(tmp_path, re
 @pytest.fixture
 def small_pages(monkeypatch):
     """How to write files of small pages; the page filter applies to them whatever their size."""
-    monkeypatch.setattr(parquet, "_PAGE_FILTER_BYTES", 1)
-    monkeypatch.setattr(parquet, "LEAST_ROWS", 1)
-    monkeypatch.setattr(paging, "_BYTES_PER_FOOTER_BYTE", 0)
+    monkeypatch.setattr(tuning, "PAGE_FILTER_BYTES", 1)
+    monkeypatch.setattr(tuning, "MIN_SKIP_ROWS", 1)
+    monkeypatch.setattr(tuning, "PAGE_FILTER_FOOTER_RATIO", 0)
     return {"data_page_size": 300, "write_batch_size": 10}
 
 
@@ -205,7 +203,7 @@ def decoded(monkeypatch):
     """The number of rows that each call of the compiled decoder gave, by columns."""
     if not has_native_decoder():
         pytest.skip("only the compiled decoder skips pages: `make native` builds it")
-    calls, plain = [], DataFile.rows_between
+    calls, plain = [], DataFile.read_range
 
     def noted(self, columns, *args, **options):
         lengths = []
@@ -214,7 +212,7 @@ def decoded(monkeypatch):
             lengths.append(rows.length)
             yield rows
 
-    monkeypatch.setattr(DataFile, "rows_between", noted)
+    monkeypatch.setattr(DataFile, "read_range", noted)
     return calls
 
 
@@ -295,13 +293,13 @@ def test_columns_that_cannot_be_leapt_over_are_decoded_once(tmp_path, small_page
 @pytest.mark.parametrize("shown", [None, ["id"]], ids=["late", "filter-columns"])
 def test_what_the_decoder_refuses_is_read_twice_at_most(tmp_path, small_pages, monkeypatch, shown):
     """Each of many ranges would be decoded from the start of the row group."""
-    passes, plain = [], DataFile.rows
+    passes, plain = [], PyArrowReader.read
 
     def noted(self, columns, groups, **more):
         passes.append(tuple(columns))
         return plain(self, columns, groups, **more)
 
-    monkeypatch.setattr(DataFile, "rows", noted)
+    monkeypatch.setattr(PyArrowReader, "read", noted)
     made = Rows(tmp_path / "t", [field("id", "string"), FIELDS[1]])
     ids = [f"{i:04}" for i in range(1000)]
     columns = {"id": pa.array(ids, pa.large_string()), "text": [f"{TEXT} {i}" for i in range(1000)]}
@@ -349,7 +347,7 @@ def test_it_is_not_given_up_where_row_groups_match_in_a_few_pages(tmp_path, smal
     table = pa.table({"id": np.arange(200), "text": [f"{TEXT} {i}" for i in range(200)]})
     made.file("a.parquet", table, use_dictionary=False, **small_pages)
     store = made.open().snapshot().store
-    file = DataFile(store, "a.parquet", inflated_limit=2**30)
+    file = DataFile(store, "a.parquet", max_decoded_bytes=2**30)
     probe, fit = LateMaterialization(), Columns(("id",), ("id", "text"))
 
     def wanted(rows):
@@ -357,4 +355,4 @@ def test_it_is_not_given_up_where_row_groups_match_in_a_few_pages(tmp_path, smal
 
     for _ in range(8):
         assert len(list(probe.rows(file, fit, [(0, [(140, 160)])], wanted, batch_rows=100))) == 1
-    assert probe.is_worth_it(file, fit, [0])
+    assert probe.pays(file, fit, [0])

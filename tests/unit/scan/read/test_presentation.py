@@ -103,7 +103,7 @@ def test_encodings_of_the_schema_itself(scan):
     [
         pytest.param(pa.field("id", pa.int32()), "'id' is int64", id="narrower"),
         pytest.param(pa.field("name", pa.int64()), "'name' is string", id="another-type"),
-        pytest.param(pa.field("id", pa.int64(), nullable=False), "may be null", id="not-null"),
+        pytest.param(pa.field("id", pa.int64(), nullable=False), "is nullable", id="not-null"),
         pytest.param(
             pa.field("later", pa.int8(), nullable=False), "'later'", id="missing-not-null"
         ),

@@ -50,6 +50,7 @@ def late(monkeypatch):
         def __init__(self, *args, **how):
             super().__init__(*args, **how)
             self._turn, self._second_is_done = [], threading.Event()
+            self._lock = threading.Lock()
 
         def _read(self, tasks):
             with self._lock:

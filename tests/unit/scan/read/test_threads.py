@@ -9,7 +9,7 @@ import pytest
 
 from lazydelta import ReadOptions
 from lazydelta.parquet import DataFile
-from lazydelta.scan.read import reading as read
+from lazydelta.scan.read import file_reader, reading
 from tests.native.support import without_decoder
 from tests.unit.scan.read.tables import Rows, field, inline
 
@@ -24,8 +24,8 @@ def asked_of(scan, *, cores, files_at_once):
 
     with (
         without_decoder(),  # which sees for itself, and reads small files together
-        patch.object(read, "DataFile", opened),
-        patch.object(read, "threads_for", lambda _store, asked: asked or cores),
+        patch.object(file_reader, "DataFile", opened),
+        patch.object(reading, "threads_for", lambda _store, asked: asked or cores),
     ):
         options = ReadOptions(files_at_once=files_at_once, ordered=True)
         return asked, scan.to_arrow(options)["n"].to_pylist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lazydelta.scan.read.transform import FileSchemaError, fit_file
+from lazydelta.scan.read.transform import FileSchemaError, match_columns
 from lazydelta.schema import PrimitiveType, StructField
 
 NAMES = [f"c{at}" for at in range(2000)]
@@ -47,7 +47,7 @@ def test_the_columns_are_gone_through_once(mode):
         for at, name in enumerate(NAMES)
     ]
     schema = Counted(pa.schema(columns[::-1]))
-    fit = fit_file(schema, FIELDS, mode)
+    fit = match_columns(schema, FIELDS, mode)
     assert [source.name for source in fit.sources] == NAMES
     assert schema.passes <= 2  # one may be to see whether there are ids at all
 
@@ -58,12 +58,12 @@ def test_the_columns_are_gone_through_once(mode):
 )
 def test_case_still_matters_last(names, found):
     schema = pa.schema([(name, pa.int64()) for name in names])
-    (source,) = fit_file(schema, [StructField("x", PrimitiveType("long"))], "none").sources
+    (source,) = match_columns(schema, [StructField("x", PrimitiveType("long"))], "none").sources
     assert (source and source.name) == found
 
 
 @pytest.mark.parametrize("names", [["x", "x"], ["X", "X"]])
 def test_a_column_that_is_there_twice_is_still_refused(names):
     schema = pa.schema([(name, pa.int64()) for name in names])
-    with pytest.raises(FileSchemaError, match="more than once"):
-        fit_file(schema, [StructField("x", PrimitiveType("long"))], "none")
+    with pytest.raises(FileSchemaError, match="more than one column"):
+        match_columns(schema, [StructField("x", PrimitiveType("long"))], "none")

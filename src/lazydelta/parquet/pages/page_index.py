@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.parquet.page_headers import BadPageError, PageStatistics, read_pages
-from lazydelta.parquet.thrift import Reader, ThriftError
+from lazydelta.parquet.footer.thrift import Reader, ThriftError
+from lazydelta.parquet.pages.page_headers import BadPageError, PageStatistics, read_page_headers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lazydelta.parquet.page_headers import ReadAt
+    from lazydelta.parquet.pages.page_headers import ReadAt
 
 __all__ = ["PageMap", "map_pages"]
 
-_NOTHING_KNOWN = PageStatistics()
+_UNKNOWN = PageStatistics()
 _ELSEWHERE = {1, 8, 9}
 """Fields of a chunk that is encrypted or in another file."""
 
@@ -51,49 +51,49 @@ def map_pages(chunk: dict[int, Any], num_rows: int, read_at: ReadAt) -> PageMap 
         start = dictionary if 0 < dictionary < first else first
         end = start + details[7]
         if 4 in chunk and 5 in chunk:
-            found = _by_index(chunk, first, end, num_rows, read_at)
+            pages = _from_index(chunk, first, end, num_rows, read_at)
         else:
-            found = _by_headers(start, end, read_at)
+            pages = _from_headers(start, end, read_at)
     except (BadPageError, ThriftError, LookupError, TypeError):
         return None
-    rows = found.rows
+    rows = pages.rows
     is_valid = rows[0] == 0 and rows[-1] == num_rows
-    is_valid = is_valid and all(one < next_ for one, next_ in pairwise(rows))
-    return found if is_valid else None
+    is_valid = is_valid and all(start < end for start, end in pairwise(rows))
+    return pages if is_valid else None
 
 
-def _by_headers(start: int, end: int, read_at: ReadAt) -> PageMap:
-    pages = list(read_pages(read_at, start, end - start))
-    if pages and pages[0].is_dictionary:
-        pages = pages[1:]
-    if any(page.is_dictionary for page in pages):
-        raise BadPageError("there is something between the data pages")
-    rows = list(accumulate((page.values for page in pages), initial=0))
-    return PageMap(rows, [page.statistics for page in pages])
+def _from_headers(start: int, end: int, read_at: ReadAt) -> PageMap:
+    headers = list(read_page_headers(read_at, start, end - start))
+    if headers and headers[0].is_dictionary:
+        headers = headers[1:]
+    if any(header.is_dictionary for header in headers):
+        raise BadPageError("the data pages are not contiguous")
+    rows = list(accumulate((header.num_values for header in headers), initial=0))
+    return PageMap(rows, [header.statistics for header in headers])
 
 
-def _by_index(
+def _from_index(
     chunk: dict[int, Any], first: int, end: int, num_rows: int, read_at: ReadAt
 ) -> PageMap:
     """Return the pages by the page index, which must span the chunk from its first data page on."""
-    places = Reader(read_at(chunk[4], chunk[5])).struct()[1]
-    ends = [place[1] + place[2] for place in places]
-    if [place[1] for place in places] != [first, *ends[:-1]] or ends[-1] != end:
-        raise BadPageError("there is something between the data pages")
-    rows = [*(place[3] for place in places), num_rows]
-    return PageMap(rows, _indexed(chunk, len(places), read_at))
+    locations = Reader(read_at(chunk[4], chunk[5])).struct()[1]
+    ends = [location[1] + location[2] for location in locations]
+    if [location[1] for location in locations] != [first, *ends[:-1]] or ends[-1] != end:
+        raise BadPageError("the data pages are not contiguous")
+    rows = [*(location[3] for location in locations), num_rows]
+    return PageMap(rows, _column_index(chunk, len(locations), read_at))
 
 
-def _indexed(chunk: dict[int, Any], count: int, read_at: ReadAt) -> Sequence[PageStatistics]:
-    unknown = [_NOTHING_KNOWN] * count
+def _column_index(chunk: dict[int, Any], count: int, read_at: ReadAt) -> Sequence[PageStatistics]:
+    unknown = [_UNKNOWN] * count
     if 6 not in chunk or 7 not in chunk:
         return unknown
     index = Reader(read_at(chunk[6], chunk[7])).struct()
-    empty, least, most = index[1], index[2], index[3]
-    nulls = index.get(5, [None] * count)
-    if not len(empty) == len(least) == len(most) == len(nulls) == count:
+    null_pages, lower, upper = index[1], index[2], index[3]
+    null_counts = index.get(5, [None] * count)
+    if not len(null_pages) == len(lower) == len(upper) == len(null_counts) == count:
         return unknown
     return [
-        PageStatistics(None, None, none) if is_empty else PageStatistics(low, high, none)
-        for is_empty, low, high, none in zip(empty, least, most, nulls, strict=True)
+        PageStatistics(None, None, nulls) if is_null else PageStatistics(low, high, nulls)
+        for is_null, low, high, nulls in zip(null_pages, lower, upper, null_counts, strict=True)
     ]

@@ -1,7 +1,7 @@
-"""What rows look like in a new data file: physical names, field ids, and no columns of nulls.
+"""Schema of new data files: physical names, field ids, and no void columns.
 
-Pure: Arrow in, Arrow out, and nothing is copied but where a struct has a void field, or is null
-although a part of it takes no nulls.
+Pure: Arrow in, Arrow out. Copies only structs that have a void field, or that are null although
+one of their fields is required.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lazydelta.errors import SchemaError
-from lazydelta.parquet.null_parents import fill_null_parents
+from lazydelta.parquet.write.null_parents import fill_null_parents
 from lazydelta.schema import (
     ArrayType,
     DataType,
@@ -27,20 +27,20 @@ from lazydelta.schema.mapping import to_physical
 __all__ = ["FileSchema"]
 
 _VOID = (PrimitiveType("void"), PrimitiveType("null"))
-_MOST_LEVELS = 99
-"""Arrow writes Parquet of any depth, and reads a hundred levels at most, the root one of them."""
+_MAX_LEVELS = 99
+"""Arrow writes Parquet of any depth, but reads at most a hundred levels, including the root."""
 
 
 class FileSchema:
-    """The columns of a data file, and the way to them from a table's rows.
+    """The columns of a data file, and the conversion of a table's rows to them.
 
     Args:
-        schema: The columns of the table that go into files, in their order.
-        mode: Its column mapping: `none`, `name` or `id`.
+        schema: The columns of the table that are stored in files.
+        mode: The column mapping mode: `none`, `name` or `id`.
 
     Raises:
-        SchemaError: There is nothing to write, a void type where no file can leave it out, or a
-            type so deep that its file could not be read.
+        SchemaError: No column can be written, a list or map holds void, or a type is nested too
+            deeply to be read back.
     """
 
     def __init__(self, schema: StructType, mode: str) -> None:
@@ -49,18 +49,18 @@ class FileSchema:
             raise SchemaError("rows need at least one column that is neither void nor a partition")
         logical = StructType(tuple(part for part in schema if part.type not in _VOID))
         for part in logical:
-            if _levels(part.type) > _MOST_LEVELS:
+            if _levels(part.type) > _MAX_LEVELS:
                 raise SchemaError(f"column {part.name!r} is nested too deep to be read from a file")
         written = StructType(tuple(map(_without_void, logical)))
         self._has_void = written != logical
         self._logical = to_arrow_schema(written)
         self.physical = to_physical(written, mode)
-        """The columns of a file, under the names that it has them."""
+        """The columns of a file under their physical names."""
         self.schema = to_arrow_schema(self.physical, field_ids=mode != "none")
-        """The same for Arrow, with ids where the table maps columns."""
+        """The same in Arrow, with field ids if the table maps columns."""
 
     def of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows of the table as a file has them."""
+        """Return rows of the table in the schema of the file."""
         arrays = [rows.column(name) for name in self.columns]
         if self._has_void:
             pairs = zip(arrays, self._logical.types, strict=True)
@@ -71,7 +71,7 @@ class FileSchema:
 
 
 class _Renamed:
-    """A batch under another schema of the same layout: names at any depth change, no value does."""
+    """A batch with another schema of the same layout: renames nested columns without a copy."""
 
     def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
         self._batch = batch
@@ -83,7 +83,7 @@ class _Renamed:
 
 
 def _levels(kind: DataType) -> int:
-    """Return how many levels a type has in a file, where a list or a map takes two."""
+    """Return the levels of a type in a file; a list or map has two."""
     match kind:
         case StructType(fields):
             return 1 + max((_levels(part.type) for part in fields), default=0)
@@ -117,7 +117,7 @@ def _reduced_type(kind: DataType, where: str) -> DataType:
 
 
 def _refuse_void(kind: DataType, where: str) -> None:
-    """Raise where a list or map holds void: no file can have that, nor leave it out."""
+    """Raise if a list or map holds void: a file can neither store nor omit it."""
     inner: tuple[DataType, ...] = ()
     match kind:
         case StructType(fields):
@@ -133,7 +133,7 @@ def _refuse_void(kind: DataType, where: str) -> None:
 
 
 def _reduced(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return a struct without the fields that its smaller type does not have."""
+    """Return a struct without the fields that are not in its reduced type."""
     if array.type == kind or not pa.types.is_struct(kind):
         return array
     children = [_reduced(array.field(part.name), part.type) for part in kind]

@@ -1,6 +1,6 @@
 """Rows -> one Parquet file, with the statistics of its add action.
 
-Knows bytes and columns; where the file goes, and when it is full, is decided by whoever writes.
+The caller decides where the file is stored and when it is full.
 """
 
 from __future__ import annotations
@@ -11,17 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.parquet.statistics import Statistics, StatisticsPlan
+from lazydelta.parquet import tuning
+from lazydelta.parquet.write.statistics import Statistics, StatisticsPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["Encoded", "Encoding", "ParquetEncoder", "dictionary_columns"]
-
-_SAMPLES = 16
-_SAMPLE_ROWS = 1024
-_FEW_ROWS = 4096
-"""So few rows are not worth looking at: a dictionary of them costs nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +29,12 @@ class Encoding:
     row_group_rows: int
     page_version: Literal["1.0", "2.0"] = "1.0"
     dictionary: tuple[str, ...] | bool = True
-    """The leaf columns whose values are worth a dictionary; all or none of them."""
+    """The leaf columns that are dictionary-encoded; True for all, False for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoded:
-    """What became of the rows."""
+    """A finished file."""
 
     rows: int
     size: int
@@ -49,10 +45,10 @@ class ParquetEncoder:
     """A Parquet file that is being written.
 
     Args:
-        sink: Where the bytes go.
+        sink: The destination.
         schema: The file's columns.
-        encoding: How.
-        statistics: Which columns have statistics.
+        encoding: Codec, row groups and dictionaries.
+        statistics: The columns with statistics.
     """
 
     def __init__(
@@ -76,9 +72,9 @@ class ParquetEncoder:
             data_page_version=encoding.page_version,
             use_dictionary=_as_list(encoding.dictionary),
             write_statistics=_with_bounds(schema),
-            # Half a kilobyte that lets readers, ours among them, find the pages of some rows.
+            # Half a kilobyte that lets readers, ours included, skip pages.
             write_page_index=True,
-            # Nothing of Arrow in the footer, and decimals as Spark lays them out.
+            # No Arrow schema in the footer, and decimals in Spark's layout.
             store_schema=False,
             store_decimal_as_integer=True,
             metadata_collector=self._footers,
@@ -90,12 +86,12 @@ class ParquetEncoder:
         return int(self._sink.tell())
 
     def write(self, rows: pa.Table) -> None:
-        """Write rows as one row group, or several if they are too many for one."""
+        """Write rows as one row group, or several if they exceed the maximum."""
         self._statistics.observe(rows)
         self._writer.write_table(rows, row_group_size=self._encoding.row_group_rows)
 
     def abandon(self) -> None:
-        """Write no more: the sink is about to be closed without a footer."""
+        """Stop writing: the sink is closed without a footer."""
         self._writer.is_open = False
 
     def close(self) -> Encoded:
@@ -107,40 +103,41 @@ class ParquetEncoder:
 
 
 def dictionary_columns(rows: pa.Table) -> tuple[str, ...] | bool:
-    """Return which leaf columns repeat their values enough for a dictionary to pay.
+    """Return the leaf columns that repeat their values enough for a dictionary to pay.
 
-    Parquet would find out by itself, but only after hashing a megabyte of values of each column
-    and row group. A sample from all over the rows tells for a hundredth of that.
+    The Parquet writer would notice too, but only after hashing a megabyte of values of each column
+    and row group. A sample costs a hundredth of that.
     """
-    if rows.num_rows < _FEW_ROWS:
+    if rows.num_rows < tuning.DICTIONARY_MIN_ROWS:
         return True
-    step = max(rows.num_rows // _SAMPLES, _SAMPLE_ROWS)
-    parts = [rows.slice(at, _SAMPLE_ROWS) for at in range(0, rows.num_rows, step)]
-    sample = pa.concat_tables(parts[:_SAMPLES])
-    chosen: list[str] = []
+    count, size = tuning.DICTIONARY_SAMPLES, tuning.DICTIONARY_SAMPLE_ROWS
+    step = max(rows.num_rows // count, size)
+    parts = [rows.slice(at, size) for at in range(0, rows.num_rows, step)]
+    sample = pa.concat_tables(parts[:count])
+    encoded: list[str] = []
     for field, column in zip(sample.schema, sample.columns, strict=True):
         if pa.types.is_nested(field.type):
-            chosen += [name for name, _ in _leaves(field.name, field.type)]
+            encoded += [name for name, _ in _leaves(field.name, field.type)]
         elif not pa.types.is_boolean(field.type):
             distinct = pc.count_distinct(column, mode="only_valid").as_py()
             if distinct * 2 <= len(column) - column.null_count:
-                chosen.append(field.name)
-    return tuple(chosen)
+                encoded.append(field.name)
+    return tuple(encoded)
 
 
 def _with_bounds(schema: pa.Schema) -> list[str] | bool:
     """Return the leaf columns that have bounds in the footer: all but floats.
 
-    Parquet leaves NaN out of bounds, but Spark and deltalake, for which it is the greatest value,
-    skip row groups by them all the same, and would lose its rows.
+    Parquet excludes NaN from bounds. Spark and deltalake, for which NaN is the greatest value, skip
+    row groups by them nevertheless, and would lose its rows.
     """
     leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
-    chosen = [name for name, kind in leaves if not pa.types.is_floating(kind)]
-    return True if len(chosen) == len(leaves) else chosen or False
+    bounded = [name for name, kind in leaves if not pa.types.is_floating(kind)]
+    return True if len(bounded) == len(leaves) else bounded or False
 
 
 def _leaves(name: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
-    """Yield the leaves of a column with their types, under the paths that Parquet has for them."""
+    """Yield the leaves of a column by their Parquet path, with their types."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield from _leaves(f"{name}.{field.name}", field.type)

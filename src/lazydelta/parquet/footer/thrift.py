@@ -1,13 +1,14 @@
-"""Structs of Parquet: from bytes to dicts by field number.
+"""Thrift's compact protocol: from bytes to dicts by field number.
 
-They are in Thrift's compact protocol. What a field means is the business of who asks, and fields
-that nobody knows do no harm. What is read may be damaged or hostile: depth and the length of
-numbers are bounded, and nothing larger than the bytes is made.
+Unknown fields are accepted. Input may be damaged or hostile: nesting and the length of integers are
+bounded, and nothing larger than the input is allocated.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from lazydelta.parquet import tuning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,18 +30,17 @@ __all__ = [
 
 BOOL, FALSE, _I8, I16, I32, I64, _DOUBLE, BINARY, LIST, _SET, _MAP, STRUCT = range(1, 13)
 INTEGERS = frozenset((I16, I32, I64))
-_STEPPED = INTEGERS | {BINARY, STRUCT}  # what is passed over without being read
-_DEEPEST = 16
-_LONGEST_SHIFT = 63
+_STEPPED = INTEGERS | {BINARY, STRUCT}  # skipped without being read
+_MAX_SHIFT = 63
 _SHORT_LIST = 15
 
 
 class ThriftError(ValueError):
-    """Bytes that are no struct. Where they only end too soon, an `IndexError` says so."""
+    """Invalid bytes. Truncated ones raise an `IndexError`."""
 
 
 class Reader:
-    """Reads values from a position on; `at` is behind the last one."""
+    """Reads values from a position on; `at` is the position after the last one."""
 
     __slots__ = ("at", "data")
 
@@ -49,9 +49,9 @@ class Reader:
         self.at = at
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
-        """Return a struct's values by field number; texts are bytes, doubles are left as bytes."""
-        if depth > _DEEPEST:
-            raise ThriftError("it is too deep")
+        """Return a struct's values by field number; strings and doubles are bytes."""
+        if depth > tuning.MAX_THRIFT_DEPTH:
+            raise ThriftError("it is nested too deeply")
         fields: dict[int, Any] = {}
         number, kind = self.field(0)
         while kind:
@@ -80,34 +80,34 @@ class Reader:
             return kind == BOOL
         if kind in (_I8, _DOUBLE):
             return self._bytes(1 if kind == _I8 else 8)
-        raise ThriftError(f"it has a field of type {kind}")
+        raise ThriftError(f"it has a field of the unknown type {kind}")
 
     def number(self) -> int:
         """Return an integer."""
         return self._zigzag()
 
     def size(self) -> int:
-        """Return how many bytes a text has; they come next."""
+        """Return the length of a string; its bytes are next."""
         return self._varint()
 
     def list_size(self) -> tuple[int, int]:
-        """Return how many values a list has, and of which type; they come next."""
+        """Return the length and element type of a list; its values are next."""
         head = self.data[self.at]
         self.at += 1
         count, kind = head >> 4, head & 15
         if count == _SHORT_LIST:
             count = self._varint()
-        if count > len(self.data) - self.at:  # each takes a byte at least
+        if count > len(self.data) - self.at:  # each takes at least a byte
             raise IndexError
         return count, kind
 
     def skip(self, kind: int) -> None:
-        """Step over a value of a type; takes half the time of reading it."""
+        """Skip a value of a type; takes half the time of reading it."""
         self.at = _end_of(kind, self.data, self.at)
 
     def _list(self, depth: int) -> list[Any]:
-        if depth > _DEEPEST:
-            raise ThriftError("it is too deep")
+        if depth > tuning.MAX_THRIFT_DEPTH:
+            raise ThriftError("it is nested too deeply")
         count, kind = self.list_size()
         if kind in (BOOL, FALSE):
             return [byte == BOOL for byte in self._bytes(count)]
@@ -125,16 +125,16 @@ class Reader:
         self.at += 1
         if byte < 128:
             return byte
-        found, shift = byte & 127, 7
+        value, shift = byte & 127, 7
         while True:
             byte = self.data[self.at]
             self.at += 1
-            found |= (byte & 127) << shift
+            value |= (byte & 127) << shift
             if byte < 128:
-                return found
+                return value
             shift += 7
-            if shift > _LONGEST_SHIFT:
-                raise ThriftError("a number is too long")
+            if shift > _MAX_SHIFT:
+                raise ThriftError("an integer is too long")
 
     def _zigzag(self) -> int:
         number = self._varint()
@@ -142,12 +142,12 @@ class Reader:
 
 
 def _end_of(kind: int, data: bytes, at: int, depth: int = 0) -> int:
-    """Return where a value ends."""
+    """Return the end of a value."""
     if kind in INTEGERS:
         while data[at] > 127:
             at += 1
         return at + 1
-    if kind == STRUCT and depth <= _DEEPEST:
+    if kind == STRUCT and depth <= tuning.MAX_THRIFT_DEPTH:
         while head := data[at]:
             at = at + 1 if head > 15 else _end_of(I32, data, at + 1, depth)
             at = _end_of(head & 15, data, at, depth + 1)
@@ -166,11 +166,11 @@ def _end_of(kind: int, data: bytes, at: int, depth: int = 0) -> int:
 
 
 def without_fields(data: bytes, fields: Sequence[tuple[int, int, int]]) -> bytes:
-    """Return bytes without some fields of structs in them.
+    """Return bytes without some fields of their structs.
 
     Args:
         data: The bytes.
-        fields: Where each begins and ends, and its number, as they follow each other.
+        fields: Start, end and number of each, ascending.
     """
     starts = {start for start, _, _ in fields}
     parts, at = [], 0
@@ -178,7 +178,7 @@ def without_fields(data: bytes, fields: Sequence[tuple[int, int, int]]) -> bytes
         parts.append(data[at:start])
         at = end
         step, kind = data[end] >> 4, data[end] & 15
-        if step and kind and end not in starts:  # the next field is counted from this one
+        if step and kind and end not in starts:  # its number is relative to the removed field
             parts.append(bytes([kind]) + _encoded_number(number + step))
             at += 1
     return b"".join([*parts, data[at:]])
@@ -191,9 +191,9 @@ def _encoded_number(number: int) -> bytes:
     ['00', '01', '02', '8001']
     """
     rest = number << 1 if number >= 0 else ~(number << 1)
-    found = bytearray()
+    encoded = bytearray()
     while rest > 127:
-        found.append(rest & 127 | 128)
+        encoded.append(rest & 127 | 128)
         rest >>= 7
-    found.append(rest)
-    return bytes(found)
+    encoded.append(rest)
+    return bytes(encoded)

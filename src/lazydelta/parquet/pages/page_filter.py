@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.parquet.page_headers import BadPageError
-from lazydelta.parquet.page_index import PageMap, map_pages
-from lazydelta.parquet.row_group_filter import leaf_columns
-from lazydelta.parquet.row_ranges import matching_row_ranges
-from lazydelta.parquet.thrift import Reader, ThriftError
+from lazydelta.parquet import tuning
+from lazydelta.parquet.footer.leaf_index import leaf_columns
+from lazydelta.parquet.footer.thrift import Reader, ThriftError
+from lazydelta.parquet.pages.page_headers import BadPageError
+from lazydelta.parquet.pages.page_index import PageMap, map_pages
+from lazydelta.parquet.pages.row_ranges import matching_row_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,13 +21,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lazydelta.expressions import Predicate
-    from lazydelta.parquet.footer import Footer
+    from lazydelta.parquet.footer.file_footer import Footer
 
 __all__ = ["PageFilter"]
 
-_BYTES_PER_FOOTER_BYTE = 64
-"""The footer is parsed again in Python: the columns of a row group must be larger by this factor.
-"""
 _ROW_GROUPS, _COLUMNS = 4, 1  # field numbers in parquet.thrift
 
 
@@ -48,9 +46,9 @@ class PageFilter:
 
     def is_cheap(self, column_bytes: int) -> bool:
         """Whether reading page statistics costs little beside decoding that many bytes."""
-        return bool(column_bytes >= _BYTES_PER_FOOTER_BYTE * len(self._data))
+        return bool(column_bytes >= tuning.PAGE_FILTER_FOOTER_RATIO * len(self._data))
 
-    def spans(
+    def row_ranges(
         self,
         row_group: int,
         rule: Predicate,
@@ -60,24 +58,24 @@ class PageFilter:
         """Return ranges of rows that may match, counted from the row group's first row.
 
         Args:
-            row_group: Which one.
+            row_group: Its index.
             rule: Over statistics of logical paths.
             leaves: Path in the file by logical path.
-            partition: Values of the file's partition columns.
+            partition: Partition values of the file.
         """
         return matching_row_ranges(
             self._metadata, row_group, rule, leaves, partition,
-            map_of=lambda place: self._map_of(row_group, place),
+            pages_of=lambda leaf: self._pages_of(row_group, leaf),
         )  # fmt: skip
 
-    def _map_of(self, row_group: int, place: int) -> PageMap | None:
-        column = self._columns.column(place)
+    def _pages_of(self, row_group: int, leaf: int) -> PageMap | None:
+        column = self._columns.column(leaf)
         if column.max_repetition_level or "." in column.path:
             return None
         if self._row_groups is None:
             self._row_groups = _row_groups_of(self._data)
         try:
-            chunk = self._row_groups[row_group][_COLUMNS][place]
+            chunk = self._row_groups[row_group][_COLUMNS][leaf]
         except (LookupError, TypeError):
             return None
         return map_pages(chunk, self._metadata.row_group(row_group).num_rows, self._read_at)
@@ -86,15 +84,15 @@ class PageFilter:
         """Return bytes of the file, fewer at its end; a damaged footer may request any range."""
         size = min(size, self._size - position)
         if position < 0 or size < 0:
-            raise BadPageError("it is not in the file")
-        found: bytes = self._source.read_at(size, position)
-        return found
+            raise BadPageError("a page index is outside of the file")
+        data: bytes = self._source.read_at(size, position)
+        return data
 
 
 def _row_groups_of(footer: bytes) -> Sequence[dict[int, Any]]:
     """Return the row groups of a footer by field number; none where it cannot be parsed."""
     try:
-        found = Reader(footer).struct().get(_ROW_GROUPS)
+        groups = Reader(footer).struct().get(_ROW_GROUPS)
     except (ThriftError, IndexError):
         return ()
-    return found if isinstance(found, list) else ()
+    return groups if isinstance(groups, list) else ()

@@ -1,8 +1,8 @@
-"""Values where nobody looks: under a struct that is null, for parts of it that take no nulls.
+"""Fill required fields of null structs with placeholder values.
 
-Parquet writers ask for a value in every row of such a part, and readers of other engines refuse a
-file whose column is nullable where the table's is not. So a null below a null becomes a blank. A
-null of a struct that is there is left alone, to be refused by whoever writes the file.
+Parquet writers need a value in every row of a required field, and other engines refuse a file
+whose column is nullable where the table's is not. A null in a struct that is not null is kept: the
+writer refuses it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from lazydelta._arrow import from_numpy
 
 __all__ = ["fill_null_parents"]
 
-_WIDEST = 16
-"""Bytes of the widest number, a decimal."""
+_MAX_WIDTH = 16
+"""Bytes of the widest fixed-width value, a decimal."""
 
 
 def fill_null_parents(array: Any) -> pa.Array:
-    """Return the array with blanks where a part without nulls is null for its struct's sake."""
+    """Return the array with placeholders for required fields of null structs."""
     kind = array.type
-    if not _has_required_parts(kind):
+    if not _has_required_fields(kind):
         return array
     if pt.is_struct(kind):
         return _struct(array)
@@ -41,7 +41,7 @@ def _struct(array: pa.StructArray) -> pa.StructArray:
     for at, field in enumerate(array.type):
         part = array.field(at)
         if absent is not None and not field.nullable and part.null_count:
-            part = pc.if_else(absent, _blank(field.type)[0], part)
+            part = pc.if_else(absent, _placeholder(field.type)[0], part)
         parts.append(fill_null_parents(part))
     return pa.StructArray.from_arrays(parts, fields=list(array.type), mask=absent)
 
@@ -51,28 +51,30 @@ def _entries(array: pa.MapArray) -> pa.StructArray:
     return pa.StructArray.from_arrays([array.keys, array.items], fields=fields)
 
 
-def _has_required_parts(kind: pa.DataType) -> bool:
-    """Whether a struct within the type has a part without nulls."""
+def _has_required_fields(kind: pa.DataType) -> bool:
+    """Whether a struct within the type has a required field."""
     if pt.is_map(kind):
-        return any(map(_has_required_parts, (kind.key_type, kind.item_type)))
+        return any(map(_has_required_fields, (kind.key_type, kind.item_type)))
     if pt.is_list(kind):
-        return _has_required_parts(kind.value_type)
+        return _has_required_fields(kind.value_type)
     return pt.is_struct(kind) and any(
-        not part.nullable or _has_required_parts(part.type) for part in kind
+        not part.nullable or _has_required_fields(part.type) for part in kind
     )
 
 
-def _blank(kind: pa.DataType) -> pa.Array:
-    """Return one value of a type, of which all parts are there."""
+def _placeholder(kind: pa.DataType) -> pa.Array:
+    """Return one value of a type without any null."""
     if pt.is_struct(kind):
-        return pa.StructArray.from_arrays([_blank(part.type) for part in kind], fields=list(kind))
-    nowhere = from_numpy(np.zeros(2, np.int32))
+        return pa.StructArray.from_arrays(
+            [_placeholder(part.type) for part in kind], fields=list(kind)
+        )
+    empty = from_numpy(np.zeros(2, np.int32))
     if pt.is_map(kind):
         keys, items = pa.nulls(0, kind.key_type), pa.nulls(0, kind.item_type)
-        return pa.MapArray.from_arrays(nowhere, keys, items, type=kind)
+        return pa.MapArray.from_arrays(empty, keys, items, type=kind)
     if pt.is_list(kind):
-        return pa.ListArray.from_arrays(nowhere, pa.nulls(0, kind.value_type), type=kind)
-    zeros = pa.py_buffer(bytes(_WIDEST))
+        return pa.ListArray.from_arrays(empty, pa.nulls(0, kind.value_type), type=kind)
+    zeros = pa.py_buffer(bytes(_MAX_WIDTH))
     has_offsets = pt.is_string(kind) or pt.is_binary(kind)
     buffers = [None, zeros, zeros] if has_offsets else [None, zeros]
     return pa.Array.from_buffers(kind, 1, buffers)

@@ -1,0 +1,212 @@
+"""File tasks -> rows: choose the read path of a file, read it, and project its rows."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lazydelta.errors import (
+    DataFileNotFoundError,
+    DeletionVectorError,
+    ObjectNotFoundError,
+)
+from lazydelta.formats import BadVariantError
+from lazydelta.parquet import DataFile, matching_row_groups, read_with_fallback
+from lazydelta.scan.read.file_read import FileRead, filtered_rows, limited_rows, whole_file_rows
+from lazydelta.scan.read.late_materialization import LateMaterialization
+from lazydelta.scan.read.read_path import ReadPath, choose_read_path, choose_unopened_path
+from lazydelta.scan.read.transform import FileSchemaError, data_file_error
+from lazydelta.store import local_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lazydelta.config import ReadOptions
+    from lazydelta.expressions import Predicate
+    from lazydelta.formats import DeletedRows
+    from lazydelta.parquet import RowBatch
+    from lazydelta.protocol.paths import Location
+    from lazydelta.scan.read.file_stores import FileStores
+    from lazydelta.scan.read.file_tasks import FileTask
+    from lazydelta.scan.read.file_templates import FileTemplates
+    from lazydelta.scan.read.read_path import ReadRequest
+    from lazydelta.scan.read.row_projection import RowProjection
+    from lazydelta.snapshot import SnapshotState
+
+__all__ = ["FileReader"]
+
+_TEMPLATE_ERRORS = (FileSchemaError, ObjectNotFoundError, ValueError, pa.ArrowException)
+"""Errors after which a file is opened, which reads it or reports what is wrong."""
+
+
+class FileReader:
+    """Reads the files of one read. Shared by its threads.
+
+    Args:
+        snapshot: The table.
+        options: Options of the read.
+        request: What the read needs of every file.
+        projection: Its columns.
+        rule: The predicate over statistics; None skips nothing.
+        templates: File templates.
+        stores: Stores of the files.
+        uses_threads: Whether pyarrow decodes the columns of the next file in parallel.
+    """
+
+    def __init__(
+        self,
+        snapshot: SnapshotState,
+        options: ReadOptions,
+        *,
+        request: ReadRequest,
+        projection: RowProjection,
+        rule: Predicate | None,
+        templates: FileTemplates,
+        stores: FileStores,
+        uses_threads: Callable[[], bool],
+    ) -> None:
+        self._snapshot = snapshot
+        self._options = options
+        self._request = request
+        self._projection = projection
+        self._rule = rule
+        self._templates = templates
+        self._stores = stores
+        self._uses_threads = uses_threads
+        self._late = LateMaterialization()
+        self._lock = threading.Lock()
+        self.num_rows = 0
+        """Rows of the files opened so far that are not deleted."""
+
+    def read(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file, or of a small-file batch."""
+        path = choose_unopened_path(
+            self._request, len(tasks), has_template=self._templates.tries_single_files
+        )
+        if path is not ReadPath.SMALL_FILES:
+            yield from self._read_file(tasks[0], path, is_example=False)
+            return
+        max_rows = self._options.batch_rows
+        while tasks:
+            batch, count = self._read_small_files(tasks)
+            if batch is not None:
+                yield from (batch[at : at + max_rows] for at in range(0, batch.num_rows, max_rows))
+            if count < len(tasks):  # does not match the template: the next ones may match this file
+                path = choose_unopened_path(
+                    self._request, 1, has_template=self._templates.tries_single_files
+                )
+                yield from self._read_file(tasks[count], path, is_example=True)
+            tasks = tasks[count + 1 :]
+
+    def _read_small_files(self, tasks: Sequence[FileTask]) -> tuple[pa.RecordBatch | None, int]:
+        """Return the rows of the first files of a batch, and their number."""
+        locations = [self._snapshot.resolver.to_open(task.path) for task in tasks]
+        try:
+            return self._templates.read([self._local_path(at) for at in locations], tasks[0])
+        except (FileSchemaError, ObjectNotFoundError, pa.ArrowException):
+            return None, 0
+
+    def _read_file(
+        self, task: FileTask, path: ReadPath | None, *, is_example: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Return the rows of one file.
+
+        Args:
+            task: The file.
+            path: `TEMPLATE` tries the template first; None opens the file.
+            is_example: Whether to make a template of it.
+        """
+        location = self._snapshot.resolver.to_open(task.path)
+        deleted = task.vectors.take(task.vector_index)
+        if path is not ReadPath.TEMPLATE:
+            return self._read_opened(task, location, deleted, is_example=is_example)
+        return read_with_fallback(
+            self._read_by_template(task, location, deleted),
+            lambda: self._read_opened(task, location, deleted, is_example=True),
+            _TEMPLATE_ERRORS,
+        )
+
+    def _read_by_template(
+        self, task: FileTask, location: Location, deleted: DeletedRows | None
+    ) -> Iterator[pa.RecordBatch] | None:
+        try:
+            file = self._templates.open(self._local_path(location))
+        except _TEMPLATE_ERRORS:
+            return None
+        if file is None:
+            return None
+        self._count_rows(file.num_rows, task, deleted)
+        return file.batches(task, deleted, batch_rows=self._options.batch_rows)
+
+    def _read_opened(
+        self, task: FileTask, location: Location, deleted: DeletedRows | None, *, is_example: bool
+    ) -> Iterator[pa.RecordBatch]:
+        table = self._snapshot.store.root
+        try:
+            file = DataFile(
+                self._stores.store(location), location.path, task.size,
+                max_decoded_bytes=self._options.max_inflated_bytes,
+                rebase_mode=self._options.datetime_rebase_mode,
+                threads=self._uses_threads(),
+            )  # fmt: skip
+        except ObjectNotFoundError:
+            version = self._snapshot.version
+            raise DataFileNotFoundError(table, task.shown_path, version) from None
+        with closing(file):
+            self._count_rows(file.num_rows, task, deleted)
+            try:
+                yield from self._rows(file, task, deleted)
+                if is_example:
+                    self._templates.learn(file, views=self._request.views)
+            except (FileSchemaError, BadVariantError, pa.ArrowException) as error:
+                raise data_file_error(table, task.shown_path, error) from error
+
+    def _rows(
+        self, file: DataFile, task: FileTask, deleted: DeletedRows | None
+    ) -> Iterator[pa.RecordBatch]:
+        projection = self._projection.for_file(file.schema, file.calendar)
+        groups = matching_row_groups(file.metadata, self._rule, projection.leaves, task.constants)
+        views = self._request.views and projection.takes_views
+        path = choose_read_path(
+            self._request,
+            has_deleted_rows=deleted is not None,
+            views=views,
+            late_pays=self._request.pushes_down and self._late.pays(file, projection, groups),
+        )
+        read = FileRead(
+            file, task, projection, groups, self._rule, deleted, self._request.batch_rows
+        )
+        for rows in self._selected_rows(path, read, views=views):
+            batch = projection.batch(rows, task, views=views)
+            if batch is not None:
+                yield batch
+
+    def _selected_rows(self, path: ReadPath, read: FileRead, *, views: bool) -> Iterator[RowBatch]:
+        match path:
+            case ReadPath.WHOLE_FILE:
+                return whole_file_rows(read, views=views)
+            case ReadPath.LIMITED:
+                return limited_rows(read)
+            case ReadPath.LATE_MATERIALIZATION:
+                ranges = read.row_ranges(read.projection.filter_columns)
+                return self._late.rows(
+                    read.file, read.projection, ranges, read.mask, batch_rows=read.batch_rows
+                )
+            case _:
+                return filtered_rows(read)
+
+    def _count_rows(self, num_rows: int, task: FileTask, deleted: DeletedRows | None) -> None:
+        """Validate the deletion vector against the rows of the file, and count the others."""
+        if deleted is not None:
+            if deleted.last >= num_rows:
+                reason = f"it lists row {deleted.last}, but the file has {num_rows} rows"
+                raise DeletionVectorError(self._snapshot.store.root, task.shown_path, reason)
+            num_rows -= deleted.count
+        with self._lock:
+            self.num_rows += num_rows
+
+    def _local_path(self, location: Location) -> str | None:
+        return local_path(self._stores.store(location), location.path)

@@ -1,0 +1,104 @@
+"""Add actions -> file tasks: what reading a file needs, with its partition values typed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lazydelta.expressions import evaluate
+from lazydelta.expressions.nodes import Column
+from lazydelta.formats import DeletionVectorGroup
+from lazydelta.scan import tuning
+from lazydelta.scan.plan.partition_arrays import partition_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from lazydelta.expressions import Predicate
+    from lazydelta.scan.read.file_stores import FileStores
+    from lazydelta.scan.read.row_projection import RowProjection
+    from lazydelta.snapshot import SnapshotState
+
+__all__ = ["ADD_FIELDS", "ROW_TRACKING_FIELDS", "FileTask", "FileTasks"]
+
+ADD_FIELDS = ("path", "size", "partitionValues", "deletionVector")
+"""The fields of an add action that reading its file needs."""
+ROW_TRACKING_FIELDS = ("baseRowId", "defaultRowCommitVersion")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileTask:
+    """One file to read."""
+
+    path: str
+    shown_path: str
+    """The path, decoded."""
+    size: int | None
+    vectors: DeletionVectorGroup
+    vector_index: int
+    """Index of the file's deletion vector in the group."""
+    constants: Mapping[str, pa.Scalar]
+    """Partition values by column."""
+    has_vector: bool
+    base_row_id: int | None = None
+    row_commit_version: int | None = None
+
+
+class FileTasks:
+    """Makes the file tasks of a read.
+
+    Args:
+        snapshot: The table.
+        projection: The columns of the read.
+        exact: The part of the predicate that partition values decide; None if there is none.
+        stores: The stores of deletion vectors.
+    """
+
+    def __init__(
+        self,
+        snapshot: SnapshotState,
+        projection: RowProjection,
+        exact: Predicate | None,
+        stores: FileStores,
+    ) -> None:
+        self._snapshot = snapshot
+        self._exact = exact
+        self._stores = stores
+        self._tracks_rows = projection.tracks_rows
+        self._columns = set(projection.partition_columns)
+        if exact is not None:
+            self._columns |= {node.path[0] for node in exact.walk() if isinstance(node, Column)}
+
+    def of(self, adds: pa.RecordBatch) -> Iterator[FileTask]:
+        """Yield the files of add actions whose partition values match."""
+        values = partition_columns(self._snapshot, adds.column("partitionValues"), self._columns)
+        if self._exact is not None:
+            all_values = values
+            keep = evaluate(self._exact, lambda column: all_values[column.path[0]], adds.num_rows)
+            adds = adds.filter(keep)
+            values = {name: array.filter(keep) for name, array in values.items()}
+        for start in range(0, adds.num_rows, tuning.VECTORS_PER_FETCH):
+            part = adds.slice(start, tuning.VECTORS_PER_FETCH)
+            yield from self._part(
+                part, {name: array.slice(start) for name, array in values.items()}
+            )
+
+    def _part(self, adds: pa.RecordBatch, values: Mapping[str, pa.Array]) -> Iterator[FileTask]:
+        resolver = self._snapshot.resolver
+        paths, sizes = adds.column("path").to_pylist(), adds.column("size").to_pylist()
+        shown_paths = resolver.decoded(adds.column("path")).to_pylist()
+        vectors = adds.column("deletionVector").to_pylist()
+        group = DeletionVectorGroup(
+            list(zip(shown_paths, vectors, strict=True)), resolver, self._stores.store
+        )
+        tracking: list[Sequence[Any]] = [[None] * len(paths)] * 2
+        if self._tracks_rows:
+            tracking = [adds.column(name).to_pylist() for name in ROW_TRACKING_FIELDS]
+        for at, path in enumerate(paths):
+            constants = {name: array[at] for name, array in values.items()}
+            yield FileTask(
+                path, shown_paths[at], sizes[at], group, at, constants,
+                vectors[at] is not None, tracking[0][at], tracking[1][at],
+            )  # fmt: skip

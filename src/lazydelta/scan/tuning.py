@@ -1,0 +1,32 @@
+"""Tuning numbers of the scan room. What a user may set is in `Config` and `ReadOptions`."""
+
+from __future__ import annotations
+
+__all__: list[str] = []
+
+# --- reading ------------------------------------------------------------------------------------
+
+REMOTE_FILES = 8
+"""Files of a remote store read in parallel, even on few cores: the threads mostly wait."""
+VECTORS_PER_FETCH = 32
+"""Files whose deletion vectors are fetched together."""
+MIN_LIMITED_BATCH_ROWS = 1024
+"""Rows of a batch however small the limit of a scan is: fewer are not cheaper to decode."""
+
+SMALL_FILE_BYTES = 128 << 10
+"""Files up to this size are read in batches: a larger one keeps a thread busy by itself."""
+SMALL_FILE_BATCH_BYTES = 1 << 20
+"""Bytes of a small-file batch: it is decoded as a whole before its first row is returned."""
+SMALL_FILE_BATCH_FILES = 64
+"""Files of a small-file batch."""
+TEMPLATE_ATTEMPTS = 4
+"""Larger files in a row that do not match the template before no further ones are tried."""
+
+LATE_MIN_TRIES = 8
+"""Row groups read with late materialization before its success rate is evaluated."""
+LATE_MIN_SUCCESS = 0.5
+"""Share of row groups in which late materialization must have paid to be continued."""
+LATE_MAX_DECODED = 0.5
+"""Share of a row group from its first to its last match up to which it has paid."""
+LATE_MAX_FILTER_BYTES = 0.5
+"""Share of the bytes to read that the predicate's columns may have for it to be tried."""
