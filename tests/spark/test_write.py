@@ -137,7 +137,7 @@ def test_rows_that_break_a_rule_leave_the_version_where_it_was(spark, tmp_path):
     url = tmp_path / "t"
     table = ld.Table.create(url, "id bigint not null, n int", constraints={"small": "n < 10"})
     frame = spark.range(0, 8, 1, 2)
-    with pytest.raises(ConstraintViolationError, match=r"id.*takes no nulls"):
+    with pytest.raises(ConstraintViolationError, match=r"id.*is NOT NULL"):
         executors.write(frame.selectExpr("nullif(id, 5) AS id", "1 AS n"), url, "append")
     with pytest.raises(ConstraintViolationError, match="small"):
         executors.write(frame.selectExpr("id", "cast(id * 2 AS int) AS n"), url, "append")
@@ -183,7 +183,7 @@ def test_only_files_of_the_attempt_that_counts_are_committed(tmp_path):
     writing, task = planned(tmp_path, rows.schema, WriteRequest())
     lost = list(write_rows(task, iter(rows.to_batches())))  # done, and its answer never arrived
     counted = list(write_rows(task, iter(rows.to_batches())))
-    done = writing.finish(collect_results(pa.Table.from_batches(counted)), writing.replaced())
+    done = writing.finish(collect_results(pa.Table.from_batches(counted)), writing.replacement())
     assert (done.rows, done.files_added) == (3, 1)
     assert [row["id"] for row in rows_of(tmp_path)] == [1, 2, 3]
     assert len(lost) == 1

@@ -6,13 +6,14 @@ from lazydelta.changes.change_feed import ChangeFeed, find_changes
 from lazydelta.changes.change_splits import ChangePart, read_changes, split_changes
 from lazydelta.changes.commit_changes import read_commits
 from lazydelta.changes.schema_compatibility import schema_break
-from lazydelta.changes.version_range import ChangeRange, RequestedRange, find_range
+from lazydelta.changes.version_range import ChangeRange, RequestedRange, check_readable, find_range
 
 __all__ = [
     "ChangeFeed",
     "ChangePart",
     "ChangeRange",
     "RequestedRange",
+    "check_readable",
     "find_changes",
     "find_range",
     "read_changes",

@@ -32,7 +32,12 @@ from lazydelta.protocol import (
     TableProperties,
     TableProtocol,
 )
-from lazydelta.protocol.features import allows_column_mapping, unreadable_features, why_unreadable
+from lazydelta.protocol.features import (
+    allows_column_mapping,
+    check_protocol,
+    unreadable_features,
+    why_unreadable,
+)
 from lazydelta.schema import parse_schema
 from lazydelta.snapshot import SnapshotState, file_times, load_snapshot, version_at, version_since
 
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.store import Store
 
-__all__ = ["ChangeRange", "RequestedRange", "VersionCheck", "find_range"]
+__all__ = ["ChangeRange", "RequestedRange", "VersionCheck", "check_readable", "find_range"]
 
 _ENABLED = "delta.enableChangeDataFeed"
 _MOST_MISSING = 1000
@@ -201,6 +206,26 @@ def _disabled(found: ChangeRange, version: int) -> ChangeFeedDisabledError:
     )
 
 
+def check_readable(protocol: TableProtocol, file: LogFile, table: str) -> None:
+    """Validate a protocol action inside a range of versions.
+
+    Args:
+        protocol: The protocol.
+        file: The commit that has the action.
+        table: The table's URL, for errors.
+
+    Raises:
+        UnsupportedFeatureError: It requires a reader feature that lazydelta does not support.
+        LogCorruptError: Its versions and feature lists contradict each other.
+    """
+    if features := unreadable_features(protocol):
+        raise UnsupportedFeatureError(table, features, "read", why_unreadable(features))
+    try:
+        check_protocol(protocol)
+    except MalformedActionError as error:
+        raise LogCorruptError(table, file.path, str(error), file.version) from None
+
+
 class VersionCheck:
     """Judges the versions of a range one after another, by what their commits change."""
 
@@ -225,10 +250,7 @@ class VersionCheck:
         except MalformedActionError as error:
             raise LogCorruptError(self._table, file.path, str(error), file.version) from None
         for protocol in protocols:
-            features = unreadable_features(protocol)
-            if features:
-                why = why_unreadable(features)
-                raise UnsupportedFeatureError(self._table, features, "read", why)
+            check_readable(protocol, file, self._table)
             self._protocol = protocol
         for metadata in changed:
             if not _is_on(metadata.configuration):

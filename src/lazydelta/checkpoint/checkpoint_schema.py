@@ -31,7 +31,7 @@ from lazydelta.scan.plan import conformed, nulls
 from lazydelta.schema import DataType, DecimalType, PrimitiveType, to_arrow_type
 from lazydelta.schema.mapping import to_physical
 from lazydelta.schema.values import parse_partition_values
-from lazydelta.writer import DataLayout
+from lazydelta.writer.files import DataLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

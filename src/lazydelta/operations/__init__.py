@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from lazydelta.operations.column_declarations import Columns, as_schema
     from lazydelta.operations.create import CreateMode, create_table
     from lazydelta.operations.file_task import FileTask, WrittenRows
-    from lazydelta.operations.write import Writing, plan_write, write_rows
+    from lazydelta.operations.write import WriteOperation, plan_write, write_rows
     from lazydelta.operations.write_request import WriteMode, WriteRequest, WriteResult
 
 __all__ = [
@@ -20,9 +20,9 @@ __all__ = [
     "CreateMode",
     "FileTask",
     "WriteMode",
+    "WriteOperation",
     "WriteRequest",
     "WriteResult",
-    "Writing",
     "WrittenRows",
     "as_schema",
     "create_table",
@@ -37,9 +37,9 @@ _MODULES = {
     "CreateMode": "create",
     "FileTask": "file_task",
     "WriteMode": "write_request",
+    "WriteOperation": "write",
     "WriteRequest": "write_request",
     "WriteResult": "write_request",
-    "Writing": "write",
     "WrittenRows": "file_task",
     "as_schema": "column_declarations",
     "create_table": "create",

@@ -1,4 +1,4 @@
-"""The forms in which a caller may declare columns, and the schema they mean. Pure."""
+"""Parse column declarations of a caller (SQL, JSON, Arrow, mappings) into a schema. Pure."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from lazydelta.schema import (
     parse_schema,
 )
 
-__all__ = ["Columns", "as_path", "as_schema", "named_fields"]
+__all__ = ["Columns", "as_path", "as_schema", "fields_with_paths"]
 
 Columns: TypeAlias = StructType | pa.Schema | str | Mapping[str, Any] | Sequence[Any]
-"""A schema of ours or of Arrow, SQL text, the JSON of a schema, a map of names to types, or a list
-of fields of ours or of Arrow."""
+"""A Delta or Arrow schema, SQL column definitions, a schema in JSON, a mapping of names to types,
+or a list of Delta or Arrow fields."""
 
 
 def as_schema(columns: Columns, *, where: str) -> StructType:
-    """Return the schema that the columns make.
+    """Return the schema of declared columns.
 
     >>> print(as_schema({"id": "bigint", "at": pa.date32()}, where="trips"))
     struct<id: long, at: date>
 
     Args:
         columns: In any of the forms.
-        where: What they belong to; named in errors.
+        where: The table, for errors.
 
     Raises:
-        SchemaError: They cannot be understood.
+        SchemaError: They cannot be parsed.
     """
     if isinstance(columns, StructType):
         return columns
@@ -50,37 +50,37 @@ def as_schema(columns: Columns, *, where: str) -> StructType:
     if isinstance(columns, Mapping):
         return StructType(tuple(_field(name, kind) for name, kind in columns.items()))
     if isinstance(columns, Sequence) and not isinstance(columns, bytes):
-        return StructType(tuple(_listed(item) for item in columns))
-    raise SchemaError(f"columns cannot be given as {type(columns).__name__}", where)
+        return StructType(tuple(_as_field(item) for item in columns))
+    raise SchemaError(f"columns cannot be declared as {type(columns).__name__}", where)
 
 
-def named_fields(columns: Columns, *, where: str) -> list[tuple[tuple[str, ...], StructField]]:
-    """Return new fields with their paths.
+def fields_with_paths(columns: Columns, *, where: str) -> list[tuple[tuple[str, ...], StructField]]:
+    """Return declared fields with their paths.
 
-    The names of a map are paths, which may lead into structs, lists and maps; in the other forms a
-    name is a name.
+    The keys of a mapping are paths, which may lead into structs, lists and maps. In the other
+    forms a dot is part of the name.
     """
-    found = []
+    fields = []
     for item in as_schema(columns, where=where):
         path = as_path(item.name) if isinstance(columns, Mapping) else (item.name,)
-        found.append((path, StructField(path[-1], item.type, item.nullable, item.metadata)))
-    return found
+        fields.append((path, StructField(path[-1], item.type, item.nullable, item.metadata)))
+    return fields
 
 
 def as_path(column: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the path that names a column: `a.b`, `a.element.b`, or its parts.
+    """Parse the path of a column: `a.b`, `a.element.b`, or a sequence of its parts.
 
     >>> as_path("trip.`the day`")
     ('trip', 'the day')
 
     Raises:
-        SchemaError: The text is no name.
+        SchemaError: The string is not a path.
     """
     try:
         node = col(column).node
     except PredicateError as error:
-        cure = "odd names go into backticks"
-        raise SchemaError(f"{column!r} names no column: {error.reason}; {cure}") from None
+        cure = "quote special characters with backticks"
+        raise SchemaError(f"{column!r} is not a column path: {error.reason}; {cure}") from None
     return node.path if isinstance(node, Column) else ()
 
 
@@ -88,13 +88,13 @@ def _field(name: str, kind: Any) -> StructField:
     if isinstance(kind, str):
         return StructField(name, parse_column_type(kind))
     if isinstance(kind, pa.DataType):
-        return _listed(pa.field(name, kind))
+        return _as_field(pa.field(name, kind))
     return StructField(name, kind)
 
 
-def _listed(item: Any) -> StructField:
+def _as_field(item: Any) -> StructField:
     if isinstance(item, StructField):
         return item
     if isinstance(item, pa.Field):
         return as_schema(pa.schema([item]), where=item.name).fields[0]
-    raise SchemaError(f"a column is a StructField or a pyarrow Field, not {item!r:.80}")
+    raise SchemaError(f"a column must be a StructField or a pyarrow Field, not {item!r:.80}")

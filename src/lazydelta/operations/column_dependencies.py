@@ -1,7 +1,7 @@
-"""Who uses a column: what a table says about its columns by their names. Pure.
+"""Dependencies on a column: constraints, expressions and properties that name it. Pure.
 
-Expressions are searched for names as text, so that one that lazydelta cannot evaluate is found as
-well. A name that is only a function's, or stands in a string, does not count.
+SQL is searched for names with regular expressions, so that expressions that lazydelta cannot
+parse are covered too. Function names and string literals do not count.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lazydelta.writer import CONSTRAINT, all_fields, statistics_columns
+from lazydelta.writer import all_fields
+from lazydelta.writer.files import statistics_columns
+from lazydelta.writer.properties import CONSTRAINT_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lazydelta.operations.table_draft import Draft
+    from lazydelta.operations.table_draft import TableDraft
     from lazydelta.schema import StructType
 
-__all__ = ["check_statistics_columns", "named_columns", "users_of"]
+__all__ = ["check_statistics_columns", "dependents_of", "named_columns"]
 
 _STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 _EXPRESSIONS = {
@@ -29,57 +31,59 @@ _PART = r"(?:`(?:[^`]|``)+`|[^\W\d]\w*)"
 _NAME = re.compile(rf"({_PART}(?:\s*\.\s*{_PART})*)\s*(\()?")
 
 
-def named_columns(text: str) -> Iterator[tuple[str, ...]]:
-    """Yield the paths that a text names, in lower case.
+def named_columns(sql: str) -> Iterator[tuple[str, ...]]:
+    """Yield the paths in a SQL expression, in lower case; keywords count as names.
 
     >>> list(named_columns("year(At) = `the year` AND a.b > 'c'"))
     [('at',), ('the year',), ('and',), ('a', 'b')]
     """
-    for found in _NAME.finditer(_STRING.sub("''", text)):
-        if found[2] is None:
-            parts = re.findall(_PART, found[1])
+    for match in _NAME.finditer(_STRING.sub("''", sql)):
+        if match[2] is None:
+            parts = re.findall(_PART, match[1])
             yield tuple(part.strip("`").replace("``", "`").lower() for part in parts)
 
 
 def check_statistics_columns(schema: StructType, configuration: Mapping[str, str]) -> None:
-    """Refuse a choice of columns to have statistics of that names one that is not there.
+    """Validate `delta.dataSkippingStatsColumns` against a schema.
 
     Raises:
-        ColumnNotFoundError: With near matches.
-        SchemaError: It is no list of columns, and no write could follow it.
+        ColumnNotFoundError: The schema does not have a column.
+        SchemaError: The value is not a list of columns.
     """
     for path in statistics_columns(configuration.get(_STATS_COLUMNS, "")):
         schema.find(path)
 
 
-def users_of(draft: Draft, path: Sequence[str], *, with_statistics: bool = True) -> list[str]:
-    """Return what names a column, or a part of it: constraints, expressions, properties."""
-    wanted = tuple(part.lower() for part in path)
-    found = [
-        f"the constraint {key.removeprefix(CONSTRAINT)!r}"
-        for key, text in sorted(draft.configuration.items())
-        if key.startswith(CONSTRAINT) and _names(text, wanted)
+def dependents_of(
+    draft: TableDraft, path: Sequence[str], *, with_statistics: bool = True
+) -> list[str]:
+    """Return descriptions of all that depends on a column or a field inside it."""
+    column = tuple(part.lower() for part in path)
+    dependents = [
+        f"the constraint {key.removeprefix(CONSTRAINT_PREFIX)!r}"
+        for key, sql in sorted(draft.configuration.items())
+        if key.startswith(CONSTRAINT_PREFIX) and _uses(sql, column)
     ]
-    for at, item in all_fields(draft.schema):
-        found += [
-            f"the {what} of column {'.'.join(at)!r}"
+    for owner, field in all_fields(draft.schema):
+        dependents += [
+            f"the {what} of column {'.'.join(owner)!r}"
             for key, what in _EXPRESSIONS.items()
-            if _names(_expression(item.metadata.get(key)), wanted)
+            if _uses(_expression(field.metadata.get(key)), column)
         ]
     indexed = draft.configuration.get(_STATS_COLUMNS, "") if with_statistics else ""
-    if any(_meets(path, wanted) for path in statistics_columns(indexed.lower())):
-        found.append(f"the property {_STATS_COLUMNS}")
-    return found
+    if any(_overlap(path, column) for path in statistics_columns(indexed.lower())):
+        dependents.append(f"the property {_STATS_COLUMNS}")
+    return dependents
 
 
 def _expression(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _names(text: str, wanted: tuple[str, ...]) -> bool:
-    return any(_meets(named, wanted) for named in named_columns(text))
+def _uses(sql: str, column: tuple[str, ...]) -> bool:
+    return any(_overlap(named, column) for named in named_columns(sql))
 
 
-def _meets(named: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
-    """Whether one path is, or leads to, the other."""
-    return named[: len(wanted)] == wanted or wanted[: len(named)] == named
+def _overlap(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
+    """Whether one path is a prefix of the other."""
+    return left[: len(right)] == right or right[: len(left)] == left

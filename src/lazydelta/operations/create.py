@@ -1,7 +1,7 @@
-"""A new table: its protocol and metadata from a schema and wishes, and the commit of version 0.
+"""Create a table: derive protocol and metadata, and commit version 0.
 
-`new_table` decides and is pure; `create_table` commits what it decided. The protocol is the
-lowest that the schema and the properties need, so that the oldest engines can read the table.
+`new_table` is pure; `create_table` commits its result. The protocol is the lowest that schema and
+properties require, so that older engines can read the table.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import AlterationError, ConfigError, TableExistsError, TableNotFoundError
 from lazydelta.operations.check_constraints import constraint_properties
 from lazydelta.operations.column_dependencies import check_statistics_columns
-from lazydelta.operations.expression_checks import check_expressions
+from lazydelta.operations.expression_checks import check_column_expressions
 from lazydelta.protocol import TableMetadata
 from lazydelta.schema import schema_to_json
 from lazydelta.schema.mapping import assign_column_ids, without_column_ids
 from lazydelta.snapshot import load_snapshot
 from lazydelta.transaction import CommitResult, Transaction, commit
-from lazydelta.writer import (
-    FIRST_PROTOCOL,
+from lazydelta.writer.columns import (
+    check_names,
+    check_partition_columns,
+    check_void_within,
+    without_high_water_marks,
+)
+from lazydelta.writer.properties import (
+    BASE_PROTOCOL,
     MAPPING_MODE,
     MAX_COLUMN_ID,
     RequestedProperties,
-    check_names,
-    check_partition_columns,
-    needed_features,
-    needed_protocol,
-    refuse_void_within,
+    required_features,
     row_tracking_columns,
-    without_high_water_marks,
+    upgraded_protocol,
 )
 
 if TYPE_CHECKING:
@@ -59,40 +61,41 @@ def new_table(
     constraints: Mapping[str, str] | None = None,
     table: str = "the new table",
 ) -> tuple[TableProtocol, TableMetadata]:
-    """Return the first protocol and metadata of a table; nothing is read or written.
+    """Return the protocol and metadata of a new table. Pure.
 
     Args:
-        schema: Its columns; ids, physical names and marks of another table are dropped.
-        partition_by: Names of the columns to partition by.
+        schema: Its columns; column ids, physical names and high-water marks of another table are
+            dropped.
+        partition_by: Names of the partition columns.
         properties: `delta.*` properties and the user's own. `delta.feature.X = supported` and
             `delta.minReaderVersion`/`delta.minWriterVersion` change the protocol instead.
-        name: A name for people.
-        description: A text for people.
-        constraints: CHECK constraints, expressions by name.
-        table: Its address; named in errors.
+        name: The table's display name.
+        description: The table's description.
+        constraints: CHECK constraints, SQL conditions by name.
+        table: The table's URL, for errors.
 
     Raises:
-        SchemaError: Columns or partitioning that no table can have.
-        ConfigError: A property that does not exist or does not take this value.
-        PredicateError: A constraint that is not a condition on these columns.
-        ColumnNotFoundError: A partition column or a constraint names a column that is not there.
-        UnsupportedFeatureError: What was asked for cannot be written by lazydelta.
+        SchemaError: Invalid columns or partition columns.
+        ConfigError: An unknown property or an invalid value.
+        PredicateError: A constraint is not a condition on these columns.
+        ColumnNotFoundError: A partition column or a column of a constraint does not exist.
+        UnsupportedFeatureError: lazydelta cannot write a table with a required feature.
     """
-    asked = RequestedProperties.parse(properties or {})
-    configuration = dict(asked.configuration)
+    requested = RequestedProperties.parse(properties or {})
+    configuration = dict(requested.configuration)
     schema = without_high_water_marks(without_column_ids(schema))
     is_mapped = configuration.get(MAPPING_MODE, "none") != "none"
     check_names(schema, configuration, mapped=is_mapped, table=table)
-    refuse_void_within(schema, table)
+    check_void_within(schema, table)
     partition_columns = check_partition_columns(schema, partition_by, table=table)
     configuration |= constraint_properties(constraints or {}, schema)
     check_statistics_columns(schema, configuration)
-    check_expressions(schema, table)
+    check_column_expressions(schema, table)
     configuration |= row_tracking_columns(configuration)
     if is_mapped:
         schema, last_id = assign_column_ids(schema, last_id=0, keep_names=False)
         configuration[MAX_COLUMN_ID] = str(last_id)
-    needed = needed_features(schema, configuration)
+    required = required_features(schema, configuration)
     metadata = TableMetadata(
         id=str(uuid.uuid4()),
         name=name,
@@ -102,7 +105,7 @@ def new_table(
         configuration=configuration,
         created_time=time.time_ns() // 1_000_000,
     )
-    return needed_protocol(FIRST_PROTOCOL, needed, asked=asked, table=table), metadata
+    return upgraded_protocol(BASE_PROTOCOL, required, requested=requested, table=table), metadata
 
 
 def create_table(
@@ -117,13 +120,13 @@ def create_table(
     description: str | None = None,
     constraints: Mapping[str, str] | None = None,
 ) -> CommitResult | None:
-    """Commit version 0 of a table without rows; None if it was there and `mode` is "ignore".
+    """Commit version 0 of an empty table; None if the table exists and `mode` is "ignore".
 
-    Of two that create one table at the same time, one wins.
+    Of two concurrent creations one wins.
 
     Raises:
-        TableExistsError: There is a table, and `mode` is "error".
-        AlterationError: There is a table with other columns, and `mode` is "ignore".
+        TableExistsError: The table exists, and `mode` is "error".
+        AlterationError: The table exists with other columns, and `mode` is "ignore".
     """
     if mode not in get_args(CreateMode):
         raise ConfigError("mode", f"must be one of {', '.join(get_args(CreateMode))}, not {mode!r}")
@@ -172,24 +175,24 @@ def _creation(protocol: TableProtocol, metadata: TableMetadata) -> Transaction:
     )
 
 
-def _check_same(found: SnapshotState, schema: StructType, metadata: TableMetadata) -> None:
-    """Refuse to leave a table as it is that is not the one that was asked for."""
-    bare, wanted = without_column_ids(found.schema), without_column_ids(schema)
+def _check_same(existing: SnapshotState, schema: StructType, metadata: TableMetadata) -> None:
+    """Refuse an existing table whose columns or partition columns differ from those requested."""
+    actual, requested = without_column_ids(existing.schema), without_column_ids(schema)
     differences = [
-        f"wanted {asked}, found {has}"
-        for asked, has in zip_longest(map(str, wanted), map(str, bare), fillvalue="nothing")
-        if asked != has
+        f"requested {left}, existing {right}"
+        for left, right in zip_longest(map(str, requested), map(str, actual), fillvalue="nothing")
+        if left != right
     ]
-    if found.partition_columns != metadata.partition_columns:
-        shown = [
+    if existing.partition_columns != metadata.partition_columns:
+        left, right = (
             ", ".join(names) or "nothing"
-            for names in (metadata.partition_columns, found.partition_columns)
-        ]
-        differences.append(f"wanted partitioned by {shown[0]}, found by {shown[1]}")
+            for names in (metadata.partition_columns, existing.partition_columns)
+        )
+        differences.append(f"requested partitioned by {left}, existing by {right}")
     if differences:
         raise AlterationError(
-            found.store.root,
+            existing.store.root,
             "create this table",
-            f"there is another one ({'; '.join(differences)})",
-            "Open that one, or choose another place",
+            f"a different table exists ({'; '.join(differences)})",
+            "Open that one, or use another URL",
         )

@@ -1,4 +1,4 @@
-"""Questions that an alteration asks of what is in the table already."""
+"""Validate the existing rows and files of a table before its metadata changes."""
 
 from __future__ import annotations
 
@@ -6,58 +6,58 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import AlterationError, ConstraintViolationError
 from lazydelta.scan import Scan
-from lazydelta.writer import ROW_TRACKING
+from lazydelta.writer.properties import ROW_TRACKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lazydelta.expressions import Predicate
     from lazydelta.snapshot import SnapshotState
-    from lazydelta.writer import Rule
+    from lazydelta.writer.enforcement import Constraint
 
-__all__ = ["refuse_broken", "refuse_rows", "refuse_untracked_files"]
+__all__ = ["check_all_files_tracked", "check_constraint_holds", "check_no_match"]
 
 
-def refuse_rows(
-    snapshot: SnapshotState, broken: Predicate, what: str, *, columns: Sequence[str]
+def check_no_match(
+    snapshot: SnapshotState, predicate: Predicate, reason: str, *, columns: Sequence[str]
 ) -> None:
-    """Raise if some row matches; it is shown.
+    """Raise if a row matches a predicate.
 
     Args:
-        snapshot: The version to look through.
-        broken: True for rows that break the rule.
-        what: The rule, and that it is broken.
-        columns: What to show of the row.
+        snapshot: The version to scan.
+        predicate: True for rows that violate the constraint.
+        reason: The violation, for the error.
+        columns: Columns of the row for the error.
 
     Raises:
-        ConstraintViolationError: There is such a row.
+        ConstraintViolationError: A row matches.
     """
-    found = Scan(snapshot, where=broken, columns=columns, limit=1).to_arrow().to_pylist()
-    if found:
-        shown = ", ".join(f"{name}={value!r}" for name, value in found[0].items())
-        raise ConstraintViolationError(snapshot.store.root, (f"{what}: there is a row {shown}",))
+    rows = Scan(snapshot, where=predicate, columns=columns, limit=1).to_arrow().to_pylist()
+    if rows:
+        values = ", ".join(f"{name}={value!r}" for name, value in rows[0].items())
+        raise ConstraintViolationError(snapshot.store.root, (f"{reason}, as in the row {values}",))
 
 
-def refuse_broken(snapshot: SnapshotState, rule: Rule) -> None:
-    """Raise if some row does not satisfy a rule; the columns it names are read in full.
+def check_constraint_holds(snapshot: SnapshotState, constraint: Constraint) -> None:
+    """Raise if a row violates a constraint; scans the columns of the constraint.
 
     Raises:
-        ConstraintViolationError: There is such a row; it is shown.
+        ConstraintViolationError: A row violates it.
     """
-    named = {path[0] for path in rule.test.columns} or set(snapshot.schema.names[:1])
-    columns = [name for name in snapshot.schema.names if name in named]
+    used = {path[0] for path in constraint.test.columns} or set(snapshot.schema.names[:1])
+    columns = [name for name in snapshot.schema.names if name in used]
     with Scan(snapshot, columns=columns).to_reader() as batches:
         for batch in batches:
-            violation = rule.violation(batch)
+            violation = constraint.violation(batch)
             if violation is not None:
                 raise ConstraintViolationError(snapshot.store.root, (violation,))
 
 
-def refuse_untracked_files(snapshot: SnapshotState) -> None:
-    """Raise if some file has rows without ids: giving them ids later is not implemented.
+def check_all_files_tracked(snapshot: SnapshotState) -> None:
+    """Raise if a file has no base row id: backfilling row ids is not implemented.
 
     Raises:
-        AlterationError: There is such a file.
+        AlterationError: A file has none.
     """
     with Scan(snapshot).file_batches(all_fields=True) as batches:
         for batch in batches:
@@ -68,6 +68,6 @@ def refuse_untracked_files(snapshot: SnapshotState) -> None:
                 raise AlterationError(
                     snapshot.store.root,
                     f"set {ROW_TRACKING} = true",
-                    f"rows that are there have no ids, those of {path!r} for one",
-                    "Set it when a table is created, or while it is empty",
+                    f"existing rows have no row ids, for example those of {path!r}",
+                    "Set it when the table is created, or while it is empty",
                 )

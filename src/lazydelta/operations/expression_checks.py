@@ -1,6 +1,6 @@
-"""Expressions in declared columns, generated ones and defaults: can they be computed? Pure.
+"""Validate the expressions of declared columns: generated columns, defaults, invariants. Pure.
 
-What lazydelta could not compute when rows are written is refused when the column is declared.
+An expression that lazydelta cannot evaluate on write is refused when the column is declared.
 """
 
 from __future__ import annotations
@@ -9,47 +9,49 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import SchemaError
 from lazydelta.operations.column_dependencies import named_columns
-from lazydelta.writer import (
-    GENERATION,
-    all_fields,
-    identity_columns,
+from lazydelta.writer import all_fields, format_path
+from lazydelta.writer.columns import identity_columns
+from lazydelta.writer.enforcement import (
+    GENERATION_EXPRESSION,
     plan_computed_columns,
-    shown_path,
-    table_rules,
+    table_constraints,
 )
 
 if TYPE_CHECKING:
     from lazydelta.schema import StructType
 
-__all__ = ["check_expressions", "check_fillers"]
+__all__ = ["check_column_expressions", "check_computed_columns"]
 
 _DEFAULT = "CURRENT_DEFAULT"
 
 
-def check_expressions(schema: StructType, table: str) -> None:
-    """Refuse columns whose values, or whose rules, lazydelta could not compute.
+def check_column_expressions(schema: StructType, table: str) -> None:
+    """Refuse columns whose values or constraints lazydelta cannot evaluate.
 
     Raises:
-        UnsupportedFeatureError: An expression that is not understood.
-        SchemaError: An expression where none can be, or one that needs a generated column; an
-            identity column that cannot be numbered.
+        UnsupportedFeatureError: An expression that lazydelta cannot evaluate.
+        SchemaError: An expression on a nested or identity column, one that depends on a generated
+            column, or an invalid identity column.
     """
     for column in identity_columns(schema, table):
-        if {GENERATION, _DEFAULT} & schema.find((column.name,))[0].metadata.keys():
-            reason = f"{shown_path((column.name,))} is numbered, and cannot have an expression"
+        if {GENERATION_EXPRESSION, _DEFAULT} & schema.find((column.name,))[0].metadata.keys():
+            name = format_path((column.name,))
+            reason = f"{name} is an identity column, and cannot have an expression"
             raise SchemaError(reason, table)
     for path, item in all_fields(schema):
-        if len(path) > 1 and {GENERATION, _DEFAULT} & item.metadata.keys():
-            raise SchemaError(f"{shown_path(path)}: only whole columns have expressions", table)
-        if {GENERATION, _DEFAULT} <= item.metadata.keys():
-            raise SchemaError(f"{shown_path(path)} is generated, and cannot have a default", table)
+        if len(path) > 1 and {GENERATION_EXPRESSION, _DEFAULT} & item.metadata.keys():
+            raise SchemaError(
+                f"{format_path(path)}: only top-level columns can have expressions", table
+            )
+        if {GENERATION_EXPRESSION, _DEFAULT} <= item.metadata.keys():
+            raise SchemaError(f"{format_path(path)} is generated, and cannot have a default", table)
     _refuse_chains(schema, table)
-    check_fillers(schema, table)
-    table_rules(table, schema, {}, given=frozenset(schema.names))
+    check_computed_columns(schema, table)
+    table_constraints(table, schema, {}, input_columns=frozenset(schema.names))
 
 
-def check_fillers(schema: StructType, table: str) -> None:
-    """Refuse generated columns and defaults that are not understood.
+def check_computed_columns(schema: StructType, table: str) -> None:
+    """Refuse generated columns and defaults that lazydelta cannot evaluate.
 
     Raises:
         UnsupportedFeatureError: With the column and the reason.
@@ -58,12 +60,12 @@ def check_fillers(schema: StructType, table: str) -> None:
 
 
 def _refuse_chains(schema: StructType, table: str) -> None:
-    """Refuse a generated column that is computed from another: engines disagree on the order."""
-    texts = {item.name: str(item.metadata.get(GENERATION, "")) for item in schema}
-    generated = {name.lower(): name for name, text in texts.items() if text}
-    for name, text in texts.items():
-        for used in named_columns(text):
+    """Refuse a generated column that depends on another: engines differ in evaluation order."""
+    expressions = {f.name: str(f.metadata.get(GENERATION_EXPRESSION, "")) for f in schema}
+    generated = {name.lower(): name for name, sql in expressions.items() if sql}
+    for name, sql in expressions.items():
+        for used in named_columns(sql):
             if used[0] in generated:
                 other = generated[used[0]]
-                reason = f"generated column {name!r} is computed from {other!r}"
-                raise SchemaError(f"{reason}, which is generated as well", table)
+                reason = f"generated column {name!r} depends on {other!r}"
+                raise SchemaError(f"{reason}, which is a generated column too", table)

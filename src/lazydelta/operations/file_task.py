@@ -1,11 +1,12 @@
-"""Encode new rows as data files, in this process or in another. Commits nothing."""
+"""Write new rows to data files, in this process or in a Spark executor. No commit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lazydelta.writer import high_water_marks, write_data_files
+from lazydelta.writer.columns import high_water_marks
+from lazydelta.writer.files import write_data_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -14,42 +15,43 @@ if TYPE_CHECKING:
 
     from lazydelta.operations.replace_where import Replacement
     from lazydelta.store import Store
-    from lazydelta.writer import DataLayout, Enforcement
+    from lazydelta.writer.enforcement import Enforcement
+    from lazydelta.writer.files import DataLayout
 
 __all__ = ["FileTask", "WrittenRows"]
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenRows:
-    """New rows that are in the store, and not yet in the table."""
+    """New rows in data files that are not committed yet."""
 
     adds: pa.Table
-    """The adds of their files, in the schema of `transaction.ADDS`."""
+    """Add actions of the files, in the schema of `transaction.ADDS`."""
     rows: int
-    reached: Mapping[str, int] = field(default_factory=dict)
-    """How far the numbers of identity columns got, by column."""
+    high_water_marks: Mapping[str, int] = field(default_factory=dict)
+    """The furthest value of each identity column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTask:
-    """Makes files of new rows, in this process or in another: it can be pickled."""
+    """Enforces the schema on new rows and writes them to data files. Pickles."""
 
-    intake: Enforcement
+    enforcement: Enforcement
     layout: DataLayout
-    replaced: Replacement
-    """Only for the predicate that new rows must match."""
+    replacement: Replacement
+    """Only its predicate, which new rows must match."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch], store: Store) -> WrittenRows:
-        """Write rows of the schema that was planned for."""
-        rows, reached = 0, dict[str, int]()
+        """Write rows of the planned schema."""
+        rows, marks = 0, dict[str, int]()
 
-        def taken() -> Iterator[pa.RecordBatch]:
-            nonlocal rows, reached
+        def enforced() -> Iterator[pa.RecordBatch]:
+            nonlocal rows, marks
             for batch in batches:
-                fitting = self.intake(batch, before=rows)
+                output = self.enforcement(batch, row_offset=rows)
                 rows += batch.num_rows
-                reached = high_water_marks(self.intake.identity, fitting, reached)
-                yield self.replaced.checked(fitting, self.intake.table)
+                marks = high_water_marks(self.enforcement.identity, output, marks)
+                yield self.replacement.checked(output, self.enforcement.table)
 
-        adds = write_data_files(taken(), store=store, layout=self.layout)
-        return WrittenRows(adds, rows, reached)
+        adds = write_data_files(enforced(), store=store, layout=self.layout)
+        return WrittenRows(adds, rows, marks)

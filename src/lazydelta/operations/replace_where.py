@@ -1,7 +1,7 @@
-"""What an overwrite takes away: whole files where it can, and the rest of a file rewritten.
+"""Plan an overwrite: remove whole files where possible, rewrite files that match in part.
 
-Everything is planned on one version, the one that was read, and told to the commit as such: files
-that came later are a matter for the conflict check, never silently kept or dropped.
+The plan is made on one snapshot, and the commit declares what it read: files that were added since
+are left to conflict detection, never silently kept or dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from lazydelta.scan.read import read_files
 from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_array, build_scalar
 from lazydelta.transaction import REMOVES, Reads
-from lazydelta.writer import CHANGE_FEED, ROW_TRACKING, check_names, is_on
+from lazydelta.writer.columns import check_names
+from lazydelta.writer.properties import CHANGE_FEED, ROW_TRACKING, is_enabled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,85 +39,87 @@ if TYPE_CHECKING:
 
 __all__ = ["Replacement", "replace_where"]
 
-_KEPT = ("path", "partitionValues", "size", "stats", "tags", "deletionVector", "baseRowId")
-_FIELDS = pa.schema([item for item in ADD if item.name in (*_KEPT, "defaultRowCommitVersion")])
+_NAMES = (
+    *("path", "partitionValues", "size", "stats", "tags", "deletionVector"),
+    *("baseRowId", "defaultRowCommitVersion"),
+)
+_FIELDS = pa.schema([field for field in ADD if field.name in _NAMES])
+"""Fields of an add action that its remove action keeps."""
 _LONG, _BOOLEAN, _STRING = (PrimitiveType(name) for name in ("long", "boolean", "string"))
-_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """Files to remove, rows of them to write again, and what was looked at to tell."""
+    """Files to remove, their rows to rewrite, and the reads of the transaction."""
 
     removes: pa.Table = field(default_factory=lambda: empty_table(REMOVES))
     reads: Reads = field(default_factory=Reads)
     rewritten: Stream[pa.RecordBatch] | None = None
-    """Rows that stay, of files that go."""
+    """Rows to keep of the files to remove."""
     deleted: Stream[pa.RecordBatch] | None = None
-    """All rows that go, where the change feed is to tell of each; None where files tell it."""
+    """All deleted rows, if the commit needs change data files, else None."""
     predicate: Predicate | None = None
-    """Which rows are replaced; every new row must match it."""
+    """Selects the rows to replace; every new row must match it."""
 
     def checked(self, batch: pa.RecordBatch, table: str) -> pa.RecordBatch:
-        """Return the new rows, all of which match.
+        """Return the new rows unchanged if all of them match the predicate.
 
         Raises:
-            ConstraintViolationError: A row does not, or may not: null is no match.
+            ConstraintViolationError: The predicate is false or null for a row.
         """
         if self.predicate is None or not batch.num_rows:
             return batch
         found = evaluate(self.predicate, lambda column: _values(batch, column), batch.num_rows)
-        wrong = pc.invert(pc.and_kleene(found, pc.is_valid(found)))
-        if wrong.true_count:
-            rows = batch.filter(wrong).slice(0, _SHOWN).to_pylist()
-            reason = f"{wrong.true_count} of {batch.num_rows} rows do not match the predicate"
-            shown = f"{reason} {self.predicate}, for instance {rows[0]}"
-            raise ConstraintViolationError(table, (shown,))
+        unmatched = pc.invert(pc.and_kleene(found, pc.is_valid(found)))
+        if unmatched.true_count:
+            (row,) = batch.filter(unmatched).slice(0, 1).to_pylist()
+            reason = f"{unmatched.true_count} of {batch.num_rows} rows do not match the predicate"
+            message = f"{reason} {self.predicate}, for example {row}"
+            raise ConstraintViolationError(table, (message,))
         return batch
 
 
 def replace_where(snapshot: SnapshotState, where: Where) -> Replacement:
-    """Return the removal of the rows of a version that match, or of all without a predicate.
+    """Plan to remove the matching rows of a snapshot, or all rows without a predicate.
 
-    A file without a matching row stays, one with only such rows goes, and the other rows of any
-    other file are written again. Which of these a file is, statistics tell or else its rows.
+    A file without a matching row stays, and one with only matching rows is removed. Any other is
+    removed, and its other rows are rewritten. Statistics decide where they can, else the rows.
 
     Raises:
-        UnsupportedFeatureError: A file must be rewritten in part, and the table keeps track of
-            single rows in a way that lazydelta cannot go on with.
-        SchemaError: The table has a column with a name of the change feed's own.
+        UnsupportedFeatureError: A file must be rewritten in part under row tracking.
+        SchemaError: The table has a column whose name the change feed reserves.
     """
-    given = as_predicate(where)
-    if given is None:
+    predicate = as_predicate(where)
+    if predicate is None:
         return _replace_all(snapshot)
-    predicate = bind(given, snapshot.schema, snapshot.partition_columns)
-    matching = Scan(snapshot, where=given)
-    staying = Scan(snapshot, where=Not(IsTrue(given)))
-    mixed = _paths(live_adds(snapshot, _FIELDS, _pruner(snapshot, Not(IsTrue(given)))))
-    gone: list[pa.RecordBatch] = []
-    partly: list[pa.RecordBatch] = []
-    for batch in live_adds(snapshot, _FIELDS, _pruner(snapshot, given)):
-        may_stay = pc.is_in(batch.column("path"), value_set=mixed)
-        gone.append(batch.filter(pc.invert(may_stay)))
-        some = batch.filter(may_stay)
-        files = (some.slice(at, 1) for at in range(some.num_rows))
-        partly += [file for file in files if _has_rows(matching, file)]
-    rewritten = [file for file in partly if _has_rows(staying, file)]
+    bound = bind(predicate, snapshot.schema, snapshot.partition_columns)
+    matching = Scan(snapshot, where=predicate)
+    kept = Scan(snapshot, where=Not(IsTrue(predicate)))
+    maybe_kept = _paths(live_adds(snapshot, _FIELDS, _pruner(snapshot, Not(IsTrue(predicate)))))
+    removed: list[pa.RecordBatch] = []
+    partial: list[pa.RecordBatch] = []
+    for batch in live_adds(snapshot, _FIELDS, _pruner(snapshot, predicate)):
+        may_stay = pc.is_in(batch.column("path"), value_set=maybe_kept)
+        removed.append(batch.filter(pc.invert(may_stay)))
+        undecided = batch.filter(may_stay)
+        files = (undecided.slice(at, 1) for at in range(undecided.num_rows))
+        partial += [file for file in files if _has_rows(matching, file)]
+    rewritten = [file for file in partial if _has_rows(kept, file)]
     if rewritten:
         _refuse_row_tracking(snapshot)
-    told = bool(rewritten) and _is_told_by_rows(snapshot)
-    read = [path for file in partly for path in file.column("path").to_pylist()]
+    needs_change_files = bool(rewritten) and _needs_change_files(snapshot)
+    read = [path for file in partial for path in file.column("path").to_pylist()]
     return Replacement(
-        removes=_removes([*gone, *partly]),
-        reads=Reads(predicates=(predicate,), paths=build_array(read, _STRING)),
-        rewritten=read_files(staying, rewritten) if rewritten else None,
-        deleted=read_files(matching, [*gone, *partly]) if told else None,
-        predicate=predicate,
+        removes=_removes([*removed, *partial]),
+        reads=Reads(predicates=(bound,), paths=build_array(read, _STRING)),
+        rewritten=read_files(kept, rewritten) if rewritten else None,
+        deleted=read_files(matching, [*removed, *partial]) if needs_change_files else None,
+        predicate=bound,
     )
 
 
 def _replace_all(snapshot: SnapshotState) -> Replacement:
-    """Return the removal of every file of a version."""
+
     batches = list(live_adds(snapshot, _FIELDS, Pruner()))
     return Replacement(removes=_removes(batches), reads=Reads(whole_table=True))
 
@@ -136,23 +139,23 @@ def _paths(batches: Iterator[pa.RecordBatch]) -> pa.ChunkedArray:
 
 
 def _has_rows(scan: Scan, file: pa.RecordBatch) -> bool:
-    """Whether a file has a row that the scan wants; it is read only as far as the first."""
+    """Whether a file has a row that the scan selects; reading stops at the first."""
     with read_files(scan, [file], columns=()) as batches:
         return any(batch.num_rows for batch in batches)
 
 
 def _refuse_row_tracking(snapshot: SnapshotState) -> None:
-    if is_on(snapshot.metadata.configuration, ROW_TRACKING):
+    if is_enabled(snapshot.metadata.configuration, ROW_TRACKING):
         reason = (
-            "the predicate matches some rows of a file but not all, and to rewrite the others "
+            "the predicate matches some rows of a file but not all, and rewriting the others "
             f"under rowTracking is not supported; replace whole partitions, or unset {ROW_TRACKING}"
         )
         raise UnsupportedFeatureError(snapshot.store.root, ("rowTracking",), "write", reason)
 
 
-def _is_told_by_rows(snapshot: SnapshotState) -> bool:
-    """Whether the table records changes: files with copied rows would tell of them as changed."""
-    if not is_on(snapshot.metadata.configuration, CHANGE_FEED):
+def _needs_change_files(snapshot: SnapshotState) -> bool:
+    """Whether the change feed is enabled: without change data files copies would be changes."""
+    if not is_enabled(snapshot.metadata.configuration, CHANGE_FEED):
         return False
     check_names(
         snapshot.schema, snapshot.metadata.configuration, mapped=True, table=snapshot.store.root
@@ -161,7 +164,7 @@ def _is_told_by_rows(snapshot: SnapshotState) -> bool:
 
 
 def _removes(batches: list[pa.RecordBatch]) -> pa.Table:
-    """Return the removal of files, with all that the log knows of them."""
+    """Return remove actions with extended file metadata."""
     files = pa.Table.from_batches([batch.select(_FIELDS.names) for batch in batches], _FIELDS)
     files = files.combine_chunks()
     count = files.num_rows

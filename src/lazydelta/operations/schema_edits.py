@@ -1,7 +1,7 @@
-"""Changes of a schema, one field at a time: schema in, schema out. Pure.
+"""Edit one field of a schema: add, change, drop or move it. Pure.
 
 A path is a tuple of names; `element`, `key` and `value` lead into lists and maps, as in Spark.
-Whether a table allows a change is not asked here, only whether the schema can have it.
+Validates the schema only; whether the table allows a change is up to the caller.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ColumnNotFoundError, SchemaError
 from lazydelta.schema import ArrayType, MapType, StructField, StructType
-from lazydelta.writer import shown_path
+from lazydelta.writer import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,41 +23,41 @@ if TYPE_CHECKING:
 __all__ = [
     "add_field",
     "change_field",
+    "enclosing_field",
     "find_field",
     "move_field",
-    "nearest_field",
-    "type_inside",
+    "nested_type",
     "with_metadata",
-    "with_type_inside",
+    "with_nested_type",
 ]
 
 Path = tuple[str, ...]
 
-_WAYS_IN = ("element", "key", "value")
+_NESTED_PARTS = ("element", "key", "value")
 
 
 def find_field(schema: StructType, path: Path) -> StructField:
     """Return the field at a path.
 
     Raises:
-        ColumnNotFoundError: There is none.
+        ColumnNotFoundError: No field has this path.
     """
-    found: list[StructField] = []
+    fields: list[StructField] = []
 
-    def note(item: StructField) -> StructField:
-        found.append(item)
+    def collect(item: StructField) -> StructField:
+        fields.append(item)
         return item
 
-    change_field(schema, path, note)
-    return found[0]
+    change_field(schema, path, collect)
+    return fields[0]
 
 
 def change_field(schema: StructType, path: Path, change: Change) -> StructType:
-    """Return the schema with one field changed, or left out if `change` gives None.
+    """Return the schema with one field changed, or dropped if `change` returns None.
 
     Raises:
-        ColumnNotFoundError: There is no field at this path.
-        SchemaError: The new name is taken, or a struct would be left without fields.
+        ColumnNotFoundError: No field has this path.
+        SchemaError: The new name exists, or a struct would have no field left.
     """
 
     def changed(struct: StructType) -> StructType:
@@ -66,9 +66,9 @@ def change_field(schema: StructType, path: Path, change: Change) -> StructType:
         others = tuple(f for f in struct if f is not item)
         if new is None:
             if not others:
-                raise SchemaError(f"{shown_path(path)} is the last field there; keep one")
+                raise SchemaError(f"{format_path(path)} is the only field of its struct; keep one")
             return StructType(others)
-        _check_free(others, new.name, path)
+        _check_unused(others, new.name, path)
         return StructType(tuple(new if f is item else f for f in struct))
 
     return _within_struct(schema, path, changed)
@@ -78,62 +78,62 @@ def add_field(schema: StructType, path: Path, item: StructField) -> StructType:
     """Return the schema with a new field, last in the struct that the path leads to.
 
     Args:
-        schema: Where to add it.
-        path: Of the new field; its last part is the field's name.
+        schema: The schema.
+        path: The path of the new field; its last part is the field's name.
         item: The field.
 
     Raises:
         ColumnNotFoundError: The struct does not exist.
-        SchemaError: The name is taken; case is ignored.
+        SchemaError: The name exists; names are case-insensitive.
     """
 
     def added(struct: StructType) -> StructType:
-        _check_free(struct.fields, item.name, path)
+        _check_unused(struct.fields, item.name, path)
         return StructType((*struct.fields, item))
 
     return _within_struct(schema, path, added)
 
 
 def move_field(schema: StructType, path: Path, *, after: str | None) -> StructType:
-    """Return the schema with a field moved behind another one of its struct; None: first."""
+    """Return the schema with a field moved after another one of its struct; None is first."""
 
     def moved(struct: StructType) -> StructType:
         item = _get(struct, path)
         others = [f for f in struct if f is not item]
         at = 0
         if after is not None:
-            neighbour = _get(struct, (*path[:-1], after))
-            if neighbour is item:
-                raise SchemaError(f"{shown_path(path)} cannot stand behind itself")
-            at = others.index(neighbour) + 1
+            previous = _get(struct, (*path[:-1], after))
+            if previous is item:
+                raise SchemaError(f"{format_path(path)} cannot be after itself")
+            at = others.index(previous) + 1
         return StructType((*others[:at], item, *others[at:]))
 
     return _within_struct(schema, path, moved)
 
 
 def with_metadata(item: StructField, key: str, value: Any) -> StructField:
-    """Return the field with one entry of its metadata set, or taken away if None."""
-    kept = {name: text for name, text in item.metadata.items() if name != key}
+    """Return the field with one key of its metadata set, or removed if None."""
+    kept = {name: entry for name, entry in item.metadata.items() if name != key}
     return replace(item, metadata=kept if value is None else {**kept, key: value})
 
 
-def nearest_field(schema: StructType, path: Path) -> tuple[Path, Path]:
-    """Split a path into that of a field of a struct, and the way from there to a type."""
+def enclosing_field(schema: StructType, path: Path) -> tuple[Path, Path]:
+    """Split a path into that of its innermost struct field, and the rest inside lists and maps."""
     for end in range(len(path), 0, -1):
-        if any(part not in _WAYS_IN for part in path[end:]):
+        if any(part not in _NESTED_PARTS for part in path[end:]):
             break
         try:
             kind = find_field(schema, path[:end]).type
         except ColumnNotFoundError:
             continue
-        type_inside(kind, path[end:])
+        nested_type(kind, path[end:])
         return path[:end], path[end:]
     return path, ()
 
 
-def type_inside(kind: DataType, way: Path) -> DataType:
-    """Return the type that a way through lists and maps leads to."""
-    for part in way:
+def nested_type(kind: DataType, inner_path: Path) -> DataType:
+    """Return the type at a path of `element`, `key` and `value` inside a type."""
+    for part in inner_path:
         match kind, part:
             case ArrayType(element), "element":
                 kind = element
@@ -142,31 +142,33 @@ def type_inside(kind: DataType, way: Path) -> DataType:
             case MapType(_, value), "value":
                 kind = value
             case _:
-                raise ColumnNotFoundError(f": {kind} has no {part}", "", shown_path(way), ())
+                raise ColumnNotFoundError(
+                    f": {kind} has no {part}", "", format_path(inner_path), ()
+                )
     return kind
 
 
-def with_type_inside(kind: DataType, way: Path, new: DataType) -> DataType:
-    """Return the type with the one that a way leads to replaced."""
-    if not way:
+def with_nested_type(kind: DataType, inner_path: Path, new: DataType) -> DataType:
+    """Return the type with the one at a path inside it replaced."""
+    if not inner_path:
         return new
-    match kind, way[0]:
+    match kind, inner_path[0]:
         case ArrayType(element, nulls), "element":
-            return ArrayType(with_type_inside(element, way[1:], new), nulls)
+            return ArrayType(with_nested_type(element, inner_path[1:], new), nulls)
         case MapType(key, value, nulls), "key":
-            return MapType(with_type_inside(key, way[1:], new), value, nulls)
+            return MapType(with_nested_type(key, inner_path[1:], new), value, nulls)
         case MapType(key, value, nulls), _:
-            return MapType(key, with_type_inside(value, way[1:], new), nulls)
+            return MapType(key, with_nested_type(value, inner_path[1:], new), nulls)
     return kind
 
 
 def _within_struct(
     schema: StructType, path: Path, change: Callable[[StructType], StructType]
 ) -> StructType:
-    """Return the schema with the struct that holds the path's last part replaced."""
+    """Return the schema with the parent struct of a path changed."""
     changed = _within(schema, path, 0, change)
     if not isinstance(changed, StructType):
-        raise TypeError(f"a schema became {changed}")
+        raise TypeError(f"a schema must be a struct, not {changed}")
     return changed
 
 
@@ -187,31 +189,31 @@ def _within(
             return MapType(_within(key, path, depth + 1, change), value, contains_null)
         case MapType(key, value, contains_null) if path[depth] == "value" and not last:
             return MapType(key, _within(value, path, depth + 1, change), contains_null)
-    raise _misled(kind, path, depth)
+    raise _no_such_path(kind, path, depth)
 
 
 def _get(struct: StructType, path: Path) -> StructField:
     item = struct.get(path[-1])
     if item is None:
-        shown = tuple(shown_path((*path[:-1], name)) for name in struct.names)
-        raise ColumnNotFoundError("", "", shown_path(path), shown)
+        candidates = tuple(format_path((*path[:-1], name)) for name in struct.names)
+        raise ColumnNotFoundError("", "", format_path(path), candidates)
     return item
 
 
-def _misled(kind: DataType, path: Path, depth: int) -> ColumnNotFoundError:
+def _no_such_path(kind: DataType, path: Path, depth: int) -> ColumnNotFoundError:
     parent = path[:depth]
-    ways: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     if isinstance(kind, ArrayType):
-        ways = ("element",)
+        parts = ("element",)
     elif isinstance(kind, MapType):
-        ways = ("key", "value")
-    inside = tuple(f"{shown_path((*parent, way))}.<field>" for way in ways)
-    reason = f": {shown_path(parent)} is {kind}"
-    return ColumnNotFoundError(reason, "", shown_path(path), inside)
+        parts = ("key", "value")
+    candidates = tuple(f"{format_path((*parent, part))}.<field>" for part in parts)
+    reason = f": {format_path(parent)} is {kind}"
+    return ColumnNotFoundError(reason, "", format_path(path), candidates)
 
 
-def _check_free(others: Sequence[StructField], name: str, path: Path) -> None:
-    taken = next((f.name for f in others if f.name.lower() == name.lower()), None)
-    if taken is not None:
-        shown = shown_path((*path[:-1], taken))
-        raise SchemaError(f"there is a column {shown} already (case is ignored)")
+def _check_unused(others: Sequence[StructField], name: str, path: Path) -> None:
+    existing = next((f.name for f in others if f.name.lower() == name.lower()), None)
+    if existing is not None:
+        column = format_path((*path[:-1], existing))
+        raise SchemaError(f"column {column} already exists (names are case-insensitive)")

@@ -1,7 +1,7 @@
-"""Writing rows to a table: append, overwrite, replace a part, or create it with them.
+"""Write rows to a table: append, overwrite, replace where, or create the table.
 
-Plans and does what must be done before a commit, and hands over a `Transaction`; races are
-`transaction`'s business. Everything that can be refused is refused before the first file is written.
+Plans the write, writes data files, and commits a `Transaction`; `transaction` handles concurrent
+commits. All validation that needs no rows happens before the first file is written.
 """
 
 from __future__ import annotations
@@ -46,16 +46,11 @@ from lazydelta.transaction import (
     commit,
     validate_newest_commit,
 )
-from lazydelta.writer import (
-    DataLayout,
-    RequestedProperties,
-    as_source,
-    plan_enforcement,
-    rows_of,
-    with_high_water_marks,
-    write_change_files,
-    write_data_files,
-)
+from lazydelta.writer import as_source
+from lazydelta.writer.columns import with_high_water_marks
+from lazydelta.writer.enforcement import plan_enforcement
+from lazydelta.writer.files import DataLayout, read_added_rows, write_change_files, write_data_files
+from lazydelta.writer.properties import RequestedProperties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,9 +63,9 @@ if TYPE_CHECKING:
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
     from lazydelta.transaction import CommitResult, Phase, TxnObserver
-    from lazydelta.writer import Enforcement
+    from lazydelta.writer.enforcement import Enforcement
 
-__all__ = ["Writing", "plan_write", "write_rows"]
+__all__ = ["WriteOperation", "plan_write", "write_rows"]
 
 logger = logging.getLogger(__name__)
 
@@ -86,43 +81,44 @@ def write_rows(
     """Write rows and commit them as one version.
 
     Raises:
-        TableExistsError: There is a table, and the mode is `error`.
+        TableExistsError: The table exists, and the mode is `error`.
         SchemaMismatchError: The rows do not fit the table; nothing was written.
-        ConstraintViolationError: Rows break a rule of the table, or miss the predicate.
-        IdentityExhaustedError: The table has not enough numbers left for the rows.
-        CommitConflictError: Another writer's commit contradicts this one.
-        UnsupportedFeatureError: The table needs what lazydelta cannot write.
+        ConstraintViolationError: Rows violate a constraint of the table, or do not match the
+            predicate.
+        IdentityExhaustedError: An identity column has too few values left.
+        CommitConflictError: A concurrent commit conflicts with this one.
+        UnsupportedFeatureError: The table has a feature that lazydelta cannot write.
     """
     snapshot = _existing(store, config)
     done = _nothing_to_do(store, request, snapshot)
     if done is not None:
         return done
     source = as_source(data)
-    writing = Writing.plan(store, config, request, snapshot, source.schema)
-    replaced = writing.replaced()
-    return writing.finish(writing.task()(source.batches, store), replaced, observer)
+    operation = WriteOperation.plan(store, config, request, snapshot, source.schema)
+    replacement = operation.replacement()
+    return operation.finish(operation.task()(source.batches, store), replacement, observer)
 
 
 def plan_write(
     store: Store, config: Config, schema: pa.Schema, request: WriteRequest
-) -> Writing | WriteResult:
-    """Plan a write whose files others make; the result itself where there is nothing to write.
+) -> WriteOperation | WriteResult:
+    """Plan a write whose files are written in other processes; a result if there is no work.
 
-    Raises what `write` does before it writes anything, and `UnsupportedFeatureError` where rows
-    must be numbered one after another.
+    Raises the same errors as `write_rows` before it writes, and `UnsupportedFeatureError` for
+    identity columns.
     """
     snapshot = _existing(store, config)
     done = _nothing_to_do(store, request, snapshot)
     if done is not None:
         return done
-    writing = Writing.plan(store, config, request, snapshot, schema)
-    for column in writing.intake.identity:
-        reason = f"rows are numbered in column {column.name!r}, which only one process can do"
-        cure = "write them with lazydelta.write"
+    operation = WriteOperation.plan(store, config, request, snapshot, schema)
+    for column in operation.enforcement.identity:
+        reason = f"identity column {column.name!r} needs a write in a single process"
+        cure = "write the rows with lazydelta.write"
         raise UnsupportedFeatureError(
             store.root, ("identityColumns",), "write", f"{reason}; {cure}"
         )
-    return writing
+    return operation
 
 
 def _nothing_to_do(
@@ -130,7 +126,7 @@ def _nothing_to_do(
 ) -> WriteResult | None:
     if snapshot is None:
         return None
-    if _is_applied(snapshot, request):  # first: the table may be there because this step made it
+    if _is_applied(snapshot, request):  # first: this transaction may have created the table
         return WriteResult(table=store.root, version=snapshot.version, already_applied=True)
     if request.mode == "error":
         raise TableExistsError(store.root)
@@ -149,26 +145,26 @@ def _existing(store: Store, config: Config) -> SnapshotState | None:
 def _is_applied(snapshot: SnapshotState, request: WriteRequest) -> bool:
     if request.app_id is None or request.app_version is None:
         return False
-    known = snapshot.transactions().get(request.app_id)
-    return known is not None and known.version >= request.app_version
+    latest = snapshot.transactions().get(request.app_id)
+    return latest is not None and latest.version >= request.app_version
 
 
-class _Attempt:
-    """Observes a commit, and knows whether its outcome may be unknown."""
+class _AttemptObserver:
+    """Records whether a commit was attempted, and forwards the phases to the caller's observer."""
 
     def __init__(self, observer: TxnObserver | None) -> None:
         self._observer = observer
-        self.is_made = False
-        """Whether a version was put, or is about to be."""
+        self.was_attempted = False
+        """Whether a commit file was put, or is about to be: the outcome may be unknown."""
 
     def __call__(self, phase: Phase, version: int, /) -> None:
-        self.is_made = self.is_made or phase == "put"
+        self.was_attempted = self.was_attempted or phase == "put"
         if self._observer is not None:
             self._observer(phase, version)
 
 
-class Writing:
-    """One write, planned on one version (or on none): `task` makes files, `finish` commits them."""
+class WriteOperation:
+    """A write planned on one snapshot, or on none: `task` writes files, `finish` commits them."""
 
     def __init__(
         self,
@@ -176,13 +172,13 @@ class Writing:
         config: Config,
         request: WriteRequest,
         snapshot: SnapshotState | None,
-        intake: Enforcement,
+        enforcement: Enforcement,
     ) -> None:
         self._store = store
         self._config = config
         self._request = request
         self._snapshot = snapshot
-        self._intake = intake
+        self._enforcement = enforcement
 
     @classmethod
     def plan(
@@ -193,13 +189,13 @@ class Writing:
         snapshot: SnapshotState | None,
         incoming: pa.Schema,
     ) -> Self:
-        """Decide how rows of a schema get into the table, or refuse them."""
+        """Validate a request, and plan the enforcement for rows of a schema."""
         check_user_metadata(request.commit_metadata, store.root)
         check_writable(store, LOG_DIRECTORY)
         if snapshot is not None:
             validate_newest_commit(snapshot)
-        protocol, metadata = _before(store.root, request, snapshot, incoming)
-        intake = plan_enforcement(
+        protocol, metadata = _base_definition(store.root, request, snapshot, incoming)
+        enforcement = plan_enforcement(
             table=store.root,
             protocol=protocol,
             metadata=metadata,
@@ -209,60 +205,62 @@ class Writing:
             incoming=incoming,
             schema_mode=request.schema_mode,
         )
-        return cls(store, config, request, snapshot, intake)
+        return cls(store, config, request, snapshot, enforcement)
 
     @property
-    def intake(self) -> Enforcement:
-        """How the rows get into the table, and what that makes of it."""
-        return self._intake
+    def enforcement(self) -> Enforcement:
+        """The schema enforcement, with the table's definition after the write."""
+        return self._enforcement
 
     @property
     def snapshot(self) -> SnapshotState | None:
-        """The version it was planned on."""
+        """The version that the write was planned on; None if there was no table."""
         return self._snapshot
 
     def is_applied(self) -> bool:
-        """Whether the version that it was planned on has this step of the application."""
+        """Whether the planned version has this application transaction."""
         return self._snapshot is not None and _is_applied(self._snapshot, self._request)
 
     def task(self) -> FileTask:
-        """Return what makes the files."""
-        intake = self._intake
-        layout = self._layout(intake.schema, intake.protocol, intake.metadata)
-        given, snapshot = as_predicate(self._request.where), self._snapshot
+        """Return the task that writes data files."""
+        enforcement = self._enforcement
+        layout = self._layout(enforcement.schema, enforcement.protocol, enforcement.metadata)
+        predicate, snapshot = as_predicate(self._request.where), self._snapshot
         bound = None
-        if given is not None:
-            schema = intake.schema if snapshot is None else snapshot.schema
-            bound = bind(given, schema, intake.metadata.partition_columns)
-        return FileTask(intake=intake, layout=layout, replaced=Replacement(predicate=bound))
+        if predicate is not None:
+            schema = enforcement.schema if snapshot is None else snapshot.schema
+            bound = bind(predicate, schema, enforcement.metadata.partition_columns)
+        return FileTask(
+            enforcement=enforcement, layout=layout, replacement=Replacement(predicate=bound)
+        )
 
-    def replaced(self) -> Replacement:
-        """Return what the new rows take the place of; may read data files to tell."""
+    def replacement(self) -> Replacement:
+        """Plan the rows to replace; may read data files."""
         snapshot = self._snapshot
         if snapshot is None or self._request.mode != "overwrite":
             return Replacement()
         return replace_where(snapshot, self._request.where)
 
     def finish(
-        self, written: WrittenRows, replaced: Replacement, observer: TxnObserver | None = None
+        self, written: WrittenRows, replacement: Replacement, observer: TxnObserver | None = None
     ) -> WriteResult:
-        """Write what stays of files that go, and commit everything as one version.
+        """Rewrite partially replaced files, write change data files, and commit.
 
-        If it fails before a commit was attempted, the new files are deleted: no version can name
-        them. After an attempt they stay, because its outcome may be unknown.
+        On a failure before the commit was attempted, the new files are deleted. After an attempt
+        they stay, because its outcome may be unknown.
         """
-        attempt = _Attempt(observer)
+        attempt = _AttemptObserver(observer)
         files = [written.adds]
         try:
-            files.append(adds := self._with_rewritten(written.adds, replaced))
-            files.append(told := self._change_files(written.adds, replaced))
-            result = self._committed(adds, told, written, replaced, attempt)
+            files.append(adds := self._with_rewritten(written.adds, replacement))
+            files.append(changes := self._change_files(written.adds, replacement))
+            result = self._committed(adds, changes, written, replacement, attempt)
         except BaseException:
-            if not attempt.is_made:
+            if not attempt.was_attempted:
                 self._delete(files)
             raise
-        if not attempt.is_made:
-            self._delete(files)  # there was nothing to commit
+        if not attempt.was_attempted:
+            self._delete(files)  # nothing was committed
         return result
 
     def _delete(self, files: list[pa.Table]) -> None:
@@ -273,12 +271,12 @@ class Writing:
     def _committed(
         self,
         adds: pa.Table,
-        told: pa.Table,
+        changes: pa.Table,
         written: WrittenRows,
-        replaced: Replacement,
-        attempt: _Attempt,
+        replacement: Replacement,
+        attempt: _AttemptObserver,
     ) -> WriteResult:
-        transaction = self._transaction(adds, told, written, replaced)
+        transaction = self._transaction(adds, changes, written, replacement)
         try:
             done = self._commit(transaction, attempt)
         except TableExistsError:
@@ -294,7 +292,7 @@ class Writing:
             rows=written.rows,
             bytes=_total(adds),
             files_added=adds.num_rows,
-            files_removed=replaced.removes.num_rows,
+            files_removed=replacement.removes.num_rows,
             warnings=done.warnings,
         )
         logger.info(
@@ -303,27 +301,27 @@ class Writing:
         )  # fmt: skip
         return result
 
-    def _with_rewritten(self, adds: pa.Table, replaced: Replacement) -> pa.Table:
-        """Return the adds, those of rows that stay of files that go among them."""
+    def _with_rewritten(self, adds: pa.Table, replacement: Replacement) -> pa.Table:
+        """Rewrite the kept rows of removed files, and return all add actions."""
         snapshot = self._snapshot
-        if replaced.rewritten is None or snapshot is None:
+        if replacement.rewritten is None or snapshot is None:
             return adds
-        with replaced.rewritten as rows:
+        with replacement.rewritten as rows:
             layout = self._layout(snapshot.schema, snapshot.protocol, snapshot.metadata)
             return pa.concat_tables(
                 [adds, write_data_files(rows, store=self._store, layout=layout)]
             )
 
-    def _change_files(self, adds: pa.Table, replaced: Replacement) -> pa.Table:
-        """Return the files that tell what changed, where those that come and go do not."""
-        snapshot, intake = self._snapshot, self._intake
-        if replaced.deleted is None or snapshot is None:
+    def _change_files(self, adds: pa.Table, replacement: Replacement) -> pa.Table:
+        """Write change data files if the replacement needs them."""
+        snapshot, enforcement = self._snapshot, self._enforcement
+        if replacement.deleted is None or snapshot is None:
             return empty_table(CHANGE_FILES)
         before = self._layout(snapshot.schema, snapshot.protocol, snapshot.metadata)
-        after = self._layout(intake.schema, intake.protocol, intake.metadata)
-        with replaced.deleted as gone, rows_of(adds, snapshot, intake) as new:
+        after = self._layout(enforcement.schema, enforcement.protocol, enforcement.metadata)
+        with replacement.deleted as old, read_added_rows(adds, snapshot, enforcement) as new:
             return pa.concat_tables([
-                write_change_files(gone, "delete", store=self._store, layout=before),
+                write_change_files(old, "delete", store=self._store, layout=before),
                 write_change_files(new, "insert", store=self._store, layout=after),
             ])  # fmt: skip
 
@@ -335,21 +333,21 @@ class Writing:
         return DataLayout.of(schema, protocol, metadata, options, clustered_by=clustered)
 
     def _transaction(
-        self, adds: pa.Table, told: pa.Table, written: WrittenRows, replaced: Replacement
+        self, adds: pa.Table, changes: pa.Table, written: WrittenRows, replacement: Replacement
     ) -> Transaction:
-        request, intake, snapshot = self._request, self._intake, self._snapshot
-        protocol: TableProtocol | None = intake.protocol
-        metadata: TableMetadata | None = _with_marks(intake, written.reached)
+        request, enforcement, snapshot = self._request, self._enforcement, self._snapshot
+        protocol: TableProtocol | None = enforcement.protocol
+        metadata: TableMetadata | None = _advanced_metadata(enforcement, written.high_water_marks)
         if snapshot is not None:
             protocol = None if protocol == snapshot.protocol else protocol
             metadata = None if metadata == snapshot.metadata else metadata
         now = time.time_ns() // 1_000_000
-        app_id, step = request.app_id, request.app_version
-        txns = () if app_id is None or step is None else (SetTransaction(
-            app_id=app_id, version=step, last_updated=now
+        app_id, app_version = request.app_id, request.app_version
+        txns = () if app_id is None or app_version is None else (SetTransaction(
+            app_id=app_id, version=app_version, last_updated=now
         ),)  # fmt: skip
-        reads = replaced.reads if app_id is None else replace(
-            replaced.reads, app_ids=frozenset({app_id})
+        reads = replacement.reads if app_id is None else replace(
+            replacement.reads, app_ids=frozenset({app_id})
         )  # fmt: skip
         return Transaction(
             operation="WRITE",
@@ -358,13 +356,13 @@ class Writing:
                 "numFiles": adds.num_rows,
                 "numOutputRows": written.rows,
                 "numOutputBytes": _total(adds),
-                "numRemovedFiles": replaced.removes.num_rows,
-                **({"numAddedChangeFiles": told.num_rows} if told.num_rows else {}),
+                "numRemovedFiles": replacement.removes.num_rows,
+                **({"numAddedChangeFiles": changes.num_rows} if changes.num_rows else {}),
             },
             user_metadata=request.commit_metadata,
             adds=adds,
-            removes=replaced.removes,
-            change_files=told,
+            removes=replacement.removes,
+            change_files=changes,
             protocol=protocol,
             metadata=metadata,
             txns=txns,
@@ -372,25 +370,25 @@ class Writing:
         )
 
     def _parameters(self) -> dict[str, str]:
-        """Return the words of the history, each a text as Spark writes it."""
+        """Return the operation parameters of the history, all strings as in Spark."""
         mode = {"error": "ErrorIfExists", "append": "Append", "overwrite": "Overwrite"}
-        columns = orjson.dumps(self._intake.metadata.partition_columns).decode()
-        said = {"mode": mode.get(self._request.mode, "Ignore"), "partitionBy": columns}
+        columns = orjson.dumps(self._enforcement.metadata.partition_columns).decode()
+        parameters = {"mode": mode.get(self._request.mode, "Ignore"), "partitionBy": columns}
         if self._request.where is not None:
-            said["predicate"] = str(as_predicate(self._request.where))
-        return said
+            parameters["predicate"] = str(as_predicate(self._request.where))
+        return parameters
 
     def _commit(self, transaction: Transaction, observer: TxnObserver | None) -> CommitResult:
         base = self._snapshot
         try:
             return self._try(transaction, base, observer)
         except TableExistsError:
-            # Somebody made the table while these rows were written. An append to a table that is
-            # made alike means the same after it, and another run of this very step leaves nothing
-            # to do; anything else would be another operation.
+            # Another writer created the table meanwhile. An append to a table of the same
+            # definition can follow it, and an applied transaction has nothing to do; anything
+            # else would be a different operation.
             base = load_snapshot(self._store, self._config)
-            may_follow = self._request.mode == "append" and self._is_alike(base)
-            if not may_follow and not _is_applied(base, self._request):
+            can_append = self._request.mode == "append" and self._has_same_definition(base)
+            if not can_append and not _is_applied(base, self._request):
                 raise
         return self._try(replace(transaction, protocol=None, metadata=None), base, observer)
 
@@ -406,30 +404,30 @@ class Writing:
             observer=observer,
         )
 
-    def _is_alike(self, snapshot: SnapshotState) -> bool:
-        mine, other = self._intake, snapshot
+    def _has_same_definition(self, snapshot: SnapshotState) -> bool:
+        planned = self._enforcement
         return (
-            mine.schema == other.schema
-            and mine.protocol == other.protocol
-            and mine.metadata.partition_columns == other.metadata.partition_columns
-            and mine.metadata.configuration == other.metadata.configuration
+            planned.schema == snapshot.schema
+            and planned.protocol == snapshot.protocol
+            and planned.metadata.partition_columns == snapshot.metadata.partition_columns
+            and planned.metadata.configuration == snapshot.metadata.configuration
         )
 
 
-def _with_marks(intake: Enforcement, reached: Mapping[str, int]) -> TableMetadata:
-    """Return the table's metadata after the write, which says how far its rows are numbered."""
-    schema = with_high_water_marks(intake.schema, intake.identity, reached)
-    if schema is intake.schema:
-        return intake.metadata
-    return replace(intake.metadata, schema_string=schema_to_json(schema))
+def _advanced_metadata(enforcement: Enforcement, marks: Mapping[str, int]) -> TableMetadata:
+    """Return the table's metadata after the write, with advanced high-water marks."""
+    schema = with_high_water_marks(enforcement.schema, enforcement.identity, marks)
+    if schema is enforcement.schema:
+        return enforcement.metadata
+    return replace(enforcement.metadata, schema_string=schema_to_json(schema))
 
 
-def _before(
+def _base_definition(
     table: str, request: WriteRequest, snapshot: SnapshotState | None, incoming: pa.Schema
 ) -> tuple[TableProtocol, TableMetadata]:
-    """Return what the rows are to fit: the table's own words, or those of a new one."""
+    """Return the protocol and metadata to write to: the table's, or those of a new table."""
     if snapshot is None:
-        # The rows bring their values along, so no column of theirs is an identity column.
+        # The rows have explicit values, so the new table has no identity column.
         schema = without_metadata(
             from_arrow_schema(incoming), lambda key: key.startswith("delta.identity.")
         )
@@ -449,33 +447,33 @@ def _before(
 
 
 def _unchanged(request: WriteRequest, snapshot: SnapshotState) -> TableMetadata:
-    """Return the table's metadata; refuse wishes that a write of rows does not fulfil."""
+    """Return the table's metadata; refuse options that contradict the existing table."""
     _check_properties(request, snapshot)
     metadata = snapshot.metadata
-    wanted, found = request.partition_by, metadata.partition_columns
-    if wanted is None or [name.lower() for name in wanted] == [name.lower() for name in found]:
+    columns, existing = request.partition_by, metadata.partition_columns
+    if columns is None or [c.lower() for c in columns] == [c.lower() for c in existing]:
         return metadata
     if request.schema_mode != "overwrite":
         raise ConfigError(
             "partition_by",
-            f"the table is partitioned by {list(found)}, not {list(wanted)}; only "
+            f"the table is partitioned by {list(existing)}, not {list(columns)}; only "
             'mode="overwrite" with schema_mode="overwrite" changes that',
         )
-    return replace(metadata, partition_columns=wanted)
+    return replace(metadata, partition_columns=columns)
 
 
 def _check_properties(request: WriteRequest, snapshot: SnapshotState) -> None:
-    """Refuse properties that the table has not: a write sets them of new tables only."""
-    asked = RequestedProperties.parse(request.properties)
-    protocol, has = snapshot.protocol, snapshot.metadata.configuration
-    unlike = [key for key, text in asked.configuration.items() if has.get(key) != text]
-    features = set(asked.features) - supported_by_table(protocol)
-    unlike += [f"delta.feature.{name}" for name in sorted(features)]
-    if (asked.min_reader_version or 1) > protocol.min_reader_version:
-        unlike.append("delta.minReaderVersion")
-    if (asked.min_writer_version or 1) > protocol.min_writer_version:
-        unlike.append("delta.minWriterVersion")
-    for key in unlike:
+    """Refuse properties that differ from the table's: a write sets them on new tables only."""
+    requested = RequestedProperties.parse(request.properties)
+    protocol, existing = snapshot.protocol, snapshot.metadata.configuration
+    different = [k for k, value in requested.configuration.items() if existing.get(k) != value]
+    features = set(requested.features) - supported_by_table(protocol)
+    different += [f"delta.feature.{name}" for name in sorted(features)]
+    if (requested.min_reader_version or 1) > protocol.min_reader_version:
+        different.append("delta.minReaderVersion")
+    if (requested.min_writer_version or 1) > protocol.min_writer_version:
+        different.append("delta.minWriterVersion")
+    for key in different:
         reason = f"{key} is not {request.properties[key]!r} in this table"
         raise ConfigError("properties", f"{reason}; use table.alter to set it")
 

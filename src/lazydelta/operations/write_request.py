@@ -1,6 +1,6 @@
-"""What a write is asked to do, and what it did. Wishes that contradict themselves are refused.
+"""Request and result of a write.
 
-Knows no table: whether a table takes what is asked for is decided when the write is planned.
+The request validates itself, independent of a table; planning validates it against the table.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from lazydelta.errors import ConfigError
 
 if TYPE_CHECKING:
     from lazydelta.scan import Where
-    from lazydelta.writer import SchemaMode
+    from lazydelta.writer.enforcement import SchemaMode
 
 __all__ = ["WriteMode", "WriteRequest", "WriteResult"]
 
 WriteMode = Literal["error", "append", "overwrite", "ignore"]
 
-_LONG = range(-(2**63), 2**63)
+_INT64_RANGE = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
-    """What is to be done with the rows; see `Table.write` for what each part means."""
+    """Options of a write; see `Table.write` for their meaning."""
 
     mode: WriteMode = "append"
     partition_by: tuple[str, ...] | None = None
@@ -40,7 +40,7 @@ class WriteRequest:
     options: WriteOptions | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
+        """Refuse invalid and contradicting options."""
         if self.mode not in get_args(WriteMode):
             names = ", ".join(get_args(WriteMode))
             raise ConfigError("mode", f"must be one of {names}, not {self.mode!r}")
@@ -62,42 +62,42 @@ class WriteRequest:
         if self.app_id is None:
             return
         if not isinstance(self.app_id, str) or not self.app_id:
-            raise ConfigError("app_id", f"must be a text, not {self.app_id!r}")
-        step = self.app_version
-        if not isinstance(step, int) or isinstance(step, bool) or step not in _LONG:
-            raise ConfigError("app_version", f"must be a whole number of 64 bits, not {step!r}")
+            raise ConfigError("app_id", f"must be a string, not {self.app_id!r}")
+        version = self.app_version
+        if not isinstance(version, int) or isinstance(version, bool) or version not in _INT64_RANGE:
+            raise ConfigError("app_version", f"must be a 64-bit integer, not {version!r}")
 
     def _check_types(self) -> None:
-        """Refuse here what would otherwise fail once files are written, and without a name."""
+        """Refuse types that would otherwise fail after files are written, without a name."""
         for name in ("properties", "commit_metadata"):
-            given = getattr(self, name)
-            if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
-                raise ConfigError(name, f"must be a dict with texts as keys, not {given!r:.80}")
+            value = getattr(self, name)
+            if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+                raise ConfigError(name, f"must be a dict with string keys, not {value!r:.80}")
         if not all(isinstance(column, str) for column in self.partition_by or ()):
-            raise ConfigError("partition_by", f"must be names of columns, not {self.partition_by}")
+            raise ConfigError("partition_by", f"must be column names, not {self.partition_by}")
         if not isinstance(self.options, WriteOptions | None):
             raise ConfigError("options", f"must be WriteOptions, not {type(self.options).__name__}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult:
-    """What a write did."""
+    """Result of a write."""
 
     table: str
     version: int
-    """The version it made; if it made none, the newest one that it saw."""
+    """The committed version; without a commit, the latest version."""
     rows: int = 0
-    """New rows, those written again for others' sake not counted."""
+    """New rows, without rewritten ones."""
     bytes: int = 0
-    """Size of all files added."""
+    """Total size of the added files."""
     files_added: int = 0
     files_removed: int = 0
     skipped: bool = False
-    """Whether there was a table, and the mode said to leave it alone."""
+    """Whether the table exists, and the mode is "ignore"."""
     already_applied: bool = False
-    """Whether the table had this step of the application, and nothing was written."""
+    """Whether the table has this application transaction, and nothing was written."""
     warnings: tuple[str, ...] = ()
-    """What failed after the commit, which stands all the same."""
+    """Failures of post-commit hooks; the commit succeeded."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""

@@ -25,7 +25,7 @@ from lazydelta.spark.serialized_snapshot import TableLocation
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lazydelta.writer import SchemaMode
+    from lazydelta.writer.enforcement import SchemaMode
 
 __all__ = ["SinkOptions"]
 

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lazydelta.changes import read_commits, schema_break
+from lazydelta.changes import check_readable, read_commits, schema_break
 from lazydelta.errors import (
     LogCorruptError,
     LogGapError,
     StreamChangesError,
     StreamSchemaError,
-    UnsupportedFeatureError,
     VersionCleanedUpError,
 )
 from lazydelta.log import LogFile, LogFileKind, list_log
 from lazydelta.protocol import MalformedActionError, TableMetadata, TableProtocol
-from lazydelta.protocol.features import unreadable_features, why_unreadable
 from lazydelta.schema import parse_schema
 from lazydelta.spark.tasks import file_sizes
 
@@ -119,10 +117,7 @@ class StreamLog:
         except MalformedActionError as error:
             raise LogCorruptError(self._table, file.path, str(error), file.version) from None
         for protocol in protocols:
-            features = unreadable_features(protocol)
-            if features:
-                why = why_unreadable(features)
-                raise UnsupportedFeatureError(self._table, features, "read", why)
+            check_readable(protocol, file, self._table)
         for metadata in changed:
             mode = metadata.configuration.get(_MODE, "none").lower()
             self._check_schema(metadata, mode, file.version)

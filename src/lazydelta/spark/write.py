@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lazydelta.config import WriteOptions
-    from lazydelta.operations import WriteMode, Writing
+    from lazydelta.operations import WriteMode, WriteOperation
     from lazydelta.scan import Where
     from lazydelta.store import Store
 
@@ -125,17 +125,17 @@ def _write(
 
 
 def _run(
-    df: DataFrame, writing: Writing, planned: PlannedWrite, rebalance: bool | None
+    df: DataFrame, writing: WriteOperation, planned: PlannedWrite, rebalance: bool | None
 ) -> WriteResult:
     """Write the files on executors, and commit them."""
-    replaced = writing.replaced()  # raises before any task runs
-    columns = _partition_columns(df, writing.intake.metadata.partition_columns)
+    replacement = writing.replacement()  # raises before any task runs
+    columns = _partition_columns(df, writing.enforcement.metadata.partition_columns)
     if columns if rebalance is None else rebalance:
         df = df.hint("rebalance", *columns)
     # PySpark resolves columns by name, and would parse a dot or a backtick in one.
     df = df.toDF(*(f"column{at}" for at in range(len(df.columns))))
     results = df.mapInArrow(named_task("write_rows", write_rows, planned), RESULT).toArrow()
-    return writing.finish(collect_results(results), replaced)
+    return writing.finish(collect_results(results), replacement)
 
 
 def _partition_columns(df: DataFrame, partition_columns: Sequence[str]) -> list[str]:

@@ -16,7 +16,7 @@ from pyspark.sql import types as t
 
 from lazydelta._arrow import from_numpy
 from lazydelta.errors import ConstraintViolationError, SchemaError, SchemaMismatchError
-from lazydelta.operations import FileTask, WriteRequest, Writing, WrittenRows
+from lazydelta.operations import FileTask, WriteOperation, WriteRequest, WrittenRows
 from lazydelta.schema import ArrayType, MapType, StructType, parse_schema, to_arrow_schema
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.option_parsing import CATALOG_OPTIONS
@@ -65,7 +65,9 @@ class PlannedWrite:
     task: FileTask
 
     @classmethod
-    def of(cls, writing: Writing, request: WriteRequest, location: TableLocation) -> PlannedWrite:
+    def of(
+        cls, writing: WriteOperation, request: WriteRequest, location: TableLocation
+    ) -> PlannedWrite:
         """Return the serializable part of a planned write."""
         base = writing.snapshot
         saved = None if base is None else SerializedSnapshot.of(base, location.options_file)
@@ -74,7 +76,7 @@ class PlannedWrite:
     @property
     def is_only_append(self) -> bool:
         """Whether it only appends rows, so that a write without rows needs no commit."""
-        base, after = self.base, self.task.intake
+        base, after = self.base, self.task.enforcement
         return (
             base is not None
             and self.request.mode == "append"
@@ -89,10 +91,12 @@ class PlannedWrite:
         """Commit the files of all tasks; None if the table has this application transaction."""
         store = self.location.open()
         snapshot = None if self.base is None else self.base.open(store)
-        writing = Writing(store, self.location.config, self.request, snapshot, self.task.intake)
+        writing = WriteOperation(
+            store, self.location.config, self.request, snapshot, self.task.enforcement
+        )
         if writing.is_applied():
             return None
-        return writing.finish(written, writing.replaced())
+        return writing.finish(written, writing.replacement())
 
 
 def incoming_schema(schema: t.StructType, where: str) -> pa.Schema:
@@ -129,7 +133,7 @@ def write_rows(
 
     Columns correspond by position: their names may differ from the plan.
     """
-    names = list(planned.task.intake.given)
+    names = list(planned.task.enforcement.input_columns)
     try:
         written = planned.write(batch.rename_columns(names) for batch in batches)
     except (ConstraintViolationError, SchemaError, SchemaMismatchError) as error:

@@ -25,6 +25,7 @@ from lazydelta.errors import (
     VersionCleanedUpError,
 )
 from lazydelta.log import CommitReader
+from lazydelta.transaction import tuning
 from lazydelta.transaction.commit_json import serialize_commit
 from lazydelta.transaction.conflicts import AlreadyApplied, check
 from lazydelta.transaction.prepare import PreparedCommit, check_allowed, prepare
@@ -49,8 +50,6 @@ __all__ = ["commit"]
 
 logger = logging.getLogger(__name__)
 
-_TORN_READS = 3
-_GAP_LISTINGS = 2
 _CLOCK = Clock()
 
 R = TypeVar("R")
@@ -199,10 +198,10 @@ class _Attempts:
             state, prepared = after, self._prepared(after)
 
     def _prepared(self, state: TableState, now_ms: int | None = None) -> PreparedCommit:
-        given = (state.protocol, state.metadata)
-        if self.validated is None or any(map(is_not, self.validated, given)):
+        definition = (state.protocol, state.metadata)
+        if self.validated is None or any(map(is_not, self.validated, definition)):
             check_allowed(self.transaction, state)
-            self.validated = given
+            self.validated = definition
         now_ms = self.clock.now_ms() if now_ms is None else now_ms
         return prepare(self.transaction, state, now_ms=now_ms)
 
@@ -302,7 +301,7 @@ class _Attempts:
     def _read_untorn(self, read: Callable[[CommitReader, LogFile], R], file: LogFile) -> R:
         """Read a commit; a store without atomic writes may show an incomplete one for a moment."""
         reader = self.base.reader
-        for _ in range(_TORN_READS):
+        for _ in range(tuning.TORN_READS):
             try:
                 return read(reader, file)
             except LogCorruptError as error:
@@ -324,7 +323,7 @@ class _Attempts:
                 self.retry.back_off_after_failure()
             except VersionCleanedUpError:
                 # Or the commit is not listed yet, though a later one is.
-                if (gaps := gaps + 1) > _GAP_LISTINGS:
+                if (gaps := gaps + 1) > tuning.GAP_LISTINGS:
                     raise
                 self.retry.back_off_after_failure()
 

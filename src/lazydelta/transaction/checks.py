@@ -63,9 +63,9 @@ def _first_version(transaction: Transaction, after: TableState) -> str | None:
 
 
 def _unreadable(transaction: Transaction) -> str | None:
-    """Return why an action could not be parsed again: a name that is not a string, say."""
-    given = (transaction.protocol, transaction.metadata, *transaction.txns, *transaction.domains)
-    for action in given:
+    """Return why a reader could not parse an action: a name that is not a string, for example."""
+    actions = (transaction.protocol, transaction.metadata, *transaction.txns, *transaction.domains)
+    for action in actions:
         if action is not None:
             try:
                 type(action).from_json(orjson.loads(orjson.dumps(action.to_json())))
@@ -145,8 +145,8 @@ def _partition_values(files: pa.Table, after: TableState) -> str | None:
     expected = build_array(names, _STRING)
     for values in files.column("partitionValues").chunks:
         keys = values.keys.slice(values.offsets[0].as_py(), _entries(values))
-        known = pc.all(pc.is_in(keys, value_set=expected)).as_py()
-        if _entries(values) != len(names) * len(values) or known is False:
+        expected_only = pc.all(pc.is_in(keys, value_set=expected)).as_py()
+        if _entries(values) != len(names) * len(values) or expected_only is False:
             return f"partition values are not those of the columns {', '.join(names) or '(none)'}"
     return None
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lazydelta.errors import InvalidCommitError
+from lazydelta.transaction import tuning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_user_metadata", "serialize_commit"]
 
-_MOST_USER_BYTES = 1 << 20
 _RESERVED = frozenset(
     {
         "clusterId",
@@ -112,12 +112,14 @@ def check_user_metadata(own: Mapping[str, Any], table: str) -> None:
     Raises:
         InvalidCommitError: A reserved name, a value that JSON does not have, or too many bytes.
     """
-    if taken := _RESERVED & own.keys():
-        reason = f"commit metadata cannot be named {min(taken)!r}, which the commit itself uses"
+    if reserved := _RESERVED & own.keys():
+        reason = f"commit metadata cannot be named {min(reserved)!r}, which the commit itself uses"
         raise InvalidCommitError(table, reason)
-    if unlike := [name for name, value in own.items() if not _has_type(name, value)]:
-        wanted = "a string" if unlike[0] in _STRINGS else "a dict of strings"
-        reason = f"commit metadata {unlike[0]!r} must be {wanted}, or other engines fail to read it"
+    if invalid := [name for name, value in own.items() if not _has_type(name, value)]:
+        expected = "a string" if invalid[0] in _STRINGS else "a dict of strings"
+        reason = (
+            f"commit metadata {invalid[0]!r} must be {expected}, or other engines fail to read it"
+        )
         raise InvalidCommitError(table, reason)
     if name := next((name for name, value in own.items() if _is_not_finite(value)), None):
         reason = f"commit metadata {name!r} has a NaN or an infinity, which JSON has no number for"
@@ -127,8 +129,8 @@ def check_user_metadata(own: Mapping[str, Any], table: str) -> None:
     except (TypeError, orjson.JSONEncodeError) as error:
         reason = f"commit metadata cannot be serialized as JSON: {error}"
         raise InvalidCommitError(table, reason) from None
-    if size > _MOST_USER_BYTES:
-        reason = f"commit metadata takes {size} bytes, more than {_MOST_USER_BYTES}"
+    if size > tuning.MAX_USER_METADATA_BYTES:
+        reason = f"commit metadata takes {size} bytes, more than {tuning.MAX_USER_METADATA_BYTES}"
         raise InvalidCommitError(table, reason)
 
 

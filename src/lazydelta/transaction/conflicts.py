@@ -217,18 +217,18 @@ def _check_adds(mine: Transaction, winner: WinningCommit, state: TableState) -> 
 def _check_removes(mine: Transaction, winner: WinningCommit, state: TableState) -> None:
     if not len(winner.removed):
         return
-    gone = state.resolver.keys(winner.removed)
+    removed = state.resolver.keys(winner.removed)
     reads = mine.reads
     if reads.whole_table or (reads.predicates and reads.paths is None):
         detail = f"{winner.removed[0].as_py()}, and it may have read any file"
         raise _conflict(ConcurrentDeleteReadError, state, winner, detail)
     if reads.paths is not None:
         read = state.resolver.keys(_paths(reads.paths))
-        if (found := _first_in(read, gone)) is not None:
+        if (found := _first_in(read, removed)) is not None:
             raise _conflict(ConcurrentDeleteReadError, state, winner, found)
     # By path alone: two new deletion vectors of one file would both stay live.
     own = state.resolver.keys(_paths(mine.removes.column("path")))
-    if (found := _first_in(own, gone)) is not None:
+    if (found := _first_in(own, removed)) is not None:
         raise _conflict(ConcurrentDeleteDeleteError, state, winner, found)
 
 
@@ -236,6 +236,6 @@ def _paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array:
     return paths.combine_chunks() if isinstance(paths, pa.ChunkedArray) else paths
 
 
-def _first_in(paths: pa.Array, gone: pa.Array) -> str | None:
-    found = paths.filter(pc.is_in(paths, value_set=gone))
+def _first_in(paths: pa.Array, removed: pa.Array) -> str | None:
+    found = paths.filter(pc.is_in(paths, value_set=removed))
     return found[0].as_py() if len(found) else None

@@ -50,13 +50,13 @@ _IGNORED = frozenset(
 
 def is_compatible(state: TableState, metadata: TableMetadata) -> bool:
     """Whether a transaction planned on a state is valid under new metadata as well."""
-    known = state.metadata
+    planned = state.metadata
     same = (
-        known.id == metadata.id
-        and known.name == metadata.name
-        and known.description == metadata.description
-        and known.partition_columns == metadata.partition_columns
-        and known.format_provider == metadata.format_provider
+        planned.id == metadata.id
+        and planned.name == metadata.name
+        and planned.description == metadata.description
+        and planned.partition_columns == metadata.partition_columns
+        and planned.format_provider == metadata.format_provider
     )
     return same and _only_enables_features(state, metadata) and _same_columns(state, metadata)
 

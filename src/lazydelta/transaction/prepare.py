@@ -133,8 +133,8 @@ def _with_row_ids(transaction: Transaction, after: TableState) -> Transaction:
     if not after.assigns_row_ids or not adds.num_rows:
         return transaction
     versions = pc.fill_null(adds.column("defaultRowCommitVersion"), _number(after.version))
-    given = adds.column("baseRowId").combine_chunks()
-    fresh = given.is_null()
+    row_ids = adds.column("baseRowId").combine_chunks()
+    fresh = row_ids.is_null()
     stats = adds.column("stats").combine_chunks()
     counts = pc.if_else(fresh, num_records(stats), _number(0))
     if counts.null_count:
@@ -144,7 +144,7 @@ def _with_row_ids(transaction: Transaction, after: TableState) -> Transaction:
     last = after.row_id_high_water_mark
     ends = pc.cumulative_sum(counts)
     starts = pc.add(pc.subtract(ends, counts), _number(last + 1))
-    adds = _set(adds, "baseRowId", pc.if_else(fresh, starts, given))
+    adds = _set(adds, "baseRowId", pc.if_else(fresh, starts, row_ids))
     adds = _set(adds, "defaultRowCommitVersion", versions)
     mark = last + int(to_numpy(ends)[-1])
     others = tuple(d for d in transaction.domains if d.domain != ROW_TRACKING_DOMAIN)

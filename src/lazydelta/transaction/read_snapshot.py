@@ -19,6 +19,7 @@ from lazydelta.errors import (
 )
 from lazydelta.log import CommitReader, LogFile, LogFileKind, list_log
 from lazydelta.protocol import CommitInfo, MalformedActionError
+from lazydelta.transaction import tuning
 from lazydelta.transaction.state import TableState, row_id_high_water_mark
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from lazydelta.transaction.transaction import Transaction
 
 __all__ = ["ReadSnapshot", "commit_file", "validate_newest_commit"]
-
-_FRESH_MS = 10 * 60 * 1000
 
 
 def commit_file(version: int) -> LogFile:
@@ -95,8 +94,8 @@ class ReadSnapshot:
         txns = self._transaction.txns
         if self._snapshot is None or not txns:
             return False
-        known = self._snapshot.transactions()
-        done = [t for t in txns if t.app_id in known and known[t.app_id].version >= t.version]
+        latest = self._snapshot.transactions()
+        done = [t for t in txns if t.app_id in latest and latest[t.app_id].version >= t.version]
         if done and len(done) < len(txns):
             reason = f"application {done[0].app_id!r} has committed its part already"
             raise InvalidCommitError(self._store.root, reason)
@@ -110,7 +109,7 @@ class ReadSnapshot:
         """
         if self._snapshot is None or not self._snapshot.segment.commits:
             return True
-        return now_ms - self._snapshot.segment.commits[-1].modified_ms > _FRESH_MS
+        return now_ms - self._snapshot.segment.commits[-1].modified_ms > tuning.FRESH_MS
 
     def note_read(self, file: LogFile) -> None:
         """Remember a commit that was read, though a listing may not show it yet."""
@@ -176,15 +175,19 @@ class ReadSnapshot:
 
     def _timestamp(self, snapshot: SnapshotState, *, in_commit: bool) -> int | None:
         """Return when the snapshot was committed: its in-commit timestamp, or the file's time."""
-        segment, known = snapshot.segment, snapshot.checksum
+        segment, checksum = snapshot.segment, snapshot.checksum
         if not in_commit:
             # A version at a checkpoint is read without its commit, whose time counts all the same.
             at = snapshot.version
             files = segment.commits or list_log(self._store, from_version=at, to_version=at)
             times = [f.modified_ms for f in files if f.kind is LogFileKind.COMMIT]
             return times[-1] if times else None
-        if known is not None and known.version == snapshot.version and known.in_commit_timestamp:
-            return known.in_commit_timestamp
+        if (
+            checksum is not None
+            and checksum.version == snapshot.version
+            and checksum.in_commit_timestamp
+        ):
+            return checksum.in_commit_timestamp
         file = segment.commits[-1] if segment.commits else commit_file(snapshot.version)
         for info in self.reader.find(file, ("commitInfo",))["commitInfo"]:
             stated = CommitInfo.from_json(info, version=file.version).in_commit_timestamp

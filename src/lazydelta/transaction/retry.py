@@ -7,17 +7,14 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lazydelta.transaction import tuning
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lazydelta.config import Config
 
 __all__ = ["Clock", "RetryPolicy"]
-
-# After a lost race the next version is free at once; the backoff only keeps many writers from
-# attempting in lockstep.
-_CONFLICT_BASE_SECONDS = 0.001
-_CONFLICT_CAP_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +57,7 @@ class RetryPolicy:
 
     def back_off_after_conflict(self) -> None:
         """Sleep after a version was lost to another writer."""
-        self._sleep(_CONFLICT_BASE_SECONDS, self.conflicts, _CONFLICT_CAP_SECONDS)
+        self._sleep(tuning.CONFLICT_BASE_SECONDS, self.conflicts, tuning.CONFLICT_CAP_SECONDS)
 
     def back_off_after_failure(self) -> None:
         """Sleep after the store failed."""

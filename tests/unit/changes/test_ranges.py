@@ -12,6 +12,7 @@ from lazydelta.errors import (
     ChangeFeedSchemaError,
     ColumnNotFoundError,
     ConfigError,
+    LogCorruptError,
     LogGapError,
     SchemaError,
     TimestampNotFoundError,
@@ -298,6 +299,25 @@ def test_a_version_that_needs_what_cannot_be_read(table):
     table.commit({"protocol": protocol})
     with pytest.raises(UnsupportedFeatureError, match="teleport"):
         feed(table)
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        pytest.param({"minReaderVersion": 3, "minWriterVersion": 7}, id="no-feature-lists"),
+        pytest.param(
+            {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["deletionVectors"]},
+            id="reader-feature-for-writers-only",
+        ),
+        pytest.param({"minReaderVersion": 0, "minWriterVersion": 2}, id="version-0"),
+    ],
+)
+def test_a_contradicting_protocol_inside_the_range(table, protocol):
+    table.commit({"protocol": protocol})
+    table.commit({"protocol": table.log.protocol})
+    with pytest.raises(LogCorruptError, match=r"protocol") as caught:
+        feed(table)
+    assert caught.value.version == table.log.version - 1
 
 
 def test_a_table_with_a_column_of_the_feed(tmp_path):

@@ -16,7 +16,7 @@ from lazydelta.schema import (
     parse_columns,
 )
 from lazydelta.schema.mapping import assign_column_ids, to_physical, without_column_ids
-from lazydelta.writer.required_protocol import all_fields
+from lazydelta.writer.field_paths import all_fields
 
 ID, NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 NESTED = parse_columns(

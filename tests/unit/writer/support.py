@@ -1,4 +1,4 @@
-"""Tables without files: what the tests of intake plan against."""
+"""Tables without files: what the tests of enforcement plan against."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lazydelta.protocol import TableMetadata, TableProtocol
 from lazydelta.schema import StructType, from_arrow_schema, parse_columns, schema_to_json
-from lazydelta.writer.enforcement import Enforcement, plan_enforcement
+from lazydelta.writer.enforcement.enforcement import Enforcement, plan_enforcement
 
 __all__ = ["OLD", "batch", "planned", "schema_of", "with_metadata"]
 
@@ -41,7 +41,7 @@ def planned(
     protocol: TableProtocol = OLD,
     **properties: str,
 ) -> Enforcement:
-    """Plan the intake of a table; properties are given with `__` for each dot."""
+    """Plan the enforcement of a table; properties are given with `__` for each dot."""
     schema = schema_of(columns)
     metadata = TableMetadata(
         id="table",

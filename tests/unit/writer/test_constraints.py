@@ -27,9 +27,9 @@ NESTED_TABLE = (
 )
 
 
-def violations(intake, rows):
+def violations(enforcement, rows):
     with pytest.raises(ConstraintViolationError) as broken:
-        intake(rows)
+        enforcement(rows)
     return broken.value.violations
 
 
@@ -56,20 +56,22 @@ def checked(text, schema=ID, columns="id bigint, name string"):
     ],
 )
 def test_a_check_must_be_true_and_null_is_not(text, good, bad):
-    intake = pickle.loads(pickle.dumps(checked(text)))
+    enforcement = pickle.loads(pickle.dumps(checked(text)))
     if good is not None:
         rows = batch(ID, good, good)
-        assert intake(rows).to_pylist() == rows.to_pylist()
+        assert enforcement(rows).to_pylist() == rows.to_pylist()
     if bad is not None:
         rows = batch(ID, *([good] if good else []), bad, bad)
-        (line,) = violations(intake, rows)
+        (line,) = violations(enforcement, rows)
         assert f"CHECK constraint 'rule' ({text})" in line
         assert f"2 of {rows.num_rows} rows" in line
 
 
 def test_a_violation_shows_the_first_row_that_breaks_it():
     (line,) = violations(checked("id > 0"), batch(ID, (1, "a"), (-7, "b"), (-8, "c")))
-    assert line == ("CHECK constraint 'rule' (id > 0): broken by 2 of 3 rows, the first has id=-7")
+    assert line == (
+        "CHECK constraint 'rule' (id > 0): violated by 2 of 3 rows, the first has id=-7"
+    )
 
 
 def test_a_check_that_cannot_be_computed_is_broken():
@@ -86,18 +88,18 @@ def test_a_long_value_is_cut():
 def test_all_broken_rules_are_named_at_once():
     invariant = {"delta.invariants": '{"expression":{"expression":"name <> \'\'"}}'}
     schema = with_metadata("id bigint not null, name string", "name", invariant)
-    intake = planned(
+    enforcement = planned(
         schema, ID, delta__constraints__b="id < 10", delta__constraints__a="id is not null"
     )
-    lines = violations(intake, batch(ID, (None, ""), (11, "ok")))
+    lines = violations(enforcement, batch(ID, (None, ""), (11, "ok")))
     assert [line.split(":")[0] for line in lines] == [
-        "column 'id' takes no nulls",
+        "column 'id' is NOT NULL",
         "CHECK constraint 'a' (id is not null)",
         "CHECK constraint 'b' (id < 10)",
         "invariant of column 'name' (name <> '')",
     ]
     assert "null in 1 of 2 rows, the first has id=None, name=''" in lines[0]
-    assert "broken by 2 of 2 rows" in lines[2]
+    assert "violated by 2 of 2 rows" in lines[2]
 
 
 @pytest.mark.parametrize("text", ["score(id) > 0", "id > ", "id +", "id", "id ? 1", "name > id"])
@@ -131,16 +133,16 @@ def test_an_empty_batch_breaks_nothing():
     ],
 )
 def test_nulls_within_are_refused_only_where_the_outer_is_there(row, path):
-    intake = planned(NESTED_TABLE, NESTED)
+    enforcement = planned(NESTED_TABLE, NESTED)
     fine = (0, {"x": 1, "t": {"y": "b"}}, [{"k": 2}, None, {"k": 3}], [("a", [1, None])])
     rows = batch(NESTED, fine, (5, None, None, None), row, row)
     for start in range(3):  # slices keep the offsets of what is before them
         part = rows.slice(start)
         if path is None:
-            assert intake(part).to_pylist() == part.to_pylist()
+            assert enforcement(part).to_pylist() == part.to_pylist()
         else:
-            (line,) = violations(intake, part)
-            assert line.startswith(f"column {path!r} takes no nulls: null in 2 of {4 - start} rows")
+            (line,) = violations(enforcement, part)
+            assert line.startswith(f"column {path!r} is NOT NULL: null in 2 of {4 - start} rows")
 
 
 def test_elements_and_values_that_take_no_nulls():
@@ -155,13 +157,13 @@ def test_elements_and_values_that_take_no_nulls():
     incoming = pa.schema(
         [("l", pa.list_(pa.list_(pa.int32()))), ("m", pa.map_(pa.string(), pa.int32()))]
     )
-    intake = planned(schema, incoming)
+    enforcement = planned(schema, incoming)
     good = batch(incoming, ([[1], None, []], [("a", 1)]), (None, None), ([], []))
-    assert intake(good).to_pylist() == good.to_pylist()
-    lines = violations(intake, batch(incoming, ([[1]], []), ([[2], [1, None]], [("a", None)])))
+    assert enforcement(good).to_pylist() == good.to_pylist()
+    lines = violations(enforcement, batch(incoming, ([[1]], []), ([[2], [1, None]], [("a", None)])))
     assert [line.split(":")[0] for line in lines] == [
-        "column 'l.element.element' takes no nulls",
-        "column 'm.value' takes no nulls",
+        "column 'l.element.element' is NOT NULL",
+        "column 'm.value' is NOT NULL",
     ]
     assert "null in 1 of 2 rows" in lines[0]
 
@@ -171,9 +173,9 @@ def test_an_invariant_of_a_nested_field_counts():
     inner = StructType((StructField("x", PrimitiveType("integer"), True, rule),))
     schema = StructType((StructField("s", inner),))
     incoming = pa.schema([("s", pa.struct([("x", pa.int32())]))])
-    intake = planned(schema, incoming)
-    assert intake(batch(incoming, ({"x": 1},))).num_rows == 1
-    (line,) = violations(intake, batch(incoming, ({"x": 1},), (None,)))
+    enforcement = planned(schema, incoming)
+    assert enforcement(batch(incoming, ({"x": 1},))).num_rows == 1
+    (line,) = violations(enforcement, batch(incoming, ({"x": 1},), (None,)))
     assert line.endswith("the first has s.x=None")
 
 
@@ -190,10 +192,10 @@ def test_an_invariant_that_is_not_understood_refuses_the_write(raw):
     ("kind", "given", "taken"), [("varchar(3)", "日本x", "日本x"), ("char(3)", "a", "a  ")]
 )
 def test_texts_of_limited_length(kind, given, taken):
-    intake = planned(with_metadata("id bigint, name string", "name", {DECLARED: kind}), ID)
-    assert intake(batch(ID, (1, given), (2, None))).column(1).to_pylist() == [taken, None]
-    (line,) = violations(intake, batch(ID, (1, "four")))
-    assert line.startswith(f"column 'name' is {kind}: broken by 1 of 1 rows")
+    enforcement = planned(with_metadata("id bigint, name string", "name", {DECLARED: kind}), ID)
+    assert enforcement(batch(ID, (1, given), (2, None))).column(1).to_pylist() == [taken, None]
+    (line,) = violations(enforcement, batch(ID, (1, "four")))
+    assert line.startswith(f"column 'name' is {kind}: violated by 1 of 1 rows")
 
 
 def test_texts_of_limited_length_within_a_column_are_refused():
@@ -207,5 +209,5 @@ def test_texts_of_limited_length_within_a_column_are_refused():
 
 
 def test_a_rule_on_a_column_that_is_gone_is_told_as_that():
-    with pytest.raises(SchemaMismatchError, match="names column 'gone'"):
+    with pytest.raises(SchemaMismatchError, match="needs column 'gone'"):
         checked("gone > 1")

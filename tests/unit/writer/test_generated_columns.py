@@ -32,14 +32,14 @@ def test_a_generated_column_is_computed_when_it_is_absent():
 
 
 def test_a_generated_column_is_compared_null_safely_when_it_is_given():
-    intake = generated("CAST(at AS DATE)", WITH_DAY)
+    enforcement = generated("CAST(at AS DATE)", WITH_DAY)
     good = batch(WITH_DAY, (1, NOON, date(2026, 3, 1)), (2, None, None))
-    assert intake(good).to_pylist() == good.to_pylist()
+    assert enforcement(good).to_pylist() == good.to_pylist()
     for bad in ((3, NOON, date(2026, 3, 2)), (3, NOON, None), (3, None, date(2026, 3, 1))):
         with pytest.raises(ConstraintViolationError) as broken:
-            intake(batch(WITH_DAY, *[tuple(r.values()) for r in good.to_pylist()], bad))
+            enforcement(batch(WITH_DAY, *[tuple(r.values()) for r in good.to_pylist()], bad))
         (line,) = broken.value.violations
-        assert "generated column 'day' (CAST(at AS DATE)): broken by 1 of 3 rows" in line
+        assert "generated column 'day' (CAST(at AS DATE)): violated by 1 of 3 rows" in line
 
 
 def test_a_generated_column_may_read_a_default():
@@ -51,17 +51,17 @@ def test_a_generated_column_may_read_a_default():
 
 def test_a_generated_value_that_does_not_exist_refuses_the_rows():
     table = "id int, at timestamp, twice int"
-    intake = generated("id * 2", table=table, column="twice")
+    enforcement = generated("id * 2", table=table, column="twice")
     with pytest.raises(ConstraintViolationError, match="cannot be computed for 1 of 2 rows") as e:
-        intake(batch(AT, (1, None), (2**31 - 1, None)))
+        enforcement(batch(AT, (1, None), (2**31 - 1, None)))
     assert "id=2147483647" in str(e.value)
 
 
 def test_a_generated_column_that_takes_no_nulls_is_checked_for_them():
-    intake = generated("CAST(at AS DATE)", table="id int, at timestamp, day date not null")
-    assert intake(batch(AT, (1, NOON))).num_rows == 1
-    with pytest.raises(ConstraintViolationError, match="column 'day' takes no nulls"):
-        intake(batch(AT, (1, None)))
+    enforcement = generated("CAST(at AS DATE)", table="id int, at timestamp, day date not null")
+    assert enforcement(batch(AT, (1, NOON))).num_rows == 1
+    with pytest.raises(ConstraintViolationError, match="column 'day' is NOT NULL"):
+        enforcement(batch(AT, (1, None)))
 
 
 @pytest.mark.parametrize("incoming", [AT, WITH_DAY], ids=["absent", "given"])
@@ -113,9 +113,9 @@ def test_the_time_of_the_write_is_one_for_all_rows(text):
     schema = with_metadata("id int, d timestamp", "d", {"CURRENT_DEFAULT": text})
     rows = batch([("id", pa.int32())], (1,), (2,))
     before = time.time_ns() // 1000
-    intake = planned(schema, rows.schema)
+    enforcement = planned(schema, rows.schema)
     after = time.time_ns() // 1000
-    times = [intake(rows).column("d").cast(pa.int64()).to_pylist() for _ in range(2)]
+    times = [enforcement(rows).column("d").cast(pa.int64()).to_pylist() for _ in range(2)]
     assert times[0] == times[1]
     assert before <= times[0][0] <= after
 

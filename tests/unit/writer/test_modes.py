@@ -39,36 +39,38 @@ def ids(kind):
 @pytest.mark.parametrize("mode", [None, "merge", "overwrite"])
 def test_rows_of_the_tables_own_schema_change_nothing(mode):
     schema = schema_of(BASE)
-    intake = planned(schema, BASE, schema_mode=mode)
-    assert intake.schema is schema
-    assert intake.protocol is OLD
-    assert intake.metadata.schema_string == schema_to_json(schema)
+    enforcement = planned(schema, BASE, schema_mode=mode)
+    assert enforcement.schema is schema
+    assert enforcement.protocol is OLD
+    assert enforcement.metadata.schema_string == schema_to_json(schema)
     mapped_schema, properties = mapped(BASE)
-    intake = planned(mapped_schema, BASE, schema_mode=mode, protocol=MAPPED, **properties)
-    assert intake.schema is mapped_schema
+    enforcement = planned(mapped_schema, BASE, schema_mode=mode, protocol=MAPPED, **properties)
+    assert enforcement.schema is mapped_schema
 
 
 def test_merging_adds_columns_and_parts_of_them():
-    intake = planned(BASE, MORE, schema_mode="merge")
-    assert str(intake.schema) == (
+    enforcement = planned(BASE, MORE, schema_mode="merge")
+    assert str(enforcement.schema) == (
         "struct<id: long, s: struct<x: integer, y: array<byte>>, new: string>"
     )
-    assert parse_schema(intake.metadata.schema_string, where="") == intake.schema
+    assert parse_schema(enforcement.metadata.schema_string, where="") == enforcement.schema
     rows = batch(MORE, ("a", {"y": [1], "x": 2}, 3))
-    assert pickle.loads(pickle.dumps(intake))(rows).to_pylist() == [
+    assert pickle.loads(pickle.dumps(enforcement))(rows).to_pylist() == [
         {"id": 3, "s": {"x": 2, "y": [1]}, "new": "a"}
     ]
 
 
 def test_merging_takes_rows_that_lack_columns():
-    intake = planned(BASE, pa.schema([("new", pa.int8())]), schema_mode="merge")
-    assert intake(batch([("new", pa.int8())], (1,))).to_pylist() == [
+    enforcement = planned(BASE, pa.schema([("new", pa.int8())]), schema_mode="merge")
+    assert enforcement(batch([("new", pa.int8())], (1,))).to_pylist() == [
         {"id": None, "s": None, "new": 1}
     ]
 
 
 def test_merging_does_not_change_a_type():
-    with pytest.raises(SchemaMismatchError, match="column 'id': wanted long, given string") as e:
+    with pytest.raises(
+        SchemaMismatchError, match="column 'id': the table has long, the rows have string"
+    ) as e:
         planned(BASE, pa.schema([("id", pa.string()), ("new", pa.int8())]), schema_mode="merge")
     assert "does not change types" in str(e.value)
     assert len(e.value.differences) == 1
@@ -85,24 +87,26 @@ WIDENING = TableProtocol(
 def test_merging_widens_where_the_table_allows_it():
     given = pa.schema([("a", pa.int64()), ("l", pa.list_(pa.float64()))])
     on = {"delta__enableTypeWidening": "true"}
-    intake = planned("a int, l array<float>", given, schema_mode="merge", protocol=WIDENING, **on)
-    assert str(intake.schema) == "struct<a: long, l: array<double>>"
-    changes = [part.metadata["delta.typeChanges"] for part in intake.schema]
+    enforcement = planned(
+        "a int, l array<float>", given, schema_mode="merge", protocol=WIDENING, **on
+    )
+    assert str(enforcement.schema) == "struct<a: long, l: array<double>>"
+    changes = [part.metadata["delta.typeChanges"] for part in enforcement.schema]
     assert changes == [
         [{"fromType": "integer", "toType": "long"}],
         [{"fromType": "float", "toType": "double", "fieldPath": "element"}],
     ]
-    assert intake(batch(given, (2**40, [0.1]))).to_pylist() == [{"a": 2**40, "l": [0.1]}]
-    with pytest.raises(SchemaMismatchError, match="float, given double"):
+    assert enforcement(batch(given, (2**40, [0.1]))).to_pylist() == [{"a": 2**40, "l": [0.1]}]
+    with pytest.raises(SchemaMismatchError, match="float, the rows have double"):
         planned("a int, l array<float>", given, schema_mode="merge", protocol=WIDENING)
-    with pytest.raises(SchemaMismatchError, match="float, given double"):
+    with pytest.raises(SchemaMismatchError, match="float, the rows have double"):
         planned("a int, l array<float>", given, schema_mode="merge", **on)
 
 
 def test_a_date_that_partitions_is_not_widened():
     on = {"delta__enableTypeWidening": "true"}
     given = pa.schema([("p", pa.timestamp("us")), ("d", pa.timestamp("us"))])
-    with pytest.raises(SchemaMismatchError, match=r"'p': wanted date") as refused:
+    with pytest.raises(SchemaMismatchError, match=r"'p': the table has date") as refused:
         planned("p date, d date", given, schema_mode="merge", protocol=WIDENING,
                 partition_columns=("p",), **on)  # fmt: skip
     assert "'d'" not in str(refused.value)
@@ -111,11 +115,11 @@ def test_a_date_that_partitions_is_not_widened():
 def test_a_column_that_a_rule_reads_is_not_widened():
     on = {"delta__enableTypeWidening": "true", "delta__constraints__known": "a > 0"}
     given = pa.schema([("a", pa.int64()), ("b", pa.int64())])
-    with pytest.raises(SchemaMismatchError, match=r"column 'a' would become wider.*'known'"):
+    with pytest.raises(SchemaMismatchError, match=r"column 'a' would be widened.*'known'"):
         planned("a int, b int", given, schema_mode="merge", protocol=WIDENING, **on)
     narrow = given.set(0, pa.field("a", pa.int32()))
-    intake = planned("a int, b int", narrow, schema_mode="merge", protocol=WIDENING, **on)
-    assert str(intake.schema) == "struct<a: integer, b: long>"
+    enforcement = planned("a int, b int", narrow, schema_mode="merge", protocol=WIDENING, **on)
+    assert str(enforcement.schema) == "struct<a: integer, b: long>"
 
 
 def test_a_clustered_table_keeps_its_schema():
@@ -131,21 +135,21 @@ def test_a_clustered_table_keeps_its_schema():
 
 def test_new_columns_get_new_ids_and_names_of_their_own():
     schema, properties = mapped(BASE)
-    intake = planned(schema, MORE, schema_mode="merge", protocol=MAPPED, **properties)
-    assert ids(intake.schema) == [1, 2, 5]
-    assert ids(intake.schema.fields[1].type) == [3, 4]
-    assert intake.metadata.configuration["delta.columnMapping.maxColumnId"] == "5"
+    enforcement = planned(schema, MORE, schema_mode="merge", protocol=MAPPED, **properties)
+    assert ids(enforcement.schema) == [1, 2, 5]
+    assert ids(enforcement.schema.fields[1].type) == [3, 4]
+    assert enforcement.metadata.configuration["delta.columnMapping.maxColumnId"] == "5"
     physical = "delta.columnMapping.physicalName"
-    assert intake.schema.fields[0].metadata[physical] == schema.fields[0].metadata[physical]
-    assert intake.schema.fields[2].metadata[physical].startswith("col-")
+    assert enforcement.schema.fields[0].metadata[physical] == schema.fields[0].metadata[physical]
+    assert enforcement.schema.fields[2].metadata[physical].startswith("col-")
 
 
 def test_new_types_bring_their_table_features():
     ntz = pa.schema([("id", pa.int64()), ("wall", pa.timestamp("us"))])
-    intake = planned("id bigint", ntz, schema_mode="merge")
-    assert intake.protocol.min_writer_version == 7
-    assert intake.protocol.reader_features == ("timestampNtz",)
-    assert {"timestampNtz", "appendOnly", "invariants"} == set(intake.protocol.writer_features)
+    enforcement = planned("id bigint", ntz, schema_mode="merge")
+    assert enforcement.protocol.min_writer_version == 7
+    assert enforcement.protocol.reader_features == ("timestampNtz",)
+    assert {"timestampNtz", "appendOnly", "invariants"} == set(enforcement.protocol.writer_features)
 
 
 def test_a_new_type_whose_feature_cannot_be_written_is_refused():
@@ -162,8 +166,8 @@ def test_a_name_that_files_cannot_have_needs_column_mapping():
     with pytest.raises(SchemaError, match="column mapping"):
         planned("id bigint", odd, schema_mode="merge")
     schema, properties = mapped("id bigint")
-    intake = planned(schema, odd, schema_mode="merge", protocol=MAPPED, **properties)
-    assert intake.schema.names == ("id", "the day")
+    enforcement = planned(schema, odd, schema_mode="merge", protocol=MAPPED, **properties)
+    assert enforcement.schema.names == ("id", "the day")
 
 
 def test_overwriting_replaces_the_schema():
@@ -171,26 +175,26 @@ def test_overwriting_replaces_the_schema():
         schema_of("id bigint, gone int, n int not null"), "n", {"comment": "why"}
     )
     given = pa.schema([("n", pa.string()), ("id", pa.int64()), ("more", pa.int8())])
-    intake = planned(schema, given, schema_mode="overwrite")
-    assert str(intake.schema) == "struct<n: string not null, id: long, more: byte>"
-    assert intake.schema.fields[0].metadata == {"comment": "why"}
+    enforcement = planned(schema, given, schema_mode="overwrite")
+    assert str(enforcement.schema) == "struct<n: string not null, id: long, more: byte>"
+    assert enforcement.schema.fields[0].metadata == {"comment": "why"}
     rows = batch(given, ("a", 1, 2))
-    assert intake(rows).to_pylist() == rows.to_pylist()
+    assert enforcement(rows).to_pylist() == rows.to_pylist()
 
 
 def test_overwriting_gives_every_column_a_new_id():
     schema, properties = mapped("a int, b struct<c: int>")
     given = pa.schema([("a", pa.int32()), ("d", pa.int8())])
-    intake = planned(schema, given, schema_mode="overwrite", protocol=MAPPED, **properties)
-    assert ids(intake.schema) == [4, 5]
-    assert intake.metadata.configuration["delta.columnMapping.maxColumnId"] == "5"
+    enforcement = planned(schema, given, schema_mode="overwrite", protocol=MAPPED, **properties)
+    assert ids(enforcement.schema) == [4, 5]
+    assert enforcement.metadata.configuration["delta.columnMapping.maxColumnId"] == "5"
 
 
 def test_overwriting_keeps_partition_columns_and_rules():
     given = pa.schema([("id", pa.int64())])
     with pytest.raises(SchemaMismatchError, match=r"column 'day': missing.*partitioned by it"):
         planned("id bigint, day date", given, schema_mode="overwrite", partition_columns=("day",))
-    with pytest.raises(SchemaMismatchError, match=r"'known' \(n > 0\) names column 'n'"):
+    with pytest.raises(SchemaMismatchError, match=r"'known' \(n > 0\) needs column 'n'"):
         planned(
             "id bigint, n int", given, schema_mode="overwrite", delta__constraints__known="n > 0"
         )
@@ -205,10 +209,10 @@ def test_overwriting_keeps_partition_columns_and_rules():
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        (pa.list_(pa.null()), "'v.element' has no type"),
-        (pa.map_(pa.string(), pa.null()), "'v.value' has no type"),
-        (pa.struct([("a", pa.null())]), "no part of column 'v'"),
-        (pa.struct([]), "no part of column 'v'"),
+        (pa.list_(pa.null()), "'v.element' is void"),
+        (pa.map_(pa.string(), pa.null()), "'v.value' is void"),
+        (pa.struct([("a", pa.null())]), "all fields of column 'v' are void"),
+        (pa.struct([]), "all fields of column 'v' are void"),
         (pa.list_(pa.struct([("a", pa.list_(pa.null()))])), "'v.element.a.element'"),
     ],
 )
@@ -220,14 +224,15 @@ def test_a_column_without_a_type_is_refused_where_files_need_one(kind, reason):
 
 def test_a_column_without_a_type_takes_nulls_and_later_gets_one():
     nothing = pa.schema([("id", pa.int64()), ("v", pa.null())])
-    intake = planned("id bigint", nothing, schema_mode="merge")
-    assert str(intake.schema) == "struct<id: long, v: void>"
-    assert intake(batch(nothing, (1, None))).to_pylist() == [{"id": 1, "v": None}]
+    enforcement = planned("id bigint", nothing, schema_mode="merge")
+    assert str(enforcement.schema) == "struct<id: long, v: void>"
+    assert enforcement(batch(nothing, (1, None))).to_pylist() == [{"id": 1, "v": None}]
     typed = pa.schema([("id", pa.int64()), ("v", pa.int32())])
-    with pytest.raises(SchemaMismatchError, match="wanted void, given int32"):
-        planned(intake.schema, typed)
+    with pytest.raises(SchemaMismatchError, match="the table has void, the rows have int32"):
+        planned(enforcement.schema, typed)
     assert (
-        str(planned(intake.schema, typed, schema_mode="merge").schema.fields[1].type) == "integer"
+        str(planned(enforcement.schema, typed, schema_mode="merge").schema.fields[1].type)
+        == "integer"
     )
-    with pytest.raises(SchemaError, match="no column has a type"):
+    with pytest.raises(SchemaError, match="all columns are void"):
         planned("v void", pa.schema([("v", pa.null())]))

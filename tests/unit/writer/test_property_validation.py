@@ -74,8 +74,8 @@ def as_batch(rows, schema):
 def test_intake_is_the_identity_on_values(rows, start, count):
     wanted = as_batch(rows, TABLE_ROWS).slice(start, count).to_pylist()
     for schema in (TABLE_ROWS, OTHER_ROWS):
-        intake = pickle.loads(pickle.dumps(planned(TABLE, schema)))
-        taken = intake(as_batch(rows, schema).slice(start, count))
+        enforcement = pickle.loads(pickle.dumps(planned(TABLE, schema)))
+        taken = enforcement(as_batch(rows, schema).slice(start, count))
         taken.validate(full=True)
         assert taken.schema == TABLE_ROWS
         assert taken.to_pylist() == wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lazydelta.scan.read.file_stores import FileStores
 from lazydelta.scan.read.output_schema import columns_to_read
 from lazydelta.scan.read.pipeline import read_ahead, threads_for
-from lazydelta.scan.read.reading import ReadOptions, read_files
+from lazydelta.scan.read.reading import read_files
 from lazydelta.scan.read.row_projection import FileProjection, RowProjection
 from lazydelta.scan.read.transform import FileSchemaError, data_file_error
 
@@ -13,7 +13,6 @@ __all__ = [
     "FileProjection",
     "FileSchemaError",
     "FileStores",
-    "ReadOptions",
     "RowProjection",
     "columns_to_read",
     "data_file_error",

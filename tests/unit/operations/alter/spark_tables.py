@@ -129,14 +129,14 @@ def said(spark, statement):
 
 def agreed(spark, path):
     """Whether both engines see the same columns and rows."""
-    from tests.spark.read_cases import rows_of
+    from tests.spark.read_cases import read_added_rows
     from tests.unit.scan.read.test_generated import counted
 
     snapshot = Table.open(path).snapshot()
     theirs = spark.read.format("delta").load(path)
     if tuple(theirs.columns) != snapshot.schema.names:
         return f"columns: {theirs.columns} and {snapshot.schema.names}"
-    mine, others = counted(snapshot.to_arrow().to_pylist()), counted(rows_of(theirs))
+    mine, others = counted(snapshot.to_arrow().to_pylist()), counted(read_added_rows(theirs))
     return mine == others or f"rows: {mine} and {others}"
 
 

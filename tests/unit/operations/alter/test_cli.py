@@ -83,7 +83,7 @@ def test_create_that_fails(tmp_path):
     done("create", url, "--schema", "a int")
     assert "already" in failed("create", url, "--schema", "a int")
     done("create", url, "--schema", "a int", "--if-not-exists")
-    assert "wanted b: integer" in failed("create", url, "--schema", "b int", "--if-not-exists")
+    assert "requested b: integer" in failed("create", url, "--schema", "b int", "--if-not-exists")
 
 
 def test_every_verb(tmp_path):
@@ -139,9 +139,9 @@ def test_alter_as_json(tmp_path):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("drop-column", "n"), "Turn on column mapping first"),
+        (("drop-column", "n"), "Enable column mapping first"),
         (("drop-column", "nope"), "no column 'nope'"),
-        (("add-column", "n", "int"), "there is a column n already"),
+        (("add-column", "n", "int"), "column n already exists"),
         (("unset", "mine"), "the table has no such property"),
         (("add-constraint", "c", "id >"), "cannot use the predicate 'id >'"),
         (("set", "mine"), "expected KEY=VALUE"),

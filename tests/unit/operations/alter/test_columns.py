@@ -96,13 +96,13 @@ def test_columns_may_be_put_in_a_place(tmp_path):
         ("x int not null", AlterationError, "must be nullable"),
         ("x int default 1", AlterationError, "would not have its value"),
         ("x int generated always as (id)", AlterationError, "would not have its value"),
-        ("ID int", SchemaError, "there is a column id already"),
-        ("`a b` int", SchemaError, "turn on column mapping"),
+        ("ID int", SchemaError, "column id already exists"),
+        ("`a b` int", SchemaError, "enable column mapping"),
         ({"s.x": "int"}, ColumnNotFoundError, "no column 's'"),
         ({"id.x": "int"}, ColumnNotFoundError, "id is long"),
         ({"tags.x": "int"}, ColumnNotFoundError, "tags.element.<field>"),
         ({"tags.element": "int"}, ColumnNotFoundError, "tags.element"),
-        ({"a b": "int"}, SchemaError, "odd names go into backticks"),
+        ({"a b": "int"}, SchemaError, "quote special characters with backticks"),
         ({"x": "money"}, SchemaError, "expected a type"),
     ],
 )
@@ -176,7 +176,7 @@ def test_mapping_is_turned_on_for_files_that_are_there(tmp_path):
 def test_without_mapping_names_cannot_change(tmp_path, verb):
     table = make(tmp_path)
     arguments = ("name", "label") if verb == "rename_column" else ("name",)
-    with pytest.raises(AlterationError, match="Turn on column mapping first"):
+    with pytest.raises(AlterationError, match="Enable column mapping first"):
         getattr(table.alter, verb)(*arguments)
     assert table.version == 0
 
@@ -238,10 +238,10 @@ def test_a_clustering_column_is_not_dropped(tmp_path):
     ("verb", "arguments", "error", "reason"),
     [
         ("rename_column", ("nope", "x"), ColumnNotFoundError, "no column 'nope'"),
-        ("rename_column", ("id", "NAME"), SchemaError, "there is a column name already"),
-        ("rename_column", ("id", ""), SchemaError, "has no name"),
+        ("rename_column", ("id", "NAME"), SchemaError, "column name already exists"),
+        ("rename_column", ("id", ""), SchemaError, "has an empty name"),
         ("drop_column", ("nope",), ColumnNotFoundError, "no column 'nope'"),
-        ("drop_column", ("s.a",), SchemaError, "is the last field there"),
+        ("drop_column", ("s.a",), SchemaError, "is the only field of its struct"),
         ("set_comment", ("nope", "x"), ColumnNotFoundError, "no column 'nope'"),
         ("change_type", ("id", "double"), AlterationError, "Set delta.enableTypeWidening"),
     ],
@@ -256,7 +256,7 @@ def test_changes_that_make_no_sense(tmp_path, verb, arguments, error, reason):
 
 def test_the_last_data_column_stays(tmp_path):
     table = make(tmp_path, "id long, p int", partition_by=["p"], properties=MAPPED)
-    with pytest.raises(AlterationError, match="only partition columns would be left"):
+    with pytest.raises(AlterationError, match="only partition columns would remain"):
         table.alter.drop_column("id")
 
 
@@ -362,7 +362,7 @@ def test_types_are_widened_inside_lists_and_maps_and_once_more(tmp_path):
 )
 def test_types_that_do_not_take_every_value(tmp_path, old, new):
     table = make(tmp_path, f"id int, v {old}", properties={"delta.enableTypeWidening": "true"})
-    with pytest.raises(AlterationError, match="does not take every"):
+    with pytest.raises(AlterationError, match="cannot be widened"):
         table.alter.change_type("v", new)
 
 
@@ -399,12 +399,12 @@ def test_what_is_so_already_commits_nothing(tmp_path):
 )
 def test_what_no_engine_could_read_does_not_get_into_the_log(tmp_path, change, error):
     table = make(tmp_path)
-    with pytest.raises(error, match=r"text|true or false|not of type str|JSON"):
+    with pytest.raises(error, match=r"string|bool|not of type str|JSON"):
         change(table.alter)
     assert table.version == 0
     with pytest.raises(InvalidCommitError, match=r"metaData\.name"):
         Table.create(tmp_path / "new", "id long", name=5)
-    with pytest.raises(SchemaError, match="CURRENT_DEFAULT must be a text, not 5"):
+    with pytest.raises(SchemaError, match="CURRENT_DEFAULT must be a string, not 5"):
         Table.create(tmp_path / "new", [StructField("n", LONG, metadata={"CURRENT_DEFAULT": 5})])
 
 

@@ -81,9 +81,9 @@ def test_a_table_is_not_created_twice(tmp_path):
         Table.create(tmp_path, COLUMNS)
     Table.create(tmp_path, COLUMNS, mode="ignore")
     assert Table.open(tmp_path).version == 0
-    with pytest.raises(AlterationError, match="wanted id: long, found id: long not null"):
+    with pytest.raises(AlterationError, match="requested id: long, existing id: long not null"):
         Table.create(tmp_path, "id long", mode="ignore")
-    with pytest.raises(AlterationError, match="wanted partitioned by day, found by nothing"):
+    with pytest.raises(AlterationError, match="requested partitioned by day, existing by nothing"):
         Table.create(tmp_path, COLUMNS, partition_by=["day"], mode="ignore")
     with pytest.raises(ConfigError, match="must be one of error, ignore"):
         Table.create(tmp_path, COLUMNS, mode="overwrite")

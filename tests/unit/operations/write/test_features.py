@@ -55,9 +55,9 @@ def test_no_column_gets_the_name_that_files_have_for_row_ids(tmp_path):
     table = ld.Table.open(tmp_path)
     key = "delta.rowTracking.materializedRowIdColumnName"
     name = table.snapshot().metadata.configuration[key]
-    with pytest.raises(SchemaError, match="row tracking has a column"):
+    with pytest.raises(SchemaError, match="is reserved for row tracking"):
         table.write({"x": [1], name: [7]}, schema_mode="merge")
-    with pytest.raises(SchemaError, match="row tracking has a column"):
+    with pytest.raises(SchemaError, match="is reserved for row tracking"):
         table.alter.add_columns({f"`{name}`": "bigint"})
     assert table.version == 0
 

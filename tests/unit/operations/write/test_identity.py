@@ -23,7 +23,7 @@ from lazydelta.operations import WriteRequest, create_table, plan_write, write_r
 from lazydelta.schema import parse_columns
 from lazydelta.store import MemoryStore
 from lazydelta.testing import TableBuilder
-from lazydelta.writer.identity import IdentityColumn
+from lazydelta.writer.columns.identity import IdentityColumn
 from tests.unit.operations.alter.support import same_rows
 from tests.unit.transaction.support import actions_of, info_of
 
@@ -221,7 +221,9 @@ STEPS = st.integers(-(2**62), 2**62).filter(bool)
 )
 def test_every_number_is_new_and_in_steps(start, step, writes):
     """A write is a number of rows to be numbered, or the numbers that rows bring along."""
-    column = IdentityColumn(name="id", start=start, step=step, mark=None, allows_explicit=True)
+    column = IdentityColumn(
+        name="id", start=start, step=step, high_water_mark=None, allows_explicit=True
+    )
     rows = pa.record_batch({"id": pa.nulls(4, pa.int64())})
     known: list[int] = []
     for write in writes:
@@ -229,16 +231,16 @@ def test_every_number_is_new_and_in_steps(start, step, writes):
             new = write
         else:
             try:
-                new = column.numbered(rows.slice(0, write), 0, "t").column("id").to_pylist()
+                new = column.assign(rows.slice(0, write), 0, "t").column("id").to_pylist()
             except IdentityExhaustedError:
                 return
             assert not set(new) & set(known)
             assert all((number - start) % step == 0 for number in new)
-            assert all(column.farthest(start, number) == number for number in new)
+            assert all(column.furthest(start, number) == number for number in new)
         known += new
-        mark = column.mark_after(column.farthest(*new))
+        mark = column.advanced_mark(column.furthest(*new))
         column = IdentityColumn(
-            name="id", start=start, step=step, mark=mark, allows_explicit=True
+            name="id", start=start, step=step, high_water_mark=mark, allows_explicit=True
         )  # fmt: skip
 
 
@@ -315,7 +317,7 @@ def test_files_that_others_make_are_refused_by_name():
     ("change", "reason"),
     [
         (lambda alter: alter.add_columns(f"m BIGINT {ALWAYS}"), "would not have its value"),
-        (lambda alter: alter.change_type("id", "decimal(20,0)"), "numbers the rows"),
+        (lambda alter: alter.change_type("id", "decimal(20,0)"), "identity column"),
         (lambda alter: alter.set_default("id", "1"), "generated"),
     ],
     ids=["add", "type", "default"],
@@ -330,7 +332,7 @@ def test_alterations_that_are_refused(change, reason):
 def test_a_number_of_another_type_is_refused():
     table, _ = make(BY_DEFAULT)
     table.write(texts("a"))
-    with pytest.raises(SchemaError, match="'id': numbers are of the type BIGINT, not string"):
+    with pytest.raises(SchemaError, match="'id': its type must be BIGINT, not string"):
         table.write({"id": ["x"], "v": ["y"]}, "overwrite", schema_mode="overwrite")
 
 

@@ -1,4 +1,4 @@
-"""A struct that is null, and a part of it that takes no nulls: a legal row at every depth.
+"""A struct that is null, and a part of it that is NOT NULL: a legal row at every depth.
 
 Other engines want such a part as a required column, and Parquet then a value in every row.
 """
@@ -97,6 +97,6 @@ def test_the_column_is_required_in_the_file(tmp_path):
 
 def test_a_null_in_a_struct_that_is_there_is_refused(tmp_path):
     table = ld.Table.create(tmp_path, "s struct<n: bigint not null>")
-    with pytest.raises(ConstraintViolationError, match=r"'s\.n' takes no nulls"):
+    with pytest.raises(ConstraintViolationError, match=r"'s\.n' is NOT NULL"):
         table.write({"s": pa.array([None, {"n": None}], pa.struct([("n", pa.int64())]))})
     assert table.version == 0

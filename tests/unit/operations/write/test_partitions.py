@@ -18,7 +18,7 @@ import lazydelta as ld
 from lazydelta.errors import SchemaError
 from lazydelta.schema import from_arrow_schema
 from lazydelta.store import MemoryStore, open_output, open_store
-from lazydelta.writer.partition_router import PartitionRouter, logged_path
+from lazydelta.writer.files.partition_router import PartitionRouter, encode_path
 
 ODD = [
     "plain", "with space", "a/b", "..", ".", "../../etc", "%", "%41", "100%25", "a=b", "a+b&c", "?#",
@@ -61,7 +61,7 @@ def test_directories_are_hives(tmp_path):
     assert str(path.parent.relative_to(tmp_path)) == "day=2026-01-31/c=a%2Fb"
     (file,) = ld.Table.open(tmp_path).scan().files()
     assert file.partition_values == {"day": date(2026, 1, 31), "c": "a/b"}
-    assert logged_path("c=a%2Fb") == "c=a%252Fb"
+    assert encode_path("c=a%2Fb") == "c=a%252Fb"
 
 
 def test_many_long_values_do_not_make_a_path_that_no_store_takes(tmp_path):
@@ -227,25 +227,25 @@ def test_files_that_wait_longest_are_closed_first():
     assert store.most <= 3
 
 
-def test_waiting_rows_are_bounded(monkeypatch):
-    from lazydelta.writer import data_files
+def test_buffered_rows_are_bounded(monkeypatch):
+    from lazydelta.writer.files import data_files
 
     most = 0
-    flush = data_files._Writing._flush
+    flush = data_files._DataFileWriter._flush
 
     def watched(self):
         nonlocal most
-        most = max(most, self._waiting_bytes)
+        most = max(most, self._buffered_bytes)
         flush(self)
 
-    monkeypatch.setattr(data_files._Writing, "_flush", watched)
+    monkeypatch.setattr(data_files._DataFileWriter, "_flush", watched)
     data = spread(10, 3000)
     piece = data.slice(0, 100).nbytes
     options = ld.WriteOptions(memory_limit=10 * piece)
     ld.Table(MemoryStore(), ld.Config()).write(
         in_parts(data, 100), partition_by="p", options=options
     )
-    assert 0 < most <= 21 * piece  # what is being sorted comes on top of what waits
+    assert 0 < most <= 21 * piece  # buffered rows, and the rows being sorted
 
 
 def test_a_staged_file_is_not_seen_before_it_is_whole(tmp_path):

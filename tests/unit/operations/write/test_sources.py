@@ -152,7 +152,7 @@ def test_an_untyped_column_of_new_rows_has_the_type_of_the_table(tmp_path):
 
 
 def test_a_stream_is_held_only_until_its_columns_have_types(monkeypatch):
-    monkeypatch.setattr("lazydelta.writer.row_sources._HELD_BYTES", 100)
+    monkeypatch.setattr("lazydelta.writer.tuning.BUFFERED_BYTES", 100)
     taken = []
 
     def items(values):

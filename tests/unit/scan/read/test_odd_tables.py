@@ -64,7 +64,9 @@ def test_a_partition_column_of_a_type_without_text_is_refused(tmp_path, kind):
     fields = [field("id", "long"), field("p", kind)]
     made = Rows(tmp_path / "t", fields, partition_columns=["p"])
     made.file("f.parquet", pa.table({"id": [1]}), partition={"p": None})
-    with pytest.raises(errors.SchemaError, match=r"t: partition column 'p' is .*cannot be a partition value"):
+    with pytest.raises(
+        errors.SchemaError, match=r"t: partition column 'p' is .*cannot be a partition value"
+    ):
         made.rows("id = 1", columns=["id"])
 
 

@@ -1,7 +1,7 @@
-"""When a data file is full: its encoded size is predicted from what was encoded before.
+"""Roll data files at a target size, predicted from the compression ratio so far.
 
-Encoded size is known only after a row group is written, so the rows of the next one are chosen by
-the compression ratio of the last one. Files of typical data land within a quarter of the target.
+The encoded size is known only after a row group is written, so the number of rows of the next one
+follows from the ratio of the last one. Files of typical data are within 25% of the target.
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lazydelta.writer import tuning
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["FileRoll"]
-
-_SLACK = 0.15
-"""Share of the target that a file may miss or exceed, rather than get a tiny row group."""
-_LEAST_BYTES = 64 << 10
-"""In-memory bytes of the smallest part that rows are cut into, however small the target is."""
 
 
 @dataclass
@@ -34,9 +31,9 @@ class FileRoll:
         """Return how many rows to write to a file with `written` bytes; at least one."""
         bytes_per_row = max(rows.nbytes / rows.num_rows, 1)
         room = self._room - written
-        if rows.nbytes * self.ratio <= room + _SLACK * self._room:
+        if rows.nbytes * self.ratio <= room + tuning.SIZE_SLACK * self._room:
             return rows.num_rows
-        least = int(_LEAST_BYTES / bytes_per_row)
+        least = int(tuning.SMALLEST_PART_BYTES / bytes_per_row)
         fitting = int(room / (bytes_per_row * self.ratio))
         return min(max(fitting, least, 1), rows.num_rows)
 
@@ -46,7 +43,7 @@ class FileRoll:
 
     def is_full(self, written: int) -> bool:
         """Whether a file with `written` bytes is to be finished."""
-        return written >= self._room * (1 - _SLACK)
+        return written >= self._room * (1 - tuning.SIZE_SLACK)
 
     @property
     def _room(self) -> int:

@@ -1,7 +1,7 @@
-"""How a table wants its data files: columns, partitions, statistics, sizes and encoding.
+"""Layout of a table's data files: columns, partitioning, statistics, sizes and encoding.
 
-Decided once for a write, from the table's metadata and the caller's options; it pickles, so that
-executors write files alike. Pure.
+Derived once per write from the table's metadata and the caller's options. It pickles, so that all
+Spark executors write the same layout. Pure.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lazydelta.protocol.features import allows_column_mapping
 from lazydelta.protocol.schemas import CHANGE_COLUMNS
 from lazydelta.schema import StructType
 from lazydelta.schema.mapping import file_only_column, physical_path, to_physical
+from lazydelta.writer import tuning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DataLayout", "statistics_columns"]
 
-_INDEXED_COLUMNS = 32
-_TARGET_FILE_BYTES = 128 * 1024 * 1024
-_CODEC = "snappy"
+_DEFAULT_INDEXED_COLUMNS = 32
+_DEFAULT_CODEC = "snappy"
 _SIZE = re.compile(r"(\d+)\s*(b|k|kb|kib|m|mb|mib|g|gb|gib|t|tb|tib)?", re.IGNORECASE)
 _UNITS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _COLUMN = re.compile(r"\s*((?:`(?:[^`]|``)*`|[^`,.]+)(?:\.(?:`(?:[^`]|``)*`|[^`,.]+))*)\s*(?:,|$)")
@@ -40,7 +40,7 @@ _NAME = re.compile(r"`((?:[^`]|``)*)`|([^`.]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataLayout:
-    """How the data files of a write are laid out."""
+    """Layout of the data files of one write."""
 
     schema: StructType
     """The table's logical schema after the write."""
@@ -62,17 +62,17 @@ class DataLayout:
         *,
         clustered_by: Sequence[tuple[str, ...]] = (),
     ) -> DataLayout:
-        """Decide on the files of a table.
+        """Derive the layout of a table's data files.
 
         Args:
-            schema: Of `metadata`, parsed.
-            protocol: The table's after the write.
-            metadata: The table's after the write.
-            options: The caller's wishes; they come before the table's properties.
+            schema: The schema of `metadata`, parsed.
+            protocol: The table's protocol after the write.
+            metadata: The table's metadata after the write.
+            options: The caller's options; they override the table's properties.
             clustered_by: Physical paths of clustering columns, which always have statistics.
 
         Raises:
-            SchemaError: A property of the table cannot be followed.
+            SchemaError: A table property has an invalid value.
         """
         configuration = metadata.configuration
         mode = TableProperties.parse(configuration).column_mapping_mode
@@ -96,13 +96,13 @@ class DataLayout:
             options=options,
         )
 
-    def of_change_files(self) -> DataLayout:
-        """Return the layout of files that tell what became of rows: no log has bounds of those."""
-        told = file_only_column(CHANGE_COLUMNS[0], "string")
-        return replace(self, schema=StructType((*self.schema, told)), indexed=())
+    def for_change_files(self) -> DataLayout:
+        """Return the layout of change data files, whose actions have no statistics."""
+        change_type = file_only_column(CHANGE_COLUMNS[0], "string")
+        return replace(self, schema=StructType((*self.schema, change_type)), indexed=())
 
     def statistics(self, physical: StructType) -> StatisticsPlan:
-        """Return which columns of a file have statistics."""
+        """Return the statistics to collect for a file of a physical schema."""
         return StatisticsPlan.of(physical, self.indexed)
 
 
@@ -110,71 +110,72 @@ def _indexed(
     data: StructType, configuration: Mapping[str, str], mode: str
 ) -> list[tuple[str, ...]]:
     leaves = [path for path, _ in to_physical(data, mode).leaves()]
-    chosen = configuration.get("delta.dataSkippingStatsColumns")
-    if chosen is not None:
-        wanted = [_physical(data, path, mode) for path in statistics_columns(chosen)]
-        return [leaf for leaf in leaves if any(leaf[: len(path)] == path for path in wanted)]
+    names = configuration.get("delta.dataSkippingStatsColumns")
+    if names is not None:
+        paths = [_physical(data, path, mode) for path in statistics_columns(names)]
+        return [leaf for leaf in leaves if any(leaf[: len(path)] == path for path in paths)]
     key = "delta.dataSkippingNumIndexedCols"
-    text = configuration.get(key, str(_INDEXED_COLUMNS))
-    if not re.fullmatch(r"-1|\d+", text):
-        raise SchemaError(f"{key} cannot be {text!r}")
-    return leaves if text == "-1" else leaves[: int(text)]
+    value = configuration.get(key, str(_DEFAULT_INDEXED_COLUMNS))
+    if not re.fullmatch(r"-1|\d+", value):
+        raise SchemaError(f"{key} cannot be {value!r}")
+    return leaves if value == "-1" else leaves[: int(value)]
 
 
 def _physical(data: StructType, path: tuple[str, ...], mode: str) -> tuple[str, ...]:
     try:
         return physical_path(data, path, mode)
     except SchemaError:
-        return ("",)  # of a column that is gone, or a partition column: there is nothing to index
+        return ("",)  # a dropped column or a partition column: matches no leaf
 
 
-def statistics_columns(text: str) -> list[tuple[str, ...]]:
-    """Read `a, b.c, `odd name`` as paths.
+def statistics_columns(value: str) -> list[tuple[str, ...]]:
+    """Parse `delta.dataSkippingStatsColumns`, as in "a, b.c, `odd name`", into paths.
 
     Raises:
-        SchemaError: It is no list of columns.
+        SchemaError: The value is not a list of columns.
     """
-    found, at = [], 0
-    while at < len(text):
-        match = _COLUMN.match(text, at)
+    paths, at = [], 0
+    while at < len(value):
+        match = _COLUMN.match(value, at)
         if match is None:
-            raise SchemaError(f"delta.dataSkippingStatsColumns cannot be {text!r}")
+            raise SchemaError(f"delta.dataSkippingStatsColumns cannot be {value!r}")
         names = _NAME.findall(match[1])
-        found.append(tuple(quoted.replace("``", "`") or plain.strip() for quoted, plain in names))
+        paths.append(tuple(quoted.replace("``", "`") or plain.strip() for quoted, plain in names))
         at = match.end()
-    return found
+    return paths
 
 
 def _target_size(configuration: Mapping[str, str]) -> int:
-    text = configuration.get("delta.targetFileSize")
-    if text is None:
-        return _TARGET_FILE_BYTES
-    match = _SIZE.fullmatch(text.strip())
+    value = configuration.get("delta.targetFileSize")
+    if value is None:
+        return tuning.TARGET_FILE_BYTES
+    match = _SIZE.fullmatch(value.strip())
     if match is None or int(match[1]) == 0:
-        raise SchemaError(f"delta.targetFileSize cannot be {text!r}")
+        raise SchemaError(f"delta.targetFileSize cannot be {value!r}")
     return int(match[1]) * 1024 ** _UNITS[(match[2] or "")[:1].lower()]
 
 
 def _codec(configuration: Mapping[str, str]) -> str:
-    text = configuration.get("delta.parquet.compression.codec", _CODEC).lower()
-    text = {"uncompressed": "none", "lz4_raw": "lz4"}.get(text, text)
-    if text not in CODECS:
+    value = configuration.get("delta.parquet.compression.codec", _DEFAULT_CODEC).lower()
+    value = {"uncompressed": "none", "lz4_raw": "lz4"}.get(value, value)
+    if value not in CODECS:
         raise ConfigError(
-            "delta.parquet.compression.codec", f"cannot be {text!r}; known: {', '.join(CODECS)}"
+            "delta.parquet.compression.codec",
+            f"cannot be {value!r}; supported: {', '.join(CODECS)}",
         )
-    return text
+    return value
 
 
 def _page_version(configuration: Mapping[str, str]) -> Literal["1.0", "2.0"]:
     key = "delta.parquet.format.version"
-    text = configuration.get(key, "1.0.0")
-    if not re.fullmatch(r"1\.0\.0|2\.\d+\.\d+", text):
-        raise ConfigError(key, f"cannot be {text!r}; known: 1.0.0, 2.x.y")
-    return "1.0" if text.startswith("1") else "2.0"
+    value = configuration.get(key, "1.0.0")
+    if not re.fullmatch(r"1\.0\.0|2\.\d+\.\d+", value):
+        raise ConfigError(key, f"cannot be {value!r}; supported: 1.0.0, 2.x.y")
+    return "1.0" if value.startswith("1") else "2.0"
 
 
 def _level(codec: str, level: int | None) -> int | None:
-    """Return the level if the codec has it."""
+    """Validate a compression level for a codec."""
     if level is None:
         return None
     if codec == "none" or not pa.Codec.supports_compression_level(codec):

@@ -1,7 +1,7 @@
-"""Columns that rows do not have and a table computes: generated ones, and defaults.
+"""Columns that the table computes because the input lacks them: generated columns and defaults.
 
-A default stands only for a column that is not given at all; a null that is given stays one. What
-is not understood refuses the write. Pure, and pickles.
+A default applies only if the input has no such column; an explicit null stays null. An expression
+that lazydelta cannot evaluate refuses the write. Pure; plans pickle.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 from lazydelta.errors import ConstraintViolationError, DeltaError
 from lazydelta.expressions import BoundExpression, bind_expression, bind_literal
 from lazydelta.schema import PrimitiveType, StructType
-from lazydelta.writer.constraints import GENERATION, refusal, shown_values
+from lazydelta.writer.enforcement.constraints import (
+    GENERATION_EXPRESSION,
+    expression_error,
+    format_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +36,7 @@ _DAY_MICROS = 86_400_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputedColumn:
-    """How one missing column is computed."""
+    """A missing column and the expression that computes it."""
 
     column: str
     title: str
@@ -42,12 +46,12 @@ class ComputedColumn:
         """Return a batch of the table's schema with the column computed.
 
         Raises:
-            ConstraintViolationError: Some row has no value for it.
+            ConstraintViolationError: The expression fails for some row.
         """
         result = self.value(batch)
         if result.failed is not None:
             row = result.failed.index(True).as_py()
-            shown = shown_values(batch, row, self.value.columns)
+            shown = format_values(batch, row, self.value.columns)
             count = f"{result.failed.true_count} of {batch.num_rows} rows"
             line = f"{self.title}: cannot be computed for {count}, the first has {shown}"
             raise ConstraintViolationError(table, (line,))
@@ -58,16 +62,16 @@ class ComputedColumn:
 def plan_computed_columns(
     missing: Iterable[StructField], schema: StructType, *, table: str
 ) -> tuple[ComputedColumn, ...]:
-    """Return how missing columns are computed, in the order in which to do it.
+    """Return the computed columns, in order of evaluation.
 
-    A missing column with neither a default nor an expression is left out.
+    A missing column with neither a default nor an expression is omitted.
 
     Raises:
         UnsupportedFeatureError: An expression that lazydelta cannot evaluate.
     """
     defaults, generated = [], []
     for part in missing:
-        if GENERATION in part.metadata:
+        if GENERATION_EXPRESSION in part.metadata:
             generated.append(_generated(part, schema, table))
         elif _DEFAULT in part.metadata:
             defaults.append(_default(part, table))
@@ -75,12 +79,12 @@ def plan_computed_columns(
 
 
 def _generated(part: StructField, schema: StructType, table: str) -> ComputedColumn:
-    text = str(part.metadata[GENERATION])
+    text = str(part.metadata[GENERATION_EXPRESSION])
     title = f"generated column {part.name!r} ({text})"
     try:
         value = bind_expression(text, schema, to_type=part.type)
     except DeltaError as error:
-        raise refusal("generatedColumns", title, error, table) from None
+        raise expression_error("generatedColumns", title, error, table) from None
     return ComputedColumn(column=part.name, title=title, value=value)
 
 
@@ -90,17 +94,17 @@ def _default(part: StructField, table: str) -> ComputedColumn:
     try:
         value = _now(text, part) or bind_expression(text, StructType(()), to_type=part.type)
     except DeltaError as error:
-        raise refusal("allowColumnDefaults", title, error, table) from None
+        raise expression_error("allowColumnDefaults", title, error, table) from None
     return ComputedColumn(column=part.name, title=title, value=value)
 
 
 def _now(text: str, part: StructField) -> BoundExpression | None:
-    """Return a default that is the time of the write: one for all rows, as in Spark."""
+    """Return a default of the current time: one value for all rows of a write, as in Spark."""
     micros = time.time_ns() // 1_000
-    asked = text.strip().lower()
-    if asked in _NOW:
+    function = text.strip().lower()
+    if function in _NOW:
         return bind_literal(text, micros, PrimitiveType("timestamp"), to_type=part.type)
-    if asked in _TODAY:
+    if function in _TODAY:
         days = micros // _DAY_MICROS
         return bind_literal(text, days, PrimitiveType("date"), to_type=part.type)
     return None
