@@ -29,8 +29,8 @@ __all__ = [
     "Tripwire",
     "WriteOptions",
     "check_options",
-    "given_columns",
-    "given_number",
+    "validate_columns",
+    "validate_integer",
 ]
 
 Tripwire = Literal["protocol", "strict"]
@@ -40,7 +40,7 @@ CODECS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
 """Compression codecs of data files."""
 
 _ENV_PREFIX = "LAZYDELTA_"
-_OF_TESTS = ("LAZYDELTA_TEST_", "LAZYDELTA_GOLDEN")
+_TEST_PREFIXES = ("LAZYDELTA_TEST_", "LAZYDELTA_GOLDEN")
 """Variables of the repository's tests: a shell that has them set can still run the engine."""
 
 
@@ -55,31 +55,34 @@ class ScanStrategy(StrEnum):
 Strategy = ScanStrategy | Literal["auto", "reverse", "forward"]
 
 
-def given_number(name: str, value: Any) -> int:
-    """Return an integer argument, also one of numpy; strings and booleans are refused.
+def validate_integer(name: str, value: Any, minimum: int | None = None) -> int:
+    """Validate an integer argument; numpy integers are valid, strings and booleans are not.
 
     Raises:
-        ConfigError: The value is not an integer; `name` is the argument's name.
+        ConfigError: The value is not an integer, or below the minimum; `name` is the argument's
+            name.
     """
     try:
-        if not isinstance(value, bool):
-            return index(value)
+        number = None if isinstance(value, bool) else index(value)
     except TypeError:
-        pass
-    raise ConfigError(name, f"must be an integer, not {value!r}")
+        number = None
+    if number is None or (minimum is not None and number < minimum):
+        expected = "an integer" if minimum is None else f"an integer >= {minimum}"
+        raise ConfigError(name, f"must be {expected}, not {value!r}")
+    return number
 
 
-def check_options(name: str, given: Any, kind: type) -> None:
+def check_options(name: str, value: Any, kind: type) -> None:
     """Validate the type of an options argument.
 
     Raises:
         ConfigError: It has another type, such as a dict; `name` is the argument's name.
     """
-    if not isinstance(given, kind):
-        raise ConfigError(name, f"must be {kind.__name__}, not {type(given).__name__}")
+    if not isinstance(value, kind):
+        raise ConfigError(name, f"must be {kind.__name__}, not {type(value).__name__}")
 
 
-def given_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+def validate_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
     """Validate a `columns` argument; None means all.
 
     Raises:
@@ -93,14 +96,14 @@ def given_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
     names = tuple(columns) if isinstance(columns, Iterable) else (columns,)
     if not all(isinstance(name, str) for name in names):
         raise ConfigError("columns", f"must be a list of names, not {columns!r:.80}")
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ConfigError("columns", f"names {twice[0]!r} more than once")
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
+    if duplicates:
+        raise ConfigError("columns", f"names {duplicates[0]!r} more than once")
     return names
 
 
-_NAMES_OF_COLUMNS = ("file_column_name", "row_id_column", "row_commit_version_column")
-_LEAST_READ = {"batch_rows": 1, "files_at_once": 1, "memory_limit": 0, "max_inflated_bytes": 1}
+_COLUMN_NAME_OPTIONS = ("file_column_name", "row_id_column", "row_commit_version_column")
+_READ_MINIMUMS = {"batch_rows": 1, "files_at_once": 1, "memory_limit": 0, "max_inflated_bytes": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,11 +149,11 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         """Validate the values."""
-        for name, least in _LEAST_READ.items():
+        for name, minimum in _READ_MINIMUMS.items():
             value = getattr(self, name)
-            if value is not None and given_number(name, value) < least:
-                raise ConfigError(name, f"must be at least {least}, not {value}")
-        for name in _NAMES_OF_COLUMNS:
+            if value is not None:
+                validate_integer(name, value, minimum)
+        for name in _COLUMN_NAME_OPTIONS:
             if not isinstance(getattr(self, name), str | None):
                 raise ConfigError(name, f"must be a column name, not {getattr(self, name)!r}")
         modes = get_args(DatetimeRebaseMode)
@@ -158,15 +161,15 @@ class ReadOptions:
             reason = f"must be one of {', '.join(modes)}, not {self.datetime_rebase_mode!r}"
             raise ConfigError("datetime_rebase_mode", reason)
         if not isinstance(self.schema, pa.Schema | None):
-            given = type(self.schema).__name__
-            raise ConfigError("schema", f"must be a pyarrow.Schema, not {given}")
+            actual = type(self.schema).__name__
+            raise ConfigError("schema", f"must be a pyarrow.Schema, not {actual}")
         names = [] if self.schema is None else self.schema.names
-        twice = {name for name in names if names.count(name) > 1}
-        if twice:
-            raise ConfigError("schema", f"has the column {min(twice)!r} more than once")
+        duplicates = {name for name in names if names.count(name) > 1}
+        if duplicates:
+            raise ConfigError("schema", f"has the column {min(duplicates)!r} more than once")
 
 
-_LEAST_WRITE = {
+_WRITE_MINIMUMS = {
     "target_file_bytes": 1,
     "row_group_rows": 1,
     "memory_limit": 1,
@@ -200,12 +203,12 @@ class WriteOptions:
 
     def __post_init__(self) -> None:
         """Validate the values."""
-        for name, least in _LEAST_WRITE.items():
+        for name, minimum in _WRITE_MINIMUMS.items():
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < least):
-                raise ConfigError(name, f"must be an integer of at least {least}, not {value!r}")
+            if value is not None:
+                validate_integer(name, value, minimum)
         if self.compression_level is not None:
-            given_number("compression_level", self.compression_level)
+            validate_integer("compression_level", self.compression_level)
         if self.codec is not None and self.codec not in CODECS:
             raise ConfigError("codec", f"must be one of {', '.join(CODECS)}, not {self.codec!r}")
 
@@ -274,14 +277,13 @@ class Config:
 
     def __post_init__(self) -> None:
         """Validate the values, so that a scan does not fail on them later."""
-        for name, least in _LEAST.items():
-            if given_number(name, getattr(self, name)) < least:
-                raise ConfigError(name, f"must be at least {least}, not {getattr(self, name)}")
-        for name in _LEAST_SECONDS:
-            if not _given_float(name, getattr(self, name)) >= 0:  # NaN is not, either
+        for name, minimum in _MINIMUMS.items():
+            validate_integer(name, getattr(self, name), minimum)
+        for name in _NON_NEGATIVE_SECONDS:
+            if not _validate_number(name, getattr(self, name)) >= 0:  # false for NaN
                 raise ConfigError(name, f"must be at least 0, not {getattr(self, name)}")
         rate = "remove_set_false_positive_rate"
-        if not 0 < _given_float(rate, getattr(self, rate)) < 1:
+        if not 0 < _validate_number(rate, getattr(self, rate)) < 1:
             raise ConfigError(rate, "must lie between 0 and 1")
         if self.tripwire not in get_args(Tripwire):
             raise ConfigError("tripwire", f"must be one of {', '.join(get_args(Tripwire))}")
@@ -296,24 +298,24 @@ class Config:
         100
         """
         types = {f.name: f.type for f in fields(cls)}
-        given: dict[str, Any] = {}
-        known = (k for k in env if k.startswith(_ENV_PREFIX) and not k.startswith(_OF_TESTS))
-        for key in sorted(known):
+        values: dict[str, Any] = {}
+        keys = (k for k in env if k.startswith(_ENV_PREFIX) and not k.startswith(_TEST_PREFIXES))
+        for key in sorted(keys):
             name = key.removeprefix(_ENV_PREFIX).lower()
-            read = _READERS.get(str(types.get(name)))
-            if read is None:
-                near = get_close_matches(name, [n for n in types if str(types[n]) in _READERS], n=1)
+            parse = _PARSERS.get(str(types.get(name)))
+            if parse is None:
+                near = get_close_matches(name, [n for n in types if str(types[n]) in _PARSERS], n=1)
                 hint = f" (did you mean {_ENV_PREFIX}{near[0].upper()}?)" if near else ""
                 raise ConfigError(key, f"no such setting{hint}")
             try:
-                given[name] = read(env[key])
+                values[name] = parse(env[key])
             except (ValueError, KeyError):
-                wanted = _WANTED[str(types[name])]
-                raise ConfigError(key, f"must be {wanted}, not {env[key]!r}") from None
-        return cls(**given)
+                expected = _EXPECTED[str(types[name])]
+                raise ConfigError(key, f"must be {expected}, not {env[key]!r}") from None
+        return cls(**values)
 
 
-def _given_float(name: str, value: Any) -> float:
+def _validate_number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(name, f"must be a number, not {value!r}")
     return value
@@ -338,7 +340,7 @@ def _check_kind(name: str, kind: str, value: Any) -> None:
         raise ConfigError(name, f"must be a list of strings, not {value!r}")
 
 
-_LEAST: dict[str, int] = {
+_MINIMUMS: dict[str, int] = {
     "batch_rows": 1,
     "commit_read_parallelism": 1,
     "checkpoint_row_groups_per_batch": 1,
@@ -353,15 +355,15 @@ _LEAST: dict[str, int] = {
     "max_json_depth": 8,
 }
 
-_LEAST_SECONDS = ("retry_base_seconds", "retry_cap_seconds", "commit_seconds")
+_NON_NEGATIVE_SECONDS = ("retry_base_seconds", "retry_cap_seconds", "commit_seconds")
 
-_WANTED = {"int": "an integer", "float": "a number", "bool": "true or false"}
+_EXPECTED = {"int": "an integer", "float": "a number", "bool": "true or false"}
 """The values that a variable accepts, by the type of its setting."""
 
-_READERS: dict[str, Callable[[str], Any]] = {
+_PARSERS: dict[str, Callable[[str], Any]] = {
     "int": int,
     "float": float,
-    "bool": lambda text: {"1": True, "true": True, "0": False, "false": False}[text.lower()],
+    "bool": lambda value: {"1": True, "true": True, "0": False, "false": False}[value.lower()],
     "Tripwire": str,
-    "tuple[str, ...]": lambda text: tuple(filter(None, text.split(","))),
+    "tuple[str, ...]": lambda value: tuple(filter(None, value.split(","))),
 }

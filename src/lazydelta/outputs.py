@@ -166,7 +166,7 @@ class Outputs(ABC):
 
         Args:
             connection: The connection of the relation; None is DuckDB's default connection.
-            options: How rows are read and shown.
+            options: How rows are read and presented.
 
         Raises:
             MissingExtraError: DuckDB is not installed.
@@ -181,7 +181,7 @@ class Outputs(ABC):
         Args:
             context: The session context.
             name: The table's name in SQL, case-sensitive.
-            options: How rows are read and shown.
+            options: How rows are read and presented.
 
         Returns:
             A description of the integration path in use.

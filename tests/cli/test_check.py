@@ -20,7 +20,7 @@ def checked(directory):
     return result.exit_code, json.loads(result.stdout)
 
 
-def test_a_true_checksum_agrees(tmp_path):
+def test_a_correct_checksum_matches(tmp_path):
     build(tmp_path).crc()
     code, found = checked(tmp_path)
     assert code == 0
@@ -31,7 +31,7 @@ def test_a_true_checksum_agrees(tmp_path):
     assert found["checksum"]["absent"] == []
 
 
-def test_no_checksum_is_fine_and_said(tmp_path):
+def test_a_missing_checksum_is_reported_and_no_failure(tmp_path):
     build(tmp_path)
     code, found = checked(tmp_path)
     assert (code, found["checksum"]["status"]) == (0, "missing")
@@ -92,7 +92,7 @@ def test_protocol_and_metadata_are_compared_with_the_log_itself(tmp_path, change
     assert [m["field"] for m in found["checksum"]["mismatches"]] == fields
 
 
-def test_order_of_features_and_spacing_of_a_schema_do_not_count(tmp_path):
+def test_feature_order_and_schema_whitespace_are_ignored(tmp_path):
     table = build(tmp_path)
     features = table.protocol["readerFeatures"][::-1]
     assert features != table.protocol["readerFeatures"]
@@ -104,7 +104,7 @@ def test_order_of_features_and_spacing_of_a_schema_do_not_count(tmp_path):
     assert checked(tmp_path)[0] == 0
 
 
-def test_fields_that_old_writers_left_out_are_named_not_blamed(tmp_path):
+def test_fields_omitted_by_older_writers_are_no_mismatch(tmp_path):
     build(tmp_path).crc(protocol=None, metadata=None)
     code, found = checked(tmp_path)
     assert (code, found["checksum"]["status"]) == (0, "matches")
@@ -112,7 +112,7 @@ def test_fields_that_old_writers_left_out_are_named_not_blamed(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"numFiles":1,"numFiles":1}', b"\xff{}"])
-def test_a_damaged_checksum_is_reported_and_breaks_nothing(tmp_path, content):
+def test_a_damaged_checksum_is_reported_and_no_failure(tmp_path, content):
     build(tmp_path).write(f"{3:020d}.crc", content)
     code, found = checked(tmp_path)
     assert (code, found["checksum"]["status"]) == (0, "unusable")
@@ -136,7 +136,7 @@ def test_a_checksum_without_required_counts_does_not_match(tmp_path, content, ab
     assert found["checksum"]["reason"] == f"it has no {', '.join(absent)}"
 
 
-def test_the_newest_checksum_is_held_against_its_own_version(tmp_path):
+def test_the_newest_checksum_is_compared_with_its_own_version(tmp_path):
     build(tmp_path).crc(version=1)
     code, found = checked(tmp_path)
     assert code == 0
@@ -144,7 +144,7 @@ def test_the_newest_checksum_is_held_against_its_own_version(tmp_path):
     assert found["compatibility"]["version"] == 3
 
 
-def test_a_checksum_whose_version_is_gone_cannot_be_checked(tmp_path):
+def test_a_checksum_of_a_missing_version_is_unusable(tmp_path):
     table = build(tmp_path).crc(version=0)
     table.delete(f"{0:020d}.json", "_last_checkpoint")
     code, found = checked(tmp_path)
@@ -158,7 +158,7 @@ def test_an_older_version_can_be_checked(tmp_path):
     assert run("check", tmp_path, "--version", "2").exit_code == 0
 
 
-def test_a_table_that_needs_more_than_we_know_is_not_readable(tmp_path):
+def test_a_table_with_unknown_features_is_not_readable(tmp_path):
     protocol = {
         "minReaderVersion": 3,
         "minWriterVersion": 7,
@@ -176,7 +176,7 @@ def test_a_table_that_needs_more_than_we_know_is_not_readable(tmp_path):
     assert run("files", tmp_path).exit_code == 1
 
 
-def test_a_protocol_that_contradicts_itself_is_not_readable(tmp_path):
+def test_a_contradictory_protocol_is_not_readable(tmp_path):
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "writerFeatures": []}
     TableBuilder(tmp_path, protocol=protocol).commit("+a")
     code, found = checked(tmp_path)

@@ -80,7 +80,7 @@ def test_files_as_csv_have_a_header(table):
     }  # fmt: skip
 
 
-def test_files_of_an_empty_table_are_no_lines(tmp_path):
+def test_files_of_an_empty_table_print_nothing(tmp_path):
     TableBuilder(tmp_path).commit()
     assert [run("files", tmp_path, *style).stdout for style in ((), ("--json",))] == ["", ""]
 
@@ -99,7 +99,7 @@ def test_files_of_an_empty_table_are_no_lines(tmp_path):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_files_are_chosen_by(table, options, expected):
+def test_files_are_filtered_by(table, options, expected):
     found = [file["path"] for file in objects(run("files", table, "--json", *options))]
     assert sorted(found) == sorted(expected)
 
@@ -115,7 +115,7 @@ def test_a_strategy_only_changes_the_order(table):
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
-def test_common_options_stand_before_or_after_the_command(table, place):
+def test_common_options_may_precede_or_follow_the_command(table, place):
     args = ["--json", "files", table] if place == "before" else ["files", table, "--json"]
     assert len(objects(run(*args))) == len(FILES)
 
@@ -123,7 +123,7 @@ def test_common_options_stand_before_or_after_the_command(table, place):
 # --- info, history, explain ----------------------------------------------------------------------
 
 
-def test_info_tells_what_the_table_is(table):
+def test_info_describes_the_table(table):
     [about] = objects(run("info", table, "--json"))
     assert about["version"] == 3
     assert about["partition_columns"] == ["day"]
@@ -137,10 +137,10 @@ def test_info_tells_what_the_table_is(table):
 
 
 def test_info_in_a_pipe_has_the_names_of_the_json(table):
-    told = flat(run("info", table))
-    assert told["version"] == "3"
-    assert told["tail.commits"] == "2"
-    assert told["properties.delta.enableDeletionVectors"] == "true"
+    printed = flat(run("info", table))
+    assert printed["version"] == "3"
+    assert printed["tail.commits"] == "2"
+    assert printed["properties.delta.enableDeletionVectors"] == "true"
 
 
 def test_info_takes_counts_from_a_checksum(tmp_path):
@@ -150,7 +150,7 @@ def test_info_takes_counts_from_a_checksum(tmp_path):
     assert about["files"]["source"] == "checksum"
 
 
-def test_info_says_when_nobody_counted(tmp_path):
+def test_info_without_recorded_file_counts(tmp_path):
     TableBuilder(tmp_path).commit("+a")
     [about] = objects(run("info", tmp_path, "--json"))
     assert about["files"] is None
@@ -169,10 +169,10 @@ def test_history_is_newest_first(table):
     assert [line.split("\t")[0] for line in lines] == ["3", "2"]
 
 
-def test_history_shows_a_writers_nonsense(tmp_path):
-    said = {"inCommitTimestamp": 2**62, "operation": ["x"], "engineInfo": {"a": [1]}}
+def test_history_shows_malformed_commit_info(tmp_path):
+    commit_info = {"inCommitTimestamp": 2**62, "operation": ["x"], "engineInfo": {"a": [1]}}
     builder = TableBuilder(tmp_path, in_commit_timestamps=True)
-    builder.commit({"commitInfo": said}, info=False)
+    builder.commit({"commitInfo": commit_info}, info=False)
     [commit] = objects(run("history", tmp_path, "--json"))
     assert commit["timestamp"] is None
     assert commit["operation"] is None
@@ -180,10 +180,10 @@ def test_history_shows_a_writers_nonsense(tmp_path):
 
 
 def test_explain_runs_the_scan(table):
-    [told] = objects(run("explain", table, "--json", "--where", "day = '2026-01-03'"))
-    assert told["files"]["emitted"] == 2
-    assert told["run"]["complete"] is True
-    assert "2026-01-03" in told["plan"]["predicate"]
+    [printed] = objects(run("explain", table, "--json", "--where", "day = '2026-01-03'"))
+    assert printed["files"]["emitted"] == 2
+    assert printed["run"]["complete"] is True
+    assert "2026-01-03" in printed["plan"]["predicate"]
     assert flat(run("explain", table, "--limit", "1"))["files.emitted"] == "1"
 
 
@@ -235,7 +235,7 @@ def test_wrong_usage_is_code_2(args):
     assert "Usage: lazydelta" in result.stderr
 
 
-def test_a_surprise_is_a_line_unless_verbose(table, monkeypatch):
+def test_an_unexpected_error_is_one_line_unless_verbose(table, monkeypatch):
     def explode(*_):
         raise RuntimeError("the sky?sig=secret fell")
 
@@ -328,13 +328,13 @@ def test_every_command_has_help_and_the_common_options(words):
         assert option in result.stdout
 
 
-def test_a_full_disk_behind_standard_output_is_told_as_such(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported(tmp_path, monkeypatch):
     TableBuilder(tmp_path, schema={"id": "long"}).commit("+a")
 
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("lazydelta.cli.output.Output.text", full)
+    monkeypatch.setattr("lazydelta.cli.output.Output.print", full)
     done = run("info", tmp_path)
     assert (done.exit_code, done.stderr) == (
         1,

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import lazydelta as ld
-from lazydelta.cli.flags import message
+from lazydelta.cli.flags import format_error
 from lazydelta.errors import (
     ColumnNotFoundError,
     CommitAttemptsError,
@@ -63,14 +63,14 @@ def test_an_error_names_the_flag(table, monkeypatch, args, expected):
     ],
 )
 def test_engine_settings_are_named_as_variables(error, expected):
-    assert expected in message(error, {})
-    assert "Config(" not in message(error, {})
+    assert expected in format_error(error, {})
+    assert "Config(" not in format_error(error, {})
 
 
-def test_names_of_the_user_are_left_alone():
+def test_user_strings_are_not_replaced_by_flags():
     error = ColumnNotFoundError("", "t", "app_id", ("limit", "where", "mode"))
-    assert message(error, {"limit": "--limit", "where": "--where"}) == str(error)
-    assert message(ConfigError("limit", "where"), {"limit": "--limit"}) == "--limit: where"
+    assert format_error(error, {"limit": "--limit", "where": "--where"}) == str(error)
+    assert format_error(ConfigError("limit", "where"), {"limit": "--limit"}) == "--limit: where"
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_an_example_runs(tmp_path, name, words):
         assert word in text
 
 
-def test_the_demonstration_agrees_with_itself(tmp_path):
+def test_the_demonstration_is_consistent(tmp_path):
     text = run_example("demo.py", tmp_path, DEMO_FILES="20000", DEMO_SPARK="no")
     assert text.count("identical, each exactly once") == 2
     assert "DIFFERENT" not in text

@@ -42,7 +42,8 @@ def test_output_in_a_pipe_is_plain(tmp_path):
 def test_long_work_in_a_pipe_shows_no_progress(tmp_path):
     big(tmp_path)
     code = (
-        "import lazydelta.cli.progress as p; p._PATIENCE_SECONDS = 0; p._REDRAW_SECONDS = 0.001;"
+        "from lazydelta.cli import tuning as t;"
+        "t.PROGRESS_DELAY_SECONDS = 0; t.REDRAW_SECONDS = 0.001;"
         "from lazydelta.cli import main; main(prog_name='lazydelta')"
     )
     done = subprocess.run(
@@ -53,7 +54,7 @@ def test_long_work_in_a_pipe_shows_no_progress(tmp_path):
 
 
 @pytest.mark.parametrize("style", [[], ["--json"], ["--csv"]], ids=["lines", "json", "csv"])
-def test_a_reader_that_goes_away_ends_it_quietly(tmp_path, style):
+def test_a_closed_pipe_ends_the_command_quietly(tmp_path, style):
     big(tmp_path)
     process = start("files", tmp_path, *style)
     first = process.stdout.readline()
@@ -64,7 +65,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(tmp_path, style):
     process.stderr.close()
 
 
-def test_head_gets_its_lines(tmp_path):
+def test_piping_into_head(tmp_path):
     big(tmp_path)
     listing = start("files", tmp_path, "--json")
     head = subprocess.run(
@@ -79,7 +80,7 @@ def test_head_gets_its_lines(tmp_path):
     listing.stderr.close()
 
 
-def test_lines_come_before_the_scan_ends(tmp_path):
+def test_lines_are_printed_before_the_scan_ends(tmp_path):
     # Far more than the pipe holds: if the first line needed the last, this would never return.
     big(tmp_path)
     process = start("files", tmp_path)
@@ -171,7 +172,7 @@ def modules_after(args):
 
 
 @pytest.mark.parametrize("args", [["--help"], ["--version"], ["nosuch"]], ids=lambda args: args[0])
-def test_the_frame_of_the_command_needs_no_engine(args):
+def test_the_root_command_imports_no_engine(args):
     loaded = modules_after(args)
     assert "click" in loaded
     assert not {"pyarrow", "numpy", "obstore", "rich", "orjson", "lazydelta.table"} & loaded
@@ -188,7 +189,7 @@ def test_listing_files_in_a_pipe_loads_neither_rich_nor_pandas_nor_a_cloud_clien
     not pathlib.Path("/dev/full").exists(), reason="needs /dev/full, a thing of Linux"
 )
 @pytest.mark.parametrize("option", ["--help", "--version"])
-def test_help_that_cannot_be_written_is_said_in_a_line(option):
+def test_a_failure_to_write_help_is_one_line(option):
     with pathlib.Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             command(option), env=environment(), stdout=full, stderr=subprocess.PIPE,

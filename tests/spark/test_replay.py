@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from lazydelta import Config, Table
 from lazydelta.errors import ConfigError, DeltaError, RetentionGuardError
-from lazydelta.scan.plan import log_splits as parts
+from lazydelta.scan.plan import tuning
 from lazydelta.spark import distributed_log_replay, planner
 from lazydelta.spark.serialized_snapshot import TableLocation
 from lazydelta.testing import TableBuilder
@@ -27,12 +27,12 @@ from tests.golden_pack import NEEDS_PACK, PACK, golden_tables
 from tests.support import memory_store, name_of
 
 
-@pytest.fixture(params=["few-parts", pytest.param("many-parts", marks=pytest.mark.long)])
+@pytest.fixture(params=["few-splits", pytest.param("many-splits", marks=pytest.mark.long)])
 def tasks(request, monkeypatch):
     """How many tasks to ask for; with many, the words of the tail meet in a shuffle."""
-    if request.param == "few-parts":
+    if request.param == "few-splits":
         return 50
-    monkeypatch.setattr(parts, "_LEAST_BYTES", 1)
+    monkeypatch.setattr(tuning, "MIN_SPLIT_BYTES", 1)
     return 2
 
 
@@ -66,7 +66,7 @@ def test_every_layout_of_the_log(spark, tmp_path, tasks):
 
 
 def test_every_history(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "_LEAST_BYTES", 1)
+    monkeypatch.setattr(tuning, "MIN_SPLIT_BYTES", 1)
     frames, expected = {}, {}
     for number, case in enumerate(CASES):
         commits, live = case.values
@@ -87,7 +87,7 @@ def check_random_histories(spark, directory, some):
     assert listed_together(frames) == expected
 
 
-# Many at once and few times: shrinking a failure is slow, so the parts' own test is the first to
+# Many at once and few times: shrinking a failure is slow, so the unit test of splits is the first to
 # look at (tests/unit/scan/plan/test_log_splits.py).
 _SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 

@@ -50,8 +50,8 @@ def test_defaults_and_our_own_name_first():
     ("name", "value", "message"),
     [
         ("enabled", "yes", "must be true or false, not 'yes'"),
-        ("numPartitions", "0", "must be an integer of at least 1, not '0'"),
-        ("fileThreshold", "-1", "must be an integer of at least 0, not '-1'"),
+        ("numPartitions", "0", "must be an integer >= 1, not '0'"),
+        ("fileThreshold", "-1", "must be an integer >= 0, not '-1'"),
     ],
 )
 def test_a_bad_setting_is_named(name, value, message):

@@ -9,7 +9,7 @@ import pytest
 
 from lazydelta import Table
 from lazydelta.errors import ConfigError, StreamChangesError
-from lazydelta.spark import stream
+from lazydelta.spark import stream_reader
 from lazydelta.spark.arrow_conversion import read_schema
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot
 from lazydelta.spark.source_options import SourceOptions
@@ -32,7 +32,7 @@ def open_stream(table, **options):
     snapshot = Table.open(table.directory).snapshot()
     asked = SourceOptions.parse({"path": str(table.directory)} | options)
     shipped = SerializedSnapshot.of(snapshot, None)
-    return stream._UnlimitedStream(asked, shipped, read_schema(snapshot, None))
+    return stream_reader._UnlimitedStream(asked, shipped, read_schema(snapshot, None))
 
 
 def rows(reader, start, end):
@@ -81,9 +81,9 @@ def test_a_stream_may_begin_at_a_version(table, start, first):
 
 
 def test_limits_are_refused_where_they_cannot_be_kept(table, monkeypatch):
-    monkeypatch.setattr(stream, "admission", None)
+    monkeypatch.setattr(stream_reader, "admission", None)
     snapshot = Table.open(table.directory).snapshot()
     shipped = SerializedSnapshot.of(snapshot, None)
     limited = SourceOptions.parse({"path": str(table.directory), "maxFilesPerTrigger": "1"})
     with pytest.raises(ConfigError, match=r"requires PySpark 4\.2"):
-        stream.table_stream(limited, shipped, read_schema(snapshot, None))
+        stream_reader.table_stream(limited, shipped, read_schema(snapshot, None))

@@ -1,8 +1,8 @@
-"""`ChangeFeed`: the changes of a range of versions, described. No file is read until it is asked.
+"""`ChangeFeed`: a lazy read of the row changes of a range of versions.
 
-Versions come in order, and what is read ahead is bounded. `changes.version_range` found the commits,
-`changes.change_plan` finds the files that tell what they changed, and `changes.change_rows` reads them. How
-rows are shown and where they can go is `scan.row_feed`'s business.
+Changes are in version order, and read-ahead is bounded. `changes.version_range` resolves the
+commits, `changes.change_plan` finds the files with their changes, and `changes.change_rows` reads
+these files. `scan.row_scan` converts rows to the requested output.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from lazydelta._stream import Stream
-from lazydelta.changes.change_plan import ChangeCounts, ChangePlan
-from lazydelta.changes.change_rows import FIELDS, ChangeReader
+from lazydelta.changes.change_plan import ChangeMetrics, ChangePlan
+from lazydelta.changes.change_rows import CHANGE_FIELDS, ChangeReader
 from lazydelta.changes.version_range import ChangeRange, RequestedRange, find_range
 from lazydelta.config import ReadOptions, check_options
 from lazydelta.errors import ConfigError
 from lazydelta.expressions import Predicate, as_predicate
-from lazydelta.scan import Feed, RowSource
+from lazydelta.scan import RowBatches, RowScan
 from lazydelta.scan.plan import Explanation
 from lazydelta.scan.read import columns_to_read, read_ahead, threads_for
 from lazydelta.schema import StructType
@@ -35,44 +35,44 @@ if TYPE_CHECKING:
 
 __all__ = ["ChangeFeed", "find_changes"]
 
-_NOT_HERE = ("file_column_name", "row_id_column", "row_commit_version_column")
+_UNSUPPORTED_OPTIONS = ("file_column_name", "row_id_column", "row_commit_version_column")
 
 
 def find_changes(
     store: Store,
     config: Config,
-    asked: RequestedRange,
+    requested: RequestedRange,
     *,
     columns: Sequence[str] | None = None,
     where: Where = None,
     options: ReadOptions | None = None,
 ) -> ChangeFeed:
-    """Return the changes of a range of versions, both ends inclusive, in the order of versions.
+    """Return the changes of a range of versions, both ends inclusive, in version order.
 
-    The ends of the range are checked at once, the versions between when they are read.
+    The ends of the range are validated at once, the versions between them when they are read.
 
     Args:
-        store: Where the table is.
-        config: Settings of the engine.
-        asked: The range.
-        columns: What to show, in this order, of the table's columns and the feed's; None: all.
-        where: Only changes that match; it may name the feed's own columns as well.
-        options: How rows are read and shown; batches are always in the order of versions.
+        store: The table's store.
+        config: Engine settings.
+        requested: The range.
+        columns: Columns to return, in this order, of the table's and the feed's; None means all.
+        where: Only changes that match; it may name the feed's columns as well.
+        options: How rows are read and presented; batches are always in version order.
 
     Raises:
         ChangeFeedDisabledError: A version of the range did not record its changes.
-        ChangeFeedSchemaError: The schema changed so that the last one cannot show all rows.
-        VersionNotCommittedError: The range reaches past the newest version.
-        VersionCleanedUpError: Log cleanup removed commits of the range.
-        TimestampNotFoundError: A time is past the newest commit, or before the oldest retained.
-        ConfigError: The range or the options contradict themselves.
+        ChangeFeedSchemaError: The last version's schema does not fit all rows.
+        VersionNotCommittedError: The range extends past the newest version.
+        VersionCleanedUpError: Log cleanup has removed commits of the range.
+        TimestampNotFoundError: A time is after the newest commit, or before the oldest retained.
+        ConfigError: The range or the options are contradictory.
     """
-    found = find_range(store, config, asked)
-    return ChangeFeed(found, columns=columns, where=where, options=options)
+    change_range = find_range(store, config, requested)
+    return ChangeFeed(change_range, columns=columns, where=where, options=options)
 
 
-class ChangeFeed(Feed):
-    """The changes of a range of versions.
+class ChangeFeed(RowScan):
+    """The row changes of a range of versions.
 
     Rows have the columns of the last version's schema, and `_change_type` (`insert`, `delete`,
     `update_preimage`, `update_postimage`), `_commit_version` and `_commit_timestamp`.
@@ -99,64 +99,64 @@ class ChangeFeed(Feed):
     2
 
     Args:
-        found: The range.
-        columns: What to show; None shows all.
+        change_range: The resolved range.
+        columns: Columns to return; None means all.
         where: Only changes that match.
-        limit: Most rows.
-        options: How rows are read and shown; by default as `Config.read` says.
+        limit: The maximum number of rows.
+        options: How rows are read and presented; by default `Config.read`.
     """
 
     kind: ClassVar[Literal["rows", "changes"]] = "changes"
 
     def __init__(
         self,
-        found: ChangeRange,
+        change_range: ChangeRange,
         *,
         columns: Sequence[str] | None = None,
         where: Where = None,
         limit: int | None = None,
         options: ReadOptions | None = None,
     ) -> None:
-        self._found = found
-        self._table = StructType((*found.end.schema.fields, *FIELDS))
-        self.columns = self._resolved_columns(columns)
+        self._range = change_range
+        self._schema = StructType((*change_range.end.schema.fields, *CHANGE_FIELDS))
+        self.columns = self._resolve_columns(columns)
         self._predicate = as_predicate(where)
         self.limit = limit
-        if options is None:  # what Config says of rows need not fit changes
-            nothing: dict[str, Any] = dict.fromkeys(_NOT_HERE)
-            options = replace(found.end.config.read, **nothing)
+        if options is None:  # the defaults for rows may have options that changes do not support
+            unset: dict[str, Any] = dict.fromkeys(_UNSUPPORTED_OPTIONS)
+            options = replace(change_range.end.config.read, **unset)
         check_options("options", options, ReadOptions)
         self.options = options
-        self._counts = ChangeCounts()
-        self._reader(options)  # what does not fit the table fails now
+        self._metrics = ChangeMetrics()
+        self._reader(options)  # validates columns, predicate and options
 
     @property
     def predicate(self) -> Predicate | None:
-        """What every change satisfies."""
+        """The condition that every change satisfies."""
         return self._predicate
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of the rows."""
-        return self.presentation().schema
+        return self.output_schema().schema
 
     def __repr__(self) -> str:
-        commits = self._found.commits
+        commits = self._range.commits
         span = f"{commits[0].version} to {commits[-1].version}" if commits else "none"
-        return f"ChangeFeed({self._found.end.store.root!r}, versions={span})"
+        return f"ChangeFeed({self._range.end.store.root!r}, versions={span})"
 
     def count(self) -> int:
-        """Return how many changes there are."""
-        plain = replace(self.options, schema=None)
-        with self.narrowed(columns=[]).to_batches(plain) as batches:
+        """Return the number of changes."""
+        options = replace(self.options, schema=None)
+        with self.narrowed(columns=[]).to_batches(options) as batches:
             return sum(batch.num_rows for batch in batches)
 
     def explain(self) -> Explanation:
-        """Return what the feed covers and what its latest read came across."""
-        commits, counts = self._found.commits, self._counts
+        """Return the range of the feed and the counters of its latest read."""
+        commits, metrics = self._range.commits, self._metrics
         return Explanation(
-            table=self._found.end.store.root,
-            version=self._found.end.version,
+            table=self._range.end.store.root,
+            version=self._range.end.version,
             plan={
                 "predicate": None if self.predicate is None else str(self.predicate),
                 "columns": ", ".join(self.names),
@@ -165,9 +165,9 @@ class ChangeFeed(Feed):
             log={
                 "starting_version": commits[0].version if commits else None,
                 "commits": len(commits),
-                "commits_read": counts.commits_read,
+                "commits_read": metrics.commits_read,
             },
-            files={"emitted": counts.files_read, "pruned": counts.files_pruned},
+            files={"emitted": metrics.files_read, "pruned": metrics.files_pruned},
         )
 
     def read_all(self) -> pa.Table:
@@ -178,55 +178,55 @@ class ChangeFeed(Feed):
         """Iterate over the batches, each time from the start."""
         return iter(self.to_batches())
 
-    # --- how
+    # --- reading
 
     def _reader(self, options: ReadOptions) -> ChangeReader:
-        for name in _NOT_HERE:
+        for name in _UNSUPPORTED_OPTIONS:
             if getattr(options, name) is not None:
-                raise ConfigError(name, "a change has no such column")
+                raise ConfigError(name, "the change data feed does not have this column")
         return ChangeReader(
-            self._found.end,
-            columns=columns_to_read(options.schema, self.columns, self._table.names),
+            self._range.end,
+            columns=columns_to_read(options.schema, self.columns, self._schema.names),
             where=self.predicate,
             options=options,
         )
 
     @property
-    def _shown_version(self) -> SnapshotState:
-        return self._found.end
+    def _output_snapshot(self) -> SnapshotState:
+        return self._range.end
 
     @property
-    def _readable(self) -> StructType:
-        return self._table
+    def _full_schema(self) -> StructType:
+        return self._schema
 
-    def _source(self, options: ReadOptions) -> RowSource:
+    def _row_batches(self, options: ReadOptions) -> RowBatches:
         reader = self._reader(options)
-        return RowSource(reader.schema, partial(self._batches, reader, options))
+        return RowBatches(reader.schema, partial(self._batches, reader, options))
 
-    def _asked(
+    def _copy(
         self, where: Predicate | None, columns: Sequence[str] | None, limit: int | None
     ) -> Self:
         return type(self)(
-            self._found, columns=columns, where=where, limit=limit, options=self.options
+            self._range, columns=columns, where=where, limit=limit, options=self.options
         )
 
     def _batches(self, reader: ChangeReader, options: ReadOptions) -> Generator[pa.RecordBatch]:
         """Yield the changes, up to the limit."""
-        left = self.limit
-        if left == 0:
+        remaining = self.limit
+        if remaining == 0:
             return
-        self._counts = ChangeCounts()
+        self._metrics = ChangeMetrics()
         batches = read_ahead(
-            ChangePlan(self._found, reader, self._counts).tasks(),
+            ChangePlan(self._range, reader, self._metrics).tasks(),
             reader.read,
-            width=threads_for(self._found.end.store, options.files_at_once),
+            width=threads_for(self._range.end.store, options.files_at_once),
             memory_limit=options.memory_limit,
             ordered=True,
         )
-        with Stream(batches) as found:
-            for batch in found:
-                yield batch if left is None else batch.slice(0, left)
-                if left is not None:
-                    left -= min(left, batch.num_rows)
-                    if not left:
+        with Stream(batches) as stream:
+            for batch in stream:
+                yield batch if remaining is None else batch.slice(0, remaining)
+                if remaining is not None:
+                    remaining -= min(remaining, batch.num_rows)
+                    if not remaining:
                         return

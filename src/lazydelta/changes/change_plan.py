@@ -1,9 +1,8 @@
-"""The files that tell what changed, version by version.
+"""Plan of a change feed: the files to read for each version.
 
-A version is told by its change files where it has them; else by the files it added and removed,
-and where a file only got another deletion vector, by the rows in which the two differ. Rewrites
-that change no data tell nothing. `changes.version_range` decides which versions, `changes.commit_changes` reads their
-commits, and `changes.change_rows` the files.
+A version's changes are in its change data files if it has them. Otherwise they are the rows of the
+files that it added and removed; for a file with a new deletion vector, the rows in which the old
+and the new vector differ. Commits without data change have no changes.
 """
 
 from __future__ import annotations
@@ -17,17 +16,18 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import from_numpy
 from lazydelta._stream import Stream
+from lazydelta.changes import tuning
 from lazydelta.changes.change_rows import (
     CHANGE_FILE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
     DELETE,
     INSERT,
-    TIME,
-    VERSION,
     ChangeReader,
     FileTask,
 )
 from lazydelta.changes.commit_changes import CommitChanges, read_commits
-from lazydelta.changes.version_range import ChangeRange, VersionCheck
+from lazydelta.changes.version_range import ChangeRange, CommitValidator
 from lazydelta.errors import LogCorruptError
 from lazydelta.formats import DeletionVectorGroup
 from lazydelta.scan import Scan
@@ -37,132 +37,133 @@ from lazydelta.snapshot import load_snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["ChangeCounts", "ChangePlan"]
+__all__ = ["ChangeMetrics", "ChangePlan"]
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
-_FILES_AT_ONCE = 32
 
 
 @dataclass(slots=True)
-class ChangeCounts:
-    """What one read of a feed came across."""
+class ChangeMetrics:
+    """Counters of one read of a change feed."""
 
     commits_read: int = 0
     files_read: int = 0
     files_pruned: int = 0
-    """Files that the predicate kept from being opened."""
+    """Files that the predicate excludes without opening them."""
 
 
 class ChangePlan:
-    """The files of a range that tell what changed, commit by commit."""
+    """The files to read for a range, commit by commit."""
 
-    def __init__(self, found: ChangeRange, reader: ChangeReader, counts: ChangeCounts) -> None:
-        self._found = found
-        self._counts = counts
+    def __init__(
+        self, change_range: ChangeRange, reader: ChangeReader, metrics: ChangeMetrics
+    ) -> None:
+        self._range = change_range
+        self._metrics = metrics
         self._reader = reader
-        self._snapshot = found.end
-        self._resolver = found.end.resolver
-        self._table = found.end.store.root
+        self._snapshot = change_range.end
+        self._resolver = change_range.end.resolver
+        self._table = change_range.end.store.root
 
     def tasks(self) -> Iterator[FileTask]:
         """Yield the files to read, oldest version first; a commit is read when it is reached."""
-        found, snapshot = self._found, self._snapshot
-        check = VersionCheck(found)
-        with Stream(read_commits(snapshot.store, snapshot.config, found.commits)) as commits:
-            for commit, known in zip(commits, found.times, strict=True):
-                self._counts.commits_read += 1
-                check.commit(commit.facts, commit.file)
-                made = check.time_of(commit.facts, commit.file, known)
-                yield from self._tasks_of(commit, made)
+        change_range, snapshot = self._range, self._snapshot
+        validator = CommitValidator(change_range)
+        with Stream(read_commits(snapshot.store, snapshot.config, change_range.commits)) as commits:
+            for commit, file_time in zip(commits, change_range.times, strict=True):
+                self._metrics.commits_read += 1
+                validator.validate(commit.other_actions, commit.file)
+                time = validator.commit_time(commit.other_actions, commit.file, file_time)
+                yield from self._commit_tasks(commit, time)
 
-    def _tasks_of(self, commit: CommitChanges, made: int) -> Iterator[FileTask]:
-        """Yield the files of one commit; what is gone comes before what is new."""
-        moved, adds, removes = self._paired(commit)
+    def _commit_tasks(self, commit: CommitChanges, time: int) -> Iterator[FileTask]:
+        """Yield the files of one commit; deletes precede inserts."""
+        new_vectors, adds, removes = self._match_actions(commit)
         for files, kinds in (
             (commit.change_files, (CHANGE_FILE,)),
-            (moved, (DELETE, INSERT)),
-            (self._completed(commit, removes), (DELETE,)),
+            (new_vectors, (DELETE, INSERT)),
+            (self._with_partition_values(commit, removes), (DELETE,)),
             (adds, (INSERT,)),
         ):
-            for batch in files.to_batches(max_chunksize=_FILES_AT_ONCE):
+            for batch in files.to_batches(max_chunksize=tuning.FILES_PER_BATCH):
                 if batch.num_rows:
-                    yield from self._tasks_for(commit, batch, kinds, made)
+                    yield from self._file_tasks(commit, batch, kinds, time)
 
-    def _paired(self, commit: CommitChanges) -> tuple[pa.Table, pa.Table, pa.Table]:
-        """Return the files that only got another vector, then the other adds and removes."""
+    def _match_actions(self, commit: CommitChanges) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """Return the files with a new deletion vector, the other adds, and the other removes."""
         adds, removes = commit.adds, commit.removes
         if not adds.num_rows or not removes.num_rows:
             return adds.slice(0, 0), adds, removes
         keys = [self._resolver.keys(_path(table)) for table in (adds, removes)]
-        place = pc.index_in(keys[0], keys[1])
-        if place.null_count == len(place):
+        position = pc.index_in(keys[0], keys[1])
+        if position.null_count == len(position):
             return adds.slice(0, 0), adds, removes
         for kind, array in zip(("adds", "removes"), keys, strict=True):
             if len(pc.unique(array)) != len(array):
                 raise self._corrupt(commit, f"it {kind} a file more than once")
-        before = removes.column("deletionVector").take(place.drop_null())
-        moved = adds.filter(place.is_valid()).append_column("before", before)
-        others = pc.invert(pc.is_in(keys[1], keys[0]))
-        return moved, adds.filter(place.is_null()), removes.filter(others)
+        before = removes.column("deletionVector").take(position.drop_null())
+        new_vectors = adds.filter(position.is_valid()).append_column("before", before)
+        only_removed = pc.invert(pc.is_in(keys[1], keys[0]))
+        return new_vectors, adds.filter(position.is_null()), removes.filter(only_removed)
 
-    def _completed(self, commit: CommitChanges, removes: pa.Table) -> pa.Table:
-        """Return the removes with partition values: a remove need not state them, its add did."""
+    def _with_partition_values(self, commit: CommitChanges, removes: pa.Table) -> pa.Table:
+        """Return the removes with partition values; missing ones are read from the adds."""
         values = removes.column("partitionValues")
         if not values.null_count or not self._snapshot.partition_columns:
             return removes
-        snapshot, wanted = self._snapshot, self._resolver.keys(_path(removes))
-        older = load_snapshot(snapshot.store, snapshot.config, version=commit.version - 1)
-        known: dict[str, object] = {}
-        with Scan(older).add_batches() as batches:
+        snapshot, removed = self._snapshot, self._resolver.keys(_path(removes))
+        previous = load_snapshot(snapshot.store, snapshot.config, version=commit.version - 1)
+        by_key: dict[str, object] = {}
+        with Scan(previous).add_batches() as batches:
             for batch in batches:
                 keys = self._resolver.keys(batch.column("path"))
-                here = pc.is_in(keys, wanted)
-                stated = batch.column("partitionValues").filter(here).to_pylist()
-                known.update(zip(keys.filter(here).to_pylist(), stated, strict=True))
-        found = [known.get(key) for key in wanted.to_pylist()]
+                is_removed = pc.is_in(keys, removed)
+                maps = batch.column("partitionValues").filter(is_removed).to_pylist()
+                by_key.update(zip(keys.filter(is_removed).to_pylist(), maps, strict=True))
+        completed = pa.array([by_key.get(key) for key in removed.to_pylist()], values.type)
         at = removes.schema.get_field_index("partitionValues")
-        return removes.set_column(at, "partitionValues", pa.array(found, values.type))
+        return removes.set_column(at, "partitionValues", completed)
 
-    def _tasks_for(
-        self, commit: CommitChanges, files: pa.RecordBatch, kinds: Sequence[str], made: int
+    def _file_tasks(
+        self, commit: CommitChanges, files: pa.RecordBatch, kinds: Sequence[str], time: int
     ) -> Iterator[FileTask]:
-        known = self._known(commit, files, made)
-        masks = [self._reader.decided(kind, known, files.num_rows) for kind in kinds]
+        constants = self._constants(commit, files, time)
+        masks = [self._reader.may_match(kind, constants, files.num_rows) for kind in kinds]
         paths, sizes = files.column("path").to_pylist(), files.column("size").to_pylist()
-        shown = self._resolver.decoded(files.column("path")).to_pylist()
+        decoded = self._resolver.decoded(files.column("path")).to_pylist()
         names = [name for name in ("deletionVector", "before") if name in files.schema.names]
         vectors = [files.column(name).to_pylist() for name in names]
-        named = [(path, v) for column in vectors for path, v in zip(shown, column, strict=True)]
-        group = DeletionVectorGroup(named, self._resolver, self._reader.places.store)
+        named = [(path, v) for column in vectors for path, v in zip(decoded, column, strict=True)]
+        group = DeletionVectorGroup(named, self._resolver, self._reader.stores.store)
         for at, path in enumerate(paths):
-            wanted = tuple(kind for kind, mask in zip(kinds, masks, strict=True) if mask[at])
-            self._counts.files_read += bool(wanted)
-            self._counts.files_pruned += not wanted
-            if wanted:
+            matching = tuple(kind for kind, mask in zip(kinds, masks, strict=True) if mask[at])
+            self._metrics.files_read += bool(matching)
+            self._metrics.files_pruned += not matching
+            if matching:
                 yield FileTask(
                     path=path,
-                    shown_path=shown[at],
+                    shown_path=decoded[at],
                     size=sizes[at],
                     version=commit.version,
-                    kinds=wanted,
+                    kinds=matching,
                     vectors=group,
-                    places=tuple(at + column * len(paths) for column in range(len(names))),
-                    constants={name: array[at] for name, array in known.items()},
+                    vector_indexes=tuple(at + column * len(paths) for column in range(len(names))),
+                    constants={name: array[at] for name, array in constants.items()},
                 )
 
-    def _known(
-        self, commit: CommitChanges, files: pa.RecordBatch, made: int
+    def _constants(
+        self, commit: CommitChanges, files: pa.RecordBatch, time: int
     ) -> dict[str, pa.Array]:
-        """Return what has one value in each file: partition columns, version and time."""
+        """Return the columns with one value per file: partition columns, version and timestamp."""
         snapshot, count = self._snapshot, files.num_rows
-        found = {
-            VERSION: from_numpy(np.full(count, commit.version, np.int64)),
-            TIME: from_numpy(np.full(count, made * 1000, np.int64)).view(_TIMESTAMP),
+        constants = {
+            COMMIT_VERSION: from_numpy(np.full(count, commit.version, np.int64)),
+            COMMIT_TIMESTAMP: from_numpy(np.full(count, time * 1000, np.int64)).view(_TIMESTAMP),
         }
         values, names = files.column("partitionValues"), snapshot.partition_columns
         if names and values.null_count:
-            raise self._corrupt(commit, "a file of it has no partition values")
-        return found | partition_columns(snapshot, values, names)
+            raise self._corrupt(commit, "a file has no partition values")
+        return constants | partition_columns(snapshot, values, names)
 
     def _corrupt(self, commit: CommitChanges, reason: str) -> LogCorruptError:
         return LogCorruptError(self._table, commit.file.path, reason, commit.version)

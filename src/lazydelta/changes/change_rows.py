@@ -1,9 +1,9 @@
-"""One file -> the changes it tells of, as Arrow batches.
+"""Reads the changes of one file as Arrow batches.
 
-A file is taken whole (change files, files added or removed), without the rows that its deletion
-vector hides, or, where only its vector changed, for the rows in which the two vectors differ: then
-row groups in which they agree are not read. Which files, and of which versions, is
-`changes.change_plan`'s business; `scan` brings their columns to the table's.
+Change data files and files that were added or removed are read whole, without their deleted rows.
+For a file with a new deletion vector, only the rows in which the old and the new vector differ are
+changes; row groups without such rows are not read. `scan.read` converts the columns to the table's
+types.
 """
 
 from __future__ import annotations
@@ -42,35 +42,35 @@ if TYPE_CHECKING:
     from lazydelta.snapshot import SnapshotState
 
 __all__ = [
+    "CHANGE_FIELDS",
     "CHANGE_FILE",
+    "COMMIT_TIMESTAMP",
+    "COMMIT_VERSION",
     "DELETE",
-    "FIELDS",
     "INSERT",
-    "TIME",
-    "VERSION",
     "ChangeReader",
     "FileTask",
 ]
 
-TYPE, VERSION, TIME = CHANGE_COLUMNS
-"""The columns of a change beside the table's own."""
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = CHANGE_COLUMNS
+"""Columns of the feed besides the table's."""
 
 INSERT, DELETE, CHANGE_FILE = "insert", "delete", "change file"
-"""What to take from a file: its rows as one of the two types, or as the file itself says."""
+"""How to read a file: all rows as one change type, or by its own `_change_type` column."""
 
-FIELDS = (
-    StructField(TYPE, PrimitiveType("string")),
-    StructField(VERSION, PrimitiveType("long")),
-    StructField(TIME, PrimitiveType("timestamp")),
+CHANGE_FIELDS = (
+    StructField(CHANGE_TYPE, PrimitiveType("string")),
+    StructField(COMMIT_VERSION, PrimitiveType("long")),
+    StructField(COMMIT_TIMESTAMP, PrimitiveType("timestamp")),
 )
-"""Those columns, as they follow the table's own."""
+"""The fields of these columns; they follow the table's."""
 
 Mask: TypeAlias = pa.BooleanArray | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileTask:
-    """One file to read, and what to take from it."""
+    """One file to read, and its kinds of changes."""
 
     path: str
     shown_path: str
@@ -78,58 +78,63 @@ class FileTask:
     version: int
     kinds: tuple[str, ...]
     vectors: DeletionVectorGroup
-    places: tuple[int, ...]
-    """Where in the group its vectors are: its own and, if only that changed, the one before."""
+    vector_indexes: tuple[int, ...]
+    """Indexes in the group: of its vector and, if only the vector changed, of the previous one."""
     constants: Mapping[str, pa.Scalar]
-    """Values of partition columns, version and time."""
+    """Values of partition columns, version and timestamp."""
     base_row_id: None = None
     row_commit_version: None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Filter:
-    """A predicate in three parts: decided before a file is read, for its rows, for its footer."""
+    """A predicate in three parts: for constants of a file, for its rows, for its footer."""
 
-    exact: Predicate | None = None
+    constant: Predicate | None = None
     residual: Predicate | None = None
-    rule: Predicate | None = None
+    skipping: Predicate | None = None
 
     @classmethod
     def build(
-        cls, predicate: Predicate | None, schema: StructType, known: Sequence[str], *, skips: bool
+        cls,
+        predicate: Predicate | None,
+        schema: StructType,
+        constants: Sequence[str],
+        *,
+        enable_skipping: bool,
     ) -> _Filter:
         """Bind a predicate.
 
         Args:
-            predicate: What to bind; None matches all.
-            schema: Whose columns it names.
-            known: The columns that have one value in a file.
-            skips: Whether row groups are left out by their footer.
+            predicate: The predicate; None matches all.
+            schema: The schema of the changes.
+            constants: The columns with one value per file.
+            enable_skipping: Whether row groups are skipped by their statistics.
         """
         if predicate is None:
             return cls()
-        exact, residual = split_conjuncts(bind(predicate, schema, known))
-        rule = None if residual is None or not skips else to_skipping(residual)
-        return cls(exact, residual, rule)
+        constant, residual = split_conjuncts(bind(predicate, schema, constants))
+        skipping = to_skipping(residual) if residual is not None and enable_skipping else None
+        return cls(constant, residual, skipping)
 
     def columns(self) -> set[str]:
-        """Return what rows must have to be judged."""
+        """Return the columns that evaluating the residual needs."""
         nodes = () if self.residual is None else self.residual.walk()
         return {node.path[0] for node in nodes if isinstance(node, Column)}
 
 
 class ChangeReader:
-    """Reads files as changes, in one schema. Safe to use from several threads.
+    """Reads the changes of files, in one schema. Thread-safe.
 
     Args:
-        snapshot: The version whose schema rows are shown in.
-        columns: What to show; None shows all.
+        snapshot: The version whose schema the changes have.
+        columns: Columns to return; None means all.
         where: Only changes that match.
         options: How rows are read.
 
     Raises:
-        ColumnNotFoundError: A name is neither the table's nor one of the feed's own.
-        SchemaError: The table has a column with a name of the feed's own.
+        ColumnNotFoundError: Neither the table nor the feed has the column.
+        SchemaError: The table has a column with the name of a column of the feed.
     """
 
     def __init__(
@@ -145,21 +150,22 @@ class ChangeReader:
         self._batch_rows = options.batch_rows
         self._inflated_limit = options.max_inflated_bytes
         self._rebase_mode = options.datetime_rebase_mode
-        own = {field.name for field in FIELDS}
+        reserved = {field.name for field in CHANGE_FIELDS}
         for name in snapshot.schema.names:
-            if name.lower() in own:
-                reason = f"the column {name!r} has a name that the change data feed needs"
+            if name.lower() in reserved:
+                reason = f"column {name!r} has a name that the change data feed reserves"
                 raise SchemaError(reason, self._table)
-        every = StructType((*snapshot.schema.fields, *FIELDS))
-        fields = every.fields if columns is None else [every.find((c,))[0] for c in columns]
-        self._shown = [field.name for field in fields]
+        full = StructType((*snapshot.schema.fields, *CHANGE_FIELDS))
+        fields = full.fields if columns is None else [full.find((c,))[0] for c in columns]
+        self._columns = [field.name for field in fields]
         self.schema: pa.Schema = to_arrow_schema(StructType(tuple(fields)))
-        known = (*snapshot.partition_columns, VERSION, TIME)
-        skips = options.enable_parquet_pushdown
-        self._typed = _Filter.build(where, every, known, skips=skips)
-        self._plain = _Filter.build(where, every, (*known, TYPE), skips=skips)
-        needed = {*self._shown, *self._typed.columns()}
-        self._shape = RowProjection.build(
+        constants = (*snapshot.partition_columns, COMMIT_VERSION, COMMIT_TIMESTAMP)
+        skipping = options.enable_parquet_pushdown
+        self._change_file_filter = _Filter.build(where, full, constants, enable_skipping=skipping)
+        constants = (*constants, CHANGE_TYPE)
+        self._data_file_filter = _Filter.build(where, full, constants, enable_skipping=skipping)
+        needed = {*self._columns, *self._change_file_filter.columns()}
+        self._projection = RowProjection.build(
             snapshot,
             columns=[name for name in snapshot.schema.names if name in needed],
             residual=None,
@@ -167,37 +173,37 @@ class ChangeReader:
             row_id_column=None,
             row_commit_version_column=None,
         )
-        self.places = FileStores(snapshot.store, snapshot.config)
+        self.stores = FileStores(snapshot.store, snapshot.config)
 
-    def decided(self, kind: str, known: Mapping[str, pa.Array], count: int) -> list[bool]:
-        """Return which files may have matching changes, by what is known before they are read.
+    def may_match(self, kind: str, constants: Mapping[str, pa.Array], count: int) -> list[bool]:
+        """Return which files may have matching changes, without opening them.
 
         Args:
-            kind: What would be taken from them.
-            known: Values by column, one for each file.
-            count: How many files.
+            kind: How the files would be read.
+            constants: Columns with one value per file.
+            count: The number of files.
         """
-        exact = self._filter(kind).exact
-        if exact is None:
+        predicate = self._filter(kind).constant
+        if predicate is None:
             return [True] * count
-        repeated = {**known, TYPE: pa.repeat(string_scalar(kind), count)}
-        found = evaluate(exact, lambda column: repeated[column.path[0]], count)
-        return [value is True for value in found.to_pylist()]
+        arrays = {**constants, CHANGE_TYPE: pa.repeat(string_scalar(kind), count)}
+        matches = evaluate(predicate, lambda column: arrays[column.path[0]], count)
+        return [value is True for value in matches.to_pylist()]
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
         """Yield the changes of one file.
 
         Raises:
-            DataFileNotFoundError: It is gone, as after a vacuum.
-            DataFileError: It is damaged, or not of the table's types.
-            DeletionVectorError: A vector of it is missing or damaged.
-            PathNotAllowedError: It lies where this table may not reach.
+            DataFileNotFoundError: It is missing, as after a vacuum.
+            DataFileError: It is damaged, or its types do not fit the table.
+            DeletionVectorError: A deletion vector is missing or damaged.
+            PathNotAllowedError: It is outside the allowed roots.
         """
-        place = self._snapshot.resolver.to_open(task.path)
-        vectors = [task.vectors.take(at) for at in task.places]
+        location = self._snapshot.resolver.to_open(task.path)
+        vectors = [task.vectors.take(index) for index in task.vector_indexes]
         try:
             file = DataFile(
-                self.places.store(place), place.path, task.size,
+                self.stores.store(location), location.path, task.size,
                 max_decoded_bytes=self._inflated_limit, rebase_mode=self._rebase_mode,
             )  # fmt: skip
         except ObjectNotFoundError:
@@ -214,71 +220,73 @@ class ChangeReader:
                 raise data_file_error(self._table, task.shown_path, error) from error
 
     def _filter(self, kind: str) -> _Filter:
-        return self._typed if kind == CHANGE_FILE else self._plain
+        return self._change_file_filter if kind == CHANGE_FILE else self._data_file_filter
 
     def _changes(
         self, file: DataFile, task: FileTask, kind: str, vectors: Sequence[DeletedRows | None]
     ) -> Iterator[pa.RecordBatch]:
-        fit = self._shape.for_file(file.schema, file.calendar)
-        columns, leaves, constants = fit.columns, dict(fit.leaves), dict(task.constants)
+        projection = self._projection.for_file(file.schema, file.calendar)
+        columns, leaves = projection.columns, dict(projection.leaves)
+        constants = dict(task.constants)
         if kind == CHANGE_FILE:
-            if TYPE not in file.schema.names:
-                raise FileSchemaError(f"a change file without the column {TYPE!r}")
-            columns, leaves[TYPE,] = (*columns, TYPE), TYPE
+            if CHANGE_TYPE not in file.schema.names:
+                raise FileSchemaError(f"a change data file without column {CHANGE_TYPE!r}")
+            columns, leaves[CHANGE_TYPE,] = (*columns, CHANGE_TYPE), CHANGE_TYPE
         else:
-            constants[TYPE] = string_scalar(kind)
-        groups = matching_row_groups(file.metadata, self._filter(kind).rule, leaves, constants)
-        keep = _selector(kind, vectors)
+            constants[CHANGE_TYPE] = string_scalar(kind)
+        groups = matching_row_groups(file.metadata, self._filter(kind).skipping, leaves, constants)
+        keep = _row_selector(kind, vectors)
         if len(vectors) > 1:
-            groups = _with_rows(file, groups, keep)
+            groups = _selected_groups(file, groups, keep)
         for rows in file.read(
             columns, groups, batch_rows=self._batch_rows, keep=keep, native=False
         ):
-            batch = self._batch(fit, rows, task, kind)
+            batch = self._batch(projection, rows, task, kind)
             if batch is not None:
                 yield batch
 
     def _batch(
-        self, fit: FileProjection, rows: RowBatch, task: FileTask, kind: str
+        self, projection: FileProjection, rows: RowBatch, task: FileTask, kind: str
     ) -> pa.RecordBatch | None:
-        found = fit.batch(rows, task)
-        if found is None:
+        table_columns = projection.batch(rows, task)
+        if table_columns is None:
             return None
-        count = found.num_rows
-        arrays = dict(zip(found.schema.names, found.columns, strict=True))
-        arrays[TYPE] = (
-            pa.repeat(string_scalar(kind), count) if kind != CHANGE_FILE else _types(rows)
+        count = table_columns.num_rows
+        arrays = dict(zip(table_columns.schema.names, table_columns.columns, strict=True))
+        is_typed = kind == CHANGE_FILE
+        arrays[CHANGE_TYPE] = (
+            _change_types(rows) if is_typed else pa.repeat(string_scalar(kind), count)
         )
-        for name in (VERSION, TIME):
+        for name in (COMMIT_VERSION, COMMIT_TIMESTAMP):
             arrays[name] = pa.repeat(task.constants[name], count)
         residual = self._filter(kind).residual
-        names = self._shown or [VERSION]  # rows without columns still count
+        names = self._columns or [COMMIT_VERSION]  # keeps the row count of a batch without columns
         batch = pa.RecordBatch.from_arrays([arrays[name] for name in names], names)
         if residual is not None:
             matches = evaluate(residual, lambda column: _value(arrays, column), count)
             if not matches.true_count:
                 return None
             batch = batch.filter(matches)
-        if not self._shown:
+        if not self._columns:
             return batch.select([])
         return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
 
-def _selector(kind: str, vectors: Sequence[DeletedRows | None]) -> Callable[[int, int], Mask]:
-    """Return what says which of some rows of a file count; None is all of them."""
+def _row_selector(kind: str, vectors: Sequence[DeletedRows | None]) -> Callable[[int, int], Mask]:
+    """Return a function from a row range of a file to the mask of its changes; None is all rows."""
     if len(vectors) < 2:
         vector = vectors[0] if vectors else None
         return lambda start, length: None if vector is None else vector.kept(start, length)
     after, before = vectors
-    hidden, shown = (after, before) if kind == DELETE else (before, after)
+    deleted, live = (after, before) if kind == DELETE else (before, after)
 
     def differs(start: int, length: int) -> Mask:
-        kept = None if hidden is None else hidden.kept(start, length)
-        if kept is None:  # nothing is hidden here, so nothing was deleted (or restored)
+        kept = None if deleted is None else deleted.kept(start, length)
+        if kept is None:  # no row of the range was deleted (or restored)
             return pa.repeat(_FALSE, length)
-        also = None if shown is None else shown.kept(start, length)
-        gone = pc.invert(kept)
-        return gone if also is None else pc.and_(gone, also)
+        also_kept = None if live is None else live.kept(start, length)
+        is_deleted = pc.invert(kept)
+        return is_deleted if also_kept is None else pc.and_(is_deleted, also_kept)
 
     return differs
 
@@ -286,10 +294,10 @@ def _selector(kind: str, vectors: Sequence[DeletedRows | None]) -> Callable[[int
 _FALSE = pa.Array.from_buffers(pa.bool_(), 1, [None, pa.py_buffer(b"\0")])[0]
 
 
-def _with_rows(
+def _selected_groups(
     file: DataFile, groups: Sequence[int], keep: Callable[[int, int], Mask]
 ) -> list[int]:
-    """Return the row groups in which some row counts."""
+    """Return the row groups with at least one change."""
     ends = [0]
     for at in range(file.metadata.num_row_groups):
         ends.append(ends[-1] + file.metadata.row_group(at).num_rows)
@@ -298,13 +306,13 @@ def _with_rows(
     return [at for at, mask in masks if mask is None or mask.true_count]
 
 
-def _types(rows: RowBatch) -> pa.Array:
-    """Return the change types of a change file as written, values of other engines included."""
-    assert rows.columns is not None  # noqa: S101 - the column was asked for
-    found = rows.columns.column(TYPE)
-    if pa.types.is_dictionary(found.type):
-        found = found.dictionary_decode()
-    return found.cast(pa.string())
+def _change_types(rows: RowBatch) -> pa.Array:
+    """Return the change types of a change data file as written, including unknown values."""
+    assert rows.columns is not None  # noqa: S101 - the column was requested
+    types = rows.columns.column(CHANGE_TYPE)
+    if pa.types.is_dictionary(types.type):
+        types = types.dictionary_decode()
+    return types.cast(pa.string())
 
 
 def _value(arrays: Mapping[str, pa.Array], column: Any) -> pa.Array:

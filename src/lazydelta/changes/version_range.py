@@ -1,8 +1,7 @@
-"""Which versions a change feed covers, and whether it can be read over all of them.
+"""Resolve the range of a change feed (versions or times) to commits, and validate each version.
 
-Turns what was asked for (versions or times) into consecutive commits, and judges them: the feed
-must be on throughout, and every version's rows must fit the schema of the last one. Knows nothing
-of files and rows.
+The change data feed must be enabled in every version of the range, and the schema of every version
+must be compatible with that of the last one.
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.changes.schema_compatibility import schema_break
-from lazydelta.config import given_number
+from lazydelta.changes import tuning
+from lazydelta.changes.schema_compatibility import schema_incompatibility
+from lazydelta.config import validate_integer
 from lazydelta.errors import (
     ChangeFeedDisabledError,
     ChangeFeedSchemaError,
@@ -48,16 +48,21 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.store import Store
 
-__all__ = ["ChangeRange", "RequestedRange", "VersionCheck", "check_readable", "find_range"]
+__all__ = [
+    "ChangeRange",
+    "CommitValidator",
+    "RequestedRange",
+    "check_readable",
+    "find_range",
+]
 
 _ENABLED = "delta.enableChangeDataFeed"
-_MOST_MISSING = 1000
-_LAST_MILLISECOND = (2**63 - 1) // 1000  # times are shown in microseconds
+_MAX_TIME = (2**63 - 1) // 1000  # in milliseconds; Arrow timestamps are in microseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedRange:
-    """A range as a caller says it: both ends inclusive, each a version or a time."""
+    """A requested range: both ends inclusive, each a version or a time."""
 
     starting_version: int | None = None
     ending_version: int | None = None
@@ -66,12 +71,12 @@ class RequestedRange:
     allow_out_of_range: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
+        """Validate the values."""
         for end in ("starting", "ending"):
             version, time = getattr(self, f"{end}_version"), getattr(self, f"{end}_timestamp")
             if version is not None and time is not None:
-                raise ConfigError(f"{end}_timestamp", "give a version or a time, not both")
-            if version is not None and given_number(f"{end}_version", version) < 0:
+                raise ConfigError(f"{end}_timestamp", "give a version or a timestamp, not both")
+            if version is not None and validate_integer(f"{end}_version", version) < 0:
                 raise ConfigError(f"{end}_version", f"cannot be {version}: versions start at 0")
 
 
@@ -81,78 +86,82 @@ class ChangeRange:
 
     commits: tuple[LogFile, ...]
     times: tuple[int | None, ...]
-    """When they were made, in milliseconds; None for one that carries its own time."""
+    """Commit times in milliseconds, from file times; None for in-commit timestamps."""
     start: SnapshotState
     end: SnapshotState
-    """The last version: its schema is the one that rows are shown in."""
+    """The last version; the changes have its schema."""
 
 
-def find_range(store: Store, config: Config, asked: RequestedRange) -> ChangeRange:
-    """Find the commits of a range, and check both of its ends.
+def find_range(store: Store, config: Config, requested: RequestedRange) -> ChangeRange:
+    """Resolve a range to its commits, and validate its first and last version.
 
     Raises:
-        ConfigError: The start lies after the end.
-        VersionNotCommittedError: An end is newer than the newest version, and may not be.
-        VersionCleanedUpError: Log cleanup removed commits of the range.
+        ConfigError: The start is after the end.
+        VersionNotCommittedError: An end is after the newest version, without
+            `allow_out_of_range`.
+        VersionCleanedUpError: Log cleanup has removed commits of the range.
         TimestampNotFoundError: The same, for times.
-        ChangeFeedDisabledError: The feed is not on at both ends.
+        ChangeFeedDisabledError: The feed is not enabled in the first or last version.
         ChangeFeedSchemaError: The first version's schema does not fit the last one's.
     """
     newest = load_snapshot(store, config)
-    end = _end(store, config, asked, newest.version)
-    start = _start(store, config, asked, newest)
+    end = _end(store, config, requested, newest.version)
+    start = _start(store, config, requested, newest)
     if start is None:
         return ChangeRange(commits=(), times=(), start=newest, end=newest)
     if start > end:
-        if None not in (asked.starting_timestamp, asked.ending_timestamp) and start == end + 1:
+        if (
+            None not in (requested.starting_timestamp, requested.ending_timestamp)
+            and start == end + 1
+        ):
             last = load_snapshot(store, config, version=end)  # no commit between the two times
             return ChangeRange(commits=(), times=(), start=last, end=last)
-        raise ConfigError("starting_version", f"version {start} lies after the end, version {end}")
+        raise ConfigError("starting_version", f"version {start} is after the end, version {end}")
     commits = _commits(store, start, end, newest.version)
     last = newest if end == newest.version else load_snapshot(store, config, version=end)
     first = last if start == end else load_snapshot(store, config, version=start)
-    found = ChangeRange(
+    change_range = ChangeRange(
         commits=commits,
         times=tuple(file_times(commits, last)),
         start=first,
         end=last,
     )
-    _check_ends(found)
-    return found
+    _validate_ends(change_range)
+    return change_range
 
 
-def _end(store: Store, config: Config, asked: RequestedRange, newest: int) -> int:
-    if asked.ending_timestamp is not None:
+def _end(store: Store, config: Config, requested: RequestedRange, newest: int) -> int:
+    if requested.ending_timestamp is not None:
         try:
-            return version_at(store, config, asked.ending_timestamp)
+            return version_at(store, config, requested.ending_timestamp)
         except TimestampNotFoundError as error:
-            if error.kind != "not-yet" or not asked.allow_out_of_range:
+            if error.kind != "not-yet" or not requested.allow_out_of_range:
                 raise
             return newest
-    if asked.ending_version is None:
+    if requested.ending_version is None:
         return newest
-    if asked.ending_version > newest and not asked.allow_out_of_range:
-        raise _not_committed(store, asked.ending_version, newest)
-    return min(asked.ending_version, newest)
+    if requested.ending_version > newest and not requested.allow_out_of_range:
+        raise _not_committed(store, requested.ending_version, newest)
+    return min(requested.ending_version, newest)
 
 
 def _start(
-    store: Store, config: Config, asked: RequestedRange, newest: SnapshotState
+    store: Store, config: Config, requested: RequestedRange, newest: SnapshotState
 ) -> int | None:
-    """Return the first version; None if it may lie, and does lie, after the newest commit."""
-    if asked.starting_timestamp is not None:
+    """Return the first version; None if it is after the newest commit and that is allowed."""
+    if requested.starting_timestamp is not None:
         try:
-            return version_since(store, config, asked.starting_timestamp)
+            return version_since(store, config, requested.starting_timestamp)
         except TimestampNotFoundError as error:
             if error.kind == "before-table":
                 return 0
-            if error.kind != "not-yet" or not asked.allow_out_of_range:
+            if error.kind != "not-yet" or not requested.allow_out_of_range:
                 raise
             return None
-    start = asked.starting_version or 0
+    start = requested.starting_version or 0
     if start <= newest.version:
         return start
-    if not asked.allow_out_of_range:
+    if not requested.allow_out_of_range:
         raise _not_committed(store, start, newest.version)
     return None
 
@@ -163,46 +172,49 @@ def _not_committed(store: Store, version: int, newest: int) -> VersionNotCommitt
 
 
 def _commits(store: Store, start: int, end: int, newest: int) -> tuple[LogFile, ...]:
-    """Return the commits of a range, every one of them."""
+    """Return the commits of a range; a missing one is an error."""
     files = list_log(store, from_version=start, to_version=end)
-    known = {f.version: f for f in files if f.kind is LogFileKind.COMMIT}
-    if len(known) == end - start + 1:
-        return tuple(known[version] for version in range(start, end + 1))
-    if start not in known:
-        later = [f.version for f in list_log(store) if f.kind is LogFileKind.COMMIT]
-        earliest = min((version for version in later if version > start), default=newest)
-        if not any(version < start for version in later):
+    by_version = {f.version: f for f in files if f.kind is LogFileKind.COMMIT}
+    if len(by_version) == end - start + 1:
+        return tuple(by_version[version] for version in range(start, end + 1))
+    if start not in by_version:
+        versions = [f.version for f in list_log(store) if f.kind is LogFileKind.COMMIT]
+        earliest = min((version for version in versions if version > start), default=newest)
+        if not any(version < start for version in versions):
             raise VersionCleanedUpError(store.root, start, earliest, newest)
-    missing = (version for version in range(start, end + 1) if version not in known)
-    raise LogGapError(store.root, tuple(islice(missing, _MOST_MISSING)), end)
+    missing = (version for version in range(start, end + 1) if version not in by_version)
+    raise LogGapError(store.root, tuple(islice(missing, tuning.MAX_MISSING_VERSIONS)), end)
 
 
-def _check_ends(found: ChangeRange) -> None:
-    for snapshot in (found.start, found.end):
-        if not _is_on(snapshot.metadata.configuration):
-            raise _disabled(found, snapshot.version)
-    VersionCheck(found).schema_of(
-        found.start.metadata, found.start.column_mapping_mode, found.start.version
+def _validate_ends(change_range: ChangeRange) -> None:
+    start, end = change_range.start, change_range.end
+    for snapshot in (start, end):
+        if not _is_enabled(snapshot.metadata.configuration):
+            raise _disabled_error(change_range, snapshot.version)
+    CommitValidator(change_range).validate_schema(
+        start.metadata, start.column_mapping_mode, start.version
     )
 
 
-def _is_on(configuration: Mapping[str, str]) -> bool:
+def _is_enabled(configuration: Mapping[str, str]) -> bool:
     return configuration.get(_ENABLED, "false").lower() == "true"
 
 
-def _disabled(found: ChangeRange, version: int) -> ChangeFeedDisabledError:
-    """Return the error for a version without changes: the first such one, and where to begin."""
-    start, end = found.start, found.end
-    off = [] if _is_on(start.metadata.configuration) else [start.version]
-    since: int | None = None if off else start.version
+def _disabled_error(change_range: ChangeRange, version: int) -> ChangeFeedDisabledError:
+    """Return the error with the first version without the feed, and the first one to read from."""
+    start, end = change_range.start, change_range.end
+    disabled = [] if _is_enabled(start.metadata.configuration) else [start.version]
+    enabled_since: int | None = None if disabled else start.version
     reader = CommitReader(start.store, start.config)
-    for file, actions in reader.find_each(found.commits, ("metaData",)):
+    for file, actions in reader.find_each(change_range.commits, ("metaData",)):
         for action in actions["metaData"]:
-            is_on = _is_on(action.get("configuration") or {})
-            off += [] if is_on else [file.version]
-            since = (file.version if since is None else since) if is_on else None
+            if not _is_enabled(action.get("configuration") or {}):
+                disabled.append(file.version)
+                enabled_since = None
+            elif enabled_since is None:
+                enabled_since = file.version
     return ChangeFeedDisabledError(
-        start.store.root, min([version, *off]), start.version, end.version, since
+        start.store.root, min([version, *disabled]), start.version, end.version, enabled_since
     )
 
 
@@ -226,62 +238,65 @@ def check_readable(protocol: TableProtocol, file: LogFile, table: str) -> None:
         raise LogCorruptError(table, file.path, str(error), file.version) from None
 
 
-class VersionCheck:
-    """Judges the versions of a range one after another, by what their commits change."""
+class CommitValidator:
+    """Validates the commits of a range, in order."""
 
-    def __init__(self, found: ChangeRange) -> None:
-        self._found = found
-        self._end = found.end
-        self._table = found.end.store.root
-        self._protocol = found.start.protocol
+    def __init__(self, change_range: ChangeRange) -> None:
+        self._range = change_range
+        self._end = change_range.end
+        self._table = change_range.end.store.root
+        self._protocol = change_range.start.protocol
 
-    def commit(self, facts: Mapping[str, Sequence[Mapping[str, Any]]], file: LogFile) -> None:
-        """Refuse a version that cannot be part of the feed.
+    def validate(self, actions: Mapping[str, Sequence[Mapping[str, Any]]], file: LogFile) -> None:
+        """Validate the protocol and metadata actions of a commit.
 
         Raises:
-            UnsupportedFeatureError: It needs what this engine does not read.
-            ChangeFeedDisabledError: It turns the feed off.
+            UnsupportedFeatureError: The protocol has a feature that this engine does not read.
+            ChangeFeedDisabledError: The commit disables the feed.
             ChangeFeedSchemaError: Its schema does not fit the last version's.
-            LogCorruptError: Its actions break the protocol.
+            LogCorruptError: An action is malformed.
         """
         try:
-            protocols = [TableProtocol.from_json(obj) for obj in facts["protocol"]]
-            changed = [TableMetadata.from_json(obj) for obj in facts["metaData"]]
+            protocols = [TableProtocol.from_json(obj) for obj in actions["protocol"]]
+            metadata_actions = [TableMetadata.from_json(obj) for obj in actions["metaData"]]
         except MalformedActionError as error:
             raise LogCorruptError(self._table, file.path, str(error), file.version) from None
         for protocol in protocols:
             check_readable(protocol, file, self._table)
             self._protocol = protocol
-        for metadata in changed:
-            if not _is_on(metadata.configuration):
-                raise _disabled(self._found, file.version)
+        for metadata in metadata_actions:
+            if not _is_enabled(metadata.configuration):
+                raise _disabled_error(self._range, file.version)
             mode = TableProperties.parse(metadata.configuration).column_mapping_mode
             allowed = allows_column_mapping(self._protocol)
-            self.schema_of(metadata, mode if allowed else "none", file.version)
+            self.validate_schema(metadata, mode if allowed else "none", file.version)
 
-    def schema_of(self, metadata: TableMetadata, mode: str, version: int) -> None:
-        """Refuse a schema whose rows the last version's cannot show."""
+    def validate_schema(self, metadata: TableMetadata, mode: str, version: int) -> None:
+        """Raise `ChangeFeedSchemaError` for a schema that does not fit the last version's."""
         end = self._end
         if metadata.schema_string == end.metadata.schema_string:
             reason = ""
         else:
             schema = parse_schema(metadata.schema_string, where=self._table)
-            reason = schema_break((schema, mode), (end.schema, end.column_mapping_mode))
+            reason = schema_incompatibility((schema, mode), (end.schema, end.column_mapping_mode))
         if not reason and metadata.partition_columns != end.partition_columns:
             old, new = (", ".join(m.partition_columns) for m in (metadata, end.metadata))
             reason = f"it is partitioned by ({old}), not by ({new})"
         if reason:
             raise ChangeFeedSchemaError(self._table, version, end.version, reason)
 
-    def time_of(
-        self, facts: Mapping[str, Sequence[Mapping[str, Any]]], file: LogFile, known: int | None
+    def commit_time(
+        self,
+        actions: Mapping[str, Sequence[Mapping[str, Any]]],
+        file: LogFile,
+        file_time: int | None,
     ) -> int:
-        """Return when a commit was made, in milliseconds: its own word where that counts."""
-        if known is not None:
-            return known
-        for info in facts["commitInfo"]:
-            stated = CommitInfo.from_json(info, version=file.version).in_commit_timestamp
-            if stated is not None and 0 <= stated <= _LAST_MILLISECOND:
-                return stated
-        reason = "it has no inCommitTimestamp, or one that cannot be"
+        """Return the time of a commit in milliseconds: `file_time`, or its in-commit timestamp."""
+        if file_time is not None:
+            return file_time
+        for info in actions["commitInfo"]:
+            time = CommitInfo.from_json(info, version=file.version).in_commit_timestamp
+            if time is not None and 0 <= time <= _MAX_TIME:
+                return time
+        reason = "it has no valid inCommitTimestamp"
         raise LogCorruptError(self._table, file.path, reason, file.version)

@@ -39,7 +39,7 @@ from lazydelta.protocol import (
 )
 from lazydelta.protocol.schemas import ADD, REMOVE_ACTION
 from lazydelta.replay import Reconciler, SeenFiles
-from lazydelta.scan.plan import conformed, leaves_of, nulls
+from lazydelta.scan.plan import add_leaf_columns, conformed, nulls
 from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_scalar
 from lazydelta.snapshot import SnapshotState
@@ -298,7 +298,7 @@ def _checkpoint_adds(checkpoint: Checkpoint) -> Iterator[tuple[pa.RecordBatch, i
             first_group, next_group = next_group, next_group + reader.metadata.num_row_groups
             if not reader.has_adds():
                 continue
-            leaves = leaves_of((*ADD.names, STATS_PARSED), list(reader.columns))
+            leaves = add_leaf_columns((*ADD.names, STATS_PARSED), list(reader.columns))
             for group in _row_groups_with(reader, "add.path"):
                 columns = reader.without_empty(leaves, [group])
                 for adds in reader.adds(columns, [group], rows=tuning.REPLAY_BATCH_ROWS):

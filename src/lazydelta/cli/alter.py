@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lazydelta.cli.common_options import State, common_options, pass_state
+from lazydelta.cli.key_value import KeyValue
 from lazydelta.cli.output import Output
-from lazydelta.cli.pairs import Pair
-from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import open_table
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ __all__ = ["alter"]
 _URL = "lazydelta.url"
 
 
-class _Verbs(click.Group):
+class _AlterGroup(click.Group):
     """A group whose subcommands show their help without a URL: `alter add-column --help`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -30,7 +30,7 @@ class _Verbs(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_Verbs)
+@click.group(cls=_AlterGroup)
 @click.argument("url")
 @click.pass_context
 def alter(ctx: click.Context, /, url: str) -> None:
@@ -42,7 +42,7 @@ def alter(ctx: click.Context, /, url: str) -> None:
     ctx.meta[_URL] = url
 
 
-def _verbs(state: State) -> Alter:
+def _alter(state: State) -> Alter:
     return open_table(state, click.get_current_context().meta[_URL]).alter
 
 
@@ -51,11 +51,11 @@ def _show(state: State, result: AlterResult) -> None:
     if output.json:
         output.document(asdict(result))
     elif not result.changed:
-        output.text(f"version {result.version}: nothing to change")
+        output.print(f"version {result.version}: nothing to change")
     else:
-        output.text(f"version {result.version}: {result.operation}")
+        output.print(f"version {result.version}: {result.operation}")
     for warning in result.warnings if not (state.quiet or output.json) else ():
-        click.echo(f"warning: {state.hide(warning)}", err=True)
+        click.echo(f"warning: {state.redact(warning)}", err=True)
 
 
 @alter.command()
@@ -75,7 +75,7 @@ def add_column(
     first: bool,
 ) -> None:
     """Add a column; it is null in existing rows."""
-    _show(state, _verbs(state).add_columns({column: kind}, after=after, first=first))
+    _show(state, _alter(state).add_columns({column: kind}, after=after, first=first))
 
 
 @alter.command()
@@ -85,7 +85,7 @@ def add_column(
 @pass_state
 def rename_column(state: State, /, column: str, name: str) -> None:
     """Rename a column; needs column mapping."""
-    _show(state, _verbs(state).rename_column(column, name))
+    _show(state, _alter(state).rename_column(column, name))
 
 
 @alter.command()
@@ -94,7 +94,7 @@ def rename_column(state: State, /, column: str, name: str) -> None:
 @pass_state
 def drop_column(state: State, /, column: str) -> None:
     """Drop a column; needs column mapping."""
-    _show(state, _verbs(state).drop_column(column))
+    _show(state, _alter(state).drop_column(column))
 
 
 @alter.command()
@@ -104,7 +104,7 @@ def drop_column(state: State, /, column: str) -> None:
 @pass_state
 def change_type(state: State, /, column: str, kind: str) -> None:
     """Widen the type of a column; needs delta.enableTypeWidening."""
-    _show(state, _verbs(state).change_type(column, kind))
+    _show(state, _alter(state).change_type(column, kind))
 
 
 @alter.command()
@@ -113,7 +113,7 @@ def change_type(state: State, /, column: str, kind: str) -> None:
 @pass_state
 def set_not_null(state: State, /, column: str) -> None:
     """Set NOT NULL on a column without nulls."""
-    _show(state, _verbs(state).set_nullable(column, nullable=False))
+    _show(state, _alter(state).set_nullable(column, nullable=False))
 
 
 @alter.command()
@@ -122,17 +122,17 @@ def set_not_null(state: State, /, column: str) -> None:
 @pass_state
 def drop_not_null(state: State, /, column: str) -> None:
     """Drop NOT NULL from a column."""
-    _show(state, _verbs(state).set_nullable(column))
+    _show(state, _alter(state).set_nullable(column))
 
 
 @alter.command()
 @click.argument("column")
-@click.argument("text")
+@click.argument("comment")
 @common_options
 @pass_state
-def set_comment(state: State, /, column: str, text: str) -> None:
+def set_comment(state: State, /, column: str, comment: str) -> None:
     """Set the comment of a column; an empty string removes it."""
-    _show(state, _verbs(state).set_comment(column, text or None))
+    _show(state, _alter(state).set_comment(column, comment or None))
 
 
 @alter.command()
@@ -142,16 +142,16 @@ def set_comment(state: State, /, column: str, text: str) -> None:
 @pass_state
 def set_default(state: State, /, column: str, expression: str) -> None:
     """Set the default of a column, for rows written without it; an empty string removes it."""
-    _show(state, _verbs(state).set_default(column, expression or None))
+    _show(state, _alter(state).set_default(column, expression or None))
 
 
 @alter.command("set")
-@click.argument("properties", type=Pair("KEY", "VALUE"), nargs=-1, required=True)
+@click.argument("properties", type=KeyValue("KEY", "VALUE"), nargs=-1, required=True)
 @common_options
 @pass_state
 def set_properties(state: State, /, properties: tuple[tuple[str, str], ...]) -> None:
     """Set table properties, and upgrade the protocol if they need it."""
-    _show(state, _verbs(state).set_properties(dict(properties)))
+    _show(state, _alter(state).set_properties(dict(properties)))
 
 
 @alter.command("unset")
@@ -161,7 +161,7 @@ def set_properties(state: State, /, properties: tuple[tuple[str, str], ...]) -> 
 @pass_state
 def unset_properties(state: State, /, keys: tuple[str, ...], *, missing_ok: bool) -> None:
     """Unset table properties, which restores their defaults."""
-    _show(state, _verbs(state).unset_properties(*keys, missing_ok=missing_ok))
+    _show(state, _alter(state).unset_properties(*keys, missing_ok=missing_ok))
 
 
 @alter.command()
@@ -171,7 +171,7 @@ def unset_properties(state: State, /, keys: tuple[str, ...], *, missing_ok: bool
 @pass_state
 def add_constraint(state: State, /, name: str, expression: str) -> None:
     """Add a CHECK constraint, after validating it on all rows."""
-    _show(state, _verbs(state).add_constraint(name, expression))
+    _show(state, _alter(state).add_constraint(name, expression))
 
 
 @alter.command()
@@ -181,25 +181,25 @@ def add_constraint(state: State, /, name: str, expression: str) -> None:
 @pass_state
 def drop_constraint(state: State, /, name: str, *, missing_ok: bool) -> None:
     """Drop a CHECK constraint."""
-    _show(state, _verbs(state).drop_constraint(name, missing_ok=missing_ok))
+    _show(state, _alter(state).drop_constraint(name, missing_ok=missing_ok))
 
 
 @alter.command()
-@click.argument("text")
+@click.argument("name")
 @common_options
 @pass_state
-def set_name(state: State, /, text: str) -> None:
+def set_name(state: State, /, name: str) -> None:
     """Set the name of the table."""
-    _show(state, _verbs(state).set_name(text or None))
+    _show(state, _alter(state).set_name(name or None))
 
 
 @alter.command()
-@click.argument("text")
+@click.argument("description")
 @common_options
 @pass_state
-def set_description(state: State, /, text: str) -> None:
+def set_description(state: State, /, description: str) -> None:
     """Set the description of the table."""
-    _show(state, _verbs(state).set_description(text or None))
+    _show(state, _alter(state).set_description(description or None))
 
 
 @alter.command()
@@ -208,7 +208,7 @@ def set_description(state: State, /, text: str) -> None:
 @pass_state
 def add_feature(state: State, /, names: tuple[str, ...]) -> None:
     """Enable table features by name."""
-    _show(state, _verbs(state).add_feature(*names))
+    _show(state, _alter(state).add_feature(*names))
 
 
 @alter.command()
@@ -218,4 +218,4 @@ def add_feature(state: State, /, names: tuple[str, ...]) -> None:
 @pass_state
 def upgrade_protocol(state: State, /, *, reader: int | None, writer: int | None) -> None:
     """Upgrade the protocol versions; a downgrade is refused."""
-    _show(state, _verbs(state).upgrade_protocol(reader, writer))
+    _show(state, _alter(state).upgrade_protocol(reader, writer))

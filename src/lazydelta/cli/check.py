@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lazydelta.cli.common_options import State, common_options, pass_state
 from lazydelta.cli.output import Output
-from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import open_table
 
 if TYPE_CHECKING:
@@ -28,19 +28,19 @@ def check(ctx: click.Context, state: State, /, url: str, *, version: int | None)
     Counts the files of the .crc's version by one streaming scan. The exit code is 1 if the table
     cannot be read or a field of the .crc differs; a missing .crc is no error.
     """
-    found = open_table(state, url).check(version)
+    result = open_table(state, url).check(version)
     output = Output(json=state.json)
     if output.json:
-        output.document(found.to_dict())
+        output.document(result.to_dict())
     elif output.is_terminal:
-        _show(output, found)
+        _show(output, result)
     else:
-        output.flat(found.to_dict())
-    ctx.exit(0 if found.ok else 1)
+        output.flat(result.to_dict())
+    ctx.exit(0 if result.ok else 1)
 
 
-def _show(output: Output, found: TableCheck) -> None:
-    verdict = found.compatibility
+def _show(output: Output, result: TableCheck) -> None:
+    verdict = result.compatibility
     facts = {
         "table": verdict.table,
         "version": verdict.version,
@@ -52,12 +52,12 @@ def _show(output: Output, found: TableCheck) -> None:
         "writer features": list(verdict.writer_features),
         "active features": list(verdict.active_features),
     }
-    if found.checksum is not None:
-        facts["checksum"] = _summary(found.checksum)
+    if result.checksum is not None:
+        facts["checksum"] = _summary(result.checksum)
     output.facts(facts)
-    if found.checksum is not None and found.checksum.mismatches:
+    if result.checksum is not None and result.checksum.mismatches:
         output.title("fields of the .crc that differ from the log")
-        rows = [(m.field, m.recorded, m.computed) for m in found.checksum.mismatches]
+        rows = [(m.field, m.recorded, m.computed) for m in result.checksum.mismatches]
         output.table(("field", "in the .crc", "in the log"), rows)
 
 

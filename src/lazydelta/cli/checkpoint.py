@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from lazydelta.cli.common_options import State, common_options, pass_state
 from lazydelta.cli.output import Output
-from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import open_table
 
 __all__ = ["checkpoint"]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lazydelta.cli.common_options import State, common_options, pass_state
+from lazydelta.cli.key_value import KeyValue
 from lazydelta.cli.output import Output
-from lazydelta.cli.pairs import Pair
-from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.errors import ConfigError
 from lazydelta.parquet.footer import read_footer
 from lazydelta.table import Table
@@ -31,10 +31,10 @@ __all__ = ["create"]
 )
 @click.option("--partition-by", "partition_by", multiple=True, metavar="COLUMN[,COLUMN...]")
 @click.option(
-    "--property", "properties", type=Pair("KEY", "VALUE"), multiple=True, help="Repeatable."
+    "--property", "properties", type=KeyValue("KEY", "VALUE"), multiple=True, help="Repeatable."
 )
 @click.option(
-    "--constraint", "constraints", type=Pair("NAME", "EXPR"), multiple=True, help="Repeatable."
+    "--constraint", "constraints", type=KeyValue("NAME", "EXPR"), multiple=True, help="Repeatable."
 )
 @click.option("--name", help="The name of the table.")
 @click.option("--description", help="The description of the table.")
@@ -62,7 +62,7 @@ def create(
     """
     if (ddl is None) == (file is None):
         raise click.UsageError("give the columns with --schema or with --schema-from")
-    columns = [column.strip() for text in partition_by for column in text.split(",")]
+    columns = [column.strip() for names in partition_by for column in names.split(",")]
     table = Table.create(
         url,
         ddl if file is None else _columns_of(file),
@@ -80,10 +80,10 @@ def create(
 def _columns_of(file: Path) -> Any:
     """Return the schema of a Parquet file, or in a JSON file."""
     if file.suffix.lower() == ".json":
-        text = file.read_text(encoding="utf-8")
-        if not text.lstrip().startswith("{"):
+        document = file.read_text(encoding="utf-8")
+        if not document.lstrip().startswith("{"):
             raise ConfigError(str(file), "is not the JSON of a Delta schema")
-        return text
+        return document
     if file.suffix.lower() == ".parquet":
         import pyarrow as pa
 

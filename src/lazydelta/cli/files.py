@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from lazydelta.cli.common_options import State, common_options, pass_state
+from lazydelta.cli.file_formats import FORMATS, HUMAN_HEADER, csv_header
 from lazydelta.cli.output import Output
 from lazydelta.cli.progress import Progress
-from lazydelta.cli.rows import FORMATS, HUMAN_HEADER, csv_header
-from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import pick_snapshot, version_options
 from lazydelta.config import ScanStrategy
 
@@ -61,7 +61,14 @@ def scan_options(function: F) -> F:
 @common_options
 @pass_state
 def files(
-    state: State, /, url: str, *, as_csv: bool, all_fields: bool, limit: int | None, **asked: Any
+    state: State,
+    /,
+    url: str,
+    *,
+    as_csv: bool,
+    all_fields: bool,
+    limit: int | None,
+    **scan_arguments: Any,
 ) -> None:
     """List the files of the table at URL, as they are found.
 
@@ -70,7 +77,7 @@ def files(
     """
     if as_csv and state.json:
         raise click.UsageError("--csv and --json exclude each other")
-    scan = _scan(state, url, **asked)
+    scan = _scan(state, url, **scan_arguments)
     is_terminal = sys.stdout.isatty()
     style = "json" if state.json else "csv" if as_csv else "human" if is_terminal else "tsv"
     if style == "human" and all_fields:
@@ -129,9 +136,9 @@ class _Printer:
 @scan_options
 @common_options
 @pass_state
-def explain(state: State, /, url: str, *, limit: int | None, **asked: Any) -> None:
+def explain(state: State, /, url: str, *, limit: int | None, **scan_arguments: Any) -> None:
     """List the files of the table at URL, all or up to --limit, and show what the scan read."""
-    scan = _scan(state, url, **asked)
+    scan = _scan(state, url, **scan_arguments)
     with _progress(state, scan), scan.file_batches(limit=limit) as batches:
         for _ in batches:
             pass
@@ -139,7 +146,7 @@ def explain(state: State, /, url: str, *, limit: int | None, **asked: Any) -> No
     if output.json:
         output.document(plan)
     elif output.is_terminal:
-        output.text(str(plan))
+        output.print(str(plan))
     else:
         output.flat(plan)
 
@@ -150,10 +157,10 @@ def _scan(
     *,
     version: int | None,
     timestamp: datetime | None,
-    **asked: Any,
+    **scan_arguments: Any,
 ) -> Scan:
     snapshot = pick_snapshot(state, url, version, timestamp)
-    return snapshot.scan(**asked)
+    return snapshot.scan(**scan_arguments)
 
 
 def _progress(state: State, scan: Scan) -> Progress:

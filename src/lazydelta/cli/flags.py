@@ -10,7 +10,7 @@ from lazydelta.errors import ConfigError, DeltaError, TableExistsError, redact
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["message"]
+__all__ = ["format_error"]
 
 _TERMS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r'schema_mode="(merge|overwrite)"'), r"--\1-schema"),
@@ -22,7 +22,7 @@ _TERMS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (re.compile(r"\btable\.alter\b"), "lazydelta alter"),
     (
         re.compile(r"Config\(((?:\w+=\.\.\.(?:, )?)+)\)"),
-        lambda found: re.sub(r"(\w+)=\.\.\.", lambda name: _variable(name[1]), found[1]),
+        lambda match: re.sub(r"(\w+)=\.\.\.", lambda name: _variable(name[1]), match[1]),
     ),
     (re.compile(r"\benable_fallback=True"), "LAZYDELTA_ENABLE_FALLBACK=true"),
     (re.compile(r'\btripwire="(\w+)"'), r"LAZYDELTA_TRIPWIRE=\1"),
@@ -30,8 +30,8 @@ _TERMS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
 _SETTINGS = {"schema_mode": "--overwrite-schema", "properties": "--property"}
 
 
-def message(error: DeltaError, flags: Mapping[str, str]) -> str:
-    """Return an error's text with our Python arguments replaced by flags.
+def format_error(error: DeltaError, flags: Mapping[str, str]) -> str:
+    """Return the message of an error, with Python arguments replaced by flags.
 
     Args:
         error: The error that ends the command.
@@ -42,13 +42,14 @@ def message(error: DeltaError, flags: Mapping[str, str]) -> str:
         if "if_not_exists" in flags:
             cure = "`lazydelta write` to write to it, or --if-not-exists to keep it"
         return f"there is a Delta table at {redact(error.table)} already. Use {cure}."
-    text = str(error)
+    message = str(error)
     if isinstance(error, ConfigError):
         setting = flags.get(error.setting) or _SETTINGS.get(error.setting)
-        text = text if setting is None else f"{setting}{text.removeprefix(error.setting)}"
+        if setting is not None:
+            message = f"{setting}{message.removeprefix(error.setting)}"
     for pattern, term in _TERMS:
-        text = pattern.sub(term, text)
-    return text
+        message = pattern.sub(term, message)
+    return message
 
 
 def _variable(setting: str) -> str:

@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 
 import click
 
-from lazydelta.cli.flags import message
-from lazydelta.cli.later import LaterGroup
-from lazydelta.cli.state import State, common_options
+from lazydelta.cli.common_options import State, common_options
+from lazydelta.cli.flags import format_error
+from lazydelta.cli.lazy_group import LazyGroup
 from lazydelta.errors import DeltaError
 
 __all__ = ["main"]
@@ -26,7 +26,7 @@ _INTERRUPTED = 130
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _COMMANDS = {
-    "info": ("about", "Show version, protocol, schema and properties of a table."),
+    "info": ("info", "Show version, protocol, schema and properties of a table."),
     "files": ("files", "List the live files of a table."),
     "head": ("read", "Show the first rows of a table."),
     "count": ("read", "Count the rows of a table, from the log where that is exact."),
@@ -34,7 +34,7 @@ _COMMANDS = {
     "schema": ("schema", "Show the columns of a table."),
     "changes": ("read", "Show the change data feed of a table."),
     "sql": ("sql", "Run a SQL query over tables."),
-    "history": ("about", "List the commits of a table, newest first."),
+    "history": ("history", "List the commits of a table, newest first."),
     "explain": ("files", "Run a scan and show its plan, reads and pruning."),
     "spark": ("spark", "Plan, read and write tables with Spark."),
     "create": ("create", "Create an empty table."),
@@ -46,7 +46,7 @@ _COMMANDS = {
 """The module and the help line of each command."""
 
 
-class _Main(LaterGroup):
+class _Main(LazyGroup):
     """The root command; errors of all commands are handled here."""
 
     def main(self, *args: Any, **more: Any) -> Any:
@@ -62,7 +62,7 @@ class _Main(LaterGroup):
             sys.exit(0)
         except OSError as error:
             _drop_output()
-            click.echo(f"error: {_os_text(error)}", err=True)
+            click.echo(f"error: {_os_message(error)}", err=True)
             sys.exit(1)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -81,12 +81,12 @@ class _Main(LaterGroup):
             _drop_output()
             ctx.exit(_INTERRUPTED)
         except DeltaError as error:
-            _fail(ctx, message(error, ctx.ensure_object(State).flags))
+            _fail(ctx, format_error(error, ctx.ensure_object(State).flags))
         except OSError as error:
             is_full = error.errno in _FULL
             if is_full:
                 _drop_output()
-            _fail(ctx, _os_text(error), is_expected=is_full)
+            _fail(ctx, _os_message(error), is_expected=is_full)
         except Exception as error:  # noqa: BLE001 - the user gets one line, not a traceback
             _fail(ctx, f"{type(error).__name__}: {error}", is_expected=False)
         return result
@@ -94,7 +94,7 @@ class _Main(LaterGroup):
 
 @click.group(
     cls=_Main,
-    later=_COMMANDS,
+    lazy_commands=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(
@@ -111,18 +111,18 @@ def main() -> None:
     """
 
 
-def _fail(ctx: click.Context, text: str, *, is_expected: bool = True) -> NoReturn:
+def _fail(ctx: click.Context, message: str, *, is_expected: bool = True) -> NoReturn:
     """Print the error to standard error and exit with code 1."""
     state = ctx.ensure_object(State)
     if state.verbose:
-        click.echo(state.hide(traceback.format_exc()).rstrip(), err=True)
-    click.echo(f"error: {state.hide(text)}", err=True)
+        click.echo(state.redact(traceback.format_exc()).rstrip(), err=True)
+    click.echo(f"error: {state.redact(message)}", err=True)
     if not is_expected and not state.verbose:
         click.echo("This error is unexpected; run with --verbose for the traceback.", err=True)
     ctx.exit(1)
 
 
-def _os_text(error: OSError) -> str:
+def _os_message(error: OSError) -> str:
     """Return the message of the system; without a file name it is about standard output."""
     if error.errno in _FULL and error.filename is None:
         return f"cannot write the output: {error.strerror}"

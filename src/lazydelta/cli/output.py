@@ -25,13 +25,13 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
-def visible(text: str) -> str:
+def visible(value: str) -> str:
     r"""Return the string with control characters escaped.
 
     >>> print(visible("a\tb\x1b[2J"))
     a\tb\x1b[2J
     """
-    return _CONTROL.sub(lambda found: _escaped(found[0]), text)
+    return _CONTROL.sub(lambda match: _escaped(match[0]), value)
 
 
 def _escaped(character: str) -> str:
@@ -79,45 +79,45 @@ class Output:
     def document(self, value: Mapping[str, Any]) -> None:
         """Print one JSON document, indented on a terminal."""
         option = orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0
-        self.text(orjson.dumps(value, default=str, option=option).decode())
+        self.print(orjson.dumps(value, default=str, option=option).decode())
 
     def lines(self, values: Iterable[Mapping[str, Any]]) -> None:
         """Print one JSON document per line."""
         for value in values:
-            self.text(orjson.dumps(value, default=str).decode())
+            self.print(orjson.dumps(value, default=str).decode())
 
-    def text(self, text: str) -> None:
-        """Print a formatted string."""
-        click.echo(text)
+    def print(self, line: str) -> None:
+        """Print a formatted line."""
+        click.echo(line)
 
-    def title(self, text: str) -> None:
+    def title(self, heading: str) -> None:
         """Print a heading, on a terminal only."""
         if self.is_terminal:
-            click.secho(f"\n{visible(text)}", bold=True)
+            click.secho(f"\n{visible(heading)}", bold=True)
 
     def flat(self, value: Mapping[str, Any]) -> None:
         """Print a document for a pipe: one dotted name and its value per line."""
         for name, leaf in _leaves("", value):
-            self.text(f"{visible(name)}\t{visible(_plain(leaf))}")
+            self.print(f"{visible(name)}\t{visible(_plain(leaf))}")
 
     def facts(self, facts: Mapping[str, Any]) -> None:
         """Print names and values, one aligned pair per line."""
         width = max((len(visible(name)) for name in facts), default=0)
         for name, value in facts.items():
             label = click.style(f"{visible(name):<{width}}", fg="cyan")
-            self.text(f"{label}  {visible(_shown(value))}")
+            self.print(f"{label}  {visible(_format(value))}")
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Print rows under a header; a pipe gets the rows only."""
         if not self.is_terminal:
             for row in rows:
-                self.text("\t".join(visible(_plain(value)) for value in row))
+                self.print("\t".join(visible(_plain(value)) for value in row))
             return
-        shown = [[visible(_shown(value)) for value in row] for row in rows]
+        cells = [[visible(_format(value)) for value in row] for row in rows]
         if importlib.util.find_spec("rich") is None:
-            _plain_table(columns, shown)
+            _plain_table(columns, cells)
         else:
-            _rich_table(columns, shown)
+            _rich_table(columns, cells)
 
 
 def _leaves(prefix: str, value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -139,7 +139,7 @@ def _plain(value: Any) -> str:
     return orjson.dumps(value, default=str).decode()
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     """Return a value for a terminal."""
     if value is None or value in ("", [], (), {}):
         return "-"

@@ -11,14 +11,14 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self
 
+from lazydelta.cli import tuning
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
 __all__ = ["Progress"]
 
-_PATIENCE_SECONDS = 0.5
-_REDRAW_SECONDS = 0.2
 _ERASE = "\r\x1b[K"
 
 
@@ -75,10 +75,10 @@ class Progress:
                 self._erase()
 
     def _run(self) -> None:
-        while not self._done.wait(_REDRAW_SECONDS):
+        while not self._done.wait(tuning.REDRAW_SECONDS):
             with self._lock:
                 now = time.monotonic()
-                if now - self._quiet_since >= _PATIENCE_SECONDS:
+                if now - self._quiet_since >= tuning.PROGRESS_DELAY_SECONDS:
                     self._draw(now - self._started)
 
     def _line(self, seconds: float) -> str:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from lazydelta.cli.common_options import State, common_options, pass_state
 from lazydelta.cli.output import Output
-from lazydelta.cli.show import row_options, show_rows
-from lazydelta.cli.state import State, common_options, pass_state
+from lazydelta.cli.row_output import row_options, show_rows
 from lazydelta.cli.versions import Time, open_table, pick_snapshot, version_options
 
 if TYPE_CHECKING:
@@ -76,14 +76,14 @@ def head(
     timestamp: datetime | None,
     as_csv: bool,
     parquet: Path | None,
-    **asked: Any,
+    **arguments: Any,
 ) -> None:
     """Show the first rows of the table at URL; no more files are read than they need.
 
     On a terminal: a table. In a pipe: tab-separated fields without a header, nested values as
     JSON. With --json: one object per line.
     """
-    scan = pick_snapshot(state, url, version, timestamp).scan(**asked)
+    scan = pick_snapshot(state, url, version, timestamp).scan(**arguments)
     show_rows(state, scan.to_reader(), as_csv=as_csv, parquet=parquet)
 
 
@@ -109,7 +109,7 @@ def count(
     if output.json:
         output.document({"version": snapshot.version, "rows": rows})
     else:
-        output.text(str(rows))
+        output.print(str(rows))
 
 
 @click.command()
@@ -130,7 +130,7 @@ def partitions(
     as_csv: bool,
     parquet: Path | None,
 ) -> None:
-    """List the partitions of the table at URL that have rows, from its log alone where it tells.
+    """List the partitions of the table at URL that have rows, from its log alone where possible.
 
     Nothing is printed for a table without partition columns.
     """
@@ -139,8 +139,8 @@ def partitions(
     if not snapshot.partition_columns:
         return
     names = [(name, "ascending") for name in snapshot.partition_columns]
-    found = scan.partition_values().sort_by(names)
-    show_rows(state, found.to_reader(), as_csv=as_csv, parquet=parquet)
+    table = scan.partition_values().sort_by(names)
+    show_rows(state, table.to_reader(), as_csv=as_csv, parquet=parquet)
 
 
 def range_options(function: F) -> F:
@@ -183,7 +183,7 @@ def changes(
     limit: int | None,
     as_csv: bool,
     parquet: Path | None,
-    **asked: Any,
+    **arguments: Any,
 ) -> None:
     """Show the changes of the table at URL, version by version; both ends are inclusive.
 
@@ -192,7 +192,7 @@ def changes(
     _commit_timestamp; --where and --columns may name them too.
     """
     for end in ("starting", "ending"):
-        if None not in (asked[f"{end}_version"], asked[f"{end}_timestamp"]):
+        if None not in (arguments[f"{end}_version"], arguments[f"{end}_timestamp"]):
             raise click.UsageError(f"give --{end}-version or --{end}-timestamp, not both")
-    feed = open_table(state, url).changes(**asked).narrowed(limit=limit)
+    feed = open_table(state, url).changes(**arguments).narrowed(limit=limit)
     show_rows(state, feed.to_reader(), as_csv=as_csv, parquet=parquet)

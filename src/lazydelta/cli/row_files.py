@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import orjson
 import pyarrow as pa
 
+from lazydelta.cli import tuning
 from lazydelta.errors import ConfigError
 from lazydelta.formats import join_surrogates
 from lazydelta.parquet import LegacyTimestampError, legacy_calendar
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RowFiles"]
 
-_BLOCK_BYTES = 1 << 20
 _KINDS = {
     ".parquet": "parquet",
     ".csv": "csv",
@@ -36,19 +36,21 @@ class RowFiles:
     Args:
         files: Their paths.
         kind: Their format; None infers it from the names.
-        known: Columns with known types. Types of other columns are inferred, from all rows of
-            JSON and the first megabyte of CSV, and apply to the files that follow.
+        table_schema: Columns with given types. Other types are inferred, from all rows of JSON and
+            the first megabyte of CSV, and apply to the files that follow.
     """
 
-    def __init__(self, files: Sequence[Path], kind: str | None, known: pa.Schema | None) -> None:
+    def __init__(
+        self, files: Sequence[Path], kind: str | None, table_schema: pa.Schema | None
+    ) -> None:
         self._files = [(file, kind or _kind(file)) for file in files]
-        self._known = known
+        self._table_schema = table_schema
         self.count = 0
         """Rows read so far."""
 
     def readers(self) -> Iterator[pa.RecordBatchReader]:
         """Yield a reader for each file."""
-        known = pa.schema([]) if self._known is None else self._known
+        known = pa.schema([]) if self._table_schema is None else self._table_schema
         for file, kind in self._files:
             try:
                 schema, batches = _OPENERS[kind](file, known)
@@ -76,10 +78,10 @@ def _kind(file: Path) -> str:
     return kind
 
 
-def _parquet(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
+def _parquet(file: Path, types: pa.Schema) -> tuple[pa.Schema, Any]:
     import pyarrow.parquet as pq
 
-    del known
+    del types
     source = pa.OSFile(str(file))
     opened = pq.ParquetFile(
         source,
@@ -93,21 +95,21 @@ def _parquet(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
     return opened.schema_arrow, (calendar.rebase_batch(batch, int96) for batch in batches)
 
 
-def _csv(file: Path, known: pa.Schema, delimiter: str = ",") -> tuple[pa.Schema, Any]:
+def _csv(file: Path, types: pa.Schema, delimiter: str = ",") -> tuple[pa.Schema, Any]:
     from pyarrow import csv
 
-    types = {field.name: field.type for field in known if not pa.types.is_nested(field.type)}
+    column_types = {field.name: field.type for field in types if not pa.types.is_nested(field.type)}
     reader = csv.open_csv(
         file,
         parse_options=csv.ParseOptions(delimiter=delimiter),
         convert_options=csv.ConvertOptions(
-            column_types=types,
+            column_types=column_types,
             strings_can_be_null=True,
             quoted_strings_can_be_null=_is_one_column(file, delimiter),
         ),
     )
     for field in reader.schema:
-        if pa.types.is_binary(field.type) and field.name not in types:
+        if pa.types.is_binary(field.type) and field.name not in column_types:
             raise pa.ArrowInvalid(f"column {field.name!r} has strings that are not UTF-8")
     return reader.schema, reader
 
@@ -120,11 +122,11 @@ def _is_one_column(file: Path, delimiter: str) -> bool:
         return delimiter.encode() not in opened.readline()
 
 
-def _tsv(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
-    return _csv(file, known, "\t")
+def _tsv(file: Path, types: pa.Schema) -> tuple[pa.Schema, Any]:
+    return _csv(file, types, "\t")
 
 
-def _json(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
+def _json(file: Path, types: pa.Schema) -> tuple[pa.Schema, Any]:
     """Read the file twice: the first pass finds all columns and their types."""
     import arro3.io
 
@@ -134,15 +136,15 @@ def _json(file: Path, known: pa.Schema) -> tuple[pa.Schema, Any]:
             raise pa.ArrowInvalid("it has no rows")
         opened.seek(0)
         try:
-            guessed = pa.schema(arro3.io.infer_json_schema(_plain_text(opened)))
+            inferred = pa.schema(arro3.io.infer_json_schema(_normalized(opened)))
             order = list(orjson.loads(first))
         except Exception as error:  # noqa: BLE001 - its errors have no type of their own
             raise pa.ArrowInvalid(str(error)) from None
     names = sorted(
-        guessed.names, key=lambda name: order.index(name) if name in order else len(order)
+        inferred.names, key=lambda name: order.index(name) if name in order else len(order)
     )
-    kinds = {field.name: field.type for field in guessed}
-    kinds |= {field.name: _completed(field.type, kinds.get(field.name)) for field in known}
+    kinds = {field.name: field.type for field in inferred}
+    kinds |= {field.name: _completed(field.type, kinds.get(field.name)) for field in types}
     schema = pa.schema([pa.field(name, kinds[name]) for name in names])
     return schema, _json_rows(file, schema)
 
@@ -151,57 +153,57 @@ def _json_rows(file: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     import arro3.io
 
     with file.open("rb") as opened:
-        rows = arro3.io.read_json(_plain_text(opened), schema)
+        rows = arro3.io.read_json(_normalized(opened), schema)
         yield from pa.RecordBatchReader.from_stream(rows)
 
 
-def _plain_text(file: IO[bytes]) -> IO[bytes]:
-    return cast("IO[bytes]", _PlainText(file))
+def _normalized(file: IO[bytes]) -> IO[bytes]:
+    return cast("IO[bytes]", _NormalizedLines(file))
 
 
-class _PlainText(io.RawIOBase):
+class _NormalizedLines(io.RawIOBase):
     """A file of JSON lines in the form that arro3 parses correctly (`join_surrogates`), in blocks."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._text = memoryview(b"")
+        self._buffered = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, into: Any) -> int:
         """Fill a buffer; 0 at the end."""
-        if not self._text:
-            lines = self._file.read(_BLOCK_BYTES) + self._file.readline()
-            self._text = memoryview(join_surrogates(lines))
-        count = min(len(into), len(self._text))
-        into[:count] = self._text[:count]
-        self._text = self._text[count:]
+        if not self._buffered:
+            lines = self._file.read(tuning.JSON_BLOCK_BYTES) + self._file.readline()
+            self._buffered = memoryview(join_surrogates(lines))
+        count = min(len(into), len(self._buffered))
+        into[:count] = self._buffered[:count]
+        self._buffered = self._buffered[count:]
         return count
 
 
-def _completed(known: pa.DataType | None, found: pa.DataType | None) -> pa.DataType:
-    """Return a known type, with the nested fields that only the rows have.
+def _completed(table_type: pa.DataType | None, inferred: pa.DataType | None) -> pa.DataType:
+    """Return the type in the table, with the nested fields that only the rows have.
 
     Without them the parser would drop unknown fields; whether to accept them is decided by the
     table's schema.
     """
-    if known is None or found is None:
-        return found if known is None else known
-    if pa.types.is_struct(known) and pa.types.is_struct(found):
-        kinds = {part.name: part.type for part in found}
-        parts = [part.with_type(_completed(part.type, kinds.get(part.name))) for part in known]
-        names = {part.name for part in known}
-        return pa.struct([*parts, *(part for part in found if part.name not in names)])
-    if pa.types.is_list(known) and pa.types.is_list(found):
-        inner = known.value_field
-        return pa.list_(inner.with_type(_completed(inner.type, found.value_type)))
-    if pa.types.is_map(known) and pa.types.is_struct(found):
-        values = known.item_type
-        for entry in found:
+    if table_type is None or inferred is None:
+        return inferred if table_type is None else table_type
+    if pa.types.is_struct(table_type) and pa.types.is_struct(inferred):
+        kinds = {part.name: part.type for part in inferred}
+        parts = [part.with_type(_completed(part.type, kinds.get(part.name))) for part in table_type]
+        names = {part.name for part in table_type}
+        return pa.struct([*parts, *(part for part in inferred if part.name not in names)])
+    if pa.types.is_list(table_type) and pa.types.is_list(inferred):
+        inner = table_type.value_field
+        return pa.list_(inner.with_type(_completed(inner.type, inferred.value_type)))
+    if pa.types.is_map(table_type) and pa.types.is_struct(inferred):
+        values = table_type.item_type
+        for entry in inferred:
             values = _completed(values, entry.type)
-        return pa.map_(known.key_field, known.item_field.with_type(values))
-    return known
+        return pa.map_(table_type.key_field, table_type.item_field.with_type(values))
+    return table_type
 
 
 _OPENERS = {"parquet": _parquet, "csv": _csv, "tsv": _tsv, "json": _json}

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lazydelta.cli.common_options import State, common_options, pass_state
 from lazydelta.cli.output import Output, visible
-from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import pick_snapshot, version_options
 from lazydelta.schema import ArrayType, DataType, MapType, StructType
 
@@ -42,26 +42,28 @@ def schema(
     snapshot = pick_snapshot(state, url, version, timestamp)
     output = Output(json=state.json)
     if output.json:
-        output.text(snapshot.metadata.schema_string)
+        output.print(snapshot.metadata.schema_string)
     elif as_arrow:
         for line in str(snapshot.schema.to_arrow()).splitlines():
-            output.text(visible(line))
+            output.print(visible(line))
     else:
         partition = set(snapshot.partition_columns)
         for field in snapshot.schema:
             mark = "  (partition)" if field.name in partition else ""
             for line in _lines(field.name, field.type, nullable=field.nullable, mark=mark):
-                output.text(visible(line))
+                output.print(visible(line))
 
 
 def _lines(
     name: str, kind: DataType, *, nullable: bool, mark: str = "", depth: int = 0
 ) -> Iterator[str]:
     """Yield a line for a field, and indented lines for its nested fields."""
-    shown = {StructType: "struct", ArrayType: "array", MapType: "map"}.get(type(kind), str(kind))
+    type_name = {StructType: "struct", ArrayType: "array", MapType: "map"}.get(
+        type(kind), str(kind)
+    )
     if isinstance(kind, ArrayType | MapType) and not _is_deep(kind):
-        shown = str(kind)
-    yield f"{'  ' * depth}{name}: {shown}{'' if nullable else ' not null'}{mark}"
+        type_name = str(kind)
+    yield f"{'  ' * depth}{name}: {type_name}{'' if nullable else ' not null'}{mark}"
     for inner, part, may_be_null in _parts(kind):
         yield from _lines(inner, part, nullable=may_be_null, depth=depth + 1)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import click
 
-from lazydelta.cli.later import LaterGroup
+from lazydelta.cli.lazy_group import LazyGroup
 
 __all__ = ["spark"]
 
@@ -18,7 +18,7 @@ _COMMANDS = {
 }
 
 
-@click.group(cls=LaterGroup, later=_COMMANDS)
+@click.group(cls=LazyGroup, lazy_commands=_COMMANDS)
 def spark() -> None:
     """Plan, read and write tables with Spark: a local session, or a Spark Connect server.
 

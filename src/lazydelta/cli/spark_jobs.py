@@ -13,11 +13,12 @@ import click
 import pyarrow as pa
 
 import lazydelta.spark as executors
+from lazydelta.cli import tuning
+from lazydelta.cli.common_options import State, common_options, pass_state
 from lazydelta.cli.read import columns_option, where_option
-from lazydelta.cli.show import show_rows
+from lazydelta.cli.row_output import show_rows
 from lazydelta.cli.spark_progress import peak_memory
 from lazydelta.cli.spark_session import SessionOptions, run_session, session_options, show_report
-from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import pick_snapshot, version_options
 from lazydelta.errors import ConfigError
 from lazydelta.scan.plan import Explanation
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 __all__ = ["plan", "read"]
-
-_SHOWN_ROWS = 10
 
 
 @click.command()
@@ -58,13 +57,13 @@ def plan(
             report = executors.explain_replay(run.spark, snapshot)
         with run.phase("replay_and_skip", "replaying the log and skipping files"):
             files = executors.live_files(run.spark, snapshot, where=where, fields=["size"])
-            (found,) = files.selectExpr("count(*)", "coalesce(sum(size), 0)").collect()
+            (totals,) = files.selectExpr("count(*)", "coalesce(sum(size), 0)").collect()
         report = Explanation(
             **report,
             files={
                 "before_about": report["replay"]["estimated_files"],
-                "after": found[0],
-                "bytes": found[1],
+                "after": totals[0],
+                "bytes": totals[1],
             },
             seconds=run.seconds,
             peak_driver_memory=peak_memory(),
@@ -78,7 +77,7 @@ def plan(
     "-n",
     "--limit",
     type=click.IntRange(min=0),
-    help=f"Maximum number of rows; default: {_SHOWN_ROWS}, or all with --parquet.",
+    help=f"Maximum number of rows; default: {tuning.SPARK_READ_ROWS}, or all with --parquet.",
 )
 @where_option
 @columns_option
@@ -111,7 +110,7 @@ def read(
     version: int | None,
     timestamp: datetime | None,
     session: SessionOptions,
-    **asked: Any,
+    **arguments: Any,
 ) -> None:
     """Read rows of the table at URL with Spark.
 
@@ -124,11 +123,13 @@ def read(
     with run_session(state, session) as run:
         with run.phase("choose", "choosing how to read"):
             fixed = pick_snapshot(state, url, version, timestamp).version
-            report = executors.explain_read(run.spark, url, version=fixed, **asked)
-            frame = executors.read(run.spark, url, version=fixed, **asked)
+            report = executors.explain_read(run.spark, url, version=fixed, **arguments)
+            frame = executors.read(run.spark, url, version=fixed, **arguments)
         with run.phase("read", "reading rows"):
             if parquet is None:
-                rows = executors.to_arrow(frame.limit(_SHOWN_ROWS if limit is None else limit))
+                rows = executors.to_arrow(
+                    frame.limit(tuning.SPARK_READ_ROWS if limit is None else limit)
+                )
                 count = rows.num_rows
             else:
                 (frame if limit is None else frame.limit(limit)).write.parquet(str(parquet))
@@ -139,7 +140,7 @@ def read(
     if parquet is None:
         show_rows(state, _reader(rows), as_csv=as_csv, parquet=None)
     if not state.quiet:
-        click.echo(state.hide(str(report)), err=True)
+        click.echo(state.redact(str(report)), err=True)
 
 
 def _reader(rows: pa.Table) -> pa.RecordBatchReader:

@@ -61,13 +61,13 @@ def peak_memory() -> dict[str, int | None]:
 
 def _children() -> list[int | None]:
     """Return the peaks of the Java processes that descend from this process."""
-    found: list[int | None] = []
+    peaks: list[int | None] = []
     with suppress(OSError):
         for status in _PROCESSES.glob("[0-9]*/status"):
             fields = _status_fields(status)
             if fields.get("Name") == "java" and _descends(fields.get("PPid", "0")):
-                found.append(_peak(int(status.parent.name)))
-    return found
+                peaks.append(_peak(int(status.parent.name)))
+    return peaks
 
 
 def _descends(parent: str) -> bool:

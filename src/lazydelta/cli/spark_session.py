@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 import lazydelta.spark as executors
+from lazydelta.cli.key_value import KeyValue
 from lazydelta.cli.output import Output
-from lazydelta.cli.pairs import Pair
 from lazydelta.cli.spark_progress import TaskProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lazydelta.cli.state import State
+    from lazydelta.cli.common_options import State
 
 __all__ = ["SessionOptions", "SessionRun", "run_session", "session_options", "show_report"]
 
@@ -66,7 +66,7 @@ def session_options(function: F) -> F:
         click.option("--ui", is_flag=True, help="Serve Spark's web UI during the command."),
         click.option(
             "--conf",
-            type=Pair("KEY", "VALUE", prefix="spark.", like="spark.driver.memory=2g"),
+            type=KeyValue("KEY", "VALUE", prefix="spark.", example="spark.driver.memory=2g"),
             multiple=True,
             help="A Spark setting.",
         ),
@@ -155,6 +155,6 @@ def show_report(state: State, report: Mapping[str, Any]) -> None:
     if output.json:
         output.document(report)
     elif output.is_terminal:
-        output.text(str(report))
+        output.print(str(report))
     else:
         output.flat(report)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import lazydelta.spark as executors
-from lazydelta.cli.pairs import Pair
+from lazydelta.cli.common_options import State, common_options, pass_state
+from lazydelta.cli.key_value import KeyValue
 from lazydelta.cli.spark_progress import peak_memory
 from lazydelta.cli.spark_session import SessionOptions, run_session, session_options, show_report
-from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.errors import ConfigError
 from lazydelta.scan.plan import Explanation
 
@@ -41,7 +41,7 @@ _SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "j
 )
 @click.option("--partition-by", multiple=True, metavar="COLUMN[,COLUMN...]", help="Of a new table.")
 @click.option(
-    "--property", "properties", type=Pair("KEY", "VALUE"), multiple=True, help="Of a new table."
+    "--property", "properties", type=KeyValue("KEY", "VALUE"), multiple=True, help="Of a new table."
 )
 @click.option("--merge-schema", is_flag=True, help="Add columns that the table does not have.")
 @click.option("--overwrite-schema", is_flag=True, help="With --mode overwrite: also the schema.")
@@ -92,17 +92,17 @@ def write(
             )
         report = _report(result.to_dict(), run)
     for warning in result.warnings:
-        click.echo(f"warning: {state.hide(warning)}", err=True)
+        click.echo(f"warning: {state.redact(warning)}", err=True)
     show_report(state, report)
 
 
 def _rows(spark: Any, files: tuple[str, ...], kind: str | None) -> Any:
-    found = kind or next(
+    file_format = kind or next(
         (kind for suffix, kind in _SUFFIXES.items() if files[0].lower().endswith(suffix)), None
     )
-    if found is None:
+    if file_format is None:
         raise ConfigError("--format", f"is required: {files[0]} has no known suffix")
-    return spark.read.format(found).options(**_OPTIONS[found]).load(list(files))
+    return spark.read.format(file_format).options(**_OPTIONS[file_format]).load(list(files))
 
 
 def _report(result: dict[str, Any], run: SessionRun) -> Explanation:

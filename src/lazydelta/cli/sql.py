@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lazydelta.cli.show import row_options, show_rows
-from lazydelta.cli.state import State, common_options, pass_state
+from lazydelta.cli.common_options import State, common_options, pass_state
+from lazydelta.cli.row_output import row_options, show_rows
 from lazydelta.cli.versions import open_table
 from lazydelta.interop import QueryBuilder
 

@@ -11,7 +11,7 @@ import click
 from lazydelta.table import Snapshot, Table
 
 if TYPE_CHECKING:
-    from lazydelta.cli.state import State
+    from lazydelta.cli.common_options import State
 
 __all__ = ["Time", "open_table", "pick_snapshot", "version_options"]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lazydelta.cli.common_options import State, common_options, pass_state
 from lazydelta.cli.output import Output, human_bytes
 from lazydelta.cli.progress import Progress
 from lazydelta.cli.row_files import RowFiles
-from lazydelta.cli.state import State, common_options, pass_state
 from lazydelta.cli.versions import open_table
 from lazydelta.errors import TableNotFoundError
 
@@ -79,8 +79,8 @@ def write(
     if merge_schema and overwrite_schema:
         raise click.UsageError("--merge-schema and --overwrite-schema exclude each other")
     table = open_table(state, url)
-    rows = RowFiles(files, kind, None if overwrite_schema else _known_columns(table))
-    columns = [column.strip() for text in partition_by for column in text.split(",")]
+    rows = RowFiles(files, kind, None if overwrite_schema else _table_schema(table))
+    columns = [column.strip() for names in partition_by for column in names.split(",")]
     with Progress(lambda: (rows.count, "writing"), enabled=not state.quiet, unit="rows"):
         result = table.write(
             rows.readers(),
@@ -94,7 +94,7 @@ def write(
     _show(Output(json=state.json), result)
 
 
-def _known_columns(table: Table) -> pa.Schema | None:
+def _table_schema(table: Table) -> pa.Schema | None:
     try:
         return table.schema.to_arrow()
     except TableNotFoundError:
@@ -107,7 +107,7 @@ def _show(output: Output, result: WriteResult) -> None:
     if output.json:
         output.document(result.to_dict())
     elif output.is_terminal:
-        output.text(_sentence(result))
+        output.print(_sentence(result))
     else:
         output.flat(result.to_dict())
 

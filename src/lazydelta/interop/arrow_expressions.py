@@ -63,10 +63,10 @@ def walk(node: Node) -> Iterator[Node]:
     """Yield a node and all its descendants."""
     stack = [node]
     while stack:
-        found = stack.pop()
-        yield found
-        if isinstance(found, Call):
-            stack.extend(found.args)
+        node = stack.pop()
+        yield node
+        if isinstance(node, Call):
+            stack.extend(node.args)
 
 
 def _metadata(schema: pa.Schema) -> Iterator[tuple[str, str]]:

@@ -131,10 +131,10 @@ class _Translation:
 
     def is_in(self, node: Call, exact: bool) -> Predicate | None:  # noqa: ARG002 - always exact
         """Translate `is_in`, which treats NULL as a value: true only if the set contains NULL."""
-        given = _value_set(node)
-        if given is None:
+        value_set = _value_set(node)
+        if value_set is None:
             return None
-        path, values, has_null = given
+        path, values, has_null = value_set
         found = self._builder.is_in(path, values, null_is_false=True)
         null = self._builder.is_null(path)
         if found is None or null is None:
@@ -149,9 +149,9 @@ class _Translation:
         condition, then, other = node.args
         if not isinstance(other, Literal) or other.scalar.is_valid:
             return None
-        given = _value_set(then)
-        if given is not None and condition == Call("is_valid", (Field(given[0]),), {}):
-            path, values, has_null = given
+        value_set = _value_set(then)
+        if value_set is not None and condition == Call("is_valid", (Field(value_set[0]),), {}):
+            path, values, has_null = value_set
             return None if has_null else self._builder.is_in(path, values, null_is_false=False)
         return None if exact else self.where(then, exact=False)
 
@@ -206,11 +206,11 @@ def _value_set(node: Node) -> tuple[tuple[str, ...], list[Any], bool] | None:
     column, nulls = node.args[0], _plain(node.options.get("null_matching_behavior"))
     if not isinstance(column, Field) or nulls not in (_MATCH_NULL, _SKIP_NULL):
         return None
-    given = [_value(item) for item in node.options["value_set"].values]
-    if any(value is NotImplemented for value in given):
+    items = [_value(item) for item in node.options["value_set"].values]
+    if any(value is NotImplemented for value in items):
         return None
-    values = [value for value in given if value is not None]
-    return column.path, values, nulls == _MATCH_NULL and len(values) < len(given)
+    values = [value for value in items if value is not None]
+    return column.path, values, nulls == _MATCH_NULL and len(values) < len(items)
 
 
 def _plain(scalar: pa.Scalar | None) -> Any:

@@ -1,6 +1,6 @@
-"""Push a pyarrow projection and filter into a feed, and apply what remains.
+"""Push a pyarrow projection and filter into a scan, and apply what remains.
 
-The feed reads the columns needed and prunes by the translatable part of the filter. pyarrow then
+The scan reads the columns needed and prunes by the translatable part of the filter. pyarrow then
 applies the whole filter to the rows.
 """
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from lazydelta.config import ReadOptions
-    from lazydelta.interop.feeds import Feed
+    from lazydelta.interop.adapter_source import RowScan
 
 __all__ = ["ArrowPushdown"]
 
 
 class ArrowPushdown:
-    """One read of a feed.
+    """One read of a scan.
 
     Args:
-        feed: The source of the rows.
+        scan: The source of the rows.
         columns: Names, or expressions by name; None is all.
         where: Which rows to keep; None keeps all.
         options: How rows are read.
@@ -45,28 +45,28 @@ class ArrowPushdown:
 
     def __init__(
         self,
-        feed: Feed,
+        scan: RowScan,
         *,
         columns: Any,
         where: pc.Expression | None,
         options: ReadOptions | None,
         for_datafusion: bool = False,
     ) -> None:
-        self._base = feed
+        self._base = scan
         self._columns = columns if columns is None or isinstance(columns, dict) else list(columns)
         self._where = where
         self._options = options
         self._translated = (
-            None if where is None else translate_arrow_filter(where, feed.filterable(options))
+            None if where is None else translate_arrow_filter(where, scan.filterable(options))
         )
-        self._shown = shown = feed.presentation(options, views=False)
-        schema, names = shown.plain, shown.plain.names
+        self._output = output = scan.output_schema(options, views=False)
+        schema, names = output.plain, output.plain.names
         if where is not None and for_datafusion:
             self._where = with_nan_greatest(where, schema)
         self._shows_nullable = for_datafusion
         self._is_plain = isinstance(self._columns, list) and all(n in names for n in self._columns)
         self._needed = self._needed_columns(schema)
-        self.schema: pa.Schema = self._encoded(self._checked(schema), shown.schema)
+        self.schema: pa.Schema = self._encoded(self._checked(schema), output.schema)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -79,8 +79,8 @@ class ArrowPushdown:
             return (where, tuple((name, str(value)) for name, value in columns.items()))
         return (where, None if columns is None else tuple(columns))
 
-    def feed(self) -> Feed:
-        """Return the narrowed feed; it may return more rows than the filter keeps."""
+    def scan(self) -> RowScan:
+        """Return the narrowed scan; it may return more rows than the filter keeps."""
         where = None if self._translated is None else self._translated.predicate
         if where is None or self._base.limit is not None:  # the limit counts rows before the filter
             return self._base.narrowed(columns=self._needed)
@@ -89,15 +89,15 @@ class ArrowPushdown:
         except PredicateError:
             return self._base.narrowed(columns=self._needed)
 
-    def batches(self, note: Callable[[Feed], None]) -> Generator[pa.RecordBatch]:
-        """Yield the rows; `note` receives the feed that is read."""
-        feed = self.feed()
-        note(feed)
-        with feed.to_batches(self._options, encoded=False) as batches:
+    def batches(self, note: Callable[[RowScan], None]) -> Generator[pa.RecordBatch]:
+        """Yield the rows; `note` receives the scan that is read."""
+        scan = self.scan()
+        note(scan)
+        with scan.to_batches(self._options, encoded=False) as batches:
             for batch in batches:
                 for kept in self._filtered(batch):
                     for projected in self._projected(kept):
-                        yield self._shown.converted(projected, self.schema)
+                        yield self._output.converted(projected, self.schema)
 
     def _filtered(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if self._where is None:
@@ -115,15 +115,15 @@ class ArrowPushdown:
         else:
             yield from pds.InMemoryDataset(batch).to_table(columns=self._columns).to_batches()
 
-    def _encoded(self, plain: pa.Schema, shown: pa.Schema) -> pa.Schema:
+    def _encoded(self, plain: pa.Schema, output: pa.Schema) -> pa.Schema:
         """Return the schema of the result, with the encodings of columns passed through."""
         if self._columns is not None and not self._is_plain:
             return plain  # pyarrow decides the types of computed columns
-        names = shown.names if self._columns is None else plain.names
-        fields = [shown.field(name) for name in names]
+        names = output.names if self._columns is None else plain.names
+        fields = [output.field(name) for name in names]
         if self._shows_nullable:
             fields = [field.with_nullable(True) for field in fields]
-        return pa.schema(fields, shown.metadata if self._columns is None else None)
+        return pa.schema(fields, output.metadata if self._columns is None else None)
 
     def _checked(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema of the result; raise early for an invalid filter or projection."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ConfigError, MissingExtraError
+from lazydelta.interop.adapter_source import as_row_scan, check_name
 from lazydelta.interop.dataset import LazyDataset
-from lazydelta.interop.feeds import as_feed, check_name
 from lazydelta.interop.fork_guard import DATAFUSION
 
 if TYPE_CHECKING:
     from lazydelta.config import ReadOptions
-    from lazydelta.interop.feeds import Source
+    from lazydelta.interop.adapter_source import Source
 
 __all__ = ["register"]
 
@@ -29,7 +29,7 @@ def register(context: Any, name: str, source: Source, options: ReadOptions | Non
         context: A `datafusion.SessionContext`.
         name: The table's name in SQL, case-sensitive.
         source: What to read; a table is pinned to its current version.
-        options: How rows are read and shown.
+        options: How rows are read and presented.
 
     Returns:
         A description of the integration path in use.
@@ -48,5 +48,5 @@ def register(context: Any, name: str, source: Source, options: ReadOptions | Non
     check_name(name)
     DATAFUSION.check()
     quoted = '"' + name.replace('"', '""') + '"'
-    context.register_dataset(quoted, LazyDataset(as_feed(source), options, for_datafusion=True))
+    context.register_dataset(quoted, LazyDataset(as_row_scan(source), options, for_datafusion=True))
     return _PATH

@@ -1,7 +1,7 @@
-"""A pyarrow `Dataset` over a lazy feed, for DuckDB, DataFusion and users of pyarrow.
+"""A pyarrow `Dataset` over a lazy scan, for DuckDB, DataFusion and users of pyarrow.
 
 Nothing is planned or read before the first batch is pulled. After that, no more is read than is
-pulled, plus a bounded read-ahead. The feed reads only the projected columns. Filters are applied
+pulled, plus a bounded read-ahead. The scan reads only the projected columns. Filters are applied
 with pyarrow's semantics; the translatable part of a filter also prunes files and row groups.
 """
 
@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from lazydelta.errors import DeltaError, UnsupportedOperationError
+from lazydelta.interop.adapter_source import RowScan, Source, as_row_scan
 from lazydelta.interop.arrow_pushdown import ArrowPushdown
-from lazydelta.interop.feeds import Feed, Source, as_feed
 from lazydelta.interop.fork_guard import DATAFUSION
 from lazydelta.interop.fragments import SharedRows
 
@@ -40,20 +40,21 @@ def to_pyarrow_dataset(source: Source, options: ReadOptions | None = None) -> La
 
     Args:
         source: What to read; its own filter, columns and limit stay in force.
-        options: How rows are read and shown. View types are ignored: pyarrow cannot filter them.
+        options: How rows are read and presented. View types are ignored, as pyarrow cannot filter
+            them.
     """
-    return LazyDataset(as_feed(source), options)
+    return LazyDataset(as_row_scan(source), options)
 
 
 class LazyDataset(pds.UnionDataset):  # type: ignore[misc]
-    """The rows of a feed, as a dataset that engines can push columns and filters into.
+    """The rows of a scan, as a dataset that engines can push columns and filters into.
 
     Every method that reads is redefined in Python. pyarrow's C++ engine bypasses these methods
     and scans the child of the union, which raises `UnsupportedOperationError`.
 
     Args:
-        feed: What to read.
-        options: How rows are read and shown.
+        scan: What to read.
+        options: How rows are read and presented.
         where: Which rows to keep.
         for_datafusion: Whether DataFusion reads it. DataFusion orders NaN differently from pyarrow
             and relies on NOT NULL; see `ArrowPushdown`.
@@ -61,17 +62,17 @@ class LazyDataset(pds.UnionDataset):  # type: ignore[misc]
 
     def __init__(
         self,
-        feed: Feed,
+        scan: RowScan,
         options: ReadOptions | None = None,
         *,
         where: pc.Expression | None = None,
         for_datafusion: bool = False,
     ) -> None:
-        self._feed = feed
+        self._scan = scan
         self._options = options
         self._where = where
         self._for_datafusion = for_datafusion
-        self._latest: Feed = feed
+        self._latest: RowScan = scan
         self._shares: WeakSet[SharedRows] = WeakSet()
         self.failure: DeltaError | None = None
         """The error of the latest read: engines keep only its message."""
@@ -81,12 +82,12 @@ class LazyDataset(pds.UnionDataset):  # type: ignore[misc]
         super().__init__(schema, [pds.FileSystemDataset([refusing], schema, file_format)])
 
     @property
-    def feed(self) -> Feed:
+    def scan(self) -> RowScan:
         """The source of the rows."""
-        return self._feed
+        return self._scan
 
     def __repr__(self) -> str:
-        return f"LazyDataset({self._feed!r})"
+        return f"LazyDataset({self._scan!r})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -155,14 +156,14 @@ class LazyDataset(pds.UnionDataset):  # type: ignore[misc]
     def count_rows(self, filter: pc.Expression | None = None, **settings: Any) -> int:  # noqa: A002
         """Return the number of rows, from the log alone where its statistics are exact."""
         if _both(self._where, filter) is None:
-            return self._feed.count()
+            return self._scan.count()
         return self.scanner([], filter=filter, **settings).count_rows()
 
     def filter(self, expression: pc.Expression) -> LazyDataset:
         """Return a dataset of the rows that satisfy an expression."""
         where = _both(self._where, expression)
         return LazyDataset(
-            self._feed, self._options, where=where, for_datafusion=self._for_datafusion
+            self._scan, self._options, where=where, for_datafusion=self._for_datafusion
         )
 
     # --- executed by pyarrow, in memory
@@ -198,15 +199,15 @@ class LazyDataset(pds.UnionDataset):  # type: ignore[misc]
 
     def _pushdown(self, columns: Any, where: pc.Expression | None) -> ArrowPushdown:
         return ArrowPushdown(
-            self._feed,
+            self._scan,
             columns=columns,
             where=where,
             options=self._options,
             for_datafusion=self._for_datafusion,
         )
 
-    def _note(self, feed: Feed) -> None:
-        self._latest = feed
+    def _note(self, scan: RowScan) -> None:
+        self._latest = scan
 
 
 class LazyScanner:

@@ -9,7 +9,7 @@ from lazydelta.interop.dataset import to_pyarrow_dataset
 
 if TYPE_CHECKING:
     from lazydelta.config import ReadOptions
-    from lazydelta.interop.feeds import Source
+    from lazydelta.interop.adapter_source import Source
 
 __all__ = ["relation"]
 
@@ -23,7 +23,7 @@ def relation(connection: Any, source: Source, options: ReadOptions | None = None
     Args:
         connection: A DuckDB connection; None is DuckDB's default connection.
         source: What to read; a table is pinned to its current version.
-        options: How rows are read and shown.
+        options: How rows are read and presented.
 
     Raises:
         MissingExtraError: DuckDB is not installed.

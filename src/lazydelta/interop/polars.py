@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lazydelta.errors import MissingExtraError, PredicateError
-from lazydelta.interop.feeds import Feed, Source, as_feed
+from lazydelta.interop.adapter_source import RowScan, Source, as_row_scan
 from lazydelta.interop.fork_guard import POLARS
 from lazydelta.interop.polars_filters import translate_polars_filter
 
@@ -28,7 +28,7 @@ def scan_polars(source: Source, options: ReadOptions | None = None) -> Any:
 
     Args:
         source: What to read; its own filter, columns and limit stay in force.
-        options: How rows are read and shown.
+        options: How rows are read and presented.
 
     Raises:
         MissingExtraError: Polars is not installed.
@@ -38,7 +38,7 @@ def scan_polars(source: Source, options: ReadOptions | None = None) -> Any:
     from polars.io.plugins import register_io_source
 
     POLARS.check()
-    rows = _IOSource(pl, as_feed(source), options)
+    rows = _IOSource(pl, as_row_scan(source), options)
     return register_io_source(rows, schema=rows.schema, is_pure=True)
 
 
@@ -63,11 +63,11 @@ def _polars() -> Any:
 class _IOSource:
     """The callback of a Polars IO plugin."""
 
-    def __init__(self, pl: Any, feed: Feed, options: ReadOptions | None) -> None:
+    def __init__(self, pl: Any, scan: RowScan, options: ReadOptions | None) -> None:
         self._pl = pl
-        self._feed = feed
+        self._scan = scan
         self._options = options
-        empty = feed.presentation(options).schema.empty_table()
+        empty = scan.output_schema(options).schema.empty_table()
         self.schema = self._frame(empty).schema
 
     def __call__(
@@ -80,8 +80,8 @@ class _IOSource:
         """Yield frames of the requested columns; `n_rows` applies before the predicate."""
         del batch_size
         POLARS.start()
-        feed = self._narrowed(with_columns, predicate, n_rows)
-        with feed.to_batches(self._options) as batches:
+        scan = self._narrowed(with_columns, predicate, n_rows)
+        with scan.to_batches(self._options) as batches:
             for batch in batches:
                 frame = self._frame(pa.Table.from_batches([batch]))
                 if predicate is not None:
@@ -93,15 +93,15 @@ class _IOSource:
     def _frame(self, rows: pa.Table) -> Any:
         return self._pl.from_arrow(rows, rechunk=False)
 
-    def _narrowed(self, columns: list[str] | None, predicate: Any, n_rows: int | None) -> Feed:
+    def _narrowed(self, columns: list[str] | None, predicate: Any, n_rows: int | None) -> RowScan:
         needed_columns = None
         if columns is not None:
             needed = {*columns, *(() if predicate is None else predicate.meta.root_names())}
-            needed_columns = [name for name in self._feed.names if name in needed]
-        limited = self._feed.narrowed(columns=needed_columns, limit=n_rows)
+            needed_columns = [name for name in self._scan.names if name in needed]
+        limited = self._scan.narrowed(columns=needed_columns, limit=n_rows)
         if predicate is None or limited.limit is not None:
             return limited
-        where = translate_polars_filter(predicate, self._feed.filterable(self._options))
+        where = translate_polars_filter(predicate, self._scan.filterable(self._options))
         try:
             return limited.narrowed(where=where)
         except PredicateError:

@@ -149,7 +149,7 @@ _COMPARE = {
 
 
 def _same_meaning(kind: DataType, value: Any) -> bool:  # noqa: PLR0911 - one per type
-    """Return whether all engines compare a value with the column alike: neither side is rounded."""
+    """Return whether all engines compare a value and the column equally: no side is rounded."""
     name = str(kind)
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     if name in INTEGER_RANGES:

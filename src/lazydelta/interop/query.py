@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 import pyarrow as pa
 
 from lazydelta.errors import ConfigError, MissingExtraError, QueryError
+from lazydelta.interop.adapter_source import RowScan, Source, as_row_scan, check_name
 from lazydelta.interop.dataset import LazyDataset
-from lazydelta.interop.feeds import Feed, Source, as_feed, check_name
 from lazydelta.interop.fork_guard import DATAFUSION
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class QueryBuilder:
         if not installed:
             raise MissingExtraError(" or ".join(candidates), candidates[0])
         self._engine: Engine = installed[0]
-        self._tables: dict[str, tuple[Feed, ReadOptions | None]] = {}
+        self._tables: dict[str, tuple[RowScan, ReadOptions | None]] = {}
         self._latest: Mapping[str, LazyDataset] = {}
 
     @property
@@ -80,7 +80,7 @@ class QueryBuilder:
         if same:
             reason = f"{name!r} and {same[0]!r} are the same name in SQL: choose another"
             raise ConfigError("name", reason)
-        self._tables[name] = (as_feed(source), options)
+        self._tables[name] = (as_row_scan(source), options)
         return self
 
     def execute(self, sql: str) -> pa.RecordBatchReader:

@@ -1,17 +1,17 @@
-"""Scanning a snapshot: the plan, the rows, the aggregates, pages and pins."""
+"""Scanning a snapshot: file planning, row reads, aggregates, pagination and pinning."""
 
 from __future__ import annotations
 
 from lazydelta.scan.pinning import Bundle, check_bundle, pin
-from lazydelta.scan.row_feed import Feed, RowSource
+from lazydelta.scan.row_scan import RowBatches, RowScan
 from lazydelta.scan.scan import Scan, Where
 from lazydelta.scan.verify import ChecksumReport, TableCheck, check_table
 
 __all__ = [
     "Bundle",
     "ChecksumReport",
-    "Feed",
-    "RowSource",
+    "RowBatches",
+    "RowScan",
     "Scan",
     "TableCheck",
     "Where",

@@ -1,9 +1,9 @@
-"""The files of a scan page by page, for callers that cannot hold a stream open.
+"""Pagination of a scan's files, for callers that cannot keep a stream open.
 
-A token says how many files of which scan were given. The scan gives the files of a version in one
-order as long as the log is laid out as it was, so a page is the scan begun again, less what was
-given; a scan that is asked for its next page goes on where it stopped instead. That saves time and
-decides nothing: a token that does not fit the log any more is refused.
+A token holds the position in the file list and a fingerprint of the scan. The order of the files
+depends only on the layout of the log, so any process can restart the scan and skip to the position.
+A `Scan` keeps the stream of its last page open to avoid that restart; the result is the same. A
+token whose fingerprint does not match, as after a new checkpoint, is refused.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 import orjson
 import pyarrow as pa
 
-from lazydelta.config import given_number
-from lazydelta.errors import ConfigError, PageTokenError
+from lazydelta.config import validate_integer
+from lazydelta.errors import PageTokenError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,15 +31,15 @@ __all__ = ["FilePage", "Pages"]
 
 @dataclass(frozen=True, slots=True)
 class FilePage:
-    """Some files of a scan, in the columns of `file_batches()`."""
+    """A page of files, with the columns of `file_batches()`."""
 
     files: pa.Table
     next: str | None
-    """The token of the next page; None if this was the last."""
+    """The token of the next page; None after the last page."""
 
 
 class PagedScan(Protocol):
-    """What a `Scan` offers to its pages."""
+    """The interface of `Scan` that pagination uses."""
 
     snapshot: SnapshotState
 
@@ -49,7 +49,7 @@ class PagedScan(Protocol):
 
     @property
     def strategy(self) -> str:
-        """The strategy chosen."""
+        """The chosen strategy."""
 
     @property
     def file_schema(self) -> pa.Schema:
@@ -60,65 +60,66 @@ class PagedScan(Protocol):
 
 
 class Pages:
-    """Where the pages of a scan have got to: the stream behind the last one is kept.
+    """Keeps the stream of a scan open between two pages.
 
-    The scan is handed in each time, for it holds this: dropping it must end the stream.
+    `read` receives the scan as an argument: a reference to it would be a cycle, and deleting the
+    scan must close the stream.
     """
 
     def __init__(self) -> None:
-        self._at = 0
+        self._position = 0
         self._stream: Stream[pa.RecordBatch] | None = None
-        self._rest: pa.RecordBatch | None = None
+        self._remainder: pa.RecordBatch | None = None
 
     def read(self, scan: PagedScan, size: int, token: str | None) -> FilePage:
-        """Return the page behind a token; None is the first one."""
-        if given_number("size", size) < 1:
-            raise ConfigError("size", f"must be at least 1, not {size}")
-        start = 0 if token is None else _position(scan, token)
-        if self._stream is None or start != self._at:
+        """Return the page of a token; None is the first page."""
+        validate_integer("size", size, 1)
+        start = 0 if token is None else _parse_token(scan, token)
+        if self._stream is None or start != self._position:
             self.close()
             self._stream = scan.file_batches()
-            for _ in self._taken(start):
+            for _ in self._next_files(start):
                 pass
-        files = pa.Table.from_batches(list(self._taken(size)), scan.file_schema)
+        files = pa.Table.from_batches(list(self._next_files(size)), scan.file_schema)
         is_last = self._stream is None
-        return FilePage(files, None if is_last else _token(scan, self._at))
+        return FilePage(files, None if is_last else _token(scan, self._position))
 
     def close(self) -> None:
-        """Free what is kept for the next page."""
+        """Close the stream."""
         if self._stream is not None:
             self._stream.close()
-        self._stream, self._rest, self._at = None, None, 0
+        self._stream, self._remainder, self._position = None, None, 0
 
-    def _taken(self, count: int) -> Iterator[pa.RecordBatch]:
-        """Yield the next files, at most `count`; look ahead so that the end is known."""
+    def _next_files(self, count: int) -> Iterator[pa.RecordBatch]:
+        """Yield the next `count` files; reads one batch ahead to detect the last page."""
         while self._stream is not None:
-            if self._rest is None or not self._rest.num_rows:
-                self._rest = next(self._stream, None)
-                if self._rest is None:
+            if self._remainder is None or not self._remainder.num_rows:
+                self._remainder = next(self._stream, None)
+                if self._remainder is None:
                     self._stream.close()
                     self._stream = None
                     return
                 continue
             if not count:
                 return
-            batch = self._rest.slice(0, count)
-            self._rest = self._rest.slice(batch.num_rows)
+            batch = self._remainder.slice(0, count)
+            self._remainder = self._remainder.slice(batch.num_rows)
             count -= batch.num_rows
-            self._at += batch.num_rows
+            self._position += batch.num_rows
             yield batch
 
 
 def _token(scan: PagedScan, position: int) -> str:
-    text = orjson.dumps({"at": position, "scan": _fingerprint(scan)})
-    return base64.urlsafe_b64encode(text).decode()
+    content = orjson.dumps({"at": position, "scan": _fingerprint(scan)})
+    return base64.urlsafe_b64encode(content).decode()
 
 
-def _position(scan: PagedScan, token: str) -> int:
+def _parse_token(scan: PagedScan, token: str) -> int:
+    """Return the position of a token."""
     table = scan.snapshot.store.root
     try:
-        said = orjson.loads(base64.b64decode(token, altchars=b"-_", validate=True))
-        position, fingerprint = said["at"], said["scan"]
+        content = orjson.loads(base64.b64decode(token, altchars=b"-_", validate=True))
+        position, fingerprint = content["at"], content["scan"]
     except (ValueError, TypeError, KeyError):
         raise PageTokenError(table, "it is not one of ours") from None
     if fingerprint != _fingerprint(scan) or type(position) is not int or position < 0:
@@ -127,7 +128,7 @@ def _position(scan: PagedScan, token: str) -> int:
 
 
 def _fingerprint(scan: PagedScan) -> str:
-    """Return what decides which files come, and in which order."""
+    """Return a hash of everything that determines the files and their order."""
     snapshot, segment = scan.snapshot, scan.snapshot.segment
     parts = [
         snapshot.metadata.id,

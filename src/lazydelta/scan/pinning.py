@@ -1,9 +1,9 @@
-"""A pinned snapshot as a small JSON: enough to open exactly the same version again, anywhere.
+"""Pinned snapshots: a small JSON document that reopens exactly the same version anywhere.
 
-Carries the address (without secrets), the version, how it was chosen, the protocol's four fields
-and two hashes: of version, protocol and metadata, and of the bytes of the version's commit. They
-cost one read of that commit, whatever the number of files. Checkpoints, compactions and log
-cleanup change neither; a table that was replaced or whose commit was rewritten changes one.
+It has the table's URI (without secrets), the version, the selector, the protocol's four fields and
+two hashes: one of version, protocol and metadata, one of the bytes of the version's commit. Pinning
+reads that commit only, regardless of the number of files. Checkpoints, compactions and log cleanup
+do not change the hashes; a replaced table or a rewritten commit does.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _BY_VERSION, _BY_TIME = "Table.snapshot(version)", "Table.snapshot(timestamp)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """What `Table.open_bundle` needs to find this very snapshot again."""
+    """A pinned snapshot, the input of `Table.open_bundle`."""
 
     table_uri: str
     resolved_version: int
     selector: dict[str, Any]
-    """How it was asked for: `{"version": n}` or `{"timestamp_rfc3339": "..."}`."""
+    """The request: `{"version": n}` or `{"timestamp_rfc3339": "..."}`."""
     min_reader_version: int
     min_writer_version: int
     reader_features: list[str]
@@ -44,29 +44,38 @@ class Bundle:
     snapshot_hash: str
     """SHA-256 of version, protocol and metadata."""
     commit_hash: str
-    """SHA-256 of the commit's bytes; empty if log cleanup had removed the commit."""
+    """SHA-256 of the commit's bytes; empty if log cleanup has removed the commit."""
     load_api: str = _BY_VERSION
-    """The call that resolved the selector, for whoever audits that."""
+    """The call that resolved the selector, for audits."""
     format: int = _FORMAT
 
     def to_json(self) -> str:
-        """Return the bundle as JSON, keys in order, the same for the same snapshot."""
+        """Return the bundle as JSON with sorted keys: equal for equal snapshots."""
         return orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS).decode()
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Bundle:
-        """Read a bundle back, or raise `ConfigError`."""
+    def from_json(cls, document: str | bytes) -> Bundle:
+        """Parse a bundle.
+
+        Raises:
+            ConfigError: The JSON is not a bundle of this format.
+        """
         try:
-            read = orjson.loads(text)
+            parsed = orjson.loads(document)
         except (orjson.JSONDecodeError, TypeError) as error:
             raise ConfigError("bundle", f"it is no bundle: {error}") from None
-        known = {field.name: field.default is MISSING for field in fields(cls)}
-        given = read if isinstance(read, dict) else {}
-        missing = [name for name, is_needed in known.items() if is_needed and name not in given]
-        if missing or given.keys() - known:
-            odd = f"without {', '.join(missing)}" if missing else "with more than it should have"
-            raise ConfigError("bundle", f"it is no bundle: JSON {odd}")
-        bundle = cls(**given)
+        required = {field.name: field.default is MISSING for field in fields(cls)}
+        values = parsed if isinstance(parsed, dict) else {}
+        missing = [
+            name for name, is_required in required.items() if is_required and name not in values
+        ]
+        unknown = sorted(values.keys() - required)
+        if missing or unknown:
+            problem = (
+                f"lacks {', '.join(missing)}" if missing else f"has unknown {', '.join(unknown)}"
+            )
+            raise ConfigError("bundle", f"it is no bundle: the JSON {problem}")
+        bundle = cls(**values)
         for field, kind in get_type_hints(cls).items():
             value = getattr(bundle, field)
             if type(value) is not (get_origin(kind) or kind):
@@ -78,20 +87,20 @@ class Bundle:
 
 
 def pin(snapshot: SnapshotState, *, timestamp: datetime | str | None = None) -> Bundle:
-    """Return a bundle for a snapshot; costs one read of the version's commit.
+    """Return the bundle of a snapshot; reads the version's commit.
 
     Args:
-        snapshot: What to pin.
-        timestamp: The time that it was asked for by, if it was.
+        snapshot: The snapshot to pin.
+        timestamp: The requested time, if the snapshot was selected by time.
     """
     protocol = snapshot.protocol
-    chosen: dict[str, Any] = {"version": snapshot.version}
+    selector: dict[str, Any] = {"version": snapshot.version}
     if timestamp is not None:
-        chosen = {"timestamp_rfc3339": parse_timestamp(timestamp).isoformat()}
+        selector = {"timestamp_rfc3339": parse_timestamp(timestamp).isoformat()}
     return Bundle(
         table_uri=snapshot.store.root,
         resolved_version=snapshot.version,
-        selector=chosen,
+        selector=selector,
         load_api=_BY_VERSION if timestamp is None else _BY_TIME,
         min_reader_version=protocol.min_reader_version,
         min_writer_version=protocol.min_writer_version,
@@ -103,14 +112,15 @@ def pin(snapshot: SnapshotState, *, timestamp: datetime | str | None = None) -> 
 
 
 def check_bundle(bundle: Bundle, snapshot: SnapshotState) -> None:
-    """Raise `BundleMismatchError` unless the snapshot is what the bundle pinned.
+    """Raise `BundleMismatchError` unless the snapshot is the pinned one.
 
-    A commit that log cleanup removed, before or since, is not compared.
+    A commit that log cleanup has removed, before or after pinning, is not compared.
     """
-    found = _snapshot_hash(snapshot), _commit_hash(snapshot)
-    for was, now in zip((bundle.snapshot_hash, bundle.commit_hash), found, strict=True):
-        if was and now and was != now:
-            raise BundleMismatchError(snapshot.store.root, snapshot.version, was, now)
+    actual = _snapshot_hash(snapshot), _commit_hash(snapshot)
+    pinned = bundle.snapshot_hash, bundle.commit_hash
+    for expected, found in zip(pinned, actual, strict=True):
+        if expected and found and expected != found:
+            raise BundleMismatchError(snapshot.store.root, snapshot.version, expected, found)
 
 
 def _snapshot_hash(snapshot: SnapshotState) -> str:

@@ -1,7 +1,7 @@
-"""`Scan`: a read of one version, described. Nothing is read until it is iterated.
+"""`Scan`: a lazy read of one version. Nothing is read until it is iterated.
 
-Listing files and reading rows start here. How files are found is `scan.plan.run`'s business, how they
-become rows `scan.read.reading`'s, and how rows are shown and where they can go `scan.row_feed`'s.
+`scan.plan.run` finds the files, `scan.read.reading` reads their rows, and `scan.row_scan` converts
+rows to the requested output.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lazydelta._parallel import prefetch
 from lazydelta._stream import FlatStream, Stream
-from lazydelta.config import ReadOptions, ScanStrategy, Strategy, given_number
+from lazydelta.config import ReadOptions, ScanStrategy, Strategy, validate_integer
 from lazydelta.errors import ConfigError
 from lazydelta.expressions import Predicate, as_predicate
 from lazydelta.replay.skipping import Pruner
@@ -30,7 +30,7 @@ from lazydelta.scan.plan.scan_metrics import ScanMetrics
 from lazydelta.scan.plan.strategy import Choice, choose_strategy
 from lazydelta.scan.read.output_schema import columns_to_read
 from lazydelta.scan.read.reading import Reading
-from lazydelta.scan.row_feed import Feed, RowSource
+from lazydelta.scan.row_scan import RowBatches, RowScan
 from lazydelta.schema.mapping import physical_name
 from lazydelta.snapshot import BYTES_PER_ADD, SnapshotState
 
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Scan", "Where"]
 
-_MOST = 2**63 - 1
+_MAX_LIMIT = 2**63 - 1  # Arrow's row counts are 64-bit
 
 Where = Predicate | str | Sequence[Any] | dict[str, Any] | None
 
 
 class _Listing(NamedTuple):
-    """A run that listed files, with its own limit and hence its own choice of strategy."""
+    """The latest file listing; its own limit leads to its own choice of strategy."""
 
     run: ScanMetrics
     choice: Choice
     limit: int | None
 
 
-class Scan(Feed):
+class Scan(RowScan):
     """A scan of one snapshot: which rows and columns, and the files that may hold them.
 
     Args:
@@ -79,12 +79,12 @@ class Scan(Feed):
         if strategy not in tuple(ScanStrategy):
             names = ", ".join(ScanStrategy)
             raise ConfigError("strategy", f"must be one of {names}, not {strategy!r}")
-        limit = _checked_limit(limit)
+        limit = _validate_limit(limit)
         self.snapshot = snapshot
-        self.columns = self._resolved_columns(columns)
+        self.columns = self._resolve_columns(columns)
         self.limit = limit
         self.options = snapshot.config.read
-        self.options = self._resolved(options)
+        self.options = self._resolve_options(options)
         self._pruner = Pruner.build(
             as_predicate(where),
             schema=snapshot.schema,
@@ -105,7 +105,7 @@ class Scan(Feed):
 
     @property
     def strategy(self) -> Strategy:
-        """The strategy chosen; `explain()` says why."""
+        """The chosen strategy; `explain()` has the reason."""
         return self._choice.strategy
 
     @property
@@ -134,21 +134,21 @@ class Scan(Feed):
         Raises:
             ConfigError: The scan has a limit, which counts rows.
         """
-        shape = self._shape()
+        converter = self._file_batches()
         batches = self._adds(ALL_FIELDS if all_fields else PLAN_FIELDS, limit)
-        return Stream(_mapped(batches, shape.planned))
+        return Stream(_mapped(batches, converter.convert))
 
     @property
     def file_schema(self) -> pa.Schema:
         """The schema of the batches of `file_batches()`."""
-        nothing = pa.RecordBatch.from_pylist([], adds_schema(PLAN_FIELDS))
-        return self._shape().planned(nothing).schema
+        empty = pa.RecordBatch.from_pylist([], adds_schema(PLAN_FIELDS))
+        return self._file_batches().convert(empty).schema
 
     def page(self, size: int = 1000, token: str | None = None) -> FilePage:
-        """Return some of the files, and a token for the page after them.
+        """Return a page of files, and the token of the next page.
 
-        For callers that cannot keep a stream: each page may be asked of another process. Asking
-        one scan for page after page costs no more than `file_batches()`.
+        For callers that cannot keep a stream open: another process can read the next page. Reading
+        all pages from one scan costs no more than `file_batches()`.
 
         Args:
             size: The maximum number of files of the page.
@@ -161,7 +161,7 @@ class Scan(Feed):
         return self._pages.read(self, size, token)
 
     def add_batches(self) -> Stream[pa.RecordBatch]:
-        """Return the same files as their add actions state them: paths and names not decoded."""
+        """Return the matching live files as add actions: raw paths, physical column names."""
         return Stream(self._adds(PLAN_FIELDS))
 
     def files(self, limit: int | None = None) -> Stream[ScanFile]:
@@ -175,11 +175,11 @@ class Scan(Feed):
         """
         return FlatStream(self._file_lists(self._adds(ALL_FIELDS, limit)))
 
-    def _file_lists(self, found: Iterator[pa.RecordBatch]) -> Iterator[Iterable[ScanFile]]:
-        shape = self._shape()
-        with Stream(found) as batches:
-            for adds in batches:
-                columns = FileColumns(shape.planned(adds), adds.column("path"), shape)
+    def _file_lists(self, adds: Iterator[pa.RecordBatch]) -> Iterator[Iterable[ScanFile]]:
+        converter = self._file_batches()
+        with Stream(adds) as batches:
+            for batch in batches:
+                columns = FileColumns(converter.convert(batch), batch.column("path"), converter)
                 yield map(partial(ScanFile, columns), range(len(columns)))
 
     def _adds(self, fields: Sequence[str], limit: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -187,14 +187,14 @@ class Scan(Feed):
             raise ConfigError(
                 "limit", "of a scan counts rows; list files with scan().files(limit=...)"
             )
-        limit = _checked_limit(limit)
+        limit = _validate_limit(limit)
         choice = _choice(self.snapshot, limit, self._requested)
         run = ScanRun(self.snapshot, pruner=self._pruner, fields=fields, limit=limit, choice=choice)
         self._last_run = run.metrics
         self._listing = _Listing(run.metrics, choice, limit)
         return prefetch(run.batches, depth=self.snapshot.config.prefetch_batches)
 
-    def _shape(self) -> FileBatches:
+    def _file_batches(self) -> FileBatches:
         snapshot, mode = self.snapshot, self.snapshot.column_mapping_mode
         by_name = {field.name: field for field in snapshot.schema.fields}
         fields = [by_name[name] for name in snapshot.partition_columns]
@@ -207,21 +207,21 @@ class Scan(Feed):
     # --- rows
 
     @property
-    def _shown_version(self) -> SnapshotState:
+    def _output_snapshot(self) -> SnapshotState:
         return self.snapshot
 
     @property
-    def _readable(self) -> StructType:
+    def _full_schema(self) -> StructType:
         return self.snapshot.schema
 
-    def _source(self, options: ReadOptions) -> RowSource:
-        columns = columns_to_read(options.schema, self.columns, self._readable.names)
+    def _row_batches(self, options: ReadOptions) -> RowBatches:
+        columns = columns_to_read(options.schema, self.columns, self._full_schema.names)
         views = options.schema_force_view_types and options.schema is None
         reading = Reading(self, options, None, columns, views=views)
-        kept = partial(reading.batches, keeps_all=True)
-        return RowSource(reading.projection.schema, reading.batches, kept)
+        buffered = partial(reading.batches, keeps_all=True)
+        return RowBatches(reading.projection.schema, reading.batches, buffered)
 
-    def _asked(
+    def _copy(
         self, where: Predicate | None, columns: Sequence[str] | None, limit: int | None
     ) -> Self:
         return type(self)(
@@ -234,65 +234,61 @@ class Scan(Feed):
         )
 
     def count(self) -> int:
-        """Return how many rows match, from the log alone where it tells exactly."""
+        """Return the number of matching rows; files are read only if the log has no exact count."""
         return count(self)
 
     def min_max(self, column: str) -> MinMax:
         """Return minimum and maximum of a column, as Python values.
 
-        The log's statistics decide where they are exact; other files are read.
+        Uses the statistics of the log where they are exact, and reads the other files.
         """
         return min_max(self, column)
 
     def partition_values(self) -> pa.Table:
-        """Return the partitions with matching rows, one row for each, typed.
+        """Return the partitions with matching rows: one row of typed values each.
 
-        From the log alone where it tells that a partition has one; of the others files are read
-        until a row is found. A table without partition columns has one row without columns.
+        Uses the log where it proves that a partition has a matching row; otherwise files are read
+        until one is found. A table without partition columns has one row without columns.
         """
         return partition_values(self)
 
     def explain(self, *, count_files: bool = True) -> Explanation:
-        """Return what was chosen and, once the scan has run, what it read and pruned.
+        """Return the plan and, once the scan has run, what it read and pruned.
 
-        `scanned` and `pruned` files add up to the files of the version. Where neither the scan nor
-        a checksum tells how many those are, they are counted, once, if the scan saw the whole log.
+        `scanned` and `pruned` files add up to the files of the version. If neither the scan nor a
+        checksum has that number, a scan of the whole log counts the files once.
 
         Args:
-            count_files: Whether the log may be read for that; if not, `pruned` may be None.
+            count_files: Whether that count may read the log; if not, `pruned` may be None.
         """
         run = self._last_run or ScanMetrics()
         if count_files and run.complete and run.reached_end and run.live_files is None:
-            run.live_files = self._counted_files()
+            run.live_files = self._count_files()
         predicate = None if self.predicate is None else str(self.predicate)
         listing = self._listing
-        if listing is None or listing.run is not run:  # rows were read, or nothing yet
+        if listing is None or listing.run is not run:  # the latest run read rows, or there is none
             listing = _Listing(run, self._choice, None)
         plan = {"predicate": predicate, "row_limit": self.limit, "file_limit": listing.limit}
         return explain(self.snapshot, listing.choice, plan, run)
 
-    def _counted_files(self) -> int:
-        """Return how many files the version has: a pass over the keys in the log."""
+    def _count_files(self) -> int:
+        """Return the number of files of the version, from the file keys in the log."""
         unobserved = replace(self.snapshot.config, observer=None)
-        every_file = ScanRun(
+        run = ScanRun(
             replace(self.snapshot, config=unobserved),
             pruner=Pruner(),
             fields=("path", "deletionVector"),
             limit=None,
             choice=self._choice,
         )
-        return sum(batch.num_rows for batch in every_file.batches())
+        return sum(batch.num_rows for batch in run.batches())
 
 
-def _checked_limit(limit: int | None) -> int | None:
-    if limit is None:
-        return None
-    if given_number("limit", limit) < 0:
-        raise ConfigError("limit", f"must be at least 0, not {limit}")
-    return min(given_number("limit", limit), _MOST)  # Arrow counts no further
+def _validate_limit(limit: int | None) -> int | None:
+    return None if limit is None else min(validate_integer("limit", limit, 0), _MAX_LIMIT)
 
 
-def _choice(snapshot: SnapshotState, limit: int | None, asked: Strategy) -> Choice:
+def _choice(snapshot: SnapshotState, limit: int | None, requested: Strategy) -> Choice:
     segment, hint = snapshot.segment, snapshot.hint
     files: int | None = None
     if segment.checkpoint is None:
@@ -300,7 +296,7 @@ def _choice(snapshot: SnapshotState, limit: int | None, asked: Strategy) -> Choi
     elif hint is not None and hint.version == segment.base_version:
         files = hint.add_files
     return choose_strategy(
-        asked,
+        requested,
         limit=limit,
         tail_files=sum(file.size for file in segment.tail) // BYTES_PER_ADD,
         tail_commits=len(segment.tail),

@@ -1,8 +1,8 @@
-"""Is the table what it says it is: may this engine read it, and does its `.crc` tell the truth?
+"""Table verification: can this engine read the table, and does its `.crc` match the log?
 
-Both questions are put to the log itself: protocol and metadata are searched in commits and
-checkpoint, never taken from the `.crc` under test, and the files are counted by one streaming scan.
-A missing or damaged `.crc` is reported, for it never keeps anybody from reading.
+Protocol and metadata are read from commits and checkpoint, never from the `.crc` under test. One
+streaming scan counts the files. A missing or damaged `.crc` is reported and is no error, because
+readers do not depend on it.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ _METADATA_FIELDS = ("id", "name", "description", "partitionColumns", "configurat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """One field of a `.crc` that is not what the log gives."""
+    """A field of a `.crc` that differs from the log."""
 
     field: str
     recorded: Any
     computed: Any
 
     def __str__(self) -> str:
-        recorded, computed = _text(self.recorded), _text(self.computed)
+        recorded, computed = _json(self.recorded), _json(self.computed)
         return f"{self.field}: recorded {recorded}, the log gives {computed}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChecksumReport:
-    """What became of the newest `.crc` at or below a version when it was held against the log."""
+    """Comparison of the newest `.crc` at or below a version with the log."""
 
     status: str  # "matches" | "mismatch" | "missing" | "unusable"
     file: str | None = None
@@ -62,12 +62,12 @@ class ChecksumReport:
     reason: str = ""
     mismatches: tuple[Mismatch, ...] = ()
     absent: tuple[str, ...] = ()
-    """Required fields that the file lacks. Older writers left out `protocol` and `metadata`; a file
+    """Required fields that the file lacks. Older writers omit `protocol` and `metadata`; a file
     without one of the counts is unusable."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong: a missing or unusable checksum is nobody's loss."""
+        """Whether no field differs; a missing or unusable checksum is no failure."""
         return not self.mismatches
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,14 +77,14 @@ class ChecksumReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCheck:
-    """The verdict on one version of a table; no checksum is looked at if it cannot be read."""
+    """Result of the check of one version; a table that cannot be read has no checksum report."""
 
     compatibility: Compatibility
     checksum: ChecksumReport | None
 
     @property
     def ok(self) -> bool:
-        """Whether the table can be read and its checksum, if there is one, holds."""
+        """Whether the table can be read and its checksum, if there is one, matches."""
         readable = self.compatibility.decision != "not-readable"
         return readable and (self.checksum is None or self.checksum.ok)
 
@@ -98,8 +98,8 @@ class TableCheck:
         }
 
 
-class _Stated(NamedTuple):
-    """The two actions as the log writes them, and in which files."""
+class _LoggedActions(NamedTuple):
+    """The newest protocol and metadata actions, and the log files that hold them."""
 
     protocol: Mapping[str, Any]
     metadata: Mapping[str, Any]
@@ -107,13 +107,13 @@ class _Stated(NamedTuple):
 
 
 def check_table(store: Store, config: Config, *, version: int | None = None) -> TableCheck:
-    """Judge a version of a table, the newest by default, also one that cannot be read.
+    """Check a version of a table, by default the newest, even one that cannot be read.
 
     Raises:
-        LogCorruptError: The log has no usable protocol or metadata to judge by.
+        LogCorruptError: The log has no usable protocol or metadata.
     """
     segment, _ = find_segment(store, config, version=version)
-    protocol, metadata = _parsed(store, segment, _stated(store, config, segment))
+    protocol, metadata = _parse(store, segment, _logged_actions(store, config, segment))
     verdict = compatibility(store.root, segment.version, protocol, metadata)
     if verdict.decision != "not-readable":
         try:
@@ -122,39 +122,39 @@ def check_table(store: Store, config: Config, *, version: int | None = None) -> 
             verdict = replace(verdict, decision="not-readable", reason=str(error))
     if verdict.decision == "not-readable":
         return TableCheck(compatibility=verdict, checksum=None)
-    return TableCheck(compatibility=verdict, checksum=_verified(store, config, segment.checksum))
+    return TableCheck(compatibility=verdict, checksum=_verify(store, config, segment.checksum))
 
 
 def verify_checksum(snapshot: SnapshotState) -> ChecksumReport:
-    """Hold the newest `.crc` at or below a snapshot against the log; one streaming scan."""
-    return _verified(snapshot.store, snapshot.config, snapshot.segment.checksum)
+    """Compare the newest `.crc` at or below a snapshot with the log, by one streaming scan."""
+    return _verify(snapshot.store, snapshot.config, snapshot.segment.checksum)
 
 
-def _verified(store: Store, config: Config, file: LogFile | None) -> ChecksumReport:
+def _verify(store: Store, config: Config, file: LogFile | None) -> ChecksumReport:
     if file is None:
         return ChecksumReport(status="missing", reason="the log has no .crc file")
-    named = ChecksumReport(status="unusable", file=file.path, version=file.version)
+    report = ChecksumReport(status="unusable", file=file.path, version=file.version)
     try:
         recorded = parse_object(bytes(store.read(file.path)))
     except (BadLineError, ObjectNotFoundError) as error:
-        return replace(named, reason=getattr(error, "reason", str(error)))
+        return replace(report, reason=getattr(error, "reason", str(error)))
     try:
         segment, _ = find_segment(store, config, version=file.version)
     except DeltaError as error:
-        return replace(named, reason=f"its version cannot be rebuilt: {error}")
-    stated = _stated(store, config, segment)
-    totals = _totals(_snapshot(store, config, segment, stated))
-    found = tuple(_mismatches(recorded, stated, totals))
+        return replace(report, reason=f"its version cannot be rebuilt: {error}")
+    actions = _logged_actions(store, config, segment)
+    totals = _totals(_snapshot(store, config, segment, actions))
+    mismatches = tuple(_mismatches(recorded, actions, totals))
     absent = tuple(name for name in _REQUIRED if recorded.get(name) is None)
-    if found:
-        return replace(named, status="mismatch", mismatches=found, absent=absent)
-    if lacking := [name for name in absent if name in _COUNTS]:
-        return replace(named, reason=f"it has no {', '.join(lacking)}", absent=absent)
-    return replace(named, status="matches", absent=absent)
+    if mismatches:
+        return replace(report, status="mismatch", mismatches=mismatches, absent=absent)
+    if counts := [name for name in absent if name in _COUNTS]:
+        return replace(report, reason=f"it has no {', '.join(counts)}", absent=absent)
+    return replace(report, status="matches", absent=absent)
 
 
-def _stated(store: Store, config: Config, segment: LogSegment) -> _Stated:
-    """Search the newest protocol and metadata in the log, whatever its `.crc` files say."""
+def _logged_actions(store: Store, config: Config, segment: LogSegment) -> _LoggedActions:
+    """Find the newest protocol and metadata in the log, without its `.crc` files."""
     found: dict[str, tuple[str, dict[str, Any]]] = {}
     commits = CommitReader(store, config)
     for file, actions in commits.find_each(segment.commits[::-1], _KINDS):
@@ -179,8 +179,8 @@ def _stated(store: Store, config: Config, segment: LogSegment) -> _Stated:
         if kind not in found:
             reason = f"no {kind} action up to here"
             raise LogCorruptError(store.root, path, reason, segment.version)
-    places = {kind: place for kind, (place, _) in found.items()}
-    return _Stated(found["protocol"][1], found["metaData"][1], places)
+    files = {kind: file for kind, (file, _) in found.items()}
+    return _LoggedActions(found["protocol"][1], found["metaData"][1], files)
 
 
 def _keep_first(
@@ -188,26 +188,30 @@ def _keep_first(
     path: str,
     actions: Mapping[str, list[dict[str, Any]]],
 ) -> None:
-    for kind, stated in actions.items():
-        if stated:
-            found.setdefault(kind, (path, stated[0]))
+    for kind, bodies in actions.items():
+        if bodies:
+            found.setdefault(kind, (path, bodies[0]))
 
 
-def _parsed(
-    store: Store, segment: LogSegment, stated: _Stated
+def _parse(
+    store: Store, segment: LogSegment, actions: _LoggedActions
 ) -> tuple[TableProtocol, TableMetadata]:
     kind = "protocol"
     try:
-        protocol = TableProtocol.from_json(stated.protocol)
+        protocol = TableProtocol.from_json(actions.protocol)
         kind = "metaData"
-        return protocol, TableMetadata.from_json(stated.metadata)
+        return protocol, TableMetadata.from_json(actions.metadata)
     except MalformedActionError as error:
-        raise LogCorruptError(store.root, stated.files[kind], str(error), segment.version) from None
+        raise LogCorruptError(
+            store.root, actions.files[kind], str(error), segment.version
+        ) from None
 
 
-def _snapshot(store: Store, config: Config, segment: LogSegment, stated: _Stated) -> SnapshotState:
-    """Return the snapshot of a segment that owes nothing to a `.crc`."""
-    protocol, metadata = _parsed(store, segment, stated)
+def _snapshot(
+    store: Store, config: Config, segment: LogSegment, actions: _LoggedActions
+) -> SnapshotState:
+    """Return the snapshot of a segment, without its `.crc`."""
+    protocol, metadata = _parse(store, segment, actions)
     return SnapshotState(
         store=store,
         config=config,
@@ -224,7 +228,7 @@ def _snapshot(store: Store, config: Config, segment: LogSegment, stated: _Stated
 
 
 def _totals(snapshot: SnapshotState) -> dict[str, int]:
-    """Count the files of a snapshot under the names that a `.crc` has for the counts."""
+    """Return the file counts of a snapshot, by the field names of a `.crc`."""
     files = size = vectors = deleted = 0
     with Scan(snapshot).file_batches() as batches:
         for batch in batches:
@@ -242,56 +246,54 @@ def _totals(snapshot: SnapshotState) -> dict[str, int]:
 
 
 def _mismatches(
-    recorded: Mapping[str, Any], stated: _Stated, totals: Mapping[str, int]
+    recorded: Mapping[str, Any], actions: _LoggedActions, totals: Mapping[str, int]
 ) -> Iterator[Mismatch]:
     counts = {"numMetadata": 1, "numProtocol": 1, **totals}
-    written = {name: count for name, count in counts.items() if recorded.get(name) is not None}
-    yield from _differences("", recorded, written)
-    for name, shaped, action in (
-        ("protocol", _shaped_protocol, stated.protocol),
-        ("metadata", _shaped_metadata, stated.metadata),
+    comparable = {name: count for name, count in counts.items() if recorded.get(name) is not None}
+    yield from _differences("", recorded, comparable)
+    for name, normalized, action in (
+        ("protocol", _normalized_protocol, actions.protocol),
+        ("metadata", _normalized_metadata, actions.metadata),
     ):
-        theirs = recorded.get(name)
-        if isinstance(theirs, dict):
-            yield from _differences(f"{name}.", shaped(theirs), shaped(action))
-        elif theirs is not None:
-            yield Mismatch(field=name, recorded=theirs, computed=dict(action))
+        value = recorded.get(name)
+        if isinstance(value, dict):
+            yield from _differences(f"{name}.", normalized(value), normalized(action))
+        elif value is not None:
+            yield Mismatch(field=name, recorded=value, computed=dict(action))
 
 
 def _differences(
     prefix: str, recorded: Mapping[str, Any], computed: Mapping[str, Any]
 ) -> Iterator[Mismatch]:
-    for name, mine in computed.items():
-        theirs = recorded.get(name)
-        if theirs != mine or type(theirs) is not type(mine):  # to Python True is 1
-            yield Mismatch(field=prefix + name, recorded=theirs, computed=mine)
+    for name, expected in computed.items():
+        value = recorded.get(name)
+        if value != expected or type(value) is not type(expected):  # in Python True == 1
+            yield Mismatch(field=prefix + name, recorded=value, computed=expected)
 
 
-def _shaped_protocol(action: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what counts in a protocol: features are a set, and none listed is an empty set."""
-    shaped = {name: action.get(name) for name in ("minReaderVersion", "minWriterVersion")}
+def _normalized_protocol(action: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a comparable protocol: features are a set, and a missing list is an empty set."""
+    fields = {name: action.get(name) for name in ("minReaderVersion", "minWriterVersion")}
     for name in _FEATURE_LISTS:
         listed = action.get(name) or []
-        shaped[name] = sorted(listed, key=str) if isinstance(listed, list) else listed
-    return shaped
+        fields[name] = sorted(listed, key=str) if isinstance(listed, list) else listed
+    return fields
 
 
-def _shaped_metadata(action: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what counts in a metadata: a schema is JSON, so its spacing does not."""
-    shaped = {name: action.get(name) for name in _METADATA_FIELDS}
-    shaped["configuration"] = shaped["configuration"] or {}
-    shaped["partitionColumns"] = shaped["partitionColumns"] or []
-    stated_format = action.get("format")
-    shaped["format.provider"] = (
-        stated_format.get("provider") if isinstance(stated_format, dict) else stated_format
-    )
+def _normalized_metadata(action: Mapping[str, Any]) -> dict[str, Any]:
+    """Return comparable metadata: the schema is parsed, because its whitespace is irrelevant."""
+    fields = {name: action.get(name) for name in _METADATA_FIELDS}
+    fields["configuration"] = fields["configuration"] or {}
+    fields["partitionColumns"] = fields["partitionColumns"] or []
+    provider = action.get("format")
+    fields["format.provider"] = provider.get("provider") if isinstance(provider, dict) else provider
     schema = action.get("schemaString")
     try:
-        shaped["schemaString"] = orjson.loads(schema) if isinstance(schema, str) else schema
+        fields["schemaString"] = orjson.loads(schema) if isinstance(schema, str) else schema
     except orjson.JSONDecodeError:
-        shaped["schemaString"] = schema
-    return shaped
+        fields["schemaString"] = schema
+    return fields
 
 
-def _text(value: Any) -> str:
+def _json(value: Any) -> str:
     return orjson.dumps(value, default=str).decode()

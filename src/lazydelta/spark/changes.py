@@ -1,7 +1,7 @@
 """Change data feed on Spark: executors read the changes of a range of commits.
 
 The driver finds and validates the range, as `lazydelta.changes.ChangeFeed` does. A task reads
-several small commits, or a part of the files of a large one.
+several small commits, or a share of the files of a large one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pyspark.sql.datasource import InputPartition
 
 from lazydelta.changes import (
     ChangeFeed,
-    ChangePart,
     ChangeRange,
+    ChangeSplit,
     RequestedRange,
     find_range,
     read_changes,
@@ -85,7 +85,7 @@ def changes(
         ChangeFeedDisabledError: The change feed was disabled at the first or last version.
         VersionNotCommittedError: The range extends past the latest version.
     """
-    asked = RequestedRange(
+    requested = RequestedRange(
         starting_version=starting_version,
         ending_version=ending_version,
         starting_timestamp=starting_timestamp,
@@ -94,28 +94,28 @@ def changes(
     )
     config = Config.from_env() if config is None else config
     location = TableLocation(root=url, config=config, options_file=storage_options_file(spark))
-    read = ChangesRead.find(location, asked, columns=columns, where=as_predicate(where))
-    parts = read.plan()
-    if not parts:
+    read = ChangesRead.find(location, requested, columns=columns, where=as_predicate(where))
+    splits = read.plan()
+    if not splits:
         return spark.createDataFrame([], read.schema)
-    numbers = spark.range(0, len(parts), 1, len(parts))
-    task = named_task("read_changes", _read_each, read, tuple(parts))
+    numbers = spark.range(0, len(splits), 1, len(splits))
+    task = named_task("read_changes", _read_each, read, tuple(splits))
     return numbers.mapInArrow(task, read.schema)
 
 
 def _read_each(
-    read: ChangesRead, parts: Sequence[InputPartition], numbers: Iterator[pa.RecordBatch]
+    read: ChangesRead, splits: Sequence[InputPartition], numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            yield from conform_batches(read.read(parts[number]), read.schema)
+            yield from conform_batches(read.read(splits[number]), read.schema)
 
 
 @dataclass(frozen=True)
 class CommitsPartition(InputPartition):
-    """Commits of a range, or a part of one commit."""
+    """Commits of a range, or a share of the files of one commit."""
 
-    part: ChangePart
+    split: ChangeSplit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,14 +134,14 @@ class ChangesRead:
     def find(
         cls,
         location: TableLocation,
-        asked: RequestedRange,
+        requested: RequestedRange,
         *,
         columns: Sequence[str] | None,
         where: Predicate | None,
     ) -> ChangesRead:
         """Resolve and validate a range."""
         return cls.of(
-            find_range(location.open(), location.config, asked),
+            find_range(location.open(), location.config, requested),
             options_file=location.options_file,
             columns=columns,
             where=where,
@@ -175,7 +175,7 @@ class ChangesRead:
 
     def plan(self) -> list[InputPartition]:
         """Return the input partitions, without reading anything."""
-        return [CommitsPartition(part) for part in split_changes(self._range())]
+        return [CommitsPartition(split) for split in split_changes(self._range())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the changes of an input partition."""
@@ -183,7 +183,7 @@ class ChangesRead:
             return iter(())  # Spark replaces an empty plan by one placeholder partition
         return read_changes(
             self._range(),
-            partition.part,
+            partition.split,
             columns=self.columns,
             where=self.where,
             options=ReadOptions(files_at_once=1),

@@ -1,8 +1,8 @@
 """Spark columns for Delta values: literals, string parsing, casts, and time arithmetic.
 
 The results do not depend on the session's time zone, ANSI mode or default timestamp type, and equal
-those of `expressions` on Arrow: times are in UTC, and a value that cannot be parsed or represented is
-null instead of an error.
+those of `expressions` on Arrow: times are in UTC, and a value that cannot be parsed or represented
+is null instead of an error.
 """
 
 from __future__ import annotations
@@ -211,8 +211,8 @@ def cast_value(  # noqa: PLR0911 - one return per kind of cast
     value: Column, source: DataType, target: DataType
 ) -> Column:
     """Return values cast as `expressions` does; null if a value cannot be represented."""
-    wanted = value_type(target)
-    if value_type(source) == wanted:
+    target_type = value_type(target)
+    if value_type(source) == target_type:
         return value
     if is_string(source):
         return parse_string(f.when(value != "", value), target)
@@ -225,4 +225,4 @@ def cast_value(  # noqa: PLR0911 - one return per kind of cast
         return f.when(sorts, value.cast(_STRING))
     if is_string(target):
         return value.cast(_STRING)
-    return value.try_cast(wanted)
+    return value.try_cast(target_type)

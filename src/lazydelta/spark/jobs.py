@@ -41,17 +41,17 @@ def _run(function: ArrowTask, *arguments: Any) -> Iterator[pa.RecordBatch]:
 
 
 @contextmanager
-def described(spark: SparkSession, text: str) -> Iterator[None]:
+def described(spark: SparkSession, description: str) -> Iterator[None]:
     """Describe the jobs that start inside the block in Spark's user interface.
 
     Args:
         spark: A session; Spark Connect has no descriptions, so jobs get a tag there.
-        text: The description.
+        description: The description.
     """
-    tag = text.replace(",", " ")
+    tag = description.replace(",", " ")
     spark.addTag(tag)
     if not is_connect(spark):
-        spark.sparkContext.setJobDescription(text)
+        spark.sparkContext.setJobDescription(description)
     try:
         yield
     finally:

@@ -67,8 +67,8 @@ _OWN_READER_TYPES = ("variant", "void", "null")
 def _stored_fields(snapshot: SnapshotState, names: Sequence[str]) -> tuple[StructField, ...]:
     """Return the columns to read from the files: those requested, and at least one."""
     stored = [f for f in snapshot.schema if f.name not in snapshot.partition_columns]
-    wanted = [f for f in stored if f.name in names]
-    return tuple(wanted or stored[:1])
+    requested = [f for f in stored if f.name in names]
+    return tuple(requested or stored[:1])
 
 
 def unsupported_reason(
@@ -161,23 +161,23 @@ class NativeScan:
             SchemaError: A partition value does not fit the type of its column.
         """
         paths = [_place(snapshot, path) for path in files.column("path").to_pylist()]
-        wanted = [
+        partition_fields = [
             field
             for field in snapshot.schema
             if field.name in snapshot.partition_columns and field.name in names
         ]
-        if not wanted or not paths:
+        if not partition_fields or not paths:
             groups = [_Group(values={}, paths=paths)] if paths else []
             return cls(snapshot=snapshot, groups=tuple(groups), names=tuple(names))
         strings = partition_strings(snapshot, files.column("partitionValues"), names).values()
-        keys = [str(at) for at in range(len(wanted))]
+        keys = [str(at) for at in range(len(partition_fields))]
         table = pa.table([*strings, from_numpy(np.arange(len(paths)))], [*keys, "at"])
         found = table.group_by(keys, use_threads=False).aggregate([("at", "list")])
         values = [
             _plain(parse_partition_values(found.column(key).combine_chunks(), field.type))
-            for key, field in zip(keys, wanted, strict=True)
+            for key, field in zip(keys, partition_fields, strict=True)
         ]
-        fields = [field.name for field in wanted]
+        fields = [field.name for field in partition_fields]
         rows = zip(found.column("at_list").to_pylist(), *values, strict=True)
         groups = [
             _Group(values=dict(zip(fields, some, strict=True)), paths=[paths[n] for n in at])

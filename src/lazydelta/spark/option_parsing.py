@@ -122,7 +122,7 @@ def integer(minimum: int) -> Callable[[str, str], int]:
 
     def parse(name: str, value: str) -> int:
         if not value.isdecimal() or int(value) < minimum:
-            raise ConfigError(name, f"must be an integer of at least {minimum}, not {value!r}")
+            raise ConfigError(name, f"must be an integer >= {minimum}, not {value!r}")
         return int(value)
 
     return parse

@@ -1,10 +1,10 @@
 """Live files of a snapshot as a DataFrame: log replay here or on executors, and data skipping.
 
-Executors read parts of the log with the readers of this package, so every store works that
-lazydelta opens. Spark combines the parts: the newest action of the tail for each file, and the adds
-of the checkpoint that no action of the tail replaces. The checkpoint is not shuffled unless the
-tail is huge, and nothing that grows with the table reaches the driver. `tests/spark` compares the
-result with `scan.live_adds`.
+Executors read splits of the log with the readers of this package, so every store works that
+lazydelta opens. Spark combines them: the newest action of the tail for each file, and the adds of
+the checkpoint that no action of the tail replaces. The checkpoint is not shuffled unless the tail
+is huge, and nothing that grows with the table reaches the driver. `tests/spark` compares the result
+with `scan.live_adds`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from lazydelta.replay.skipping import Pruner
 from lazydelta.scan.plan import (
     COMMIT_VERSION,
     Explanation,
-    PartReader,
+    SplitReader,
     live_adds,
+    parsed_stats_fields,
     split_checkpoint,
     split_tail,
-    typed_columns,
 )
 from lazydelta.schema.mapping import to_physical
 from lazydelta.snapshot import BYTES_PER_ADD, skip_damaged_checkpoint
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lazydelta.log import LogSegment
     from lazydelta.log.checkpoints import Checkpoint
     from lazydelta.scan import Where
-    from lazydelta.scan.plan import TailPart
+    from lazydelta.scan.plan import CommitSplit
     from lazydelta.snapshot import SnapshotState
     from lazydelta.spark.conf import ReplaySettings
 
@@ -218,7 +218,7 @@ def _replay(
     checkpoint = None
     if segment.checkpoint is not None:
         checkpoint = snapshot.open_checkpoint(segment.checkpoint)
-    reader = PartReader(
+    reader = SplitReader(
         open_store=location.open,
         config=location.config,
         checkpoint=segment.checkpoint,
@@ -230,8 +230,8 @@ def _replay(
     live = tail.where("isAdd").select(columns)
     if checkpoint is None:
         return live
-    work = split_checkpoint(checkpoint, num_partitions, reader.pruner)
-    adds = _map_parts(spark, work, reader.read_checkpoint, reader.checkpoint_schema)
+    tasks = split_checkpoint(checkpoint, num_partitions, reader.pruner)
+    adds = _map_splits(spark, tasks, reader.read_checkpoint, reader.checkpoint_schema)
     return _not_replaced(adds, tail, segment).select(columns).unionByName(live)
 
 
@@ -246,19 +246,19 @@ def _add_schema(
     known = {field.name: field for field in ADD}
     if checkpoint is not None and (fields is None or not set(fields) <= known.keys()):
         physical = to_physical(snapshot.schema, snapshot.column_mapping_mode)
-        known |= {field.name: field for field in typed_columns(checkpoint, physical)}
+        known |= {field.name: field for field in parsed_stats_fields(checkpoint, physical)}
     if fields is None:
         return pa.schema(list(known.values()))
     for name in fields:
         if name not in known and name not in _PARSED:
             raise ConfigError("fields", f"an add has no {name!r}; it has {', '.join(known)}")
-    wanted = {"path", "deletionVector", *fields}
-    return pa.schema([field for name, field in known.items() if name in wanted])
+    requested = {"path", "deletionVector", *fields}
+    return pa.schema([field for name, field in known.items() if name in requested])
 
 
 def _output_columns(schema: pa.Schema, fields: Sequence[str] | None) -> list[str]:
-    wanted = schema.names if fields is None else ["path", *fields]
-    return [*(name for name in schema.names if name in wanted), COMMIT_VERSION.name]
+    requested = schema.names if fields is None else ["path", *fields]
+    return [*(name for name in schema.names if name in requested), COMMIT_VERSION.name]
 
 
 def _not_replaced(adds: DataFrame, tail: DataFrame, segment: LogSegment) -> DataFrame:
@@ -276,11 +276,11 @@ def _not_replaced(adds: DataFrame, tail: DataFrame, segment: LogSegment) -> Data
 
 
 def _newest_actions(
-    spark: SparkSession, reader: PartReader, parts: Sequence[TailPart], num_partitions: int
+    spark: SparkSession, reader: SplitReader, splits: Sequence[CommitSplit], num_partitions: int
 ) -> DataFrame:
-    """Return the newest action of the tail for each file; a single part is already reconciled."""
-    actions = _map_parts(spark, parts, reader.read_tail, reader.tail_schema)
-    if len(parts) < 2:
+    """Return the newest action of the tail for each file; a single split is already reconciled."""
+    actions = _map_splits(spark, splits, reader.read_tail, reader.tail_schema)
+    if len(splits) < 2:
         return actions
     names = reader.tail_schema.names
     newest = f.max_by(f.struct(*names), f.struct("commitVersion", "isAdd"))
@@ -288,32 +288,32 @@ def _newest_actions(
     return grouped.agg(newest.alias("action")).select("action.*")
 
 
-def _map_parts(
+def _map_splits(
     spark: SparkSession,
-    parts: Sequence[T],
+    splits: Sequence[T],
     read: Callable[[T], Iterator[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> DataFrame:
-    """Return the rows that `read` yields for each part, one task per part.
+    """Return the rows that `read` yields for each split, one task per split.
 
-    The parts are serialized with the function, and a task selects its own by number: a range of
+    The splits are serialized with the function, and a task selects its own by number: a range of
     numbers is evenly distributed without a shuffle.
     """
     shape = spark_schema(schema)
-    if not parts:
+    if not splits:
         return spark.createDataFrame([], shape)
-    numbers = spark.range(0, len(parts), 1, len(parts))
-    return numbers.mapInArrow(named_task(read.__name__, _read_parts, tuple(parts), read), shape)
+    numbers = spark.range(0, len(splits), 1, len(splits))
+    return numbers.mapInArrow(named_task(read.__name__, _read_splits, tuple(splits), read), shape)
 
 
-def _read_parts(
-    parts: Sequence[Any],
+def _read_splits(
+    splits: Sequence[Any],
     read: Callable[[Any], Iterator[pa.RecordBatch]],
     numbers: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            yield from read(parts[number])
+            yield from read(splits[number])
 
 
 # --- data skipping --------------------------------------------------------------------------------

@@ -197,7 +197,7 @@ class _Plan:
             known = ", ".join(get_args(ReadPath))
             raise ConfigError("path", f"must be one of {known}, not {path!r}")
         scan = Scan(snapshot, where=where, columns=columns)
-        _ = scan.presentation()  # raises for unsupported types
+        _ = scan.output_schema()  # raises for unsupported types
         check_retention_guard(snapshot)
         start = cls(
             spark=spark,

@@ -1,9 +1,9 @@
 """A predicate on rows as a Spark column, for the rows of Spark's own Parquet scan.
 
-The column has the value of `expressions.evaluate`: true, false or null. Both use three-valued logic, NaN
-equal to itself and greater than all numbers, and strings in byte order. Spark functions that depend
-on the session (time zone, ANSI mode) or differ in meaning are composed of functions that do not;
-see `spark.column_functions`. It needs no session, so it works through Spark Connect.
+The column has the value of `expressions.evaluate`: true, false or null. Both use three-valued
+logic, NaN equal to itself and greater than all numbers, and strings in byte order. Spark functions
+that depend on the session (time zone, ANSI mode) or differ in meaning are composed of functions
+that do not; see `spark.column_functions`. It needs no session, so it works through Spark Connect.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocatio
 from lazydelta.spark.sink import BatchSink, StreamSink
 from lazydelta.spark.sink_options import SinkOptions
 from lazydelta.spark.source_options import LATEST, SourceOptions
-from lazydelta.spark.stream import table_stream
+from lazydelta.spark.stream_reader import table_stream
 from lazydelta.spark.tasks import SnapshotRead
 from lazydelta.spark.worker_errors import one_line_errors, reports_typed_errors
 
@@ -196,12 +196,12 @@ def _read(options: SourceOptions, pinned: SerializedSnapshot) -> SnapshotRead | 
         return read
     if options.starting_version == LATEST:
         raise ConfigError("startingVersion", "latest is for streams; give a version")
-    asked = RequestedRange(
+    requested = RequestedRange(
         starting_version=options.starting_version,
         starting_timestamp=options.starting_timestamp,
         ending_version=pinned.version,
     )
-    return ChangesRead.find(pinned.location, asked, columns=options.columns, where=where)
+    return ChangesRead.find(pinned.location, requested, columns=options.columns, where=where)
 
 
 def _load_snapshot(options: SourceOptions) -> SnapshotState:

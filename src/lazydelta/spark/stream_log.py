@@ -1,6 +1,6 @@
 """Commits of a stream: listing, validation, and the files that each one appends.
 
-The rules are those of Delta streams on Spark: appended rows only, unless an option says how to
+The rules are those of Delta streams on Spark: appended rows only, unless an option defines how to
 handle other commits, and one schema throughout.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lazydelta.changes import check_readable, read_commits, schema_break
+from lazydelta.changes import check_readable, read_commits, schema_incompatibility
 from lazydelta.errors import (
     LogCorruptError,
     LogGapError,
@@ -82,13 +82,13 @@ class StreamLog:
         """Return the files that the stream reads from a commit.
 
         Raises:
-            StreamChangesError: It deletes or updates rows, and no option says how to handle that.
+            StreamChangesError: It deletes or updates rows, and no option allows that.
             StreamSchemaError: Its schema is incompatible with that of the stream.
             UnsupportedFeatureError: It enables a reader feature that lazydelta does not support.
         """
         own = self.snapshot
         (commit,) = read_commits(own.store, own.config, [file], every_file=True)
-        self._check_actions(file, commit.facts)
+        self._check_actions(file, commit.other_actions)
         sizes = file_sizes(commit.adds)
         if self._options.read_change_feed:  # the feed validates commits itself
             sizes = np.concatenate(
@@ -130,7 +130,7 @@ class StreamLog:
         reason = ""
         if metadata.schema_string != own.metadata.schema_string:
             schema = parse_schema(metadata.schema_string, where=self._table)
-            reason = schema_break((schema, mode), (own.schema, own.column_mapping_mode))
+            reason = schema_incompatibility((schema, mode), (own.schema, own.column_mapping_mode))
         if metadata.partition_columns != own.partition_columns:
             reason = reason or "the partition columns changed"
         if reason:

@@ -1,7 +1,7 @@
 """Read of one version, split into input partitions: planned in one process, read in others.
 
 A plan of few files lists them and splits the list by size. A plan of many files lists none: tasks
-get parts of the log, find the live files in them and read those. So the memory of the planner and
+get splits of the log, find the live files in them and read those. So the memory of the planner and
 the size of the plan do not grow with the table.
 """
 
@@ -22,7 +22,7 @@ from lazydelta.config import ReadOptions
 from lazydelta.protocol.schemas import ADD
 from lazydelta.replay import SeenFiles
 from lazydelta.scan import Scan
-from lazydelta.scan.plan import CheckpointPart, PartReader, split_checkpoint, split_tail
+from lazydelta.scan.plan import CheckpointSplit, SplitReader, split_checkpoint, split_tail
 from lazydelta.scan.read import read_files
 from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_scalar
@@ -74,7 +74,7 @@ class LogPartition(InputPartition):
         slices: The slice holds every n-th live file.
     """
 
-    checkpoint: tuple[CheckpointPart, ...] | None
+    checkpoint: tuple[CheckpointSplit, ...] | None
     at: int
     slices: int
 
@@ -150,7 +150,7 @@ class SnapshotRead:
         if isinstance(partition, FilesPartition):
             return self.rows(pa.ipc.open_stream(partition.adds))
         if isinstance(partition, LogPartition):
-            return self.rows(self._found(partition))
+            return self.rows(self._matching_adds(partition))
         return iter(())  # Spark replaces an empty plan by one placeholder partition
 
     def rows(self, adds: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -160,52 +160,52 @@ class SnapshotRead:
         with read_files(self.scan, adds, options=options) as batches:
             yield from batches
 
-    # --- parts of the log
+    # --- splits of the log
 
     def _log_partitions(self) -> list[InputPartition]:
         snapshot = self.scan.snapshot
         files = snapshot.segment.checkpoint
-        work: list[tuple[CheckpointPart, ...] | None] = [None] if snapshot.segment.tail else []
+        work: list[tuple[CheckpointSplit, ...] | None] = [None] if snapshot.segment.tail else []
         if files is not None:
             pruner = pruner_for(snapshot, self.where)
             work += split_checkpoint(snapshot.open_checkpoint(files), self.tasks, pruner)
         expected = snapshot.estimated_files() or 0
-        wanted = max(self.tasks, expected // _FILES_PER_TASK)
-        slices = max(1, min(wanted // max(1, len(work)), _MAX_SLICES))
-        return [LogPartition(part, at, slices) for part in work for at in range(slices)]
+        slice_count = max(self.tasks, expected // _FILES_PER_TASK)
+        slices = max(1, min(slice_count // max(1, len(work)), _MAX_SLICES))
+        return [LogPartition(splits, at, slices) for splits in work for at in range(slices)]
 
-    def _found(self, part: LogPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the files of the part's slice that may match."""
+    def _matching_adds(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the files of the partition's slice that may match."""
         seen = 0
-        for batch in self._live(part):
+        for batch in self._live_adds(partition):
             adds = self.files.filter(batch)
-            first = (part.at - seen) % part.slices
+            first = (partition.at - seen) % partition.slices
             seen += adds.num_rows
             if first < adds.num_rows:
-                rows = np.arange(first, adds.num_rows, part.slices)
+                rows = np.arange(first, adds.num_rows, partition.slices)
                 yield adds.take(from_numpy(rows)).select(_FIELDS.names)
 
-    def _live(self, part: LogPartition) -> Iterator[pa.RecordBatch]:
+    def _live_adds(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:
         snapshot, location = self.scan.snapshot, self.snapshot.location
-        reader = PartReader(
+        reader = SplitReader(
             open_store=location.open,
             config=location.config,
             checkpoint=snapshot.segment.checkpoint,
             schema=_FIELDS,
             pruner=pruner_for(snapshot, self.where),
         )
-        if part.checkpoint is None:
-            for run in split_tail(snapshot.segment, 1):
-                for batch in reader.read_tail(run):
+        if partition.checkpoint is None:
+            for split in split_tail(snapshot.segment, 1):
+                for batch in reader.read_tail(split):
                     yield batch.filter(batch.column("isAdd"))
             return
         with closing(_tail_keys(reader, snapshot.segment)) as newer:
-            for batch in reader.read_checkpoint(part.checkpoint):
+            for batch in reader.read_checkpoint(partition.checkpoint):
                 keys = pc.coalesce(batch.column("key"), batch.column("path"))
                 yield batch.filter(from_mask(~newer.contains(keys)))
 
 
-def _tail_keys(reader: PartReader, segment: LogSegment) -> SeenFiles:
+def _tail_keys(reader: SplitReader, segment: LogSegment) -> SeenFiles:
     """Return the keys of all files with an action in the tail; the caller closes the set."""
     config = reader.config
     found = SeenFiles(

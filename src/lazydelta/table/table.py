@@ -15,7 +15,7 @@ from lazydelta.config import (
     Strategy,
     WriteOptions,
     check_options,
-    given_number,
+    validate_integer,
 )
 from lazydelta.errors import ConfigError
 from lazydelta.outputs import Outputs
@@ -358,8 +358,8 @@ class Table(Outputs):
         Args:
             limit: The maximum number of commits.
         """
-        if limit is not None and given_number("limit", limit) < 0:
-            raise ConfigError("limit", f"must be at least 0, not {limit}")
+        if limit is not None:
+            validate_integer("limit", limit, 0)
         return read_history(self._store, self._config, limit=limit)
 
     def check(self, version: int | None = None) -> TableCheck:
@@ -390,7 +390,7 @@ class Table(Outputs):
             ConfigError: The range has fewer than two versions.
             LogGapError: A commit of the range is missing.
         """
-        first, last = given_number("start", start), given_number("end", end)
+        first, last = validate_integer("start", start), validate_integer("end", end)
         return checkpoint.compact_log(self._store, self._config, first, last)
 
     if not TYPE_CHECKING:  # type checkers report unknown attributes themselves
@@ -403,7 +403,7 @@ class Table(Outputs):
 def _checked_version(version: int | None) -> int | None:
     if version is None:
         return None
-    number = given_number("version", version)
+    number = validate_integer("version", version)
     if number < 0:
         raise ConfigError("version", f"cannot be {version}: versions start at 0")
     return number

@@ -98,11 +98,11 @@ class FeedTable:
         return {"metaData": body}
 
 
-def find_feed(store, config=None, *, columns=None, where=None, options=None, **asked):
+def find_feed(store, config=None, *, columns=None, where=None, options=None, **range_arguments):
     """Return the change feed of the table in a store."""
-    asked = RequestedRange(**asked)
+    requested = RequestedRange(**range_arguments)
     return find_changes(
-        store, config or Config(), asked, columns=columns, where=where, options=options
+        store, config or Config(), requested, columns=columns, where=where, options=options
     )
 
 

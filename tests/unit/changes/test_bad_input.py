@@ -27,7 +27,7 @@ def table(tmp_path):
     return table.commit(table.add("a", {"id": [0, 1, 2]}))
 
 
-def test_a_data_file_that_is_gone(table):
+def test_a_missing_data_file(table):
     table.commit(table.remove("a"))
     (table.directory / "a").unlink()
     with pytest.raises(DataFileNotFoundError) as caught:
@@ -35,7 +35,7 @@ def test_a_data_file_that_is_gone(table):
     assert (caught.value.path, caught.value.version) == ("a", 1)
 
 
-def test_a_change_file_that_is_gone(table):
+def test_a_missing_change_file(table):
     table.commit(table.cdc("c", {"id": [1], "_change_type": ["delete"]}))
     (table.directory / "_change_data" / "c").unlink()
     with pytest.raises(DataFileNotFoundError, match="_change_data/c"):
@@ -49,7 +49,7 @@ def test_a_change_file_that_is_gone(table):
         pytest.param({"id": ["x"], "_change_type": ["insert"]}, "'id'", id="other-types"),
     ],
 )
-def test_change_files_that_are_none(table, columns, reason):
+def test_invalid_change_files(table, columns, reason):
     table.commit(table.cdc("c", columns))
     with pytest.raises(DataFileError, match=reason) as caught:
         feed(table, 1)
@@ -68,7 +68,7 @@ def test_a_vector_past_the_end_of_its_file(table):
         feed(table, 1)
 
 
-def test_a_vector_that_says_another_number(table):
+def test_a_vector_with_another_cardinality(table):
     action = table.add("a", deleted=[1])
     action["add"]["deletionVector"]["cardinality"] = 2
     table.commit(table.remove("a"), action)
@@ -76,7 +76,7 @@ def test_a_vector_that_says_another_number(table):
         feed(table, 1)
 
 
-def test_a_file_out_of_the_table(table):
+def test_a_file_outside_the_table(table):
     table.commit(add("../secret.parquet"))
     with pytest.raises(PathNotAllowedError):
         feed(table, 1)
@@ -116,10 +116,10 @@ def test_blank_lines_are_skipped(table):
 
 
 def test_a_commit_larger_than_a_block(table, monkeypatch):
-    from lazydelta.changes import commit_changes as change_log
+    from lazydelta.changes import tuning
 
-    monkeypatch.setattr(change_log, "_AHEAD_BYTES", 100)
-    monkeypatch.setattr(change_log, "_BLOCK_BYTES", 700)
+    monkeypatch.setattr(tuning, "MAX_PREFETCH_BYTES", 100)
+    monkeypatch.setattr(tuning, "BLOCK_BYTES", 700)
     for number in range(40):
         table.file(f"f{number}", {"id": [number]})
     table.commit(*(table.add(f"f{number}") for number in range(40)))
@@ -133,14 +133,14 @@ def test_an_empty_commit(table):
         feed(table, 0, 1)
 
 
-def test_partition_values_that_are_none(tmp_path):
+def test_invalid_partition_values(tmp_path):
     table = FeedTable(tmp_path, {"id": "long", "p": "integer"}, partition_by=["p"])
     table.commit(table.add("a", {"id": [1]}, values={"p": "x"}))
     with pytest.raises(SchemaError, match="'p'"):
         feed(table)
 
 
-def test_a_commit_without_its_time(tmp_path):
+def test_a_commit_without_an_in_commit_timestamp(tmp_path):
     table = FeedTable(tmp_path, in_commit_timestamps=True)
     table.commit(table.add("a", {"id": [1]}), info=False)
     with pytest.raises(LogCorruptError, match="inCommitTimestamp"):
@@ -148,22 +148,22 @@ def test_a_commit_without_its_time(tmp_path):
 
 
 @pytest.mark.parametrize("time", [2**63 - 1, -1, "now"])
-def test_a_commit_with_a_time_that_cannot_be(tmp_path, time):
+def test_a_commit_with_an_invalid_in_commit_timestamp(tmp_path, time):
     table = FeedTable(tmp_path, in_commit_timestamps=True)
-    told = {"commitInfo": {"inCommitTimestamp": time, "timestamp": 1}}
-    table.commit(told, table.add("a", {"id": [1]}), info=False)
+    info = {"commitInfo": {"inCommitTimestamp": time, "timestamp": 1}}
+    table.commit(info, table.add("a", {"id": [1]}), info=False)
     with pytest.raises(LogCorruptError, match="inCommitTimestamp"):
         feed(table)
 
 
-def test_a_version_beyond_all_reason(table):
+def test_a_huge_version(table):
     table.log.checkpoint(version=2**60)
     with pytest.raises(LogGapError) as caught:
         feed(table)
     assert caught.value.missing[0] == 1
 
 
-def test_a_remove_of_a_file_that_was_never_there(tmp_path):
+def test_a_remove_of_an_unknown_file(tmp_path):
     table = FeedTable(tmp_path, {"id": "long", "p": "integer"}, partition_by=["p"])
     table.commit(table.add("a", {"id": [1]}, values={"p": "1"}))
     table.commit(table.remove("b"))
@@ -171,6 +171,6 @@ def test_a_remove_of_a_file_that_was_never_there(tmp_path):
         feed(table, 1)
 
 
-def test_columns_that_changes_do_not_have(table):
+def test_options_that_changes_do_not_support(table):
     with pytest.raises(ConfigError, match="file_column"):
         feed(table, options=ReadOptions(file_column_name="f"))

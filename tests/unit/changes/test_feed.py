@@ -23,14 +23,14 @@ def test_files_added_are_inserts_and_files_removed_deletes(table):
     )
 
 
-def test_both_ends_count(table):
+def test_both_ends_are_inclusive(table):
     for version in range(5):
         table.commit(table.add(f"f{version}", {"id": [version]}))
     assert changes(table, 1, 3) == [c for v in (1, 2, 3) for c in ids(v, "insert", v)]
     assert changes(table, 4, 4) == ids(4, "insert", 4)
 
 
-def test_versions_come_in_order(table):
+def test_changes_are_in_version_order(table):
     for version in range(30):
         table.commit(table.add(f"f{version}", {"id": [version] * (1 + version % 3)}))
     versions = feed(table).column("_commit_version").to_pylist()
@@ -38,7 +38,7 @@ def test_versions_come_in_order(table):
     assert set(versions) == set(range(30))
 
 
-def test_deletes_of_a_version_come_before_its_inserts(table):
+def test_deletes_of_a_version_precede_its_inserts(table):
     table.commit(table.add("a", {"id": [1]}), table.add("v", {"id": [7, 8]}))
     table.commit(
         table.add("b", {"id": [2]}),
@@ -50,17 +50,17 @@ def test_deletes_of_a_version_come_before_its_inserts(table):
     assert kinds == ["delete", "delete", "insert"]
 
 
-def test_change_files_alone_tell_a_version_that_has_them(table):
+def test_change_files_replace_adds_and_removes(table):
     table.commit(table.add("a", {"id": [1, 2, 3]}))
-    told = {"id": [2, 9], "_change_type": ["update_preimage", "update_postimage"]}
-    table.commit(table.remove("a"), table.add("b", {"id": [1, 9, 3]}), table.cdc("c", told))
+    cdc_columns = {"id": [2, 9], "_change_type": ["update_preimage", "update_postimage"]}
+    table.commit(table.remove("a"), table.add("b", {"id": [1, 9, 3]}), table.cdc("c", cdc_columns))
     assert changes(table, 1) == [
         (1, "update_postimage", (9,)),
         (1, "update_preimage", (2,)),
     ]
 
 
-def test_other_change_types_of_change_files_are_passed_through(table):
+def test_unknown_change_types_are_returned_as_written(table):
     stated = pa.array(["upsert", None, "insert"])
     table.commit(table.cdc("c", {"id": [1, 2, 3], "_change_type": stated}))
     assert feed(table, columns=["_change_type", "id"]).to_pylist() == [
@@ -71,7 +71,7 @@ def test_other_change_types_of_change_files_are_passed_through(table):
     assert changes(table, where="_change_type = 'upsert'") == ids(0, "upsert", 1)
 
 
-def test_a_rewrite_without_change_of_data_tells_nothing(table):
+def test_a_rewrite_without_data_change_has_no_changes(table):
     table.commit(table.add("a", {"id": [1]}), table.add("b", {"id": [2]}))
     table.commit(
         table.remove("a", dataChange=False),
@@ -91,14 +91,14 @@ def test_a_rewrite_without_change_of_data_tells_nothing(table):
         pytest.param([2], [2], [], [], id="the-same-vector"),
     ],
 )
-def test_another_vector_tells_the_rows_that_differ(table, before, after, deleted, restored):
+def test_a_new_vector_yields_the_rows_that_differ(table, before, after, deleted, restored):
     table.commit(table.add("a", {"id": list(range(5))}, deleted=before))
     table.commit(table.remove("a", deleted=before), table.add("a", deleted=after))
     expected = [*ids(1, "delete", *deleted), *ids(1, "insert", *restored)]
     assert changes(table, 1) == sorted(expected, key=repr)
 
 
-def test_row_groups_in_which_vectors_agree_are_not_read(table, monkeypatch):
+def test_row_groups_without_vector_differences_are_not_read(table, monkeypatch):
     table.file("a", {"id": list(range(40))}, row_group_size=10)
     table.commit(table.add("a", deleted=[5, 35]))
     table.commit(table.remove("a", deleted=[5, 35]), table.add("a", deleted=[5, 25, 35]))
@@ -116,13 +116,13 @@ def test_row_groups_in_which_vectors_agree_are_not_read(table, monkeypatch):
     assert [group for groups in read for group in groups] == [2]
 
 
-def test_a_removed_file_tells_only_the_rows_it_still_had(table):
+def test_a_removed_file_yields_only_its_live_rows(table):
     table.commit(table.add("a", {"id": [0, 1, 2, 3]}, deleted=[1]))
     table.commit(table.remove("a", deleted=[1]))
     assert changes(table, 1) == ids(1, "delete", 0, 2, 3)
 
 
-def test_the_same_file_in_two_spellings_is_one(table):
+def test_equivalent_paths_are_one_file(table):
     table.commit(table.add("a b", {"id": [0, 1]}))
     whole = (table.directory / "a b").as_uri()
     table.commit(
@@ -135,13 +135,13 @@ def test_partition_values_are_those_of_the_log(tmp_path):
     table = FeedTable(tmp_path, {"id": "long", "day": "date"}, partition_by=["day"])
     day = {"day": "2026-01-31"}
     table.commit(table.add("x", {"id": [1]}, values=day))
-    told = {"id": [1], "_change_type": ["delete"]}
-    table.commit(table.remove("x", values=day), table.cdc("c", told, values={"day": None}))
+    cdc_columns = {"id": [1], "_change_type": ["delete"]}
+    table.commit(table.remove("x", values=day), table.cdc("c", cdc_columns, values={"day": None}))
     date = datetime(2026, 1, 31, tzinfo=UTC).date()
     assert changes(table) == [(0, "insert", (1, date)), (1, "delete", (1, None))]
 
 
-def test_a_remove_without_partition_values_has_those_of_its_add(tmp_path):
+def test_a_remove_takes_partition_values_from_its_add(tmp_path):
     table = FeedTable(tmp_path, {"id": "long", "p": "string"}, partition_by=["p"])
     table.commit(
         table.add("x", {"id": [1]}, values={"p": "one"}),
@@ -159,9 +159,9 @@ def test_mapped_columns_and_partitions(tmp_path, mode):
     )
     field = pa.field("col-id", pa.int64(), metadata={"PARQUET:field_id": "1"})
     rows = pa.table([[1, 2]], schema=pa.schema([field]))
-    told = rows.append_column("_change_type", pa.array(["insert", "update_postimage"]))
+    cdc_columns = rows.append_column("_change_type", pa.array(["insert", "update_postimage"]))
     table.commit(table.add("a", rows, values={"col-p": "7"}))
-    table.commit(table.cdc("c", told, values={"col-p": "8"}))
+    table.commit(table.cdc("c", cdc_columns, values={"col-p": "8"}))
     assert changes(table) == [
         (0, "insert", (1, 7)),
         (0, "insert", (2, 7)),
@@ -170,7 +170,7 @@ def test_mapped_columns_and_partitions(tmp_path, mode):
     ]
 
 
-def test_rows_are_shown_in_the_last_schema_of_the_range(tmp_path):
+def test_rows_have_the_last_schema_of_the_range(tmp_path):
     table = FeedTable(tmp_path, {"id": "integer"})
     table.commit(table.add("a", {"id": pa.array([1], pa.int32())}))
     wider = table.metadata(schema={"id": "long", "note": "string"})
@@ -187,7 +187,7 @@ def test_a_data_file_with_a_change_type_column_is_read_without_it(table):
     assert changes(table) == ids(0, "insert", 1, 2)
 
 
-def test_times_are_those_of_the_files_made_increasing(table):
+def test_file_times_are_made_monotonic(table):
     for at in (1_700_000_005_000, 1_700_000_002_000, 1_700_000_005_001):
         table.commit(table.add(f"f{at}", {"id": [1]}), at_ms=at)
     found = feed(table).column("_commit_timestamp")
@@ -197,7 +197,7 @@ def test_times_are_those_of_the_files_made_increasing(table):
     assert found.to_pylist() == steps
 
 
-def test_times_in_commits_go_before_those_of_files(tmp_path):
+def test_in_commit_timestamps_override_file_times(tmp_path):
     table = FeedTable(tmp_path, in_commit_timestamps=True)
     table.commit(table.add("a", {"id": [1]}), at_ms=1_700_000_000_123)
     table.log.set_time("00000000000000000000.json", 1_000)
@@ -207,7 +207,7 @@ def test_times_in_commits_go_before_those_of_files(tmp_path):
     assert moments == [1_700_000_000_123_000, 1_700_000_001_456_000]
 
 
-def test_chosen_columns_in_their_order(tmp_path):
+def test_requested_columns_in_their_order(tmp_path):
     table = FeedTable(tmp_path, {"id": "long", "x": "string"})
     table.commit(table.add("a", {"id": [1], "x": ["y"]}))
     found = feed(table, columns=["_commit_version", "x"])
@@ -252,8 +252,8 @@ def test_where_may_name_any_column(tmp_path, where, expected, columns):
     p = {"p": "a"}
     table.commit(table.add("a", {"id": [1, 2]}, values=p), at_ms=1_700_000_000_000)
     table.commit(table.remove("a", values=p), at_ms=1_700_000_001_000)
-    told = {"id": [1, 5], "_change_type": ["update_preimage", "update_postimage"]}
-    table.commit(table.cdc("c", told, values=p), at_ms=1_700_000_002_000)
+    cdc_columns = {"id": [1, 5], "_change_type": ["update_preimage", "update_postimage"]}
+    table.commit(table.cdc("c", cdc_columns, values=p), at_ms=1_700_000_002_000)
     rows = feed(table, where=where, columns=columns).to_pylist()
     assert {(r["_commit_version"], r["_change_type"], r["id"]) for r in rows} == expected
     assert len(rows) == len(expected)
@@ -293,14 +293,14 @@ def test_an_empty_version_and_an_empty_file(table):
     assert found.column_names == ["id", "_change_type", "_commit_version", "_commit_timestamp"]
 
 
-def test_compacted_commits_are_not_mistaken_for_versions(table):
+def test_log_compactions_are_ignored(table):
     for version in range(4):
         table.commit(table.add(f"f{version}", {"id": [version]}))
     table.log.compact(0, 3)
     assert changes(table, 0, 2) == [c for v in (0, 1, 2) for c in ids(v, "insert", v)]
 
 
-def test_what_lies_ahead_is_not_read_before_it_is_asked_for(table):
+def test_read_ahead_is_bounded(table):
     from lazydelta import ReadOptions
     from lazydelta.store import open_store
 
@@ -317,10 +317,10 @@ def test_what_lies_ahead_is_not_read_before_it_is_asked_for(table):
 
 @pytest.mark.parametrize("ahead", [1 << 20, 0], ids=["fetched-ahead", "streamed"])
 def test_a_remote_table_reads_the_same(table, monkeypatch, ahead):
-    from lazydelta.changes import commit_changes as change_log
+    from lazydelta.changes import tuning
     from tests.support import memory_store
 
-    monkeypatch.setattr(change_log, "_AHEAD_BYTES", ahead)
+    monkeypatch.setattr(tuning, "MAX_PREFETCH_BYTES", ahead)
     table.commit(table.add("v", {"id": list(range(10))}))
     for version in range(20):
         before, after = range(version % 5), range((version + 1) % 5)

@@ -53,22 +53,22 @@ class History:
         self.actions.append(self.table.add(path, {"id": self.ids[path]}, **how))
 
     def commit(self, steps):
-        self.actions, self.touched, told = [], set(), []
+        self.actions, self.touched, expected = [], set(), []
         with_files = any(kind == "update" for kind, _, _ in steps)
         for kind, which, rows in steps:
             free = sorted(path for path in self.live if path not in self.touched)
             if kind == "append" or not free:
                 self.append()
-                told += [("insert", number) for number in self.ids[f"f{self.next - 1}"]]
+                expected += [("insert", number) for number in self.ids[f"f{self.next - 1}"]]
                 continue
-            told += self.change(kind, free[which % len(free)], frozenset(rows))
-        if with_files and told:
-            columns = {"id": [n for _, n in told], "_change_type": [k for k, _ in told]}
+            expected += self.change(kind, free[which % len(free)], frozenset(rows))
+        if with_files and expected:
+            columns = {"id": [n for _, n in expected], "_change_type": [k for k, _ in expected]}
             self.actions.append(self.table.cdc(f"c{self.table.log.version}", columns))
         self.table.commit(*self.actions)
 
     def change(self, kind, path, rows):
-        """Play one move on a file; return what a change file would tell of it."""
+        """Play one move on a file; return the rows of its change file."""
         before, ids = self.live[path], self.ids[path]
         self.touched.add(path)
         kept = [number for row, number in enumerate(ids) if row not in before]
@@ -92,7 +92,7 @@ class History:
 
 @given(moves)
 @settings(max_examples=25)
-def test_changes_lead_from_version_to_version(history):
+def test_applying_changes_yields_the_next_version(history):
     with tempfile.TemporaryDirectory() as directory:
         played = History(Path(directory))
         for steps in history:

@@ -44,7 +44,7 @@ def versions(table, **how):
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("arguments", "expected"),
     [
         pytest.param({"starting_timestamp": at(10)}, [1, 2, 3], id="from-a-commit"),
         pytest.param({"starting_timestamp": at(10.001)}, [2, 3], id="from-between-commits"),
@@ -63,18 +63,18 @@ def versions(table, **how):
         pytest.param({"start": 1, "ending_timestamp": at(20)}, [1, 2], id="version-and-time"),
     ],
 )
-def test_times(table, asked, expected):
-    assert versions(table, **asked) == expected
+def test_times(table, arguments, expected):
+    assert versions(table, **arguments) == expected
 
 
-def test_an_end_past_the_newest_version_needs_leave(table):
+def test_an_end_after_the_newest_version_needs_allow_out_of_range(table):
     with pytest.raises(VersionNotCommittedError) as caught:
         feed(table, 2, 9)
     assert (caught.value.requested, caught.value.latest) == (9, 3)
     assert versions(table, start=2, end=9, allow_out_of_range=True) == [2, 3]
 
 
-def test_a_start_past_the_newest_version_needs_leave(table):
+def test_a_start_after_the_newest_version_needs_allow_out_of_range(table):
     with pytest.raises(VersionNotCommittedError):
         feed(table, 4)
     found = feed(table, 4, allow_out_of_range=True)
@@ -82,7 +82,7 @@ def test_a_start_past_the_newest_version_needs_leave(table):
     assert found.column_names == ["id", "_change_type", "_commit_version", "_commit_timestamp"]
 
 
-def test_times_past_the_newest_commit_need_leave(table):
+def test_times_after_the_newest_commit_need_allow_out_of_range(table):
     with pytest.raises(TimestampNotFoundError) as caught:
         feed(table, starting_timestamp=at(31))
     assert caught.value.kind == "not-yet"
@@ -99,7 +99,7 @@ def test_an_end_before_the_table(table):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "arguments",
     [
         pytest.param({"start": 3, "end": 1}, id="versions"),
         pytest.param({"starting_timestamp": at(25), "ending_timestamp": at(5)}, id="times"),
@@ -109,9 +109,9 @@ def test_an_end_before_the_table(table):
         pytest.param({"starting_timestamp": "yesterday"}, id="no-time"),
     ],
 )
-def test_what_contradicts_itself_is_refused(table, asked):
+def test_contradictory_ranges_are_refused(table, arguments):
     with pytest.raises(ConfigError):
-        feed(table, **asked)
+        feed(table, **arguments)
 
 
 def test_columns_that_do_not_exist(table):
@@ -121,7 +121,7 @@ def test_columns_that_do_not_exist(table):
         feed(table, where="nope = 1")
 
 
-def test_commits_that_were_cleaned_up(table):
+def test_commits_removed_by_log_cleanup(table):
     table.log.checkpoint(version=2).clean_up(2)
     with pytest.raises(VersionCleanedUpError) as caught:
         feed(table)
@@ -133,7 +133,7 @@ def test_commits_that_were_cleaned_up(table):
     assert versions(table, starting_timestamp=at(20)) == [2, 3]
 
 
-def test_a_version_whose_checkpoint_is_left_but_not_its_commit(table):
+def test_a_version_with_a_checkpoint_but_no_commit(table):
     table.log.checkpoint(version=2).clean_up(3)
     with pytest.raises(VersionCleanedUpError) as caught:
         feed(table, 2)
@@ -148,7 +148,7 @@ def test_a_gap(table):
     assert caught.value.missing == (2,)
 
 
-def test_a_feed_that_was_never_on(tmp_path):
+def test_a_feed_that_was_never_enabled(tmp_path):
     table = FeedTable(tmp_path, configuration=OFF)
     table.commit(table.add("a", {"id": [1]}))
     with pytest.raises(ChangeFeedDisabledError, match=r"enableChangeDataFeed=true") as caught:
@@ -157,7 +157,7 @@ def test_a_feed_that_was_never_on(tmp_path):
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-def test_a_feed_that_was_turned_on_later(tmp_path):
+def test_a_feed_enabled_later(tmp_path):
     table = FeedTable(tmp_path, configuration=OFF)
     table.commit(table.add("a", {"id": [1]}))
     table.commit(table.metadata(configuration=ON))
@@ -168,7 +168,7 @@ def test_a_feed_that_was_turned_on_later(tmp_path):
     assert changes(table, 1) == ids(2, "insert", 2)
 
 
-def test_a_feed_that_was_turned_off(table):
+def test_a_feed_disabled_later(table):
     table.commit(table.metadata(configuration=OFF))
     table.commit(table.add("x", {"id": [9]}))
     with pytest.raises(ChangeFeedDisabledError) as caught:
@@ -177,7 +177,7 @@ def test_a_feed_that_was_turned_off(table):
     assert versions(table, end=3) == [0, 1, 2, 3]
 
 
-def test_a_feed_that_was_off_for_a_while(table):
+def test_a_feed_disabled_in_between(table):
     table.commit(table.metadata(configuration=OFF), table.add("x", {"id": [9]}))
     table.commit(table.metadata(configuration=ON), table.add("y", {"id": [10]}))
     with pytest.raises(ChangeFeedDisabledError, match="Start at version 5") as caught:
@@ -206,7 +206,7 @@ def struct(*fields):
         ),
     ],
 )
-def test_schemas_that_one_schema_cannot_show(table, fields, reason):
+def test_incompatible_schemas(table, fields, reason):
     table.commit(table.metadata(fields=fields))
     with pytest.raises(ChangeFeedSchemaError, match=reason) as caught:
         feed(table)
@@ -214,7 +214,7 @@ def test_schemas_that_one_schema_cannot_show(table, fields, reason):
     assert versions(table, end=3) == [0, 1, 2, 3]
 
 
-def test_a_schema_that_was_different_for_a_while(table):
+def test_an_incompatible_schema_in_between(table):
     table.commit(table.metadata(fields=[column("id"), column("x")]))
     table.commit(table.metadata(fields=[column("id")]))
     with pytest.raises(ChangeFeedSchemaError, match="'x' was dropped") as caught:
@@ -273,7 +273,7 @@ def test_a_rename_in_a_mapped_table(tmp_path):
     assert feed(table, 1).to_pylist()[0]["number"] == 2
 
 
-def test_mapping_that_was_turned_on_changes_nothing(tmp_path):
+def test_enabling_column_mapping_is_compatible(tmp_path):
     table = FeedTable(tmp_path, {"id": "long"})
     table.log.protocol["readerFeatures"].append("columnMapping")
     table.log.protocol["writerFeatures"].append("columnMapping")
@@ -292,7 +292,7 @@ def test_another_partitioning(table):
         feed(table)
 
 
-def test_a_version_that_needs_what_cannot_be_read(table):
+def test_a_version_with_an_unsupported_reader_feature(table):
     protocol = table.log.protocol
     strange = protocol | {"readerFeatures": [*protocol["readerFeatures"], "teleport"]}
     table.commit({"protocol": strange})
@@ -320,7 +320,7 @@ def test_a_contradicting_protocol_inside_the_range(table, protocol):
     assert caught.value.version == table.log.version - 1
 
 
-def test_a_table_with_a_column_of_the_feed(tmp_path):
+def test_a_table_with_a_reserved_column_name(tmp_path):
     table = FeedTable(tmp_path, {"_Change_Type": "string"})
     table.commit(table.add("a", {"_Change_Type": pa.array(["x"])}))
     with pytest.raises(SchemaError, match="_Change_Type"):

@@ -36,7 +36,7 @@ def all_pages(scan_of, size):
 @pytest.mark.parametrize("size", [1, 4, 5, 22, 23, 24, 1000])
 @pytest.mark.parametrize("strategy", ["reverse", "forward"])
 @pytest.mark.parametrize("fresh", [True, False])
-def test_pages_are_the_scan_cut_in_pieces(size, strategy, fresh):
+def test_pages_concatenate_to_the_scan(size, strategy, fresh):
     table = table_of()
     kept = table.scan(strategy=strategy)
     pages = all_pages(lambda: table.scan(strategy=strategy) if fresh else kept, size)
@@ -55,7 +55,7 @@ def test_an_earlier_page_can_be_read_again():
     assert paths(scan.page(5)) == paths(first)
 
 
-def test_a_page_of_nothing_has_the_schema_and_no_next():
+def test_an_empty_page_has_the_schema_and_no_next():
     page = table_of().scan("1 = 2").page()
     assert page.files.num_rows == 0
     assert page.next is None
@@ -69,7 +69,7 @@ def test_a_token_of_another_scan_is_refused():
         table.scan("1 = 1").page(5, token)
 
 
-def test_a_token_is_refused_once_the_log_is_laid_out_anew():
+def test_a_token_is_refused_after_a_new_checkpoint():
     store = memory_store()
     builder = TableBuilder(store).commit("+a +b").commit("+c")
     token = Table(store, Config()).scan().page(1).next
@@ -79,11 +79,11 @@ def test_a_token_is_refused_once_the_log_is_laid_out_anew():
 
 
 @pytest.mark.parametrize("token", ["", "!", "bm90anNvbg==", "W10=", "eyJhdCI6MX0="])
-def test_what_is_no_token_is_refused(token):
+def test_an_invalid_token_is_refused(token):
     with pytest.raises(PageTokenError, match="not one of ours"):
         table_of().scan().page(5, token)
 
 
 def test_a_page_has_at_least_one_file():
-    with pytest.raises(ConfigError, match="at least 1"):
+    with pytest.raises(ConfigError, match="integer >= 1"):
         table_of().scan().page(0)

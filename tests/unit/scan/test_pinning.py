@@ -1,4 +1,4 @@
-"""Pinned bundles: the same snapshot again, or an error that says why not."""
+"""Pinned bundles: the same snapshot again, or an error with the reason."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_bundle_opens_the_pinned_version_again(table):
     assert sorted(f.path for f in again.scan().files()) == ["b", "c"]
 
 
-def test_a_bundle_tells_how_its_version_was_asked_for(tmp_path):
+def test_a_bundle_records_its_selector(tmp_path):
     built, moment = TableBuilder(tmp_path / "t"), datetime(2026, 5, 1, 12, tzinfo=UTC)
     for days, files in enumerate(("+a", "+b", "+c", "+d"), start=-2):
         at = moment + timedelta(days=days)
@@ -101,7 +101,7 @@ def test_log_cleanup_leaves_a_bundle_valid(builder, table):
     assert ld.Table.open_bundle(again).version == 1
 
 
-def test_another_content_under_the_same_version_is_refused(table, tmp_path):
+def test_a_recreated_table_is_refused(table, tmp_path):
     bundle = ld.Table.open(table).snapshot(1).pin()
     shutil.rmtree(table)
     other = TableBuilder(tmp_path / "t")
@@ -112,17 +112,17 @@ def test_another_content_under_the_same_version_is_refused(table, tmp_path):
     assert ld.Table.open_bundle(bundle, verify=False).version == 1
 
 
-def test_a_version_that_is_gone_says_so(table):
+def test_a_missing_version_raises(table):
     bundle = ld.Table.open(table).snapshot(2).pin()
     (table / "_delta_log" / f"{2:020d}.json").unlink()
     with pytest.raises(VersionNotCommittedError):
         ld.Table.open_bundle(bundle)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"x": 1}'])
-def test_what_is_no_bundle_is_refused(text):
+@pytest.mark.parametrize("document", ["", "[]", '{"format": 1}', '{"x": 1}'])
+def test_invalid_bundles_are_refused(document):
     with pytest.raises(ConfigError, match="bundle"):
-        ld.Table.open_bundle(text)
+        ld.Table.open_bundle(document)
 
 
 def test_a_bundle_of_another_format_is_refused(table):

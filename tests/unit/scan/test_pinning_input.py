@@ -33,5 +33,5 @@ def test_a_field_of_another_type_is_named(bundle, field, value):
         Table.open_bundle(json.dumps(bundle | {field: value}))
 
 
-def test_what_was_pinned_opens(bundle):
+def test_a_pinned_snapshot_opens(bundle):
     assert Table.open_bundle(json.dumps(bundle)).version == 0

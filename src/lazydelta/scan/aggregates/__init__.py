@@ -1,4 +1,4 @@
-"""Aggregates answered from file statistics: count, min/max, distinct partitions."""
+"""Metadata aggregates: count, min/max and distinct partitions from file statistics."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the log tells of the rows of a planned file, as columns: how many, between which bounds.
+"""Row counts and bounds of planned files, as columns, from the log alone.
 
-Knows statistics, partition values and deletion vectors' sizes; opens no data file. Null is
-"not told": counts that cannot be true are not told either.
+Combines statistics, partition values and cardinalities of deletion vectors. Null means unknown.
+Counts that contradict each other are treated as unknown.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Bounds", "FileStatistics"]
 
-_FIELDS = ("path", "size", "partitionValues", "deletionVector")
+_FIELDS: tuple[str, ...] = ("path", "size", "partitionValues", "deletionVector", "numRecords")
 _LONG, _BOOLEAN = PrimitiveType("long"), PrimitiveType("boolean")
 _EXACT_TYPES = ("byte", "short", "integer", "long", "date")
 _BOUNDED_TYPES = (*_EXACT_TYPES, "string", "timestamp", "timestamp_ntz")
-_EXACT_DIGITS = 15  # decimals that survive a writer who keeps statistics as doubles
+_EXACT_DIGITS = 15  # decimal digits that a double holds: some writers store bounds as doubles
 
 
 class Bounds(NamedTuple):
     """Bounds of one column for each file of a batch.
 
     Attributes:
-        low: Not above any value; null if not known.
-        high: Not below any value; null if not known.
-        are_values: Whether both are values of rows of the scan.
-        may_have_values: Whether rows might have values that are not known yet.
+        low: Lower bound; null if unknown.
+        high: Upper bound; null if unknown.
+        are_values: Whether both bounds are values of matching rows.
+        may_have_values: Whether the file must be read to know the values of its matching rows.
     """
 
     low: pa.Array
@@ -56,7 +56,7 @@ class Bounds(NamedTuple):
 
 
 class _View:
-    """A scan as its reader sees it, with columns of its own and without a limit."""
+    """A scan for the row reader, with other columns and without a limit."""
 
     def __init__(self, scan: ReadableScan, columns: tuple[str, ...]) -> None:
         self.snapshot = scan.snapshot
@@ -69,96 +69,99 @@ class _View:
 
 
 class FileStatistics:
-    """The planned files of a scan, and what the log tells of them."""
+    """The planned files of a scan, and their statistics."""
 
     def __init__(self, scan: ReadableScan) -> None:
-        self._of = scan
+        self._scan = scan
         self._snapshot = scan.snapshot
-        self._exact, self._residual = None, None
+        self._partition_filter, self._residual = None, None
         if scan.predicate is not None:
-            self._exact, self._residual = split_conjuncts(scan.predicate)
-        self._misses = None if self._residual is None else self._pruner_of_misses(self._residual)
+            self._partition_filter, self._residual = split_conjuncts(scan.predicate)
+        self._mismatch = None if self._residual is None else self._mismatch_pruner(self._residual)
 
     def view(self, columns: tuple[str, ...]) -> ReadableScan:
-        """Return the scan as its reader sees it: these columns, no limit."""
-        return _View(self._of, columns)
+        """Return the scan with other columns and without a limit, for the row reader."""
+        return _View(self._scan, columns)
 
-    def planned(self, *, counts: bool = True, stats: bool = True) -> Iterator[pa.RecordBatch]:
-        """Yield the adds that the partition values do not rule out.
+    def planned_adds(self, *, stats: bool = True) -> Iterator[pa.RecordBatch]:
+        """Yield the adds whose partition values satisfy the predicate.
 
         Args:
-            counts: Whether `live_rows` is going to be asked.
-            stats: Whether `bounds` is; `all_match` makes its own wishes known.
+            stats: Whether to read the fields of `bounds`; those of `all_match` are always read.
         """
-        fields = (*_FIELDS, "numRecords") if counts else _FIELDS
-        if stats or self._misses is not None:  # most of the log's bytes
+        fields = _FIELDS
+        if stats or self._mismatch is not None:  # most of the log's bytes
             fields = (*fields, "stats")
         run = ScanRun(
             self._snapshot,
-            pruner=self._of._pruner,  # noqa: SLF001 - one room
+            pruner=self._scan._pruner,  # noqa: SLF001 - one room
             fields=fields,
             limit=None,
-            choice=self._of._choice,  # noqa: SLF001
+            choice=self._scan._choice,  # noqa: SLF001
         )
         run.metrics.take(0)
-        self._of._last_run = run.metrics  # noqa: SLF001
+        self._scan._last_run = run.metrics  # noqa: SLF001
         depth = self._snapshot.config.prefetch_batches
         with Stream(prefetch(run.batches, depth=depth)) as planned:
             for adds in planned:
-                decided = self._decided(adds)
-                run.metrics.take(decided.num_rows)
-                yield decided
+                matching = self._filter_partitions(adds)
+                run.metrics.take(matching.num_rows)
+                yield matching
 
-    def _decided(self, adds: pa.RecordBatch) -> pa.RecordBatch:
-        if self._exact is None:
+    def _filter_partitions(self, adds: pa.RecordBatch) -> pa.RecordBatch:
+        if self._partition_filter is None:
             return adds
-        names = {node.path[0] for node in self._exact.walk() if isinstance(node, Column)}
+        names = {node.path[0] for node in self._partition_filter.walk() if isinstance(node, Column)}
         values = partition_columns(self._snapshot, adds.column("partitionValues"), names)
-        keep = evaluate(self._exact, lambda column: values[column.path[0]], adds.num_rows)
+        keep = evaluate(
+            self._partition_filter, lambda column: values[column.path[0]], adds.num_rows
+        )
         return adds.filter(keep)
 
     def live_rows(self, adds: pa.RecordBatch) -> pa.Int64Array:
-        """Return the number of rows that are not deleted, null where the log does not tell."""
+        """Return the number of rows that are not deleted; null if unknown."""
         counts = adds.column("numRecords")
         vectors = adds.column("deletionVector")
         if vectors.null_count == len(vectors):
-            return _not_negative(counts)
+            return _null_if_negative(counts)
         deleted = pc.struct_field(vectors, "cardinality").cast(pa.int64())
         live = pc.subtract(counts, pc.coalesce(deleted, _zero()))
-        senseless = true_mask(pc.less(deleted, _zero()))
-        return pc.if_else(from_mask(senseless), pa.nulls(1, pa.int64())[0], _not_negative(live))
+        is_invalid = true_mask(pc.less(deleted, _zero()))
+        return pc.if_else(
+            from_mask(is_invalid), pa.nulls(1, pa.int64())[0], _null_if_negative(live)
+        )
 
     def all_match(self, adds: pa.RecordBatch) -> np.ndarray:
-        """Return for which files every row satisfies the predicate."""
+        """Return for each file whether all of its rows satisfy the predicate."""
         if self._residual is None:
             return np.ones(adds.num_rows, bool)
-        if self._misses is None:
+        if self._mismatch is None:
             return np.zeros(adds.num_rows, bool)
-        if self._misses.matches_nothing:
+        if self._mismatch.matches_nothing:
             return np.ones(adds.num_rows, bool)
-        some_may_miss = self._misses.mask(adds)
-        if some_may_miss is None:
+        may_mismatch = self._mismatch.mask(adds)
+        if may_mismatch is None:
             return np.zeros(adds.num_rows, bool)
-        return ~to_mask(some_may_miss)
+        return ~to_mask(may_mismatch)
 
-    def _pruner_of_misses(self, residual: Predicate) -> Pruner | None:
-        """Return what finds files with rows that do not satisfy the predicate.
+    def _mismatch_pruner(self, residual: Predicate) -> Pruner | None:
+        """Return a pruner for files with rows that do not satisfy the predicate.
 
-        Such rows make it false, or unknown, and unknown it is only where a column is NULL:
-        that holds if all its values are columns and constants that are not NULL.
+        For such rows the predicate is false or NULL. If its operands are columns and non-null
+        constants only, it is NULL only where a column is NULL. None for other predicates.
         """
         nodes = [node for node in residual.walk() if not isinstance(node, Predicate)]
         columns = {node.path for node in nodes if isinstance(node, Column)}
         if any(node.parts() for node in nodes) or any(len(path) != 1 for path in columns):
             return None
-        if any(map(_is_unknown, residual.walk())):
+        if any(map(_has_null_constant, residual.walk())):
             return None
-        misses = ~residual
+        mismatch = ~residual
         for path in sorted(columns):
-            misses |= col(path).is_null()
+            mismatch |= col(path).is_null()
         try:
             return Pruner.build(
-                misses,
+                mismatch,
                 schema=self._snapshot.schema,
                 partition_columns=self._snapshot.partition_columns,
                 mapping_mode=self._snapshot.column_mapping_mode,
@@ -170,56 +173,56 @@ class FileStatistics:
     # --- bounds
 
     def bounds(self, adds: pa.RecordBatch, column: str, kind: DataType) -> Bounds:
-        """Return what is known of the values of a column."""
+        """Return the bounds of a column."""
         live = self.live_rows(adds)
-        some_live = true_mask(pc.greater(live, _zero()))
-        no_live = true_mask(pc.equal(live, _zero()))
+        has_rows = true_mask(pc.greater(live, _zero()))
+        is_empty = true_mask(pc.equal(live, _zero()))
         every_row = self.all_match(adds)
         if column in self._snapshot.partition_columns:
             values = adds.column("partitionValues")
             value = partition_columns(self._snapshot, values, [column])[column]
             valid = to_mask(value.is_valid())
-            are_values = valid & some_live & every_row
-            open_question = valid & ~no_live & ~are_values
-            return Bounds(value, value, from_mask(are_values), from_mask(open_question))
+            are_values = valid & has_rows & every_row
+            undecided = valid & ~is_empty & ~are_values
+            return Bounds(value, value, from_mask(are_values), from_mask(undecided))
         low, high, tight, nulls = self._statistics(adds, column, kind)
-        vectors = to_mask(adds.column("deletionVector").is_null())
-        told = to_mask(pc.and_(low.is_valid(), high.is_valid()))
-        are_values = told & vectors & every_row & tight & _is_exact(kind)
-        only_nulls = true_mask(pc.equal(nulls, _counts_without_vectors(live, vectors)))
-        open_question = ~are_values & ~no_live & ~only_nulls
-        return Bounds(low, high, from_mask(are_values), from_mask(open_question))
+        no_vector = to_mask(adds.column("deletionVector").is_null())
+        is_bounded = to_mask(pc.and_(low.is_valid(), high.is_valid()))
+        are_values = is_bounded & no_vector & every_row & tight & _is_exact(kind)
+        only_nulls = true_mask(pc.equal(nulls, _counts_without_vectors(live, no_vector)))
+        undecided = ~are_values & ~is_empty & ~only_nulls
+        return Bounds(low, high, from_mask(are_values), from_mask(undecided))
 
     def _statistics(
         self, adds: pa.RecordBatch, column: str, kind: DataType
     ) -> tuple[pa.Array, pa.Array, np.ndarray, pa.Array]:
-        """Return low, high, whether they are tight, and how many values are null."""
+        """Return lower bound, upper bound, whether they are tight, and the null count."""
         path = physical_path(self._snapshot.schema, (column,), self._snapshot.column_mapping_mode)
-        wanted: dict[tuple[str, ...], DataType] = {
+        fields: dict[tuple[str, ...], DataType] = {
             ("tightBounds",): _BOOLEAN,
             ("nullCount", *path): _LONG,
         }
         if _is_bounded(kind):
-            wanted |= {("minValues", *path): kind, ("maxValues", *path): kind}
-        found = parse_stats(adds.column("stats"), wanted)
+            fields |= {("minValues", *path): kind, ("maxValues", *path): kind}
+        stats = parse_stats(adds.column("stats"), fields)
         unknown = pa.nulls(adds.num_rows, to_arrow_type(kind))
-        low = found.get(("minValues", *path), unknown)
-        high = found.get(("maxValues", *path), unknown)
+        low = stats.get(("minValues", *path), unknown)
+        high = stats.get(("maxValues", *path), unknown)
         if _is_bounded(kind):
             low, high = (
                 sanitize_stats(Stat(side, (column,), kind), values)
                 for side, values in (("min", low), ("max", high))
             )
-        tight = ~true_mask(pc.invert(found["tightBounds",]))
-        sane = true_mask(pc.less_equal(low, high))
-        if not sane.all():  # a least value above the greatest tells nothing
-            keep = from_mask(sane)
+        tight = ~true_mask(pc.invert(stats["tightBounds",]))
+        is_ordered = true_mask(pc.less_equal(low, high))
+        if not is_ordered.all():  # contradictory bounds are unknown
+            keep = from_mask(is_ordered)
             low, high = (pc.if_else(keep, side, unknown[:1][0]) for side in (low, high))
-        return low, high, tight, found["nullCount", *path]
+        return low, high, tight, stats["nullCount", *path]
 
 
-def _is_unknown(node: object) -> bool:
-    """Whether a part of a predicate is NULL in itself, or among the options that it gives."""
+def _has_null_constant(node: object) -> bool:
+    """Whether a node of a predicate is a NULL constant or lists one."""
     match node:
         case Literal(None, _) | Constant(None):
             return True
@@ -229,7 +232,7 @@ def _is_unknown(node: object) -> bool:
 
 
 def _counts_without_vectors(live: pa.Array, has_no_vector: np.ndarray) -> pa.Array:
-    """Return the row counts of files without deleted rows; null for the others."""
+    """Return the row counts of files without a deletion vector; null for the others."""
     return pc.if_else(from_mask(has_no_vector), live, pa.nulls(1, pa.int64())[0])
 
 
@@ -246,8 +249,8 @@ def _zero() -> pa.Scalar:
     return from_numpy(np.zeros(1, np.int64))[0]
 
 
-def _not_negative(counts: pa.Array) -> pa.Array:
-    wrong = true_mask(pc.less(counts, _zero()))
-    if not wrong.any():
+def _null_if_negative(counts: pa.Array) -> pa.Array:
+    is_negative = true_mask(pc.less(counts, _zero()))
+    if not is_negative.any():
         return counts
-    return pc.if_else(from_mask(wrong), pa.nulls(1, pa.int64())[0], counts)
+    return pc.if_else(from_mask(is_negative), pa.nulls(1, pa.int64())[0], counts)

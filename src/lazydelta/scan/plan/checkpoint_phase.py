@@ -1,8 +1,8 @@
 """The checkpoint phase of a scan: leaves -> row groups -> batches -> live, matching adds.
 
-Each level throws away what it can before the next one costs anything: a sidecar by its tag, a row
-group by its footer, a batch by the predicate's own columns (read alone when they are few), a row
-by the seen keys.
+Each level prunes before the next one costs I/O: a sidecar by the zone maps in its tags, a row group
+by its footer, a batch by the predicate's columns (decoded first where that pays), a row by the keys
+of files seen in the tail.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import pyarrow as pa
 from lazydelta._arrow import from_mask, to_mask
 from lazydelta._parallel import BackgroundIterator
 from lazydelta.replay.skipping import read_zone_maps
-from lazydelta.scan.plan.add_columns import leaves_of, projected
+from lazydelta.scan.plan import tuning
+from lazydelta.scan.plan.add_columns import add_leaf_columns, project_adds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,11 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckpointScan", "leaves_to_read"]
 
-_DECODED_AHEAD = 4
-
 
 def leaves_to_read(checkpoint: Checkpoint, pruner: Pruner, metrics: ScanMetrics) -> list[Leaf]:
-    """Return the leaves that may hold the add of a matching file, and count the others."""
+    """Return the leaves that may hold a matching add, and count the others as pruned."""
     leaves = checkpoint.leaves()
     zones = [read_zone_maps(leaf.zones) for leaf in leaves]
     kept = pruner.keep_zone_maps(zones)
@@ -45,7 +44,17 @@ def leaves_to_read(checkpoint: Checkpoint, pruner: Pruner, metrics: ScanMetrics)
 
 
 class CheckpointScan:
-    """Streams the live adds of one checkpoint that may match."""
+    """Streams the live adds of a checkpoint that may match.
+
+    Args:
+        checkpoint: The checkpoint.
+        schema: The schema of the batches.
+        fields: The fields of the adds to read.
+        pruner: Prunes sidecars, row groups and adds.
+        reconciler: Knows the files of the tail.
+        metrics: Receives the counts.
+        select_row_groups: Which of the matching row groups of a leaf to read; by default all.
+    """
 
     def __init__(
         self,
@@ -56,7 +65,7 @@ class CheckpointScan:
         pruner: Pruner,
         reconciler: Reconciler,
         metrics: ScanMetrics,
-        share: Callable[[Sequence[int]], Sequence[int]] | None = None,
+        select_row_groups: Callable[[Sequence[int]], Sequence[int]] | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         self._schema = schema
@@ -64,30 +73,30 @@ class CheckpointScan:
         self._pruner = pruner
         self._reconciler = reconciler
         self._metrics = metrics
-        self._share = share  # of the row groups to read, where others read the rest
+        self._select_row_groups = select_row_groups
         self._last_group_matched = False
-        self._ahead: BackgroundIterator[pa.RecordBatch] | None = None
+        self._decoding: BackgroundIterator[pa.RecordBatch] | None = None
 
     def start(self, *, rows: int, row_groups_at_once: int) -> None:
-        """Begin to decode; `close` must follow.
+        """Start decoding in the background; the caller must call `close`.
 
-        Decoding is most of the work and needs no Python, so it gets a thread of its own. It does
-        not depend on what was seen, so it may begin while the tail is still being read.
+        Decoding is most of the work and releases the GIL, so it has its own thread. It does not
+        depend on the files seen in the tail, so it may start while the tail is being read.
         """
-        decode = partial(self._decoded, rows, row_groups_at_once)
-        self._ahead = BackgroundIterator(decode, depth=_DECODED_AHEAD)
+        decode = partial(self._decode, rows, row_groups_at_once)
+        self._decoding = BackgroundIterator(decode, depth=tuning.DECODED_BATCHES_AHEAD)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the live adds of what was decoded, some batches of them perhaps empty."""
-        for adds in self._ahead or ():
+        """Yield the live adds; batches may be empty."""
+        for adds in self._decoding or ():
             yield self._live(adds)
 
     def close(self) -> None:
-        """Stop decoding, and close the files."""
-        if self._ahead is not None:
-            self._ahead.close()
+        """Stop decoding and close the files."""
+        if self._decoding is not None:
+            self._decoding.close()
 
-    def _decoded(self, rows: int, row_groups_at_once: int) -> Iterator[pa.RecordBatch]:
+    def _decode(self, rows: int, row_groups_at_once: int) -> Iterator[pa.RecordBatch]:
         leaves = leaves_to_read(self.checkpoint, self._pruner, self._metrics)
         for reader in self.checkpoint.readers(leaves):
             with closing(reader):
@@ -96,33 +105,33 @@ class CheckpointScan:
                     continue
                 groups = self._pruner.keep_row_groups(reader.metadata)
                 self._count_row_groups(reader, groups)
-                if self._share is not None:
-                    groups = list(self._share(groups))
+                if self._select_row_groups is not None:
+                    groups = list(self._select_row_groups(groups))
                 for start in range(0, len(groups), row_groups_at_once):
-                    chosen = groups[start : start + row_groups_at_once]
-                    yield from self._row_groups(reader, chosen, rows)
+                    batch = groups[start : start + row_groups_at_once]
+                    yield from self._decode_row_groups(reader, batch, rows)
 
-    def _row_groups(
+    def _decode_row_groups(
         self, reader: LeafReader, groups: Sequence[int], rows: int
     ) -> Iterator[pa.RecordBatch]:
-        columns = reader.without_empty(leaves_of(self._fields, list(reader.columns)), groups)
-        wanted = self._pruner.checkpoint_leaves(reader.columns)
+        columns = reader.without_empty(add_leaf_columns(self._fields, list(reader.columns)), groups)
+        predicate_columns = self._pruner.checkpoint_leaves(reader.columns)
         self._metrics.row_groups_read += len(groups)
-        if not wanted:
-            yield from self._together(reader, columns, groups, rows)
+        if not predicate_columns:
+            yield from self._decode_and_prune(reader, columns, groups, rows)
             return
         for group in groups:
-            # Decoding the predicate's columns alone pays where nothing matches, and files that
-            # match lie together: so the last row group foretells the next one.
-            if self._last_group_matched and set(wanted) <= set(columns):
-                yield from self._together(reader, columns, [group], rows)
+            # Decoding the predicate's columns first pays if nothing matches. Matching files are
+            # clustered, so the previous row group predicts the next one.
+            if self._last_group_matched and set(predicate_columns) <= set(columns):
+                yield from self._decode_and_prune(reader, columns, [group], rows)
             else:
-                yield from self._predicate_first(reader, wanted, columns, group, rows)
+                yield from self._predicate_first(reader, predicate_columns, columns, group, rows)
 
-    def _together(
+    def _decode_and_prune(
         self, reader: LeafReader, columns: Sequence[str], groups: Sequence[int], rows: int
     ) -> Iterator[pa.RecordBatch]:
-        """Decode all columns and prune each batch."""
+        """Decode all columns, then prune each batch."""
         self._metrics.checkpoint_bytes += reader.column_bytes(columns, groups)
         self._last_group_matched = False
         for adds in reader.adds(columns, groups, rows=rows):
@@ -133,14 +142,15 @@ class CheckpointScan:
     def _predicate_first(
         self,
         reader: LeafReader,
-        wanted: Sequence[str],
+        predicate_columns: Sequence[str],
         columns: Sequence[str],
         group: int,
         rows: int,
     ) -> Iterator[pa.RecordBatch]:
-        """Decode the predicate's columns of a row group, and the rest only if a file matches."""
-        self._metrics.checkpoint_bytes += reader.column_bytes(wanted, [group])
-        masks = [self._matching(adds) for adds in reader.adds(wanted, [group], rows=rows)]
+        """Decode the predicate's columns of a row group, and the others only if an add matches."""
+        self._metrics.checkpoint_bytes += reader.column_bytes(predicate_columns, [group])
+        batches = reader.adds(predicate_columns, [group], rows=rows)
+        masks = [self._matching(adds) for adds in batches]
         self._last_group_matched = any(mask is None or mask.any() for mask in masks)
         if self._last_group_matched:
             self._metrics.checkpoint_bytes += reader.column_bytes(columns, [group])
@@ -155,7 +165,7 @@ class CheckpointScan:
         return kept
 
     def _live(self, adds: pa.RecordBatch) -> pa.RecordBatch:
-        batch = projected(adds, self._schema)
+        batch = project_adds(adds, self._schema)
         live = self._reconciler.is_live(batch.column("path"), batch.column("deletionVector"))
         if live is None or live.all():
             return batch
@@ -174,7 +184,7 @@ class CheckpointScan:
 
 
 def _filtered(batch: pa.RecordBatch, mask: np.ndarray) -> pa.RecordBatch:
-    """Filter a batch; columns without any value, as vectors mostly are, need no filtering."""
+    """Filter a batch; all-null columns, such as most deletion vectors, are only sliced."""
     keep, count = from_mask(mask), int(np.count_nonzero(mask))
     arrays = [
         column.slice(0, count) if column.null_count == len(column) else column.filter(keep)

@@ -1,4 +1,4 @@
-"""What a scan chose, read and pruned, level by level: for people and for programs."""
+"""Explanation of a scan: its plan, and what each level read and pruned."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Explanation", "explain"]
 
 
 class Explanation(dict[str, Any]):
-    """What a scan chose, read and pruned: a dictionary that prints as a report."""
+    """Plan and counters of a scan: a dictionary that prints as a report."""
 
     def __str__(self) -> str:
         lines = []
@@ -26,13 +26,13 @@ class Explanation(dict[str, Any]):
                 lines.append(f"{level}: {facts}")
                 continue
             lines.append(f"{level}")
-            lines += [f"  {name.replace('_', ' '):<22} {_shown(v)}" for name, v in facts.items()]
+            lines += [f"  {name.replace('_', ' '):<22} {_format(v)}" for name, v in facts.items()]
         return "\n".join(lines)
 
     _repr_html_ = explanation_html
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "-"}[value]
     if isinstance(value, int):
@@ -52,7 +52,7 @@ def _files(snapshot: SnapshotState, run: ScanMetrics) -> dict[str, object]:
 
 
 def _pruned(run: ScanMetrics) -> dict[str, object]:
-    """Return how many files of the version were not handed out, or why that is not known."""
+    """Return how many files of the version were pruned, or why that is unknown."""
     if run.live_files is not None and run.files_scanned <= run.live_files:
         return {"pruned": run.live_files - run.files_scanned}
     if run.live_files is not None:
@@ -60,7 +60,7 @@ def _pruned(run: ScanMetrics) -> dict[str, object]:
     elif run.reached_end:
         reason = "the files of the version were not counted"
     elif run.complete or run.files_emitted:
-        reason = "the scan ended before it had seen the whole log"
+        reason = "the scan ended before it had read the whole log"
     else:
         reason = "the scan has not run"
     return {"pruned": None, "pruned_unknown": reason}
@@ -69,7 +69,7 @@ def _pruned(run: ScanMetrics) -> dict[str, object]:
 def explain(
     snapshot: SnapshotState, choice: Choice, plan: Mapping[str, object], run: ScanMetrics
 ) -> Explanation:
-    """Return the report of a scan: its plan, and the counters of its latest run."""
+    """Return the plan of a scan and the counters of its latest run."""
     segment, checkpoint = snapshot.segment, snapshot.segment.checkpoint
     return Explanation(
         table=snapshot.store.root,

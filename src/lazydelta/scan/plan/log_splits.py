@@ -1,9 +1,8 @@
-"""The log of one version cut into parts that other processes read, each on its own.
+"""Splits of a log for distributed replay: other processes read each split on its own.
 
-What a cluster needs to replay a log: a plan of parts made from names and sizes (`split_tail`,
-`split_checkpoint`), and a reader that can be pickled and turns a part into Arrow batches
-(`PartReader`). It reads with the readers, the keys and the pruner of the scan in this process, so
-both mean the same; how parts are sent round and put together again is the engine's business.
+`split_tail` and `split_checkpoint` plan splits from file names and sizes. `SplitReader` can be
+pickled and reads a split as Arrow batches, with the readers, file keys and pruner of a local scan,
+so that both return the same files. The engine distributes the splits and combines their rows.
 """
 
 from __future__ import annotations
@@ -25,12 +24,13 @@ from lazydelta.protocol.paths import PathResolver
 from lazydelta.protocol.schemas import ADD
 from lazydelta.replay import Reconciler, SeenFiles, file_keys, find_trip
 from lazydelta.replay.skipping import Pruner
-from lazydelta.scan.plan.add_columns import from_commit, nulls, projected
+from lazydelta.scan.plan import tuning
+from lazydelta.scan.plan.add_columns import nulls, project_adds, take_adds
 from lazydelta.scan.plan.checkpoint_phase import CheckpointScan, leaves_to_read
-from lazydelta.scan.plan.run import ScanRun, is_of_use
+from lazydelta.scan.plan.parsed_stats import incompatible_columns, parsed_fields
+from lazydelta.scan.plan.run import ScanRun, is_usable_compaction
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
 from lazydelta.scan.plan.strategy import Choice
-from lazydelta.scan.plan.typed_stats import misfits, typed_fields
 from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_scalar
 
@@ -45,89 +45,85 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMMIT_VERSION",
-    "CheckpointPart",
-    "PartReader",
-    "TailPart",
+    "CheckpointSplit",
+    "CommitSplit",
+    "SplitReader",
     "live_adds",
+    "parsed_stats_fields",
     "split_checkpoint",
     "split_tail",
-    "typed_columns",
 ]
 
 T = TypeVar("T")
 
-_LEAST_BYTES = 16 << 20
-"""Handing out a part smaller than this costs more than it saves."""
-_BYTES_PER_FILE = 64 << 10
-"""What fetching a file costs, in bytes that could be read meanwhile."""
-
 KEY = pa.field("key", pa.string())
-"""The identity of a file; null where it is the path as it stands, which is most often."""
+"""The identity of a file; null if it equals the raw path, as it mostly does."""
 COMMIT_VERSION = pa.field("commitVersion", pa.int64())
 IS_ADD = pa.field("isAdd", pa.bool_())
 
-_EVERY_FIELD = pa.schema([*ADD, ("version", pa.int64())])
+_ADD_SCHEMA = pa.schema([*ADD, ("version", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TailPart:
-    """A run of files of the tail, newest first; a compaction comes with what it stands for."""
+class CommitSplit:
+    """Consecutive files of the tail, newest first; a compaction has the commits it covers."""
 
     files: tuple[tuple[LogFile, tuple[LogFile, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointPart:
-    """A share of the row groups of one file; without a file, the actions in a JSON manifest."""
+class CheckpointSplit:
+    """A share of the row groups of a leaf; without a leaf, the actions of a JSON manifest."""
 
     leaf: Leaf | None
     share: int = 0
     shares: int = 1
 
-    def of(self, row_groups: Sequence[int]) -> list[int]:
-        """Return which of the row groups are this part's."""
+    def select(self, row_groups: Sequence[int]) -> list[int]:
+        """Return the row groups of this split."""
         count = len(row_groups)
         first, end = (at * count // self.shares for at in (self.share, self.share + 1))
         return list(row_groups[first:end])
 
 
-def split_tail(segment: LogSegment, parts: int) -> list[TailPart]:
-    """Cut the tail into at most so many runs of about equal weight, the newest first."""
+def split_tail(segment: LogSegment, max_splits: int) -> list[CommitSplit]:
+    """Split the tail into at most `max_splits` runs of about equal cost, newest first."""
     files = [
         (file, segment.commits_of(file) if file.kind is LogFileKind.COMPACTED else ())
         for file in reversed(segment.tail)
     ]
-    weights = [file.size + _BYTES_PER_FILE for file, _ in files]
-    return [TailPart(files=tuple(run)) for run in _runs(files, weights, parts)]
+    costs = [file.size + tuning.FILE_OPEN_BYTES for file, _ in files]
+    return [CommitSplit(files=tuple(run)) for run in _balanced_runs(files, costs, max_splits)]
 
 
 def split_checkpoint(
-    checkpoint: Checkpoint, parts: int, pruner: Pruner
-) -> list[tuple[CheckpointPart, ...]]:
-    """Cut a checkpoint into at most so many pieces of work of about equal weight.
+    checkpoint: Checkpoint, max_tasks: int, pruner: Pruner
+) -> list[tuple[CheckpointSplit, ...]]:
+    """Split a checkpoint into the work of at most `max_tasks` tasks of about equal cost.
 
-    Reads where its files are, but none of those: which row groups a share is, is found out by
-    whoever reads it. Sidecars that the pruner drops by their tags are nobody's work; nor is what
-    it drops of a manifest that has adds itself, whose footer is known already.
+    Reads the list of its files but no sidecar: the task that reads a leaf selects the row groups of
+    its share. Sidecars whose zone maps exclude a match are left out, and so are row groups of a
+    manifest with inline adds, whose footer is already cached.
     """
     leaves = leaves_to_read(checkpoint, pruner, ScanMetrics())
-    weights = [_weight(checkpoint, leaf, pruner) for leaf in leaves]
-    each = max(sum(size for size, _ in weights) // parts, _LEAST_BYTES)
-    items: list[tuple[CheckpointPart, int]] = []
+    work = [_work(checkpoint, leaf, pruner) for leaf in leaves]
+    task_bytes = max(sum(size for size, _ in work) // max_tasks, tuning.MIN_SPLIT_BYTES)
+    items: list[tuple[CheckpointSplit, int]] = []
     if checkpoint.inline_actions is not None:
-        items.append((CheckpointPart(leaf=None), checkpoint.inline_actions.size))
-    for leaf, (size, row_groups) in zip(leaves, weights, strict=True):
-        shares = min(max(1, size // each), row_groups)
+        items.append((CheckpointSplit(leaf=None), checkpoint.inline_actions.size))
+    for leaf, (size, row_groups) in zip(leaves, work, strict=True):
+        shares = min(max(1, size // task_bytes), row_groups)
         items += [
-            (CheckpointPart(leaf=leaf, share=share, shares=shares), size // shares)
+            (CheckpointSplit(leaf=leaf, share=share, shares=shares), size // shares)
             for share in range(shares)
         ]
-    costs = [weight + _BYTES_PER_FILE for _, weight in items]
-    return [tuple(run) for run in _runs([part for part, _ in items], costs, parts)]
+    costs = [size + tuning.FILE_OPEN_BYTES for _, size in items]
+    splits = [split for split, _ in items]
+    return [tuple(run) for run in _balanced_runs(splits, costs, max_tasks)]
 
 
-def _weight(checkpoint: Checkpoint, leaf: Leaf, pruner: Pruner) -> tuple[int, int]:
-    """Return about how many bytes of a file are to be read, and how many row groups at most."""
+def _work(checkpoint: Checkpoint, leaf: Leaf, pruner: Pruner) -> tuple[int, int]:
+    """Return the estimated bytes to read of a leaf, and the maximum number of row groups."""
     size = leaf.size or 0
     if not leaf.is_manifest or leaf.is_part:
         return size, max(1, size)
@@ -138,30 +134,30 @@ def _weight(checkpoint: Checkpoint, leaf: Leaf, pruner: Pruner) -> tuple[int, in
         return size * kept // max(1, reader.metadata.num_row_groups), kept
 
 
-def typed_columns(checkpoint: Checkpoint, schema: StructType) -> list[pa.Field]:
-    """Return the typed statistics that a checkpoint has, by the footer of its first file of adds.
+def parsed_stats_fields(checkpoint: Checkpoint, schema: StructType) -> list[pa.Field]:
+    """Return the parsed statistics of a checkpoint, by the footer of its first leaf with adds.
 
     Args:
-        checkpoint: To be read.
-        schema: The table's schema, under physical names.
+        checkpoint: The checkpoint.
+        schema: The table's schema, with physical names.
     """
     for leaf in checkpoint.leaves():
         with closing(checkpoint.open(leaf)) as reader:
             if reader.has_adds():
-                return typed_fields(_type_of_adds(reader), schema)
+                return parsed_fields(_add_type(reader), schema)
     return []
 
 
 def live_adds(
     snapshot: SnapshotState, schema: pa.Schema, pruner: Pruner
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the live adds that may match, found by this process alone, and their version."""
+    """Yield the live adds that may match, with their version, by a scan in this process."""
     run = ScanRun(
         snapshot,
         pruner=pruner,
         fields=schema.names,
         limit=None,
-        choice=Choice("forward", "all files are wanted"),
+        choice=Choice("forward", "a full scan"),
     )
     floor = build_scalar(snapshot.segment.base_version, PrimitiveType("long"))
     for batch in run.batches():
@@ -172,36 +168,36 @@ def live_adds(
         )
 
 
-def _type_of_adds(reader: LeafReader) -> pa.DataType:
-    """Return the type of `add` in a file; one without columns where it has no adds."""
+def _add_type(reader: LeafReader) -> pa.DataType:
+    """Return the type of `add` in a leaf; an empty struct if it has no adds."""
     schema = leaf_columns(reader.metadata).to_arrow_schema()
     at = schema.get_field_index("add")
     return schema.field(at).type if at >= 0 else pa.struct([])
 
 
-def _runs(items: Sequence[T], weights: Sequence[int], count: int) -> list[list[T]]:
-    """Cut a sequence into at most `count` runs of about equal weight, none below the least."""
-    total = sum(weights)
-    count = max(1, min(count, total // _LEAST_BYTES))
+def _balanced_runs(items: Sequence[T], costs: Sequence[int], count: int) -> list[list[T]]:
+    """Split a sequence into at most `count` runs of about equal cost, and of a minimum cost."""
+    total = sum(costs)
+    count = max(1, min(count, total // tuning.MIN_SPLIT_BYTES))
     runs: list[list[T]] = [[] for _ in range(count)]
     before = 0
-    for item, weight in zip(items, weights, strict=True):
-        middle = before + weight // 2
+    for item, cost in zip(items, costs, strict=True):
+        middle = before + cost // 2
         runs[min(count - 1, middle * count // total)].append(item)
-        before += weight
+        before += cost
     return [run for run in runs if run]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartReader:
-    """Turns parts into batches, in whatever process it finds itself.
+class SplitReader:
+    """Reads splits as Arrow batches, in any process.
 
     Args:
-        open_store: Opens the table's store there.
-        config: Settings of the engine.
-        checkpoint: The checkpoint that parts are of, if there is one.
-        schema: Fields of the adds that are wanted.
-        pruner: Drops files that cannot match.
+        open_store: Opens the table's store in the process that reads.
+        config: Engine settings.
+        checkpoint: The checkpoint of the log segment, if there is one.
+        schema: The requested fields of the adds.
+        pruner: Prunes files that cannot match.
     """
 
     open_store: Callable[[], Store]
@@ -212,47 +208,47 @@ class PartReader:
 
     @property
     def checkpoint_schema(self) -> pa.Schema:
-        """What `read_checkpoint` yields: the wanted fields, the version, the key."""
+        """Schema of `read_checkpoint`: the requested fields, the version, the key."""
         return pa.schema([*self.schema, COMMIT_VERSION, KEY])
 
     @property
     def tail_schema(self) -> pa.Schema:
-        """What `read_tail` yields: the same, and whether the file is live in this part."""
+        """Schema of `read_tail`: the same, and whether the file is live in this split."""
         return pa.schema([*self.schema, COMMIT_VERSION, KEY, IS_ADD])
 
-    def read_tail(self, part: TailPart) -> Iterator[pa.RecordBatch]:
-        """Yield a row per action of a run of commits.
+    def read_tail(self, split: CommitSplit) -> Iterator[pa.RecordBatch]:
+        """Yield one row per file action of a split.
 
-        Of a file's actions in the run at most one row is an add: the newest word, if that is an
-        add that may match. All others only name a file whose older adds are void.
+        At most one row per file is an add: the newest action, if it is an add that may match. The
+        other rows are tombstones, which supersede older adds of their file.
         """
-        reading = _Reading.start(self)
+        readers = _LogReaders.open(self)
         seen = SeenFiles(
             memory_limit=self.config.remove_set_memory_limit,
             capacity=self.config.remove_set_capacity,
             false_positive_rate=self.config.remove_set_false_positive_rate,
         )
         try:
-            reconciler = Reconciler(seen, reading.resolver.keys)
-            for batch in reading.commits.batches(_chosen(part, reading, reconciler)):
-                self._check_trip(batch, reading.store.root)
+            reconciler = Reconciler(seen, readers.resolver.keys)
+            for batch in readers.commits.batches(_readable_files(split, readers, reconciler)):
+                self._check_trip(batch, readers.store.root)
                 yield from self._tail_rows(batch, reconciler)
         finally:
             seen.close()
 
-    def read_checkpoint(self, parts: Iterable[CheckpointPart]) -> Iterator[pa.RecordBatch]:
-        """Yield the adds of parts of the checkpoint that may match, live or not."""
-        reading = _Reading.start(self)
-        checkpoint = reading.checkpoint(self)
-        for part in parts:
+    def read_checkpoint(self, splits: Iterable[CheckpointSplit]) -> Iterator[pa.RecordBatch]:
+        """Yield the adds of checkpoint splits that may match, whether live or superseded."""
+        readers = _LogReaders.open(self)
+        checkpoint = readers.checkpoint(self)
+        for split in splits:
             adds = (
-                self._inline_adds(checkpoint, reading)
-                if part.leaf is None
-                else self._leaf_adds(checkpoint, part.leaf, part)
+                self._inline_adds(checkpoint, readers)
+                if split.leaf is None
+                else self._leaf_adds(checkpoint, split.leaf, split)
             )
             for batch in adds:
                 if batch.num_rows:
-                    yield self._keyed(batch, reading.resolver, checkpoint.version)
+                    yield self._with_keys(batch, readers.resolver, checkpoint.version)
 
     def _tail_rows(self, batch: CommitBatch, reconciler: Reconciler) -> Iterator[pa.RecordBatch]:
         rows = np.flatnonzero(to_mask(batch.add.is_valid()) | to_mask(batch.remove.is_valid()))
@@ -261,20 +257,23 @@ class PartReader:
             return
         keys = reconciler.keys(batch)
         live = reconciler.live_rows(batch)
-        adds = from_commit(batch.add, live, batch.versions, _EVERY_FIELD)
+        adds = take_adds(batch.add, live, batch.versions, _ADD_SCHEMA)
         mask = self.pruner.mask(adds)
         if mask is not None:
             adds, live = adds.filter(mask), live[to_mask(mask)]
         yield self._tail_batch(
-            projected(adds, self.schema), batch, live, keys.take(from_numpy(_positions(rows, live)))
-        )
-        void = np.setdiff1d(rows, live, assume_unique=True)
-        nothing = [nulls(len(void), kind) for kind in self.schema.types]
-        yield self._tail_batch(
-            pa.RecordBatch.from_arrays(nothing, schema=self.schema),
+            project_adds(adds, self.schema),
             batch,
-            void,
-            keys.take(from_numpy(_positions(rows, void))),
+            live,
+            keys.take(from_numpy(_positions(rows, live))),
+        )
+        tombstones = np.setdiff1d(rows, live, assume_unique=True)
+        no_values = [nulls(len(tombstones), kind) for kind in self.schema.types]
+        yield self._tail_batch(
+            pa.RecordBatch.from_arrays(no_values, schema=self.schema),
+            batch,
+            tombstones,
+            keys.take(from_numpy(_positions(rows, tombstones))),
             is_add=False,
         )
 
@@ -293,7 +292,9 @@ class PartReader:
             [*adds.columns, versions, keys, flags], schema=self.tail_schema
         )
 
-    def _keyed(self, adds: pa.RecordBatch, resolver: PathResolver, version: int) -> pa.RecordBatch:
+    def _with_keys(
+        self, adds: pa.RecordBatch, resolver: PathResolver, version: int
+    ) -> pa.RecordBatch:
         paths = adds.column("path")
         keys = file_keys(resolver.keys(paths), adds.column("deletionVector"))
         if keys is paths:
@@ -303,29 +304,31 @@ class PartReader:
             [*adds.columns, versions, keys], schema=self.checkpoint_schema
         )
 
-    def _inline_adds(self, checkpoint: Checkpoint, reading: _Reading) -> Iterator[pa.RecordBatch]:
+    def _inline_adds(
+        self, checkpoint: Checkpoint, readers: _LogReaders
+    ) -> Iterator[pa.RecordBatch]:
         manifest = checkpoint.inline_actions
-        for batch in reading.commits.batches([] if manifest is None else [manifest]):
+        for batch in readers.commits.batches([] if manifest is None else [manifest]):
             rows = np.flatnonzero(to_mask(batch.add.is_valid()))
-            adds = from_commit(batch.add, rows, batch.versions, _EVERY_FIELD)
+            adds = take_adds(batch.add, rows, batch.versions, _ADD_SCHEMA)
             mask = self.pruner.mask(adds)
-            yield projected(adds if mask is None else adds.filter(mask), self.schema)
+            yield project_adds(adds if mask is None else adds.filter(mask), self.schema)
 
     def _leaf_adds(
-        self, checkpoint: Checkpoint, leaf: Leaf, part: CheckpointPart
+        self, checkpoint: Checkpoint, leaf: Leaf, split: CheckpointSplit
     ) -> Iterator[pa.RecordBatch]:
         with closing(checkpoint.open(leaf)) as reader:
-            left_out = misfits(_type_of_adds(reader), self.schema)
-        schema = pa.schema([field for field in self.schema if field.name not in left_out])
-        nothing_seen = SeenFiles(memory_limit=0, capacity=1, false_positive_rate=0.5)
+            incompatible = incompatible_columns(_add_type(reader), self.schema)
+        schema = pa.schema([field for field in self.schema if field.name not in incompatible])
+        no_files = SeenFiles(memory_limit=0, capacity=1, false_positive_rate=0.5)
         scan = CheckpointScan(
             checkpoint.only(leaf),
             schema=schema,
             fields=schema.names,
             pruner=self.pruner,
-            reconciler=Reconciler(nothing_seen, _unchanged),
+            reconciler=Reconciler(no_files, _unchanged),
             metrics=ScanMetrics(),
-            share=part.of,
+            select_row_groups=split.select,
         )
         with closing(scan):
             scan.start(
@@ -333,12 +336,12 @@ class PartReader:
                 row_groups_at_once=self.config.checkpoint_row_groups_per_batch,
             )
             for adds in scan.batches():
-                yield projected(adds, self.schema) if left_out else adds
+                yield project_adds(adds, self.schema) if incompatible else adds
 
     def _check_trip(self, batch: CommitBatch, table: str) -> None:
-        """Refuse an action that may not be passed, where falling back is forbidden.
+        """Raise on an action that trips the tripwire, if fallback is disabled.
 
-        Where it is allowed nothing is to do: this replay is complete, like the reference one.
+        With fallback there is nothing to do: this replay is as complete as the reference replay.
         """
         if not self.config.enable_fallback:
             trip = find_trip(batch, self.config.tripwire)
@@ -347,22 +350,22 @@ class PartReader:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """What reading in this process takes: made there, never sent."""
+class _LogReaders:
+    """Store and readers of the process that reads a split; never pickled."""
 
     store: Store
     resolver: PathResolver
     commits: CommitReader
 
     @classmethod
-    def start(cls, reader: PartReader) -> _Reading:
+    def open(cls, reader: SplitReader) -> _LogReaders:
         store = reader.open_store()
         resolver = PathResolver(store.root, reader.config.allowed_roots)
         return cls(store, resolver, CommitReader(store, reader.config))
 
-    def checkpoint(self, reader: PartReader) -> Checkpoint:
+    def checkpoint(self, reader: SplitReader) -> Checkpoint:
         if reader.checkpoint is None:
-            raise InternalError("a part of a checkpoint is read where there is none")
+            raise InternalError("a checkpoint split of a log segment without a checkpoint")
         return open_checkpoint(
             self.store,
             reader.checkpoint,
@@ -372,17 +375,19 @@ class _Reading:
         )
 
 
-def _chosen(part: TailPart, reading: _Reading, reconciler: Reconciler) -> Iterator[LogFile]:
-    """Yield the files to read; a compaction that is of no use gives way to its commits."""
-    for file, stands_for in part.files:
-        if stands_for and not is_of_use(file, reading.commits, reconciler):
-            yield from reversed(stands_for)
+def _readable_files(
+    split: CommitSplit, readers: _LogReaders, reconciler: Reconciler
+) -> Iterator[LogFile]:
+    """Yield the files to read; the commits of an unusable compaction replace it."""
+    for file, covered_commits in split.files:
+        if covered_commits and not is_usable_compaction(file, readers.commits, reconciler):
+            yield from reversed(covered_commits)
         else:
             yield file
 
 
 def _positions(rows: np.ndarray, some: np.ndarray) -> np.ndarray:
-    """Return where some of the rows, which ascend, are among them."""
+    """Return the positions of some of the rows, which are sorted."""
     return np.searchsorted(rows, some)
 
 

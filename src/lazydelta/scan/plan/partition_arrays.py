@@ -1,7 +1,4 @@
-"""The partition values of planned files as columns: the log's texts, and what they mean.
-
-Knows a version's partition columns and their names in the log; opens nothing.
-"""
+"""Partition values of planned files as columns: as strings of the log, and typed."""
 
 from __future__ import annotations
 
@@ -31,13 +28,13 @@ def partition_columns(
     """Return typed partition values.
 
     Args:
-        snapshot: The version whose columns they are.
+        snapshot: The version of the files.
         values: `partitionValues` of the files.
-        names: The columns that are wanted; those that are no partition columns are left out.
+        names: The requested columns; those that are no partition columns are ignored.
 
     Raises:
-        LogCorruptError: A file has none at all.
-        SchemaError: One is not of its column's type.
+        LogCorruptError: A file has no `partitionValues`.
+        SchemaError: A value does not fit its column's type.
     """
     return typed_partitions(snapshot, partition_strings(snapshot, values, names))
 
@@ -45,37 +42,39 @@ def partition_columns(
 def partition_strings(
     snapshot: SnapshotState, values: pa.MapArray, names: Collection[str]
 ) -> dict[str, pa.Array]:
-    """Return partition values as the log writes them, by the columns' logical names.
+    """Return partition values as the strings of the log, by logical column name.
 
-    A column that a file says nothing of is null; a file that says nothing at all is an error, for
-    its rows would be shown in a partition that nobody put them in.
+    A missing column is null. A missing map is an error: null values would put the rows into a
+    partition that they do not belong to.
 
     Raises:
-        LogCorruptError: A file has none at all.
+        LogCorruptError: A file has no `partitionValues`.
     """
     mode, partition = snapshot.column_mapping_mode, set(snapshot.partition_columns)
-    wanted = [item for item in snapshot.schema if item.name in partition and item.name in names]
-    if wanted and values.null_count:
+    fields = [field for field in snapshot.schema if field.name in partition and field.name in names]
+    if fields and values.null_count:
         reason = "an add has no partitionValues, but the table is partitioned"
         raise LogCorruptError(snapshot.store.root, LOG_DIRECTORY, reason, snapshot.version)
     return {
-        item.name: pc.map_lookup(values, string_scalar(physical_name(item, mode)), "first")
-        for item in wanted
+        field.name: pc.map_lookup(values, string_scalar(physical_name(field, mode)), "first")
+        for field in fields
     }
 
 
-def typed_partitions(snapshot: SnapshotState, texts: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+def typed_partitions(
+    snapshot: SnapshotState, strings: Mapping[str, pa.Array]
+) -> dict[str, pa.Array]:
     """Return partition values in the types of their columns.
 
     Raises:
-        SchemaError: One is not of its column's type.
+        SchemaError: A value does not fit its column's type.
     """
-    kinds = {item.name: item.type for item in snapshot.schema}
-    found = {}
-    for name, values in texts.items():
+    kinds = {field.name: field.type for field in snapshot.schema}
+    typed = {}
+    for name, values in strings.items():
         try:
-            found[name] = parse_partition_values(values, kinds[name])
+            typed[name] = parse_partition_values(values, kinds[name])
         except SchemaError as error:
             reason = f"column {name!r}: {error.reason}"
             raise SchemaError(reason, snapshot.store.root) from None
-    return found
+    return typed

@@ -1,7 +1,7 @@
-"""The standard flow: load the checkpoint, apply every commit in order, list what is live.
+"""The reference replay: load the checkpoint, apply every commit in order, list the live adds.
 
-Carried out by `replay.ReferenceReplay`; here only the feeding. A damaged checkpoint is replaced by
-an older one before anything is given out.
+`replay.ReferenceReplay` does the work; this module reads its input. A damaged checkpoint is
+replaced by an older one before the first add is returned.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 from lazydelta._arrow import from_numpy
 from lazydelta.protocol.schemas import ADD
 from lazydelta.replay import ReferenceReplay
-from lazydelta.scan.plan.add_columns import conformed, leaves_of
+from lazydelta.scan.plan.add_columns import add_leaf_columns, conformed
 from lazydelta.snapshot import skip_damaged_checkpoint
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _SCHEMA = pa.schema([*ADD, ("version", pa.int64())])
 
 
 def reference_adds(snapshot: SnapshotState) -> Iterator[pa.RecordBatch]:
-    """Yield every live add of a snapshot, with the version that added it, newest first."""
+    """Yield every live add of a snapshot with the version of its commit, newest first."""
     for version, adds in skip_damaged_checkpoint(snapshot, _replay).live():
         versions = from_numpy(np.full(adds.num_rows, version, np.int64))
         names = adds.schema.names
@@ -53,7 +53,7 @@ def _replay(snapshot: SnapshotState) -> ReferenceReplay:
         for reader in checkpoint.readers():
             if not reader.has_adds():
                 continue
-            columns = leaves_of(ADD.names, list(reader.columns))
+            columns = add_leaf_columns(ADD.names, list(reader.columns))
             groups = range(reader.metadata.num_row_groups)
             for adds in reader.adds(columns, groups, rows=snapshot.config.batch_rows):
                 replay.apply_checkpoint(segment.base_version, adds)

@@ -1,8 +1,8 @@
-"""One run of a scan: phases, limit, tripwire, and the way round a damaged checkpoint.
+"""One run of a scan: phases, limit, tripwire, and recovery from a damaged checkpoint.
 
-Every live file comes out exactly once, whatever happens on the way: the tail's keys are remembered
-before a file leaves, so the checkpoint, the reference replay after a trip, and an older checkpoint
-after damage all give only what was not given yet.
+Every live file is emitted exactly once. The keys of the tail are recorded before a file is emitted,
+so the checkpoint, the reference replay after a trip and an older checkpoint after damage emit only
+files that were not emitted before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from lazydelta.metrics import FallbackTriggered, ScanFinished, notify
 from lazydelta.protocol import CommitBatch
 from lazydelta.protocol.schemas import ADD
 from lazydelta.replay import BatchSpool, Reconciler, SeenFiles, Trip, find_trip
-from lazydelta.scan.plan.add_columns import adds_schema, from_commit, projected
+from lazydelta.scan.plan import tuning
+from lazydelta.scan.plan.add_columns import adds_schema, project_adds, take_adds
 from lazydelta.scan.plan.checkpoint_phase import CheckpointScan
 from lazydelta.scan.plan.reference_plan import reference_adds
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
@@ -37,30 +38,32 @@ if TYPE_CHECKING:
     from lazydelta.replay.skipping import Pruner
     from lazydelta.scan.plan.strategy import Choice
 
-__all__ = ["ScanRun", "is_of_use"]
+__all__ = ["ScanRun", "is_usable_compaction"]
 
 logger = logging.getLogger(__name__)
 
-_DECODED_TOGETHER = 2
-_EVERY_FIELD = pa.schema([*ADD, ("version", pa.int64())])
+_ADD_SCHEMA = pa.schema([*ADD, ("version", pa.int64())])
 
 
-def is_of_use(compacted: LogFile, commits: CommitReader, reconciler: Reconciler) -> bool:
-    """Whether a compaction can be read, and no file has two actions: which would be newer?"""
+def is_usable_compaction(compacted: LogFile, commits: CommitReader, reconciler: Reconciler) -> bool:
+    """Whether a log compaction is readable and has one action per file.
+
+    Two actions for one file have no order within a compaction.
+    """
     try:
         keys = [reconciler.keys(batch) for batch in commits.batches([compacted])]
     except LogCorruptError as error:
         logger.warning("ignoring a damaged compaction: %s", error)
         return False
-    whole = pa.chunked_array(keys, pa.string())
-    if len(whole.unique()) == len(whole):
+    all_keys = pa.chunked_array(keys, pa.string())
+    if len(all_keys.unique()) == len(all_keys):
         return True
-    logger.warning("%s holds several actions of one file: not used", compacted.path)
+    logger.warning("ignoring %s: it has several actions for one file", compacted.path)
     return False
 
 
 class _TrippedError(Exception):
-    """The tail holds an action that the lazy scan may not pass."""
+    """The tail has an action that the lazy scan must not ignore."""
 
     def __init__(self, trip: Trip) -> None:
         super().__init__(trip)
@@ -68,7 +71,7 @@ class _TrippedError(Exception):
 
 
 class ScanRun:
-    """Carries a scan out; `batches` may be called once."""
+    """Executes a scan; `batches` may be called once."""
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class ScanRun:
         self._schema = adds_schema(fields)
         self._limit = limit
         self._choice = choice
-        self._met_damage = False
+        self._skipped_damage = False
         self.metrics = ScanMetrics()
 
     @property
@@ -95,7 +98,7 @@ class ScanRun:
         return self._schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield live, matching adds as they are found; stop at the limit."""
+        """Yield live, matching adds as they are found, up to the limit."""
         started = time.perf_counter()
         seen = SeenFiles(
             memory_limit=self._config.remove_set_memory_limit,
@@ -111,27 +114,27 @@ class ScanRun:
                 yield batch
             self.metrics.complete = True
         finally:
-            self._note_seen(seen)
-            self.metrics.live_files = self._certain_files(len(seen))
+            self._record_seen_files(seen)
+            self.metrics.live_files = self._exact_file_count(len(seen))
             seen.close()
             self._spool.close()
             self.metrics.seconds = time.perf_counter() - started
             self._report()
 
     def _limited(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        left = self._limit
-        if left == 0:
+        remaining = self._limit
+        if remaining == 0:
             return
         rows = self._config.batch_rows
-        for whole in batches:
-            for start in range(0, whole.num_rows, rows):
-                batch = whole.slice(start, rows)
-                if left is not None:
-                    batch = batch.slice(0, left)
-                    left -= batch.num_rows
+        for adds in batches:
+            for start in range(0, adds.num_rows, rows):
+                batch = adds.slice(start, rows)
+                if remaining is not None:
+                    batch = batch.slice(0, remaining)
+                    remaining -= batch.num_rows
                 self.metrics.files_emitted += batch.num_rows
                 yield batch
-                if left == 0:
+                if remaining == 0:
                     return
         self.metrics.reached_end = True
 
@@ -153,20 +156,20 @@ class ScanRun:
             yield from self._fallback(tripped.trip)
 
     def _forward(self, segment: LogSegment) -> Iterator[pa.RecordBatch]:
-        """Give the checkpoint's files first; it is being decoded while the tail is read."""
+        """Yield the checkpoint's files first; it is decoded while the tail is read."""
         with ExitStack() as stack:
-            ahead = None
+            checkpoint_scan = None
             if segment.checkpoint is not None:
-                ahead = stack.enter_context(closing(self._started(segment)))
+                checkpoint_scan = stack.enter_context(closing(self._start_checkpoint(segment)))
             for batch in self._tail(self._tail_files(segment)):
                 self._spool.append(batch)
-            yield from self._checkpoint(segment, ahead)
+            yield from self._checkpoint(segment, checkpoint_scan)
         yield from self._spool.drain()
 
     def _tail_files(self, segment: LogSegment) -> Iterator[LogFile]:
-        """Yield the tail newest first; a compaction that is of no use gives way to its commits."""
+        """Yield the tail, newest first; the commits of an unusable compaction replace it."""
         for file in reversed(segment.tail):
-            if file.kind is LogFileKind.COMPACTED and not is_of_use(
+            if file.kind is LogFileKind.COMPACTED and not is_usable_compaction(
                 file, self._snapshot.commits, self._reconciler
             ):
                 yield from reversed(segment.commits_of(file))
@@ -178,43 +181,43 @@ class ScanRun:
             self.metrics.commits_scanned += batch.commits
             trip = find_trip(batch, self._config.tripwire)
             if trip is not None:
-                yield from self._live_of_commits(_newer_than(batch, trip.version))
+                yield from self._live_adds(_newer_than(batch, trip.version))
                 raise _TrippedError(trip)
-            yield from self._live_of_commits(batch)
+            yield from self._live_adds(batch)
 
-    def _live_of_commits(self, batch: CommitBatch) -> Iterator[pa.RecordBatch]:
+    def _live_adds(self, batch: CommitBatch) -> Iterator[pa.RecordBatch]:
         rows = self._reconciler.live_rows(batch)
         if len(rows):
-            yield self._matching(from_commit(batch.add, rows, batch.versions, _EVERY_FIELD))
+            yield self._matching(take_adds(batch.add, rows, batch.versions, _ADD_SCHEMA))
 
     def _matching(self, adds: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the adds that may match, with the fields asked for."""
+        """Return the adds that may match, with the requested fields."""
         mask = self._pruner.mask(adds)
         if mask is not None:
-            kept = adds.filter(mask)
-            self.metrics.files_pruned += adds.num_rows - kept.num_rows
-            adds = kept
-        return projected(adds, self._schema)
+            matching = adds.filter(mask)
+            self.metrics.files_pruned += adds.num_rows - matching.num_rows
+            adds = matching
+        return project_adds(adds, self._schema)
 
     def _checkpoint(
-        self, segment: LogSegment, ahead: CheckpointScan | None = None
+        self, segment: LogSegment, started: CheckpointScan | None = None
     ) -> Iterator[pa.RecordBatch]:
         if segment.checkpoint is None:
             return
-        given = 0
+        emitted = 0
         try:
-            with closing(ahead or self._started(segment)) as scan:
+            with closing(started or self._start_checkpoint(segment)) as scan:
                 for batch in self._checkpoint_batches(scan):
-                    given += batch.num_rows
+                    emitted += batch.num_rows
                     yield batch
         except LogCorruptError as error:
-            yield from self._round_the_damage(segment, error, given)
+            yield from self._skip_damage(segment, error, emitted)
 
-    def _started(
+    def _start_checkpoint(
         self, segment: LogSegment, fields: Sequence[str] = (), metrics: ScanMetrics | None = None
     ) -> CheckpointScan:
-        """Return a scan of the segment's checkpoint that is decoding already."""
-        assert segment.checkpoint is not None  # noqa: S101 - callers checked
+        """Start a scan of the segment's checkpoint."""
+        assert segment.checkpoint is not None  # noqa: S101 - checked by the callers
         scan = CheckpointScan(
             self._snapshot.open_checkpoint(segment.checkpoint),
             schema=adds_schema(fields or self._fields),
@@ -223,10 +226,10 @@ class ScanRun:
             reconciler=self._reconciler,
             metrics=metrics or self.metrics,
         )
-        # Who wants all is served sooner by larger pieces; they are handed out in usual batches.
-        times = 1 if self._limit is not None else _DECODED_TOGETHER
+        # Without a limit, decode larger batches; `_limited` slices them to the configured size.
+        factor = 1 if self._limit is not None else tuning.FULL_SCAN_BATCH_FACTOR
         scan.start(
-            rows=times * self._config.batch_rows,
+            rows=factor * self._config.batch_rows,
             row_groups_at_once=self._config.checkpoint_row_groups_per_batch,
         )
         return scan
@@ -236,33 +239,33 @@ class ScanRun:
         if inline is not None:
             for batch in self._snapshot.commits.batches([inline]):
                 rows = np.flatnonzero(to_mask(batch.add.is_valid()))
-                adds = self._matching(from_commit(batch.add, rows, batch.versions, _EVERY_FIELD))
-                # Of a checkpoint nobody knows which commit added what.
+                adds = self._matching(take_adds(batch.add, rows, batch.versions, _ADD_SCHEMA))
+                # A checkpoint does not record the commit of an add.
                 unknown = pa.nulls(adds.num_rows, pa.int64())
                 adds = adds.set_column(adds.schema.names.index("version"), "version", unknown)
                 live = self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
                 yield adds if live is None else adds.filter(from_mask(live))
         yield from scan.batches()
 
-    def _round_the_damage(
-        self, segment: LogSegment, error: LogCorruptError, given: int
+    def _skip_damage(
+        self, segment: LogSegment, error: LogCorruptError, emitted: int
     ) -> Iterator[pa.RecordBatch]:
-        """Continue from an older segment, without the files that the damaged one gave already."""
+        """Continue from an older segment, without the files that were already emitted."""
         older = undamaged_segment(self._snapshot.store, self._config, segment, error)
-        self._met_damage = True
+        self._skipped_damage = True
         keys_only = ("path", "deletionVector")
-        with closing(self._started(segment, keys_only, ScanMetrics())) as scan:
+        with closing(self._start_checkpoint(segment, keys_only, ScanMetrics())) as scan:
             again = self._checkpoint_batches(scan)
-            while given > 0:
-                batch = next(again).slice(0, given)
-                given -= batch.num_rows
+            while emitted > 0:
+                batch = next(again).slice(0, emitted)
+                emitted -= batch.num_rows
                 self._reconciler.mark_emitted(batch.column("path"), batch.column("deletionVector"))
         below = [file for file in older.commits if file.version <= segment.base_version]
         yield from self._tail(reversed(below))
         yield from self._checkpoint(replace(older, version=segment.version))
 
     def _fallback(self, trip: Trip) -> Iterator[pa.RecordBatch]:
-        """Give what the reference replay finds live and this scan has not seen."""
+        """Yield the live adds of the reference replay that this scan has not seen."""
         table = self._snapshot.store.root
         if not self._config.enable_fallback:
             raise UnsupportedActionError(table, trip.version, trip.action)
@@ -274,21 +277,21 @@ class ScanRun:
             unseen = self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
             yield self._matching(adds if unseen is None else adds.filter(from_mask(unseen)))
 
-    def _certain_files(self, seen_keys: int) -> int | None:
-        """Return how many files the version has, if that costs nothing; else None.
+    def _exact_file_count(self, seen_keys: int) -> int | None:
+        """Return the number of files of the version, if it is known without further reads.
 
-        Whether an add that the predicate set aside in a checkpoint is superseded by the tail would
-        take its path to tell, which mostly was not read.
+        The paths of adds that were pruned in a checkpoint are mostly not read, so it is unknown
+        whether the tail supersedes them.
         """
         metrics, has_checkpoint = self.metrics, self._snapshot.segment.checkpoint is not None
         is_counted = metrics.reached_end and not self._pruner.matches_nothing
-        was_rerouted = metrics.fallback_triggered or self._met_damage
+        was_rerouted = metrics.fallback_triggered or self._skipped_damage
         is_simple = not (has_checkpoint and seen_keys) and not was_rerouted
         if is_counted and (is_simple or not metrics.files_pruned):
             return metrics.files_emitted + metrics.files_pruned
         return self._snapshot.num_files
 
-    def _note_seen(self, seen: SeenFiles) -> None:
+    def _record_seen_files(self, seen: SeenFiles) -> None:
         self.metrics.remove_set_size = len(seen)
         self.metrics.remove_set_bytes = seen.memory_bytes
         self.metrics.remove_set_spilled_runs = seen.spilled_runs
@@ -312,10 +315,10 @@ class ScanRun:
 
 
 def _newer_than(batch: CommitBatch, version: int) -> CommitBatch:
-    """Return the part of a batch above a version.
+    """Return the rows of a batch above a version.
 
-    Never complete: removes that wait for the end of their commit must not hide its adds from the
-    reference replay, which decides about that commit as a whole.
+    The result is never `complete`: removes that wait for the end of their commit must not hide its
+    adds from the reference replay, which applies that commit as a whole.
     """
     count = int(np.count_nonzero(batch.versions > version))
     return CommitBatch(

@@ -1,7 +1,7 @@
-"""Planned files as callers see them: batches with plain names, and a view of one row for people.
+"""Planned files as the public API returns them: Arrow batches, and `ScanFile` for one row.
 
-The only place where a file becomes a Python object, and only when somebody iterates over files;
-even then columns are converted a batch at a time, and those nobody looks at not at all.
+Only iterating over `Scan.files()` creates Python objects. Columns are converted a batch at a time,
+on first access.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _STRING = PrimitiveType("string")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVector:
-    """Where the deleted rows of a file are listed, and how many there are."""
+    """Descriptor of a deletion vector: its storage, and the number of deleted rows."""
 
     storage_type: str
     path_or_inline_dv: str
@@ -67,12 +67,12 @@ class DeletionVector:
 
 
 class FileBatches:
-    """Turns adds, as the log has them, into batches of planned files.
+    """Converts add actions to batches of planned files.
 
     Args:
-        resolver: Decodes paths and makes addresses.
+        resolver: Decodes paths and builds URIs.
         partition_types: Type of each partition column, by logical name.
-        logical_names: Logical by physical name of the partition columns.
+        logical_names: Logical names of the partition columns, by physical name.
     """
 
     def __init__(
@@ -87,42 +87,42 @@ class FileBatches:
         renamed = {p: n for p, n in logical_names.items() if p != n}
         self._renamed = (list(renamed), list(renamed.values())) if renamed else None
 
-    def planned(self, adds: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with plain names, decoded paths and logical partition names."""
+    def convert(self, adds: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch with snake-case names, decoded paths and logical partition names."""
         columns: dict[str, pa.Array] = {}
         for name, array in zip(adds.schema.names, adds.columns, strict=True):
             columns[_NAMES[name]] = array
         columns["path"] = self.resolver.decoded(columns["path"])
         columns["modification_time"] = columns["modification_time"].view(_MILLISECONDS)
-        columns["deletion_vector"] = _renamed(columns["deletion_vector"])
-        columns["partition_values"] = self._logical(columns["partition_values"])
+        columns["deletion_vector"] = _rename_fields(columns["deletion_vector"])
+        columns["partition_values"] = self._logical_partition_names(columns["partition_values"])
         return pa.RecordBatch.from_pydict(columns)
 
-    def _logical(self, values: pa.MapArray) -> pa.MapArray:
+    def _logical_partition_names(self, values: pa.MapArray) -> pa.MapArray:
         if self._renamed is None:
             return values
         physical, logical = (build_array(names, _STRING) for names in self._renamed)
         keys = values.keys
         named = logical.take(pc.index_in(keys, physical))
         return pa.MapArray.from_arrays(
-            values.offsets, pc.coalesce(named, keys), values.items, mask=_nulls(values)
+            values.offsets, pc.coalesce(named, keys), values.items, mask=_null_mask(values)
         )
 
 
-def _renamed(vectors: pa.StructArray) -> pa.StructArray:
-    """Return the vectors with plain names; a cast goes by name and would lose their values."""
+def _rename_fields(vectors: pa.StructArray) -> pa.StructArray:
+    """Return the vectors with snake-case names; a cast matches by name and would lose values."""
     if vectors.null_count == len(vectors):
         return nulls(len(vectors), _VECTOR)
     children = [vectors.field(index) for index in range(_VECTOR.num_fields)]
     return pa.StructArray.from_arrays(children, fields=list(_VECTOR), mask=vectors.is_null())
 
 
-def _nulls(values: pa.Array) -> pa.Array | None:
+def _null_mask(values: pa.Array) -> pa.Array | None:
     return values.is_null() if values.null_count and values.offset == 0 else None
 
 
 class ScanFile:
-    """One planned file: a row of a batch, read when asked."""
+    """One planned file: a row of a batch. Fields are decoded on access."""
 
     __slots__ = ("_batch", "_row")
 
@@ -132,17 +132,17 @@ class ScanFile:
 
     @property
     def path(self) -> str:
-        """The path as the log writes it, percent-decoded once."""
+        """The path in the log, percent-decoded once."""
         return self._batch.paths[self._row]
 
     @property
     def uri(self) -> str:
-        """The absolute address."""
+        """The absolute URI."""
         return self._batch.uris[self._row]
 
     @property
     def raw_path(self) -> str:
-        """The path exactly as the log writes it."""
+        """The path exactly as in the log."""
         return self._batch.raw_paths[self._row]
 
     @property
@@ -152,7 +152,7 @@ class ScanFile:
 
     @property
     def modification_time(self) -> datetime | None:
-        """When the file was written, UTC; None where the log states no possible time."""
+        """When the file was written, in UTC; None if the log has no valid time."""
         return self._batch.modification_times[self._row]
 
     @property
@@ -162,26 +162,26 @@ class ScanFile:
 
     @property
     def raw_partition_values(self) -> dict[str, str | None]:
-        """Partition values as the log writes them."""
+        """Partition values as the strings of the log, by logical column name."""
         return dict(self._batch.column("partition_values")[self._row] or ())
 
     @property
     def deletion_vector(self) -> DeletionVector | None:
         """The deletion vector, or None if no row of the file is deleted."""
-        found = self._batch.column("deletion_vector")[self._row]
-        return None if found is None else DeletionVector(**found)
+        fields = self._batch.column("deletion_vector")[self._row]
+        return None if fields is None else DeletionVector(**fields)
 
     @property
     def num_records(self) -> int | None:
-        """Rows in the file, deleted ones included; None where the log does not say."""
+        """Rows in the file, including deleted ones; None if the log has no count."""
         return self._batch.column("num_records")[self._row]
 
     @property
     def stats(self) -> dict[str, Any] | None:
-        """The statistics as the log has them, by physical column name."""
-        stated = self._batch.column("stats")[self._row]
+        """The statistics as in the log, by physical column name."""
+        stats = self._batch.column("stats")[self._row]
         try:
-            return None if stated is None else orjson.loads(stated)
+            return None if stats is None else orjson.loads(stats)
         except orjson.JSONDecodeError:
             return None
 
@@ -192,22 +192,22 @@ class ScanFile:
 
     @property
     def base_row_id(self) -> int | None:
-        """Row id of the file's first row, where rows are tracked."""
+        """Row id of the file's first row, on tables with row tracking."""
         return self._batch.column("base_row_id")[self._row]
 
     @property
     def default_row_commit_version(self) -> int | None:
-        """Version that rows of the file were committed at, where rows are tracked."""
+        """Default commit version of the file's rows, on tables with row tracking."""
         return self._batch.column("default_row_commit_version")[self._row]
 
     @property
     def clustering_provider(self) -> str | None:
-        """Who clustered the file."""
+        """The clustering implementation of the file."""
         return self._batch.column("clustering_provider")[self._row]
 
     @property
     def version(self) -> int | None:
-        """The commit that the add was read from; None if it came from a checkpoint."""
+        """The version of the commit with the add; None if it was read from a checkpoint."""
         return self._batch.column("version")[self._row]
 
     def __repr__(self) -> str:
@@ -215,12 +215,12 @@ class ScanFile:
 
 
 class FileColumns:
-    """A batch of planned files, its columns as Python lists once somebody looks at them."""
+    """A batch of planned files; columns become Python lists on first access."""
 
-    def __init__(self, batch: pa.RecordBatch, raw_paths: pa.Array, shared: FileBatches) -> None:
+    def __init__(self, batch: pa.RecordBatch, raw_paths: pa.Array, converter: FileBatches) -> None:
         self._batch = batch
         self._raw = raw_paths
-        self._shared = shared
+        self._converter = converter
         self._lists: dict[str, Sequence[Any]] = {}
 
     def __len__(self) -> int:
@@ -228,10 +228,10 @@ class FileColumns:
 
     def column(self, name: str) -> Sequence[Any]:
         """Return a column as a list."""
-        found = self._lists.get(name)
-        if found is None:
-            found = self._lists[name] = self._batch.column(name).to_pylist()
-        return found
+        values = self._lists.get(name)
+        if values is None:
+            values = self._lists[name] = self._batch.column(name).to_pylist()
+        return values
 
     @cached_property
     def paths(self) -> list[str]:
@@ -240,34 +240,36 @@ class FileColumns:
 
     @cached_property
     def raw_paths(self) -> list[str]:
-        """Paths as the log writes them."""
+        """Paths as in the log."""
         return list(self._raw.to_pylist())
 
     @cached_property
     def modification_times(self) -> list[datetime | None]:
         """When each file was written."""
-        return list(map(_moment, self._batch.column("modification_time").view("int64").to_pylist()))
+        return list(
+            map(_to_datetime, self._batch.column("modification_time").view("int64").to_pylist())
+        )
 
     @cached_property
     def uris(self) -> list[str]:
-        """Absolute addresses."""
-        return list(self._shared.resolver.uris(self._raw).to_pylist())
+        """Absolute URIs."""
+        return list(self._converter.resolver.uris(self._raw).to_pylist())
 
     @cached_property
     def partition_values(self) -> list[dict[str, Any]]:
         """Typed partition values of each file."""
         values = self._batch.column("partition_values")
         columns = {}
-        for name, kind in self._shared.partition_types.items():
-            texts = pc.map_lookup(values, string_scalar(name), "first")
-            columns[name] = parse_partition_values(texts, kind).to_pylist()
+        for name, kind in self._converter.partition_types.items():
+            strings = pc.map_lookup(values, string_scalar(name), "first")
+            columns[name] = parse_partition_values(strings, kind).to_pylist()
         names = list(columns)
         if not names:
             return [{} for _ in range(len(self))]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _moment(milliseconds: int | None) -> datetime | None:
+def _to_datetime(milliseconds: int | None) -> datetime | None:
     try:
         return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:

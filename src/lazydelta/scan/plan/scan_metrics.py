@@ -1,4 +1,4 @@
-"""What one scan counted, level by level; plain numbers, updated once per batch."""
+"""Counters of a scan, updated once per batch."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class ScanMetrics:
     commit_bytes: int = 0
     checkpoint_leaves: int = 0
     sidecars_skipped: int = 0
-    """Leaves of the checkpoint that were not even opened: their tags rule a match out."""
+    """Checkpoint leaves that were not opened, because their zone maps exclude a match."""
     checkpoint_bytes: int = 0
     row_groups: int = 0
     row_groups_read: int = 0
     files_emitted: int = 0
     files_taken: int | None = None
-    """Of those, the files that a reader of rows took; None if nobody reads rows."""
+    """Files of those that a row reader consumed; None if the scan only lists files."""
     files_pruned: int = 0
-    """Adds set aside by the predicate; in a checkpoint, some may be superseded all the same."""
+    """Adds pruned by the predicate; some of them in a checkpoint may be superseded as well."""
     files_superseded: int = 0
     fallback_triggered: int = 0
     remove_set_size: int = 0
@@ -33,21 +33,21 @@ class ScanMetrics:
     seconds: float = 0.0
     complete: bool = False
     reached_end: bool = False
-    """Whether the whole log was looked at, not only as much as a limit asked for."""
+    """Whether the scan read the whole log, and was not stopped by a limit."""
     live_files: int | None = None
-    """How many files the version has, where that is certain."""
+    """Number of files of the version, if known exactly."""
 
     @property
     def files_scanned(self) -> int:
-        """The files handed out: to whoever reads their rows, else to whoever lists them."""
+        """The files that the row reader consumed, or that were listed if there is none."""
         return self.files_emitted if self.files_taken is None else self.files_taken
 
     def take(self, files: int) -> None:
-        """Count files that a reader of rows took."""
+        """Count files that a row reader consumed."""
         self.files_taken = (self.files_taken or 0) + files
 
     def named(self) -> dict[str, float]:
-        """Return the metrics under the names that dashboards know."""
+        """Return the metrics by their public names, for observers and dashboards."""
         named: dict[str, float] = {
             "delta.lazy.commits_scanned": self.commits_scanned,
             "delta.lazy.files_emitted": self.files_emitted,

@@ -1,4 +1,4 @@
-"""Which order to scan in. Pure; it changes when a file comes, never which files come."""
+"""Scan strategy: the order in which the log is read. It never changes which files are returned."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["Choice", "choose_strategy"]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A strategy, and why."""
+    """A strategy and the reason for it."""
 
     strategy: Strategy
     reason: str
 
 
 def choose_strategy(
-    asked: Strategy,
+    requested: Strategy,
     *,
     limit: int | None,
     tail_files: int,
@@ -28,24 +28,26 @@ def choose_strategy(
     checkpoint_files: int | None,
     forward_tail_commits: int,
 ) -> Choice:
-    """Return the order to scan in, from what the listing and the hint told already.
+    """Choose the scan order from the log listing and the checkpoint hint.
 
     Args:
-        asked: The caller's wish; anything but `auto` is granted.
-        limit: The maximum number of files, or of rows; None for all.
-        tail_files: About how many files the commits after the checkpoint add.
-        tail_commits: How many commits, or compactions of them, that are.
+        requested: The caller's choice; anything but `auto` is used as is.
+        limit: The maximum number of files or rows; None for all.
+        tail_files: Estimated number of files that the commits after the checkpoint add.
+        tail_commits: Number of these commits; a log compaction counts as one.
         checkpoint_files: Files in the checkpoint; None if unknown, 0 without a checkpoint.
-        forward_tail_commits: Longest tail for which reading it newest first is thought quick.
+        forward_tail_commits: A full scan of a longer tail is always forward.
     """
-    if asked != "auto":
-        return Choice(asked, "asked for")
+    if requested != "auto":
+        return Choice(requested, "requested")
     if limit is not None:
-        return Choice("reverse", "a limit is set, and the newest files are at hand first")
+        return Choice("reverse", "a limit is set, and the tail returns files first")
     if checkpoint_files == 0:
-        return Choice("reverse", "there is no checkpoint: the commits are all there is")
+        return Choice("reverse", "there is no checkpoint")
     if tail_commits > forward_tail_commits:
-        return Choice("forward", f"a full scan over a tail of {tail_commits} commits")
+        return Choice("forward", f"a full scan with a tail of {tail_commits} commits")
     if checkpoint_files is not None and tail_files > checkpoint_files / 2:
-        return Choice("reverse", f"the tail (about {tail_files} files) outweighs the checkpoint")
+        return Choice(
+            "reverse", f"the tail (about {tail_files} files) is more than half of the checkpoint"
+        )
     return Choice("forward", "a full scan: most files are in the checkpoint")

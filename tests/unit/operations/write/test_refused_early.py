@@ -164,7 +164,7 @@ def test_levels_that_a_codec_has_not(tmp_path, codec, level):
 
 @pytest.mark.parametrize("given", [{"target_file_bytes": "1mb"}, {"row_group_rows": 2.5}])
 def test_sizes_are_whole_numbers(given):
-    with pytest.raises(ConfigError, match="must be an integer of at least 1"):
+    with pytest.raises(ConfigError, match="must be an integer >= 1"):
         ld.WriteOptions(**given)
 
 

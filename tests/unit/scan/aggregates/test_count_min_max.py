@@ -1,4 +1,4 @@
-"""Counts, extremes and partitions from the log are those of the rows, and open few files."""
+"""Counts, minima and maxima from the log match the rows, and few files are opened."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def watched(path):
 
 
 def without_stats(path, *files):
-    """Take the statistics out of the commits of a table, of some of them or all."""
+    """Remove the statistics from all or some commits of a table."""
     for commit in sorted(Path(path, "_delta_log").glob("*.json")):
         if files and int(commit.stem) not in files:
             continue
@@ -108,7 +108,7 @@ def without_stats(path, *files):
         pytest.param("part = 1 or part = 0", 0, id="all-partitions"),
         pytest.param("part is null", 0, id="no-partition"),
         pytest.param("id >= 100", 0, id="whole-files"),
-        pytest.param("id < 150", 1, id="one-file-in-part"),
+        pytest.param("id < 150", 1, id="part-of-one-file"),
         pytest.param("part = 0 and id < 450", 1, id="partition-and-part-of-a-file"),
         pytest.param("id != 250", 1, id="not-equal"),
         pytest.param("id in (1, 2, 3)", 1, id="in"),
@@ -116,7 +116,7 @@ def without_stats(path, *files):
         pytest.param("some is null", 5, id="is-null"),
         pytest.param("none is null", 5, id="all-null"),
         pytest.param("some is not null or id >= 0", 5, id="or"),
-        pytest.param("day <= '2026-01-02'", 0, id="days"),
+        pytest.param("day <= '2026-01-02'", 0, id="dates"),
         pytest.param("nested.x < 150", 2, id="nested"),
         pytest.param("id + 1 > 100", 5, id="arithmetic"),
         pytest.param("id > 1000", 0, id="nothing"),
@@ -154,7 +154,7 @@ def deleted_rows_table(path, *, stats=True):
     made = Rows(path, [field("id", "long")], features=("deletionVectors",))
     for start, deleted in ((0, range(10)), (100, ()), (200, range(81, 100))):
         ids = pa.table({"id": pa.array(range(start, start + 100), pa.int64())})
-        told = {
+        stats_json = {
             "numRecords": 100,
             "minValues": {"id": start},
             "maxValues": {"id": start + 99},
@@ -164,28 +164,28 @@ def deleted_rows_table(path, *, stats=True):
             f"{start}.parquet",
             ids,
             vector=inline(list(deleted)) if deleted else None,
-            action={"stats": json.dumps(told)} if stats else None,
+            action={"stats": json.dumps(stats_json)} if stats else None,
         )
     made.commit()
     return Watched(path)
 
 
-def test_count_takes_off_deleted_rows(tmp_path):
+def test_count_subtracts_deleted_rows(tmp_path):
     watched = deleted_rows_table(tmp_path / "table")
     assert count(watched.table.scan()) == 271
     assert watched.opened() == 0
     assert count(watched.table.scan("id < 160")) == 150
-    assert watched.opened() == 1  # of the first file, all that is left matches
+    assert watched.opened() == 1  # all live rows of the first file match
     assert count(watched.table.scan("id < 5")) == 0
 
 
-def test_count_takes_off_deleted_rows_of_files_without_statistics(tmp_path):
+def test_count_subtracts_deleted_rows_without_statistics(tmp_path):
     watched = deleted_rows_table(tmp_path / "table", stats=False)
     assert count(watched.table.scan()) == 271
     assert count(watched.table.scan("id >= 200")) == 81
 
 
-def test_count_does_not_believe_in_more_deleted_rows_than_there_are(tmp_path):
+def test_count_ignores_a_negative_row_count(tmp_path):
     path = write(tmp_path / "table", files=1)
     commit = Path(path, "_delta_log", f"{0:020}.json")
     lines = [json.loads(line) for line in commit.read_text().splitlines()]
@@ -199,7 +199,7 @@ def test_count_does_not_believe_in_more_deleted_rows_than_there_are(tmp_path):
     assert watched.opened() == 1
 
 
-# --- least and greatest -------------------------------------------------------------------------
+# --- minimum and maximum ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -211,9 +211,9 @@ def test_count_does_not_believe_in_more_deleted_rows_than_there_are(tmp_path):
         ("part", 0),
         ("none", 0),
         ("some", 0),
-        ("at", 4),  # statistics are cut to milliseconds
-        ("text", 5),  # and texts to a prefix
-        ("number", 5),  # and NaN is not in them
+        ("at", 4),  # bounds are truncated to milliseconds
+        ("text", 5),  # and strings to a prefix
+        ("number", 5),  # and do not cover NaN
         ("wide", 5),
         ("flag", 5),
     ],
@@ -228,7 +228,7 @@ def test_min_max(watched, column, files, where):
     assert watched.opened() <= (files if where != "id < 250" else 5)
 
 
-def test_min_max_reads_only_files_that_can_matter(tmp_path):
+def test_min_max_reads_only_files_that_may_change_the_result(tmp_path):
     watched = Watched(write(tmp_path / "table", files=16))
     found = min_max(watched.table.scan(), "at")
     assert found.min < found.max
@@ -236,7 +236,7 @@ def test_min_max_reads_only_files_that_can_matter(tmp_path):
 
 
 @pytest.mark.parametrize("stats", [True, False])
-def test_min_max_of_rows_that_are_left(tmp_path, stats):
+def test_min_max_ignores_deleted_rows(tmp_path, stats):
     watched = deleted_rows_table(tmp_path / "table", stats=stats)
     found = min_max(watched.table.scan(), "id")
     assert (found.min, found.max) == (10, 280)
@@ -295,7 +295,7 @@ def test_min_max_are_python_values(tmp_path):
     assert Table.open(path).scan("name = 'c'").min_max("Day") == (None, None)
 
 
-def test_a_minimum_that_python_cannot_hold(tmp_path):
+def test_a_minimum_that_python_cannot_represent(tmp_path):
     path = str(tmp_path / "table")
     days = pa.array([3_000_000, 4_000_000], pa.int32()).cast(pa.date32())
     deltalake.write_deltalake(path, pa.table({"d": days}))
@@ -303,7 +303,7 @@ def test_a_minimum_that_python_cannot_hold(tmp_path):
         Table.open(path).scan().min_max("d")
 
 
-def test_what_has_no_least_value(watched):
+def test_min_max_refuses_unordered_columns_and_limits(watched):
     with pytest.raises(ColumnNotFoundError, match="nope"):
         min_max(watched.table.scan(), "nope")
     with pytest.raises(SchemaError, match="nested"):
@@ -349,6 +349,6 @@ def test_null_among_constants(two, where, expected):
     assert scan.partition_values()["p"].to_pylist() == ["a"] * bool(expected)
 
 
-def test_a_limit_beyond_what_arrow_counts(two):
+def test_a_limit_above_64_bits(two):
     assert two.scan(limit=2**80).to_arrow().num_rows == 3
     assert len(list(two.scan().files(2**63))) == 2

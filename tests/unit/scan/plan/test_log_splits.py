@@ -1,4 +1,4 @@
-"""Parts of a log, read one by one and put together, mean what the log means."""
+"""Splits of a log, read one by one and combined, return the live files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from lazydelta.errors import UnsupportedActionError
 from lazydelta.expressions import as_predicate
 from lazydelta.protocol.schemas import ADD
 from lazydelta.replay.skipping import Pruner
-from lazydelta.scan.plan import PartReader, live_adds, split_checkpoint, split_tail
-from lazydelta.scan.plan import log_splits as parts
+from lazydelta.scan.plan import SplitReader, live_adds, split_checkpoint, split_tail, tuning
 from lazydelta.testing import TableBuilder
 from lazydelta.testing.strategies import histories
 from tests.contract.parity.test_live_files import (
@@ -35,7 +34,7 @@ SCHEMA = pa.schema(list(ADD))
 
 
 def reader_of(snapshot, pruner=Pruner()):
-    return PartReader(
+    return SplitReader(
         open_store=lambda: snapshot.store,
         config=snapshot.config,
         checkpoint=snapshot.segment.checkpoint,
@@ -44,25 +43,25 @@ def reader_of(snapshot, pruner=Pruner()):
     )
 
 
-def put_together(snapshot, count, pruner=Pruner()):
-    """Do what an engine does: newest word per file of the tail, the rest from the checkpoint."""
+def combine_splits(snapshot, count, pruner=Pruner()):
+    """Combine splits as an engine does: the newest action per file of the tail, then the checkpoint."""
     reader = reader_of(snapshot, pruner)
-    words = {}
-    for part in split_tail(snapshot.segment, count):
-        for batch in reader.read_tail(part):
+    newest = {}
+    for split in split_tail(snapshot.segment, count):
+        for batch in reader.read_tail(split):
             assert batch.schema == reader.tail_schema
             for row in batch.to_pylist():
                 order = (row["commitVersion"], row["isAdd"])
-                if row["key"] not in words or order > words[row["key"]][0]:
-                    words[row["key"]] = (order, row)
-    found = [row for _, row in words.values() if row["isAdd"]]
+                if row["key"] not in newest or order > newest[row["key"]][0]:
+                    newest[row["key"]] = (order, row)
+    found = [row for _, row in newest.values() if row["isAdd"]]
     if snapshot.segment.checkpoint is not None:
         checkpoint = snapshot.open_checkpoint(snapshot.segment.checkpoint)
         for work in split_checkpoint(checkpoint, count, pruner):
             for batch in reader.read_checkpoint(work):
                 assert batch.schema == reader.checkpoint_schema
                 rows = batch.to_pylist()
-                found += [row for row in rows if (row["key"] or row["path"]) not in words]
+                found += [row for row in rows if (row["key"] or row["path"]) not in newest]
     return found
 
 
@@ -73,11 +72,11 @@ def names(rows):
     )
 
 
-@pytest.fixture(params=["as-few-parts-as-possible", "as-many-parts-as-possible"])
+@pytest.fixture(params=["few-splits", "many-splits"])
 def count(request, monkeypatch):
-    if request.param == "as-few-parts-as-possible":
+    if request.param == "few-splits":
         return 1
-    monkeypatch.setattr(parts, "_LEAST_BYTES", 1)
+    monkeypatch.setattr(tuning, "MIN_SPLIT_BYTES", 1)
     return 5
 
 
@@ -85,7 +84,7 @@ def count(request, monkeypatch):
 def test_every_layout(layout, count):
     store = memory_store()
     built(store, LONG, layout)
-    assert names(put_together(Table(store, Config()).snapshot(), count)) == LONG_LIVE
+    assert names(combine_splits(Table(store, Config()).snapshot(), count)) == LONG_LIVE
 
 
 @pytest.mark.parametrize(("commits", "expected"), CASES)
@@ -93,7 +92,7 @@ def test_every_case(commits, expected, count):
     for layout in FEW_LAYOUTS:
         store = memory_store()
         built(store, commits, layout)
-        assert names(put_together(Table(store, Config()).snapshot(), count)) == expected, layout
+        assert names(combine_splits(Table(store, Config()).snapshot(), count)) == expected, layout
 
 
 @settings(max_examples=60)
@@ -102,11 +101,11 @@ def test_random_histories(history):
     store = memory_store()
     history.build(store)
     snapshot = Table(store, Config()).snapshot()
-    assert names(put_together(snapshot, 1)) == sorted(history.live)
+    assert names(combine_splits(snapshot, 1)) == sorted(history.live)
 
 
-def test_every_file_of_the_tail_and_every_row_group_is_in_one_part(monkeypatch):
-    monkeypatch.setattr(parts, "_LEAST_BYTES", 1)
+def test_every_tail_file_and_row_group_is_in_exactly_one_split(monkeypatch):
+    monkeypatch.setattr(tuning, "MIN_SPLIT_BYTES", 1)
     store = memory_store()
     table = TableBuilder(store).commit(" ".join(f"+f{n:03d}" for n in range(100)))
     table.checkpoint(row_group_rows=7)
@@ -115,17 +114,17 @@ def test_every_file_of_the_tail_and_every_row_group_is_in_one_part(monkeypatch):
     snapshot = Table(store, Config()).snapshot()
     tail = split_tail(snapshot.segment, 4)
     assert len(tail) == 4
-    versions = [file.version for part in tail for file, _ in part.files]
+    versions = [file.version for split in tail for file, _ in split.files]
     assert versions == sorted(versions, reverse=True) == list(range(9, 0, -1))
     checkpoint = snapshot.open_checkpoint(snapshot.segment.checkpoint)
     work = split_checkpoint(checkpoint, 4, Pruner())
     assert len(work) == 4
-    groups = [part.of(range(15)) for part in itertools.chain(*work)]
+    groups = [split.select(range(15)) for split in itertools.chain(*work)]
     assert sorted(itertools.chain(*groups)) == list(range(15))
 
 
-def test_parts_come_without_the_row_groups_that_cannot_match(monkeypatch):
-    monkeypatch.setattr(parts, "_LEAST_BYTES", 1)
+def test_splits_omit_row_groups_that_cannot_match(monkeypatch):
+    monkeypatch.setattr(tuning, "MIN_SPLIT_BYTES", 1)
     store = memory_store()
     table = TableBuilder(store, schema={"id": "long"})
     for number in range(8):
@@ -136,12 +135,12 @@ def test_parts_come_without_the_row_groups_that_cannot_match(monkeypatch):
         as_predicate("id = 3"), schema=snapshot.schema, partition_columns=(), mapping_mode="none"
     )
     checkpoint = snapshot.open_checkpoint(snapshot.segment.checkpoint)
-    assert [row["path"] for row in put_together(snapshot, 8, pruner)] == ["f3"]
+    assert [row["path"] for row in combine_splits(snapshot, 8, pruner)] == ["f3"]
     assert len(split_checkpoint(checkpoint, 8, Pruner())) == 8
     assert len(split_checkpoint(checkpoint, 8, pruner)) == 1
 
 
-def test_a_file_of_the_tail_that_cannot_match_still_hides_its_older_self():
+def test_a_pruned_add_of_the_tail_still_supersedes_the_checkpoint():
     store = memory_store()
     table = TableBuilder(store, schema={"id": "long"})
     table.commit({"add": _add("a", 1)}).checkpoint().commit({"add": _add("a", 5)})
@@ -149,7 +148,7 @@ def test_a_file_of_the_tail_that_cannot_match_still_hides_its_older_self():
     pruner = Pruner.build(
         as_predicate("id = 1"), schema=snapshot.schema, partition_columns=(), mapping_mode="none"
     )
-    assert put_together(snapshot, 1, pruner) == []
+    assert combine_splits(snapshot, 1, pruner) == []
 
 
 def _add(path, value):
@@ -160,7 +159,7 @@ def _add(path, value):
     }  # fmt: skip
 
 
-def test_all_fields_survive_and_the_version_is_told():
+def test_all_fields_and_the_commit_version_are_returned():
     store = memory_store()
     add = _add("a", 1) | {
         "tags": {"k": "v"}, "baseRowId": 7, "defaultRowCommitVersion": 1,
@@ -172,7 +171,7 @@ def test_all_fields_survive_and_the_version_is_told():
     }  # fmt: skip
     table = TableBuilder(store).commit({"add": add | {"path": "b"}}).commit("").checkpoint()
     table.commit({"add": add})
-    rows = {row["path"]: row for row in put_together(Table(store, Config()).snapshot(), 1)}
+    rows = {row["path"]: row for row in combine_splits(Table(store, Config()).snapshot(), 1)}
     for path, version in (("a", 2), ("b", 1)):
         row = rows[path]
         assert row["commitVersion"] == version
@@ -183,28 +182,28 @@ def test_all_fields_survive_and_the_version_is_told():
         assert found | {"dataChange": True} == expected
 
 
-def test_special_paths_are_one_file_however_they_are_written(count):
+def test_equivalent_paths_are_one_file(count):
     store = memory_store()
     table = TableBuilder(store).commit({"add": _add("d=a%20b/x.parquet", 1)})
     table.commit({"add": _add("y.parquet", 1)}).checkpoint()
     table.commit({"remove": {"path": "d=a b/x.parquet", "dataChange": True}})
     table.commit({"remove": {"path": "/memory/./y.parquet", "dataChange": True}})
-    assert put_together(Table(store, Config()).snapshot(), count) == []
+    assert combine_splits(Table(store, Config()).snapshot(), count) == []
 
 
-def test_an_unknown_action_is_refused_where_no_fallback_is_allowed():
+def test_an_unknown_action_raises_without_fallback():
     store = memory_store()
     TableBuilder(store).commit("+a").commit("+b !somethingNew")
     snapshot = Table(store, Config(enable_fallback=False)).snapshot()
     with pytest.raises(UnsupportedActionError):
-        put_together(snapshot, 1)
-    assert names(put_together(Table(store, Config()).snapshot(), 1)) == ["a", "b"]
+        combine_splits(snapshot, 1)
+    assert names(combine_splits(Table(store, Config()).snapshot(), 1)) == ["a", "b"]
 
 
-def test_a_reader_travels(tmp_path):
+def test_a_split_reader_can_be_pickled(tmp_path):
     built(tmp_path, LONG, "small-row-groups")
     snapshot = Table.open(tmp_path).snapshot()
-    reader = PartReader(
+    reader = SplitReader(
         open_store=partial(_open, str(tmp_path)),
         config=snapshot.config,
         checkpoint=snapshot.segment.checkpoint,
@@ -216,9 +215,9 @@ def test_a_reader_travels(tmp_path):
             mapping_mode="none",
         ),
     )
-    there = pickle.loads(pickle.dumps(reader))
-    (part,) = split_tail(snapshot.segment, 1)
-    assert list(there.read_tail(part)) == list(reader.read_tail(part))
+    unpickled = pickle.loads(pickle.dumps(reader))
+    (split,) = split_tail(snapshot.segment, 1)
+    assert list(unpickled.read_tail(split)) == list(reader.read_tail(split))
 
 
 def _open(root):
@@ -226,27 +225,27 @@ def _open(root):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_live_adds_of_this_process(layout):
+def test_live_adds_match_the_combined_splits(layout):
     store = memory_store()
     built(store, LONG, layout)
     snapshot = Table(store, Config()).snapshot()
     rows = [row for batch in live_adds(snapshot, SCHEMA, Pruner()) for row in batch.to_pylist()]
     assert names(rows) == LONG_LIVE
-    together = {row["path"]: row["commitVersion"] for row in put_together(snapshot, 1)}
-    assert {row["path"]: row["commitVersion"] for row in rows} == together
+    combined = {row["path"]: row["commitVersion"] for row in combine_splits(snapshot, 1)}
+    assert {row["path"]: row["commitVersion"] for row in rows} == combined
 
 
-def test_a_part_of_many_may_hold_other_actions_only(caplog):
+def test_a_multipart_checkpoint_file_may_have_no_adds(caplog):
     store = memory_store()
     table = TableBuilder(store).commit("+a +b").checkpoint("multipart", parts=2)
     name = next(name for name in table.names() if "checkpoint.0000000001" in name)
     whole = pq.read_table(pa.BufferReader(table.read(name)))
     others = whole.select([n for n in whole.column_names if n not in ("add", "remove")])
-    assert len(whole.column("add").drop_null()) == 0, "the first part was to have no adds"
+    assert len(whole.column("add").drop_null()) == 0, "the first file must have no adds"
     sink = io.BytesIO()
     pq.write_table(others, sink)
     table.write(name, sink.getvalue())
     snapshot = Table(store, Config()).snapshot()
-    assert names(put_together(snapshot, 1)) == ["a", "b"]
+    assert names(combine_splits(snapshot, 1)) == ["a", "b"]
     assert sorted(file.path for file in snapshot.scan().files()) == ["a", "b"]
     assert "damaged" not in caplog.text

@@ -45,7 +45,7 @@ def one_file(path, *, checkpoint=None, local=True, **fields):
     ],
     ids=["commit", "checkpoint", "inline", "parsed", "parsed-only"],
 )
-def test_SNAP_03_a_file_tells_all_that_the_log_says_of_it(checkpoint):
+def test_a_file_has_every_field_of_its_add_action(checkpoint):
     file = one_file("day=2026-01-01/a%20b", checkpoint=checkpoint, **FULL)
     assert file.raw_path == "day=2026-01-01/a%20b"
     assert file.path == "day=2026-01-01/a b"
@@ -74,7 +74,7 @@ def test_SNAP_03_a_file_tells_all_that_the_log_says_of_it(checkpoint):
     assert "a b" in repr(file)
 
 
-def test_a_bare_file_has_nothing_where_the_log_says_nothing():
+def test_missing_fields_of_an_add_are_none():
     file = one_file("a")
     assert file.deletion_vector is None
     assert file.num_records is None
@@ -84,7 +84,7 @@ def test_a_bare_file_has_nothing_where_the_log_says_nothing():
 
 
 @pytest.mark.parametrize("stats", ["not json", "[]", "{", '{"numRecords": "many"}', "null", '"x"'])
-def test_statistics_that_are_not_what_they_should_be_cost_no_file(stats):
+def test_malformed_statistics_are_ignored(stats):
     file = one_file("a", stats=stats)
     assert file.path == "a"
     assert file.num_records is None
@@ -102,7 +102,7 @@ def test_statistics_that_are_not_what_they_should_be_cost_no_file(stats):
         "file:/memory/a%20b",
     ],
 )
-def test_trap_12_one_file_has_one_key_however_its_path_is_spelt(again):
+def test_equivalent_paths_have_one_key(again):
     store = memory_store()
     TableBuilder(store).commit(add("a%20b"), add("c")).commit(
         {"remove": {"path": again, "dataChange": True}}
@@ -117,7 +117,7 @@ def test_a_path_is_decoded_once():
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "s3://other/x", "../../x", "file:///etc/passwd"])
-def test_listing_shows_what_the_log_says_and_opens_nothing(path):
+def test_listing_returns_raw_paths_and_opens_no_file(path):
     assert one_file(path).raw_path == path
 
 

@@ -11,37 +11,37 @@ from lazydelta.testing import TableBuilder
 from tests.support import listed, memory_store
 
 
-def chosen(asked="auto", **facts):
+def chosen(requested="auto", **inputs):
     defaults = {
         "limit": None, "tail_files": 0, "tail_commits": 1, "checkpoint_files": 1000,
         "forward_tail_commits": 100,
     }  # fmt: skip
-    return choose_strategy(asked, **(defaults | facts)).strategy
+    return choose_strategy(requested, **(defaults | inputs)).strategy
 
 
 @pytest.mark.parametrize(
-    ("facts", "expected"),
+    ("inputs", "expected"),
     [
         pytest.param({"limit": 10}, "reverse", id="a-limit"),
         pytest.param({"limit": 10, "tail_commits": 5000}, "reverse", id="a-limit-and-a-long-tail"),
         pytest.param({"checkpoint_files": 0}, "reverse", id="no-checkpoint"),
         pytest.param({"tail_files": 501}, "reverse", id="a-tail-of-more-than-half"),
         pytest.param({"tail_files": 500}, "forward", id="a-tail-of-half"),
-        pytest.param({"tail_commits": 101, "tail_files": 900}, "forward", id="F16-a-long-tail"),
+        pytest.param({"tail_commits": 101, "tail_files": 900}, "forward", id="a-long-tail"),
         pytest.param({"checkpoint_files": None}, "forward", id="a-checkpoint-of-unknown-size"),
         pytest.param({}, "forward", id="a-full-scan"),
     ],
 )
-def test_STRAT_02_auto(facts, expected):
-    assert chosen(**facts) == expected
+def test_auto_strategy(inputs, expected):
+    assert chosen(**inputs) == expected
 
 
-def test_a_wish_is_granted():
+def test_an_explicit_strategy_is_used():
     assert chosen("reverse") == "reverse"
     assert chosen("forward", limit=1, checkpoint_files=0) == "forward"
 
 
-def test_STRAT_06_the_choice_and_its_reason_are_told():
+def test_explain_has_strategy_and_reason():
     store = memory_store()
     TableBuilder(store).commit("+a").checkpoint().hint().commit("+b")
     scan = Table(store, Config()).scan(limit=1)
@@ -51,15 +51,15 @@ def test_STRAT_06_the_choice_and_its_reason_are_told():
     assert "reverse" in repr(scan)
 
 
-@pytest.mark.parametrize("wish", [{"strategy": "sideways"}, {"limit": -1}])
-def test_an_impossible_wish_is_refused(wish):
+@pytest.mark.parametrize("arguments", [{"strategy": "sideways"}, {"limit": -1}])
+def test_invalid_scan_arguments_are_refused(arguments):
     store = memory_store()
     TableBuilder(store).commit("+a")
     with pytest.raises(ConfigError):
-        Table(store, Config()).scan(**wish)
+        Table(store, Config()).scan(**arguments)
 
 
-def test_a_column_that_is_not_there_is_refused():
+def test_an_unknown_column_is_refused():
     store = memory_store()
     TableBuilder(store).commit("+a")
     with pytest.raises(ColumnNotFoundError) as raised:
@@ -67,7 +67,7 @@ def test_a_column_that_is_not_there_is_refused():
     assert "id" in str(raised.value)
 
 
-def test_the_observer_hears_how_a_scan_ended():
+def test_the_observer_receives_complete_and_closed_scans():
     store = memory_store()
     many = " ".join(f"+f{number}" for number in range(99))
     TableBuilder(store).commit(f"+a {many}").checkpoint(row_group_rows=5).commit("-a")
@@ -84,7 +84,7 @@ def test_the_observer_hears_how_a_scan_ended():
     assert (left.complete, left.strategy) == (False, "forward")
 
 
-def test_STRAT_01_the_enum_and_its_text_are_the_same():
+def test_strategy_enum_equals_its_name():
     for strategy in ScanStrategy:
         assert strategy == str(strategy.value)
     assert [*ScanStrategy] == ["auto", "reverse", "forward"]

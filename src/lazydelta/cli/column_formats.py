@@ -18,7 +18,7 @@ from lazydelta._arrow import from_mask, string_scalar
 from lazydelta.cli.output import visible
 from lazydelta.schema.values import format_date, format_timestamp
 
-__all__ = ["iso", "join_lines", "printable", "to_json", "to_text"]
+__all__ = ["iso", "join_lines", "printable", "to_json", "to_string"]
 
 _EMPTY, _NULL, _QUOTE, _COMMA, _COLON, _NEWLINE = map(
     string_scalar, ("", "null", '"', ",", ":", "\n")
@@ -44,23 +44,23 @@ def to_json(array: pa.Array) -> pa.Array:
     array = _plain(array)
     kind = array.type
     if pt.is_string(kind):
-        found = _quoted(array)
+        encoded = _quoted(array)
     elif pt.is_struct(kind):
-        found = _structs(array)
+        encoded = _structs(array)
     elif pt.is_map(kind):
-        found = _maps(array)
+        encoded = _maps(array)
     elif pt.is_list(kind):
-        found = _lists(array)
+        encoded = _lists(array)
     elif pt.is_floating(kind):
-        found = _floats(array)
+        encoded = _floats(array)
     elif pt.is_boolean(kind) or pt.is_integer(kind) or pt.is_decimal(kind):
-        found = array.cast(pa.string())
+        encoded = array.cast(pa.string())
     else:
-        found = _wrapped(_QUOTE, to_text(array), _QUOTE)
-    return pc.coalesce(found, _NULL)
+        encoded = _wrapped(_QUOTE, to_string(array), _QUOTE)
+    return pc.coalesce(encoded, _NULL)
 
 
-def to_text(array: pa.Array) -> pa.Array:  # noqa: PLR0911 - one return for each kind
+def to_string(array: pa.Array) -> pa.Array:  # noqa: PLR0911 - one return for each kind
     """Return each value as a string; nulls stay null, nested values are JSON."""
     array = _plain(array)
     kind = array.type
@@ -80,8 +80,8 @@ def to_text(array: pa.Array) -> pa.Array:  # noqa: PLR0911 - one return for each
     try:
         return array.cast(pa.string())
     except pa.ArrowNotImplementedError:  # intervals and the like, from other engines
-        shown = [None if value is None else str(value) for value in array.to_pylist()]
-        return pa.array(shown, pa.string())
+        strings = [None if value is None else str(value) for value in array.to_pylist()]
+        return pa.array(strings, pa.string())
 
 
 def printable(array: pa.Array) -> pa.Array:
@@ -90,11 +90,11 @@ def printable(array: pa.Array) -> pa.Array:
     >>> printable(pa.array(["a\tb", None])).to_pylist()
     ['a\\tb', '']
     """
-    shown = to_text(array)
-    if _has_control(shown):
-        escaped = [None if value is None else visible(value) for value in shown.to_pylist()]
-        shown = pa.array(escaped, pa.string())
-    return pc.coalesce(shown, _EMPTY)
+    strings = to_string(array)
+    if _has_control(strings):
+        escaped = [None if value is None else visible(value) for value in strings.to_pylist()]
+        strings = pa.array(escaped, pa.string())
+    return pc.coalesce(strings, _EMPTY)
 
 
 def iso(times: pa.Array) -> pa.Array:
@@ -104,9 +104,9 @@ def iso(times: pa.Array) -> pa.Array:
     if unit == "ns" or _is_in_calendar(numbers, _PER_DAY[unit]):
         return pc.strftime(times.view(pa.timestamp(unit)), f"%Y-%m-%dT%H:%M:%S{zone}")
     micros, digits = _PER_DAY["us"] // _PER_DAY[unit], {"s": -7, "ms": -3, "us": None}[unit]
-    shown = [n if n is None else format_timestamp(n * micros)[:digits] + zone
+    strings = [n if n is None else format_timestamp(n * micros)[:digits] + zone
              for n in numbers.to_pylist()]  # fmt: skip
-    return pa.array(shown, pa.string())
+    return pa.array(strings, pa.string())
 
 
 def join_lines(parts: list[pa.Array | pa.Scalar]) -> bytes:
@@ -134,10 +134,12 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def _dates(array: pa.Array) -> pa.Array:
-    days = array.view(pa.int32())
-    if _is_in_calendar(days, 1):
+    day_numbers = array.view(pa.int32())
+    if _is_in_calendar(day_numbers, 1):
         return array.cast(pa.string())
-    return pa.array([n if n is None else format_date(n) for n in days.to_pylist()], pa.string())
+    return pa.array(
+        [n if n is None else format_date(n) for n in day_numbers.to_pylist()], pa.string()
+    )
 
 
 def _is_in_calendar(numbers: pa.Array, per_day: int) -> bool:
@@ -155,21 +157,21 @@ def _quoted(values: pa.Array) -> pa.Array:
 
 
 def _floats(array: pa.Array) -> pa.Array:
-    shown = array.cast(pa.string())
+    strings = array.cast(pa.string())
     if bool(pc.all(pc.is_finite(array)).as_py()):
-        return shown
-    fixed = [_SPECIAL_FLOATS.get(value, value) for value in shown.to_pylist()]
+        return strings
+    fixed = [_SPECIAL_FLOATS.get(value, value) for value in strings.to_pylist()]
     return pa.array(fixed, pa.string())
 
 
 def _lists(array: pa.ListArray) -> pa.Array:
     values = pa.ListArray.from_arrays(array.offsets, to_json(array.values))
-    found = _wrapped(_OPEN_LIST, pc.binary_join(values, _COMMA), _CLOSE_LIST)
-    return _nulled(found, array)
+    encoded = _wrapped(_OPEN_LIST, pc.binary_join(values, _COMMA), _CLOSE_LIST)
+    return _nulled(encoded, array)
 
 
 def _maps(array: pa.MapArray) -> pa.Array:
-    keys = array.keys if pt.is_string(array.keys.type) else to_text(array.keys)
+    keys = array.keys if pt.is_string(array.keys.type) else to_string(array.keys)
     pairs = pc.binary_join_element_wise(_quoted(keys), to_json(array.items), _COLON)
     lists = pa.ListArray.from_arrays(array.offsets, pairs)
     return _nulled(_wrapped(_OPEN, pc.binary_join(lists, _COMMA), _CLOSE), array)
@@ -188,12 +190,12 @@ def _structs(array: pa.StructArray) -> pa.Array:
     return _nulled(pc.binary_join_element_wise(*parts, _CLOSE, _EMPTY), array)
 
 
-def _nulled(found: pa.Array, array: pa.Array) -> pa.Array:
+def _nulled(encoded: pa.Array, array: pa.Array) -> pa.Array:
     """Return the strings with the nulls of the array."""
     if not array.null_count:
-        return found
+        return encoded
     valid = from_mask(array.is_valid().to_numpy(zero_copy_only=False))
-    return pc.if_else(valid, found, pa.nulls(len(array), pa.string()))
+    return pc.if_else(valid, encoded, pa.nulls(len(array), pa.string()))
 
 
 def _wrapped(before: pa.Scalar, values: pa.Array, after: pa.Scalar) -> pa.Array:

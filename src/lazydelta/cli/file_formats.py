@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from lazydelta._arrow import string_scalar
+from lazydelta.cli.column_formats import iso, join_lines, printable, to_json, to_string
 from lazydelta.cli.output import human_bytes, visible
-from lazydelta.cli.values import iso, join_lines, printable, to_json, to_text
 
 __all__ = ["FORMATS", "HUMAN_HEADER", "csv_header"]
 
@@ -80,7 +80,7 @@ def _flat(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         if name == "deletion_vector":
             flat["deleted_rows"] = pc.struct_field(array, "cardinality")
         elif pa.types.is_map(array.type):
-            flat[name] = to_text(array)
+            flat[name] = to_string(array)
         elif pa.types.is_timestamp(array.type):
             flat[name] = iso(array)
         else:
@@ -97,17 +97,17 @@ def _csv(batch: pa.RecordBatch) -> bytes:
 
 def _embedded(stats: pa.Array) -> pa.Array:
     """Return statistics verbatim if they are valid JSON, else as a JSON string."""
-    return pa.array([_checked(text) for text in stats.to_pylist()], pa.string())
+    return pa.array([_valid_json(value) for value in stats.to_pylist()], pa.string())
 
 
-def _checked(text: str | None) -> str:
-    if text is None:
+def _valid_json(value: str | None) -> str:
+    if value is None:
         return "null"
     try:
-        orjson.loads(text)
+        orjson.loads(value)
     except orjson.JSONDecodeError:
-        return orjson.dumps(text).decode()
-    return " ".join(text.splitlines())  # between tokens only: JSON strings hold no line break
+        return orjson.dumps(value).decode()
+    return " ".join(value.splitlines())  # between tokens only: JSON strings hold no line break
 
 
 def _short(time: str | None) -> str:

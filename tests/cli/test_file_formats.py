@@ -1,4 +1,4 @@
-"""Batches as text: whatever a log may hold comes back unchanged, and stays on its line."""
+"""Any value of a log round-trips through the file formats, and stays on its line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazydelta.cli import rows
+from lazydelta.cli import file_formats
 from lazydelta.cli.output import visible
 
 VECTOR = pa.struct([("storage_type", pa.string()), ("cardinality", pa.int64())])
@@ -26,18 +26,20 @@ SCHEMA = pa.schema(
     ]
 )
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+strings = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 ints = st.integers(-(2**63), 2**63 - 1)
 files = st.lists(
     st.fixed_dictionaries(
         {
-            "path": texts,
+            "path": strings,
             "size": ints,
             "modification_time": st.none() | st.integers(0, 4_102_444_800_000),
             "partition_values": st.none()
-            | st.dictionaries(texts, st.none() | texts, max_size=3).map(lambda d: list(d.items())),
+            | st.dictionaries(strings, st.none() | strings, max_size=3).map(
+                lambda d: list(d.items())
+            ),
             "deletion_vector": st.none()
-            | st.fixed_dictionaries({"storage_type": texts, "cardinality": ints}),
+            | st.fixed_dictionaries({"storage_type": strings, "cardinality": ints}),
             "version": st.none() | ints,
         }
     ),
@@ -57,50 +59,50 @@ def lines(data):
 
 
 @given(files, st.integers(0, 4))
-def test_json_holds_what_the_batch_holds(found, start):
+def test_json_round_trips_the_files(found, start):
     batch = batch_of(found).slice(min(start, len(found) - 1))
-    told = [json.loads(line) for line in lines(rows.ndjson(batch))]
+    printed = [json.loads(line) for line in lines(file_formats.ndjson(batch))]
     expected = batch.drop_columns(["modification_time"]).to_pylist()
     for row in expected:
         pairs = row["partition_values"]
         row["partition_values"] = None if pairs is None else dict(pairs)
-    times = [row.pop("modification_time") for row in told]
-    assert told == expected
+    times = [row.pop("modification_time") for row in printed]
+    assert printed == expected
     assert [time is None for time in times] == batch["modification_time"].is_null().to_pylist()
 
 
 @given(files)
-def test_csv_holds_what_the_batch_holds(found):
+def test_csv_round_trips_the_files(found):
     batch = batch_of(found)
-    text = (rows.csv_header(batch) + rows.csv(batch)).decode()
-    told = list(csv.DictReader(io.StringIO(text, newline="")))
-    assert [row["path"] for row in told] == batch["path"].to_pylist()
-    assert [int(row["size"]) for row in told] == batch["size"].to_pylist()
-    for row, pairs in zip(told, batch["partition_values"].to_pylist(), strict=True):
+    text = (file_formats.csv_header(batch) + file_formats.csv(batch)).decode()
+    printed = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert [row["path"] for row in printed] == batch["path"].to_pylist()
+    assert [int(row["size"]) for row in printed] == batch["size"].to_pylist()
+    for row, pairs in zip(printed, batch["partition_values"].to_pylist(), strict=True):
         values = json.loads(row["partition_values"]) if row["partition_values"] else None
         assert values == (None if pairs is None else dict(pairs))
 
 
 @given(files)
 def test_a_tab_separated_line_is_one_file_with_six_fields(found):
-    told = [line.split("\t") for line in lines(rows.tsv(batch_of(found)))]
-    assert [len(row) for row in told] == [6] * len(found)
-    assert [row[0] for row in told] == [visible(file["path"]) for file in found]
+    printed = [line.split("\t") for line in lines(file_formats.tsv(batch_of(found)))]
+    assert [len(row) for row in printed] == [6] * len(found)
+    assert [row[0] for row in printed] == [visible(file["path"]) for file in found]
 
 
 @given(files)
-def test_a_line_for_people_holds_no_control_character(found):
-    told = lines(rows.human(batch_of(found)))
-    assert len(told) == len(found)
-    assert all(visible(line) == line for line in told)
+def test_a_terminal_line_has_no_control_character(found):
+    printed = lines(file_formats.human(batch_of(found)))
+    assert len(printed) == len(found)
+    assert all(visible(line) == line for line in printed)
 
 
 @pytest.mark.parametrize(
     "character", ["\n", "\t", "\x1b", "\x7f", "\x9b", "\u2028", "\u202e", "\0"]
 )
-def test_a_path_cannot_steer_the_terminal(character):
+def test_a_path_cannot_emit_escape_sequences(character):
     file = dict.fromkeys(SCHEMA.names) | {"path": f"a{character}[2Jb", "size": 1}
-    for style in (rows.human, rows.tsv):
+    for style in (file_formats.human, file_formats.tsv):
         text = style(batch_of([file])).decode()
         assert character not in text.replace("\t", "", 5).rstrip("\n")
         assert "a\\" in text
@@ -109,9 +111,10 @@ def test_a_path_cannot_steer_the_terminal(character):
 def test_times_are_iso_8601():
     file = dict.fromkeys(SCHEMA.names) | {"path": "a", "size": 1, "modification_time": 1}
     assert (
-        json.loads(rows.ndjson(batch_of([file])))["modification_time"] == "1970-01-01T00:00:00.001Z"
+        json.loads(file_formats.ndjson(batch_of([file])))["modification_time"]
+        == "1970-01-01T00:00:00.001Z"
     )
-    assert "1970-01-01 00:00" in rows.human(batch_of([file])).decode()
+    assert "1970-01-01 00:00" in file_formats.human(batch_of([file])).decode()
 
 
 @pytest.mark.parametrize(
@@ -126,10 +129,16 @@ def test_times_are_iso_8601():
 )
 def test_statistics_are_embedded_only_where_they_are_json(stats, expected):
     batch = pa.RecordBatch.from_pydict({"path": ["a"], "stats": pa.array([stats], pa.string())})
-    [line] = lines(rows.ndjson(batch))
+    [line] = lines(file_formats.ndjson(batch))
     assert json.loads(line) == {"path": "a", "stats": expected}
 
 
-def test_nothing_is_nothing():
+def test_an_empty_batch_prints_nothing():
     empty = batch_of([])
-    assert rows.ndjson(empty) == rows.tsv(empty) == rows.csv(empty) == rows.human(empty) == b""
+    assert (
+        file_formats.ndjson(empty)
+        == file_formats.tsv(empty)
+        == file_formats.csv(empty)
+        == file_formats.human(empty)
+        == b""
+    )

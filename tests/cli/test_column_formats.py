@@ -1,4 +1,4 @@
-"""Values as text: whatever a row may hold comes back from JSON and CSV, and stays on its line."""
+"""Any value of a row round-trips through JSON and CSV, and stays on its line."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazydelta.cli import show
-from lazydelta.cli.values import printable, to_json, to_text
+from lazydelta.cli import row_output
+from lazydelta.cli.column_formats import printable, to_json, to_string
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+strings = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 INNER = pa.struct([('a"b', pa.int64()), ("list", pa.list_(pa.string()))])
 SCHEMA = pa.schema(
     [
@@ -35,13 +35,13 @@ SCHEMA = pa.schema(
 inners = st.none() | st.fixed_dictionaries(
     {
         'a"b': st.none() | st.integers(-(2**63), 2**63 - 1),
-        "list": st.none() | st.lists(st.none() | texts, max_size=3),
+        "list": st.none() | st.lists(st.none() | strings, max_size=3),
     }
 )
 rows = st.lists(
     st.fixed_dictionaries(
         {
-            "text": st.none() | texts,
+            "text": st.none() | strings,
             "number": st.none() | st.integers(-(2**63), 2**63 - 1),
             "real": st.none() | st.floats(allow_nan=False, allow_infinity=False),
             "flag": st.none() | st.booleans(),
@@ -49,7 +49,7 @@ rows = st.lists(
             "inner": inners,
             "map": st.none()
             | st.dictionaries(
-                texts, st.none() | st.lists(st.none() | st.integers(0, 9), max_size=2), max_size=3
+                strings, st.none() | st.lists(st.none() | st.integers(0, 9), max_size=2), max_size=3
             ).map(lambda found: list(found.items())),
             "deep": st.none() | st.lists(inners, max_size=3),
             "void": st.none(),
@@ -68,20 +68,20 @@ def plain(row):
 
 
 @given(rows, st.integers(0, 4))
-def test_json_holds_what_the_rows_hold(found, start):
+def test_json_round_trips_the_rows(found, start):
     batch = pa.RecordBatch.from_pylist(found, SCHEMA).slice(start)
     if not batch.num_rows:
         return
-    lines = show._ndjson(batch).decode().removesuffix("\n").split("\n")
+    lines = row_output._ndjson(batch).decode().removesuffix("\n").split("\n")
     assert [json.loads(line) for line in lines] == [plain(row) for row in found[start:]]
 
 
 @given(rows, st.integers(0, 4))
-def test_fields_stay_in_their_place(found, start):
+def test_tsv_fields_are_in_column_order(found, start):
     batch = pa.RecordBatch.from_pylist(found, SCHEMA).slice(start)
     if not batch.num_rows:
         return
-    lines = show._tsv(batch).decode().removesuffix("\n").split("\n")
+    lines = row_output._tsv(batch).decode().removesuffix("\n").split("\n")
     assert len(lines) == batch.num_rows
     for line, row in zip(lines, found[start:], strict=True):
         fields = line.split("\t")
@@ -91,9 +91,9 @@ def test_fields_stay_in_their_place(found, start):
 
 
 @given(rows)
-def test_csv_holds_what_the_rows_hold(found):
+def test_csv_round_trips_the_rows(found):
     batch = pa.RecordBatch.from_pylist(found, SCHEMA)
-    data = show._csv_header(SCHEMA) + show._csv(batch)
+    data = row_output._csv_header(SCHEMA) + row_output._csv(batch)
     read = list(csv.DictReader(io.StringIO(data.decode(), newline="")))
     assert len(read) == len(found)
     for given_row, row in zip(read, found, strict=True):
@@ -129,8 +129,8 @@ def test_csv_holds_what_the_rows_hold(found):
         ),
         pytest.param(pa.array([b"\xff\0"]), ['"/wA="'], id="bytes"),
         pytest.param(pa.array(["x", None]).dictionary_encode(), ['"x"', "null"], id="dictionary"),
-        pytest.param(pa.array(["x"], pa.large_string()), ['"x"'], id="large-text"),
-        pytest.param(pa.array(["x"], pa.string_view()), ['"x"'], id="text-view"),
+        pytest.param(pa.array(["x"], pa.large_string()), ['"x"'], id="large-string"),
+        pytest.param(pa.array(["x"], pa.string_view()), ['"x"'], id="string-view"),
         pytest.param(pa.array([[1, 2]], pa.list_(pa.int8(), 2)), ["[1,2]"], id="fixed-size-list"),
         pytest.param(pa.array([[1]], pa.large_list(pa.int8())), ["[1]"], id="large-list"),
         pytest.param(
@@ -148,9 +148,9 @@ def test_types(array, expected):
         json.loads(text)
 
 
-def test_what_arrow_cannot_write_is_written_by_python():
+def test_types_without_an_arrow_cast_are_formatted_by_python():
     array = pa.array([pa.MonthDayNano([1, 2, 3]), None])
-    assert to_text(array).to_pylist() == [str(array[0].as_py()), None]
+    assert to_string(array).to_pylist() == [str(array[0].as_py()), None]
     assert json.loads(to_json(array)[0].as_py()) == str(array[0].as_py())
 
 

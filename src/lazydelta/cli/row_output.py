@@ -21,23 +21,21 @@ import pyarrow.csv as pa_csv
 import pyarrow.types as pt
 
 from lazydelta._arrow import string_scalar
+from lazydelta.cli import tuning
+from lazydelta.cli.column_formats import join_lines, printable, to_json, to_string
 from lazydelta.cli.output import Output, visible
-from lazydelta.cli.values import join_lines, printable, to_json, to_text
 from lazydelta.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lazydelta.cli.state import State
+    from lazydelta.cli.common_options import State
 
 __all__ = ["row_options", "show_rows"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _TAB, _CLOSE = map(string_scalar, "\t}")
-_TERMINAL_ROWS = 1000
-_MOST_CELL = 40
-"""Maximum width of a cell; if the columns do not fit, each value has its own line."""
 _BLANK = re.compile(rb"(\r\n)(?=\r\n)")
 
 
@@ -122,54 +120,55 @@ class _Table:
 
     def __init__(self, schema: pa.Schema) -> None:
         self._names = [visible(name) for name in schema.names]
-        self._waiting: list[tuple[Any, ...]] = []
+        self._pending: list[tuple[Any, ...]] = []
         self._is_empty = True
-        self._shown = 0
+        self._printed = 0
 
     def show(self, batch: pa.RecordBatch) -> None:
-        self._waiting += _cells(batch)
-        while len(self._waiting) >= _TERMINAL_ROWS:
-            self._print(self._waiting[:_TERMINAL_ROWS])
-            del self._waiting[:_TERMINAL_ROWS]
+        self._pending += _cells(batch)
+        while len(self._pending) >= tuning.TABLE_ROWS:
+            self._print(self._pending[: tuning.TABLE_ROWS])
+            del self._pending[: tuning.TABLE_ROWS]
 
     def finish(self) -> None:
-        if self._waiting:
-            self._print(self._waiting)
+        if self._pending:
+            self._print(self._pending)
         if self._is_empty:
             click.echo("no rows")
 
     def _print(self, rows: list[tuple[Any, ...]]) -> None:
         self._is_empty = False
         if self._fits(rows):
-            Output(json=False).table(self._names, [tuple(map(_cut, row)) for row in rows])
+            Output(json=False).table(self._names, [tuple(map(_truncate, row)) for row in rows])
         else:
-            self._print_upright(rows)
+            self._print_vertical(rows)
 
     def _fits(self, rows: list[tuple[Any, ...]]) -> bool:
         """Whether all columns fit the width of the terminal."""
         columns = zip(self._names, *rows, strict=True)
-        widths = (min(max(map(len, column)), _MOST_CELL) for column in columns)
+        widths = (min(max(map(len, column)), tuning.MAX_CELL_WIDTH) for column in columns)
         return sum(width + 3 for width in widths) <= shutil.get_terminal_size().columns
 
-    def _print_upright(self, rows: list[tuple[Any, ...]]) -> None:
+    def _print_vertical(self, rows: list[tuple[Any, ...]]) -> None:
         """Print one line per value."""
         width = max(map(len, self._names))
         for row in rows:
-            self._shown += 1
-            click.echo(click.style(f"row {self._shown:,}", bold=True))
+            self._printed += 1
+            click.echo(click.style(f"row {self._printed:,}", bold=True))
             for name, value in zip(self._names, row, strict=True):
                 click.echo(f"  {name:<{width}}  {visible(str(value))}")
 
 
-def _cut(value: str) -> str:
-    return value if len(value) <= _MOST_CELL else value[: _MOST_CELL - 1] + "…"
+def _truncate(value: str) -> str:
+    width = tuning.MAX_CELL_WIDTH
+    return value if len(value) <= width else value[: width - 1] + "…"
 
 
 def _cells(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
     columns = []
     for array in batch.columns:
-        shown = to_text(array).to_pylist()
-        columns.append(["null" if value is None else value for value in shown])
+        values = to_string(array).to_pylist()
+        columns.append(["null" if value is None else value for value in values])
     return zip(*columns, strict=True)
 
 
@@ -193,11 +192,11 @@ def _csv(batch: pa.RecordBatch) -> bytes:
     flat = pa.RecordBatch.from_arrays(arrays, [str(at) for at in range(len(arrays))])
     pa_csv.write_csv(flat, sink, options)
     if len(arrays) == 1 and arrays[0].null_count:
-        return _without_blanks(sink.getvalue())
+        return _quote_nulls(sink.getvalue())
     return sink.getvalue()
 
 
-def _without_blanks(lines: bytes) -> bytes:
+def _quote_nulls(lines: bytes) -> bytes:
     """Return lines of one field with nulls as `""`, because most readers skip blank lines.
 
     A blank line within a quoted value stays: the number of quotes before it is odd.
@@ -213,7 +212,7 @@ def _without_blanks(lines: bytes) -> bytes:
 def _csv_field(array: pa.Array) -> pa.Array:
     kind = array.type
     is_plain = pt.is_boolean(kind) or pt.is_integer(kind) or pt.is_floating(kind)
-    return array if is_plain else to_text(array)
+    return array if is_plain else to_string(array)
 
 
 def _csv_header(schema: pa.Schema) -> bytes:
@@ -239,7 +238,7 @@ def _write_parquet(rows: pa.RecordBatchReader, path: Path) -> int:
                 count += batch.num_rows
     except BaseException as error:
         path.unlink(missing_ok=True)
-        if isinstance(error, pa.ArrowNotImplementedError):  # an interval of SQL, say
+        if isinstance(error, pa.ArrowNotImplementedError):  # such as an interval of SQL
             raise ConfigError("--parquet", f"a column does not fit: {error}; cast it") from None
         raise
     return count

@@ -1,7 +1,4 @@
-"""Resolve the argument of every adapter to a `Feed`, which can be narrowed and read.
-
-Tables, snapshots and scans are feeds of rows; a change feed is a feed of row changes.
-"""
+"""Resolve the argument of every adapter to a `RowScan`, which can be narrowed and read."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ from typing import Any
 
 from lazydelta.changes import ChangeFeed
 from lazydelta.errors import ConfigError
-from lazydelta.scan import Feed, Scan
+from lazydelta.scan import RowScan, Scan
 from lazydelta.table import Snapshot, Table
 
-__all__ = ["Feed", "Source", "as_feed", "check_name"]
+__all__ = ["RowScan", "Source", "as_row_scan", "check_name"]
 
 Source = Table | Snapshot | Scan | ChangeFeed
 
@@ -27,8 +24,8 @@ def check_name(name: Any) -> None:
         raise ConfigError("name", f"must be a non-empty string, not {name!r:.80}")
 
 
-def as_feed(source: Any) -> Feed:
-    """Return the feed behind a source; a `Table` is pinned to its current version.
+def as_row_scan(source: Any) -> RowScan:
+    """Return the scan or change feed of a source; a `Table` is pinned to its current version.
 
     Raises:
         ConfigError: The source is of another type.

@@ -1,4 +1,4 @@
-"""`lazydelta info` and `lazydelta history`: metadata and commits of a table."""
+"""`lazydelta info`: version, protocol, schema and properties of a table."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from lazydelta.cli.common_options import State, common_options, pass_state
 from lazydelta.cli.output import Output, human_bytes, human_time
-from lazydelta.cli.state import State, common_options, pass_state
-from lazydelta.cli.versions import open_table, pick_snapshot, version_options
+from lazydelta.cli.versions import pick_snapshot, version_options
 from lazydelta.protocol.features import compatibility
 from lazydelta.schema import schema_to_json
 
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from lazydelta.snapshot import HistoryEntry
     from lazydelta.table import Snapshot
 
-__all__ = ["history", "info"]
+__all__ = ["info"]
 
 
 @click.command()
@@ -35,29 +34,29 @@ def info(state: State, /, url: str, *, version: int | None, timestamp: datetime 
     file counts are shown only if a checksum or the checkpoint hint has them.
     """
     snapshot = pick_snapshot(state, url, version, timestamp)
-    output, about = Output(json=state.json), _about(snapshot)
+    output, document = Output(json=state.json), _to_dict(snapshot)
     if output.json:
-        output.document(about)
+        output.document(document)
     elif output.is_terminal:
-        _show(output, snapshot, about)
+        _print(output, snapshot, document)
     else:
-        output.flat(about)
+        output.flat(document)
 
 
-def _show(output: Output, snapshot: Snapshot, about: Mapping[str, Any]) -> None:
-    output.facts(_main_facts(about))
+def _print(output: Output, snapshot: Snapshot, document: Mapping[str, Any]) -> None:
+    output.facts(_summary(document))
     output.title("columns")
     rows = [
         (f.name, str(f.type), f.nullable, f.name in snapshot.partition_columns)
         for f in snapshot.schema
     ]
     output.table(("name", "type", "nullable", "partition"), rows)
-    if about["properties"]:
+    if document["properties"]:
         output.title("properties")
-        output.facts(about["properties"])
+        output.facts(document["properties"])
 
 
-def _about(snapshot: Snapshot) -> dict[str, Any]:
+def _to_dict(snapshot: Snapshot) -> dict[str, Any]:
     segment, metadata = snapshot.segment, snapshot.metadata
     verdict = compatibility(
         snapshot.store.root, snapshot.version, snapshot.protocol, metadata
@@ -81,7 +80,7 @@ def _about(snapshot: Snapshot) -> dict[str, Any]:
         },
         "partition_columns": list(snapshot.partition_columns),
         "column_mapping_mode": snapshot.column_mapping_mode,
-        "files": _known_files(snapshot),
+        "files": _recorded_files(snapshot),
         "checkpoint": None
         if segment.checkpoint is None
         else {
@@ -99,7 +98,7 @@ def _about(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _known_files(snapshot: Snapshot) -> dict[str, Any] | None:
+def _recorded_files(snapshot: Snapshot) -> dict[str, Any] | None:
     """Return the recorded file counts with their version, or None if there are none."""
     checksum, hint = snapshot.checksum, snapshot.hint
     floor = snapshot.segment.base_version
@@ -115,86 +114,37 @@ def _known_files(snapshot: Snapshot) -> dict[str, Any] | None:
     return None
 
 
-def _main_facts(about: Mapping[str, Any]) -> dict[str, Any]:
-    protocol, checkpoint, tail, known = (
-        about[name] for name in ("protocol", "checkpoint", "tail", "files")
+def _summary(document: Mapping[str, Any]) -> dict[str, Any]:
+    protocol, checkpoint, tail, files = (
+        document[name] for name in ("protocol", "checkpoint", "tail", "files")
     )
     features = sorted({*protocol["reader_features"], *protocol["writer_features"]})
     reader, writer = protocol["min_reader_version"], protocol["min_writer_version"]
     return {
-        "table": about["table"],
-        "name": about["name"],
-        "version": about["version"],
-        "created": human_time(about["created_time"]),
+        "table": document["table"],
+        "name": document["name"],
+        "version": document["version"],
+        "created": human_time(document["created_time"]),
         "protocol": f"reader {reader}, writer {writer}",
         "features": features,
         "active": list(protocol["active_features"]),
-        "partitioned by": about["partition_columns"],
-        "files": _files_text(known, about["version"]),
+        "partitioned by": document["partition_columns"],
+        "files": _format_files(files, document["version"]),
         "checkpoint": None
         if checkpoint is None
         else f"version {checkpoint['version']}, {human_bytes(checkpoint['bytes'])}"
-        f" in {_counted(len(checkpoint['files']), 'file')}",
-        "tail": f"{_counted(tail['commits'], 'commit')}, {human_bytes(tail['bytes'])}",
+        f" in {_plural(len(checkpoint['files']), 'file')}",
+        "tail": f"{_plural(tail['commits'], 'commit')}, {human_bytes(tail['bytes'])}",
     }
 
 
-def _files_text(known: Mapping[str, Any] | None, version: int) -> str:
-    if known is None:
+def _format_files(files: Mapping[str, Any] | None, version: int) -> str:
+    if files is None:
         return "not recorded; lazydelta explain URL counts them"
-    size = "" if known["bytes"] is None else f", {human_bytes(known['bytes'])}"
-    at = "" if known["version"] == version else f" at version {known['version']}"
-    return f"{known['count']:,}{size}{at} (from the {known['source']})"
+    size = "" if files["bytes"] is None else f", {human_bytes(files['bytes'])}"
+    at = "" if files["version"] == version else f" at version {files['version']}"
+    return f"{files['count']:,}{size}{at} (from the {files['source']})"
 
 
-def _counted(count: int, noun: str) -> str:
+def _plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-@click.command()
-@click.argument("url")
-@click.option("--limit", type=click.IntRange(min=0), help="Maximum number of commits to list.")
-@common_options
-@pass_state
-def history(state: State, /, url: str, *, limit: int | None) -> None:
-    """List the retained commits of the table at URL, newest first.
-
-    In a pipe: tab-separated version, time, operation, parameters, metrics, engine, user.
-    """
-    commits = open_table(state, url).history(limit)
-    output = Output(json=state.json)
-    if output.json:
-        output.lines(_commit(info) for info in commits)
-    elif output.is_terminal:
-        rows = [
-            (str(c.version), _iso(c.timestamp) or "-", c.operation, _outcome(c)) for c in commits
-        ]
-        output.table(("version", "time (UTC)", "operation", "details"), rows)
-    else:
-        output.table((), [tuple(_commit(info).values()) for info in commits])
-
-
-def _commit(info: HistoryEntry) -> dict[str, Any]:
-    raw = info.raw
-    return {
-        "version": info.version,
-        "timestamp": _iso(info.timestamp),
-        "operation": info.operation,
-        "operation_parameters": raw.get("operationParameters"),
-        "operation_metrics": raw.get("operationMetrics"),
-        "engine_info": raw.get("engineInfo"),
-        "user_name": raw.get("userName"),
-    }
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="milliseconds")
-
-
-def _outcome(info: HistoryEntry) -> str:
-    """Return the metrics of a commit, else its parameters, else the engine, on one line."""
-    for name in ("operationMetrics", "operationParameters"):
-        facts = info.raw.get(name)
-        if isinstance(facts, dict) and facts:
-            return ", ".join(f"{key} {value}" for key, value in facts.items())
-    return str(info.raw.get("engineInfo") or "")

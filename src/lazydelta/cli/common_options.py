@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 import click
 
-from lazydelta.cli.pairs import Pair
+from lazydelta.cli.key_value import KeyValue
 from lazydelta.errors import redact
 
 __all__ = ["State", "common_options", "pass_state"]
 
-_SHORTEST_SECRET = 4
+_MIN_SECRET_LENGTH = 4
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,16 +35,16 @@ class State:
     flags: dict[str, str] = field(default_factory=dict)
     """The options of the command that runs, by parameter name: errors name them."""
 
-    def hide(self, text: str) -> str:
+    def redact(self, message: str) -> str:
         """Redact a message: secrets of URLs, and values of storage options.
 
         A store may repeat a value that it rejects. Very short values are not redacted: they are no
         secrets, and every `1` of a message would disappear.
         """
         for value in sorted(self.storage_options.values(), key=len, reverse=True):
-            if len(value) >= _SHORTEST_SECRET and value.lower() not in ("true", "false"):
-                text = text.replace(value, "***")
-        return redact(text)
+            if len(value) >= _MIN_SECRET_LENGTH and value.lower() not in ("true", "false"):
+                message = message.replace(value, "***")
+        return redact(message)
 
 
 pass_state = click.make_pass_decorator(State, ensure=True)
@@ -59,7 +59,7 @@ def common_options(function: F) -> F:
     @click.option(
         "--storage-option",
         "storage_options",
-        type=Pair("KEY", "VALUE", like="region=eu-west-1"),
+        type=KeyValue("KEY", "VALUE", example="region=eu-west-1"),
         multiple=True,
         help="An option of the object store; repeatable. Prefer the environment for secrets.",
     )
@@ -99,7 +99,7 @@ class _StderrHandler(logging.Handler):
         self._state = state
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(self._state.hide(self.format(record)), err=True)
+        click.echo(self._state.redact(self.format(record)), err=True)
 
 
 class _Formatter(logging.Formatter):
@@ -110,8 +110,8 @@ class _Formatter(logging.Formatter):
         self._verbose = verbose
 
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
-        return text if self._verbose else f"{record.levelname.lower()}: {text}"
+        message = super().format(record)
+        return message if self._verbose else f"{record.levelname.lower()}: {message}"
 
 
 def _log_to_stderr(root: click.Context, state: State) -> None:

@@ -1,0 +1,16 @@
+"""Tuning numbers of file planning."""
+
+from __future__ import annotations
+
+SHARED_NULLS_MIN = 1 << 12
+"""Above this length, null arrays are slices of one shared array; shorter ones are cheap to make."""
+SHARED_NULLS_MAX = 1 << 16
+"""Length of that shared array, per type."""
+DECODED_BATCHES_AHEAD = 4
+"""Checkpoint batches decoded ahead of a slow consumer."""
+FULL_SCAN_BATCH_FACTOR = 2
+"""Scans without a limit decode this many times `Config.batch_rows` per batch: fewer calls."""
+MIN_SPLIT_BYTES = 16 << 20
+"""A task for fewer bytes than this costs more than it saves."""
+FILE_OPEN_BYTES = 64 << 10
+"""Cost of opening a log file, in bytes that could be read in that time."""
