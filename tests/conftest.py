@@ -1,4 +1,4 @@
-"""What every test gets: a clean environment, bounded randomness, and a check for leaked threads."""
+"""Fixtures of every test: a clean environment, hypothesis profiles and a check for leaked threads."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import time
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Machines differ in speed by more than any deadline could allow for, so there is none. In CI the
-# examples are the same in every run; elsewhere they vary, and a failure prints how to repeat it.
+# No deadline: machines differ too much in speed. In CI the examples are the same in every run;
+# elsewhere they vary, and a failure prints how to reproduce it.
 settings.register_profile(
     "default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -21,24 +21,24 @@ settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
 )
 
-# The JVMs of Spark live for seconds or minutes here: what the optimizing compiler would do for them
-# takes longer than it saves, and takes the cores from the tests. Whoever sets it knows better.
+# The JVMs of Spark live for seconds or minutes here: the optimizing compiler costs more CPU time
+# than it saves. A caller may override it.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-# Settings and credentials of whoever runs the tests must not reach them: a test that needs one
-# sets it. Instance-metadata look-ups are off, since a test never leaves this machine.
+# Settings and credentials of the caller must not reach the tests: a test that needs one sets it.
+# Instance metadata lookups are off, since tests never use the network.
 _FOREIGN_PREFIXES = ("LAZYDELTA_", "AWS_", "AZURE_", "GOOGLE_", "GCS_", "OBJECT_STORE_")
 _LEAK_GRACE_SECONDS = 5.0
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with the long files: what is short fills the gaps at the end of a parallel run."""
+    """Run the slow files first: short ones fill the gaps at the end of a parallel run."""
     items.sort(key=lambda item: "spark" not in item.path.parts)
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _clean_environment_of_processes():
-    """What starts once for all tests, as Java and the workers of Spark do, gets none either."""
+    """Clean the environment of processes that outlive a test, such as Java and Spark workers."""
     with pytest.MonkeyPatch.context() as patch:
         _clean(patch)
         yield
@@ -57,12 +57,12 @@ def _clean(patch):
 
 @pytest.fixture(autouse=True)
 def _no_leaked_threads():
-    """Fail a test that leaves one of the engine's threads running: a stopped scan frees them."""
+    """Fail a test that leaves a thread of the engine running."""
     before = set(threading.enumerate())
     yield
     if not (leaked := _engine_threads() - before):
         return
-    gc.collect()  # an iterator that the test dropped without closing is closed by its finalizer
+    gc.collect()  # finalizers close iterators that the test dropped without closing
     deadline = time.monotonic() + _LEAK_GRACE_SECONDS
     while (leaked := _engine_threads() - before) and time.monotonic() < deadline:
         time.sleep(0.01)

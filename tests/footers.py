@@ -1,6 +1,6 @@
-"""Footers with one thing changed in them, for every thing that there is in them.
+"""Mutations of Parquet footers, one for every field.
 
-Written apart from the reader under test.
+Shares no code with the footer parser under test.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OF_ANOTHER_TYPE = {
 
 
 class Node:
-    """A value: a number, bytes, fields of a struct (number and node), or nodes of a list."""
+    """A Thrift value: a number, bytes, struct fields (id and node), or list elements."""
 
     def __init__(self, kind, value, inner=0):
         self.kind = kind
@@ -26,7 +26,7 @@ class Node:
         """What a list says of its values."""
 
     def __getitem__(self, at):
-        """Return a field by its number, or a value of a list by its place."""
+        """Return a struct field by id, or a list element by index."""
         return self.value[self.place(at)] if self.kind == LIST else self.value[self.place(at)][1]
 
     def place(self, at):
@@ -34,14 +34,14 @@ class Node:
 
     @property
     def numbers(self):
-        """Of the fields of a struct."""
+        """Ids of the struct fields."""
         return [number for number, _ in self.value]
 
     def take_out(self, at):
         del self.value[self.place(at)]
 
     def set(self, at, kind, value, inner=0):
-        """Have a field of a struct that has it, or add it at the end."""
+        """Replace a struct field, or append it."""
         fields = [field for field in self.value if field[0] != at]
         self.value = sorted([*fields, (at, Node(kind, value, inner))], key=lambda field: field[0])
 
@@ -57,14 +57,14 @@ def with_footer(whole, footer):
 
 
 def edited(whole, edit):
-    """Return a file with a footer that was changed: `edit` is given its root."""
+    """Return a file with a changed footer; `edit` receives its root."""
     root = parsed(footer_of(whole))
     edit(root)
     return with_footer(whole, encoded(root))
 
 
 def deepened(whole, levels):
-    """Return a file whose last column is inside of so many structs, by its schema."""
+    """Return a file whose schema nests the last column in so many structs."""
 
     def edit(root):
         *others, leaf = root[2].value
@@ -162,7 +162,7 @@ def _number(number):
 
 
 def varint(number):
-    """Return a number that is not negative as bytes."""
+    """Return an unsigned integer as a varint."""
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
@@ -174,9 +174,9 @@ def varint(number):
 
 
 def changes(footer, *, every=1, first=0):
-    """Yield what is changed in a footer and how it is then: each field and value, in every way.
+    """Yield every mutation of a footer: a description and the bytes, one change at a time.
 
-    Of that many changes only one is made, from the first one on that is wanted.
+    `every` and `first` select a subset of the mutations.
     """
     root = parsed(footer)
     assert encoded(root) == footer
@@ -185,7 +185,7 @@ def changes(footer, *, every=1, first=0):
 
 
 def _changes_in(node, name):
-    """Change what is in a node, and what is in that, yielding after each change."""
+    """Mutate a node and its children in place, yielding after each change."""
     if node.kind not in (STRUCT, LIST):
         return
     is_list, whole = node.kind == LIST, node.value
@@ -198,7 +198,7 @@ def _changes_in(node, name):
             yield f"{place} {what}"
         node.value = whole
         yield from _changes_in(inner, place)
-    if not is_list:  # what is beyond 16 bits is another field for some
+    if not is_list:  # beyond 16 bits some readers truncate the field id
         for number, inner in whole:
             node.value = [*whole, (number + 2**16, Node(inner.kind, inner.value, inner.inner))]
             yield f"{name}.{number} again, further up"
@@ -210,7 +210,7 @@ def _changes_in(node, name):
 
 
 def _instead(node, *, is_list):
-    """Yield what may be in place of a value: none, another, or two."""
+    """Yield replacements of a value: none, another one, or two."""
     yield "gone", []
     yield "twice", [node, node]
     for other in _others(node):

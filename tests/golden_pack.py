@@ -1,4 +1,4 @@
-"""Where the golden tables are: beside the repository, or where `LAZYDELTA_GOLDEN` says."""
+"""Location of the golden tables: `LAZYDELTA_GOLDEN`, or beside the repository."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ NEEDS_PACK = pytest.mark.skipif(
 
 
 def golden_tables():
-    """Return what the pack says of its tables; nothing where it is missing."""
+    """Return the manifest entries of the pack; empty without it."""
     manifest = PACK / "manifest.json"
     return json.loads(manifest.read_text())["tables"] if manifest.is_file() else []

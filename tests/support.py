@@ -1,4 +1,4 @@
-"""What many tests need: the ways to list live files, and files by the names of the shorthand."""
+"""Readers of live files that many tests share."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from lazydelta.store import MemoryStore
 
 
 def examples(usual: int, *, long: int) -> settings:
-    """Return the settings of a random test: how many examples it takes, and in `make test-long`."""
+    """Return hypothesis settings: the number of examples, and that for `make test-long`."""
     return settings(max_examples=long if os.environ.get("HYPOTHESIS_PROFILE") == "long" else usual)
 
 
 def memory_store(*, local: bool = True):
-    """Return a store in memory; a `local` one has no threads between it and its readers."""
+    """Return a memory store; a `local` one is read without prefetch threads."""
     return MemoryStore(root="/memory" if local else "memory://table")
 
 
 def name_of(path, vector):
-    """Return a file in the shorthand of `TableBuilder`: `path` or `path#vector`."""
+    """Return a file in `TableBuilder` shorthand: `path` or `path#vector`."""
     return path if vector is None else f"{path}#{vector.lstrip('0')}"
 
 
@@ -76,7 +76,7 @@ def reference(store, config=None, limit=None):
 
 
 def scanner(directory, **wishes):
-    """Through the door with the source design's names; it takes an address."""
+    """List with `LazyDeltaScanner`, which takes a path."""
     with LazyDeltaScanner(directory, LazyScanConfig(**wishes)).scan_files() as files:
         return [
             name_of(f.path, f.deletion_vector and f.deletion_vector.path_or_inline_dv)

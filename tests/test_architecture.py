@@ -1,7 +1,7 @@
-"""The rules of the house that import-linter cannot express (docs/architecture.md).
+"""Architecture rules that import-linter cannot express (docs/architecture.md).
 
-Each rule is a function from source text to a list of breaches, so that every rule is shown to
-catch a breach in a made-up package as well as to hold in ours.
+Each rule is a function from modules to a list of breaches. Every rule is tested on a made-up
+package with a breach, and on ours.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -23,17 +24,46 @@ PACKAGE = ROOT / "src" / "lazydelta"
 
 MODULE_LINES = 500
 FUNCTION_LINES = 40
+DOOR_NAMES = 15
+
+DOORS_WITHOUT_LIMIT = {
+    "errors": "every error a caller can catch",
+    "testing": "suites and builders for implementers",
+}
+DOORS_TO_SHRINK = {"expr", "log", "parquet", "protocol", "schema", "writer"}
+
+# Command modules (cli) and error modules (errors) are named after the room or operation they serve.
+ROOMS_WITH_SHARED_BASENAMES = {"cli", "errors"}
+SHARED_BASENAMES = {
+    "tuning": "the numbers that tune a room",
+    "changes": "the change feed, and the same on Spark",
+    "checkpoint": "checkpoints, and the same on Spark",
+    "read": "reading rows, and the same on Spark",
+    "write": "writing rows, and the same on Spark",
+    "retry": "retry with backoff, of store requests and of commits",
+}
+
+# A number whose name has one of these words tunes something. Constants of a format do not have them.
+TUNING_WORDS = {
+    *("ROWS", "BYTES", "FILES", "COMMITS", "SECONDS", "THREADS", "TASKS", "TRIES", "AHEAD"),
+    *("ONCE", "WORTH", "FEW", "MOST", "SMALL"),
+}
+ROOMS_WITHOUT_TUNING_RULE = {"cli", "errors", "testing"}
+TUNING_TO_MOVE = {
+    *("changes", "checkpoint", "expr", "formats", "interop", "log", "operations", "parquet"),
+    *("replay", "scan", "schema", "snapshot", "spark", "store", "transaction", "writer"),
+}
 
 
 @dataclass(frozen=True)
 class Module:
     name: str  # dotted: lazydelta.log.segment; a package is its own name, not ...__init__
     is_package: bool
-    text: str
+    source: str
 
-    @property
+    @cached_property
     def tree(self):
-        return ast.parse(self.text)
+        return ast.parse(self.source)
 
     @property
     def room(self):
@@ -42,6 +72,7 @@ class Module:
         return parts[1] if len(parts) > 1 else None
 
 
+@cache
 def read_package(package: Path) -> list[Module]:
     modules = []
     for path in sorted(package.rglob("*.py")):
@@ -68,8 +99,8 @@ def imported_names(module: Module, tree: ast.AST):
 def breaches_of_the_door(modules: list[Module]) -> list[str]:
     """Other rooms import from a package's `__init__`, never from a module inside it.
 
-    A package inside a room (`scan.read`) has a door of its own. Modules of one room import each
-    other directly.
+    A package inside a room (`scan.read`) is a door too. Modules of one room import each other
+    directly.
     """
     names = {module.name for module in modules} | {
         module.name.rpartition(".")[0] for module in modules
@@ -102,9 +133,9 @@ def breaches_of_the_door(modules: list[Module]) -> list[str]:
 
 def breaches_of_size(modules: list[Module]) -> list[str]:
     return [
-        f"{module.name}: {lines} lines, the stop is {MODULE_LINES}"
+        f"{module.name}: {lines} lines, the limit is {MODULE_LINES}"
         for module in modules
-        if (lines := len(module.text.splitlines())) > MODULE_LINES
+        if (lines := len(module.source.splitlines())) > MODULE_LINES
     ]
 
 
@@ -119,7 +150,7 @@ def code_lines(function) -> int:
 
 def breaches_of_function_size(modules: list[Module]) -> list[str]:
     return [
-        f"{module.name}:{node.lineno} {node.name}: {lines} lines, the stop is {FUNCTION_LINES}"
+        f"{module.name}:{node.lineno} {node.name}: {lines} lines, the limit is {FUNCTION_LINES}"
         for module in modules
         for node in ast.walk(module.tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -166,22 +197,66 @@ def may_be_of(package: str, name: ast.expr) -> bool:
 
 
 def breaches_of_missing_doors(modules: list[Module]) -> list[str]:
-    """A room that is a folder has an `__init__`, and its `__all__` says what it offers."""
+    """A package has an `__init__` with an `__all__`."""
     doors = {module.name: module for module in modules if module.is_package}
     rooms = {module.name.rpartition(".")[0] for module in modules if module.name.count(".") > 1}
     found = [f"{room}: no __init__" for room in sorted(rooms - doors.keys())]
-    found += [
-        f"{name}: no __all__"
-        for name, door in doors.items()
-        if not any(
-            isinstance(node, ast.Assign)
-            and any(
-                isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
-            )
-            for node in door.tree.body
-        )
+    return found + [f"{name}: no __all__" for name, door in doors.items() if exports(door) is None]
+
+
+def exports(door: Module) -> list[str] | None:
+    """Return the names in `__all__`; None without one."""
+    for node in door.tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return [ast.unparse(name) for name in getattr(node.value, "elts", [])]
+    return None
+
+
+def breaches_of_door_size(modules: list[Module]) -> list[str]:
+    return [
+        f"{module.name}: {count} names in __all__, the limit is {DOOR_NAMES}"
+        for module in modules
+        if module.is_package
+        and module.room is not None
+        and module.room not in DOORS_WITHOUT_LIMIT.keys() | DOORS_TO_SHRINK
+        and (count := len(exports(module) or [])) > DOOR_NAMES
     ]
-    return found
+
+
+def breaches_of_basenames(modules: list[Module]) -> list[str]:
+    """A module or package name means one thing: it occurs in one room only."""
+    rooms: dict[str, set[str]] = {}
+    for module in modules:
+        if module.room is not None and module.room not in ROOMS_WITH_SHARED_BASENAMES:
+            rooms.setdefault(module.name.rpartition(".")[2], set()).add(module.room)
+    return [
+        f"{name}: in the rooms {', '.join(sorted(found))}"
+        for name, found in rooms.items()
+        if len(found) > 1 and name not in SHARED_BASENAMES
+    ]
+
+
+def breaches_of_tuning(modules: list[Module]) -> list[str]:
+    """Numbers that tune a room are in its `tuning` module, each with its reason."""
+    return [
+        f"{module.name}:{node.lineno} {name}: move it to {module.room}.tuning"
+        for module in modules
+        if module.name.count(".") > 1
+        and module.name.rpartition(".")[2] != "tuning"
+        and module.room not in ROOMS_WITHOUT_TUNING_RULE | TUNING_TO_MOVE
+        for node in module.tree.body
+        if isinstance(node, ast.Assign)
+        and is_number(node.value)
+        and (name := ast.unparse(node.targets[0])).isupper()
+        and TUNING_WORDS & set(name.split("_"))
+    ]
+
+
+def is_number(value: ast.expr) -> bool:
+    """Whether an expression is a number, or arithmetic on numbers."""
+    if isinstance(value, ast.BinOp):
+        return is_number(value.left) and is_number(value.right)
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
 
 
 RULES = [
@@ -192,11 +267,14 @@ RULES = [
     breaches_of_local_imports,
     breaches_of_hidden_imports,
     breaches_of_missing_doors,
+    breaches_of_door_size,
+    breaches_of_basenames,
+    breaches_of_tuning,
 ]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__.replace("_", "-"))
-def test_the_package_keeps(rule):
+def test_the_package_follows(rule):
     modules = read_package(PACKAGE)
     assert len(modules) > 10, "the package was not found"
     breaches = rule(modules)
@@ -300,16 +378,37 @@ def test_the_package_keeps(rule):
             {"hall/way.py": '"""Way."""'},
             id="a-room-without-a-door",
         ),
+        pytest.param(
+            breaches_of_door_size,
+            {"scan/__init__.py": f'"""Scan."""\n__all__ = {["x"] * (DOOR_NAMES + 1)}'},
+            id="a-door-with-too-many-names",
+        ),
+        pytest.param(
+            breaches_of_basenames,
+            {"scan/segment.py": '"""Segment."""'},
+            id="a-module-name-in-two-rooms",
+        ),
+        pytest.param(
+            breaches_of_basenames,
+            {"log/plan/__init__.py": '"""Plan."""\n__all__ = []'},
+            id="a-package-named-as-a-module-of-another-room",
+        ),
+        pytest.param(
+            breaches_of_tuning,
+            {"hall/way.py": '"""Way."""\n_BLOCK_BYTES = 1 << 20'},
+            id="a-tuning-number-outside-tuning",
+        ),
     ],
 )
-def test_a_rule_catches(tmp_path, rule, files):
+def test_a_rule_finds_a_breach(tmp_path, rule, files):
     assert not rule(made_up_package(tmp_path / "good", {}))
     assert len(rule(made_up_package(tmp_path / "bad", files))) == 1
 
 
-def test_what_a_room_may_import(tmp_path):
-    text = (
+def test_valid_code_has_no_breach(tmp_path):
+    source = (
         '"""Plan."""\n'
+        "_MAGIC = 6\n"
         "import pyarrow.parquet\n"
         "from p import errors\n"
         "from p.errors import Bad\n"
@@ -328,8 +427,12 @@ def test_what_a_room_may_import(tmp_path):
     modules = made_up_package(
         tmp_path,
         {
-            "scan/plan.py": text + "from p.log.names import parse_name\n",
+            "scan/plan.py": source + "from p.log.names import parse_name\n",
             "log/names/__init__.py": '"""Names."""\n__all__ = []',
+            "log/tuning.py": '"""Tuning."""\nBLOCK_BYTES = 1 << 20',
+            "scan/tuning.py": '"""Tuning."""\nPREFETCH_ROWS = 1024',
+            "cli/table.py": '"""Command."""',
+            "cli/__init__.py": '"""Commands."""\n__all__ = []',
         },
     )
     assert [breach for rule in RULES for breach in rule(modules)] == []
@@ -350,10 +453,10 @@ def made_up_package(where: Path, changed: dict[str, str]) -> list[Module]:
         "scan/plan.py": '"""Plan."""',
         "scan/read.py": '"""Read."""\nfrom p.log import LogSegment\ndef rows(): pass',
     }
-    for name, text in (files | changed).items():
+    for name, source in (files | changed).items():
         path = where / "p" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(source, encoding="utf-8")
     return read_package(where / "p")
 
 

@@ -1,4 +1,4 @@
-"""The fixtures that every test gets do what they say: shown on a test session of their own."""
+"""Tests of the fixtures in conftest.py, in a separate test session."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ CONFTEST = Path(__file__).parent / "conftest.py"
 
 
 def outcome(tmp_path, test_text, **environment):
-    text = CONFTEST.read_text(encoding="utf-8")
-    quick, replaced = re.subn(r"(_LEAK_GRACE_SECONDS) = .*", r"\1 = 0.3", text)
+    source = CONFTEST.read_text(encoding="utf-8")
+    quick, replaced = re.subn(r"(_LEAK_GRACE_SECONDS) = .*", r"\1 = 0.3", source)
     assert replaced == 1
     (tmp_path / "conftest.py").write_text(quick, encoding="utf-8")
     (tmp_path / "test_it.py").write_text(test_text, encoding="utf-8")
@@ -28,19 +28,19 @@ def outcome(tmp_path, test_text, **environment):
     return done.stdout
 
 
-def test_a_thread_that_outlives_its_test_is_an_error(tmp_path):
-    text = """
+def test_a_leaked_thread_is_an_error(tmp_path):
+    source = """
 import threading
 def test_leak():
     threading.Thread(target=threading.Event().wait, name="lazydelta-io_0", daemon=True).start()
 """
-    printed = outcome(tmp_path, text)
+    printed = outcome(tmp_path, source)
     assert "threads still running after the test: ['lazydelta-io_0']" in printed
     assert "1 passed, 1 error" in printed
 
 
-def test_a_thread_that_ends_with_its_iterator_is_not(tmp_path):
-    text = """
+def test_a_thread_of_a_dropped_iterator_is_no_error(tmp_path):
+    source = """
 import threading
 def test_dropped_iterator():
     stop = threading.Event()
@@ -54,11 +54,11 @@ def test_dropped_iterator():
             thread.join()
     next(batches())
 """
-    assert "1 passed" in outcome(tmp_path, text)
+    assert "1 passed" in outcome(tmp_path, source)
 
 
-def test_credentials_and_settings_of_the_caller_do_not_reach_a_test(tmp_path):
-    text = """
+def test_the_environment_of_the_caller_does_not_reach_a_test(tmp_path):
+    source = """
 import os
 import pytest
 @pytest.fixture(scope="session")
@@ -70,15 +70,15 @@ def test_environment(process):
         assert known["AWS_EC2_METADATA_DISABLED"] == "true"
 """
     foreign = {"LAZYDELTA_BATCH_ROWS": "1", "AZURE_STORAGE_KEY": "x", "AWS_ACCESS_KEY_ID": "x"}
-    assert "1 passed" in outcome(tmp_path, text, **foreign)
+    assert "1 passed" in outcome(tmp_path, source, **foreign)
 
 
 def test_random_examples_are_the_same_in_ci(tmp_path):
-    text = """
+    source = """
 from hypothesis import settings
 def test_profile():
     assert settings.get_current_profile_name() == "ci"
     assert settings().derandomize
     assert settings().deadline is None
 """
-    assert "1 passed" in outcome(tmp_path, text, CI="true", HYPOTHESIS_PROFILE="")
+    assert "1 passed" in outcome(tmp_path, source, CI="true", HYPOTHESIS_PROFILE="")

@@ -1,4 +1,4 @@
-"""The files around the package: pins are complete and agree, and name no package index."""
+"""Requirement files, Makefile and bootstrap script."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_every_requirement_is_pinned_by_hash(name):
 
 
 @pytest.mark.parametrize("name", ["run", "bench", "test"])
-def test_one_environment_can_hold_all_sets(name):
-    # Markers may differ: what only some Pythons need in one set, all may need in another.
+def test_requirement_sets_are_compatible(name):
+    # Environment markers may differ between the sets.
     here, dev = (
         {(requirement.split(" ;")[0], hashes) for requirement, hashes in pins(which).items()}
         for which in (name, "dev")
@@ -82,7 +82,7 @@ def test_the_version_is_the_same_everywhere():
     assert f"## {project['version']}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_the_package_tells_type_checkers_that_it_has_types():
+def test_the_package_is_marked_as_typed():
     assert (ROOT / "src" / "lazydelta" / "py.typed").exists()
 
 
@@ -120,14 +120,14 @@ def bootstrap(monkeypatch):
     ],
     ids=["a-full-python", "debian-with-pip-but-no-ensurepip", "virtualenv-only"],
 )
-def test_bootstrap_uses_what_there_is(bootstrap, monkeypatch, present, makes, fills):
+def test_bootstrap_uses_the_available_tools(bootstrap, monkeypatch, present, makes, fills):
     monkeypatch.setattr(bootstrap, "_has", present.__contains__)
     bootstrap.main(Path("v"), Path("uv.txt"))
     assert [makes in bootstrap.commands[0], fills in bootstrap.commands[1]] == [True, True]
     assert "--require-hashes" in bootstrap.commands[1]
 
 
-def test_bootstrap_names_the_cure_for_a_bare_python(bootstrap, monkeypatch):
+def test_bootstrap_explains_a_python_without_venv(bootstrap, monkeypatch):
     monkeypatch.setattr(bootstrap, "_has", lambda _: False)
     with pytest.raises(SystemExit, match="apt-get install python3-venv"):
         bootstrap.main(Path("v"), Path("uv.txt"))

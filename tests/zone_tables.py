@@ -24,7 +24,7 @@ def write_sidecars(store, adds, *, in_a_row_group=None):
 
 
 def manifest_of(store):
-    """Return the path of the newest checkpoint's manifest, and its actions."""
+    """Return the path and the actions of the latest checkpoint manifest."""
     (file,) = Table(store, Config()).snapshot().segment.checkpoint.files
     return file.path, [orjson.loads(line) for line in bytes(store.read(file.path)).splitlines()]
 

@@ -1,7 +1,6 @@
-"""lazydelta behind the functions that the golden pack's `check.py` calls.
+"""Adapter for the golden pack's `check.py`.
 
-The way to the files is chosen by the environment variable `ADAPTER_WAY`, so that one pack checks
-every strategy.
+The environment variable `ADAPTER_WAY` selects the strategy.
 """
 
 from __future__ import annotations
@@ -52,11 +51,11 @@ def snapshot(path, version=None):
 
 
 def _timestamp(path, state):
-    """Return the in-commit timestamp where the newest commit is still there to tell it."""
+    """Return the in-commit timestamp of the latest commit."""
     if not state.properties.in_commit_timestamps:
         return {}
     newest = Table.open(path).history(limit=1)[0]
-    return {"in_commit_timestamp": newest.in_commit_timestamp}
+    return {"in_commit_timestamp": newest.raw["inCommitTimestamp"]}
 
 
 def _reference_files(snapshot):
@@ -72,7 +71,7 @@ def _cardinality(file):
 
 
 def _plain(path):
-    """Return a `file:` URI as the plain absolute path the pack states."""
+    """Return the absolute path of a `file:` URI, as in the pack."""
     if not path.startswith("file:"):
         return path
     rest = path.removeprefix("file:")
@@ -80,4 +79,4 @@ def _plain(path):
 
 
 if _WAY != "auto":
-    del snapshot  # it does not depend on the way, so once is enough
+    del snapshot  # the same for every strategy: check it once

@@ -1,4 +1,4 @@
-"""Golden adapter that reads rows as well as plans: see the pack's README for its shape."""
+"""Golden adapter for rows and scan plans; the pack's README has its interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The golden tables that record their changes: every fact about them, as other engines read it."""
+"""Change data feeds of the golden tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAST_FEEDS = 26
 pytestmark = [pytest.mark.acceptance, NEEDS_PACK]
 
 
-def test_every_change_feed_of_the_golden_tables_holds():
+def test_change_feeds_of_the_golden_tables():
     command = [
         sys.executable,
         str(PACK / "check.py"),

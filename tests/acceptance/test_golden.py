@@ -1,7 +1,7 @@
-"""The golden tables: real tables of other engines, with facts that this project did not state.
+"""Golden tables: tables of other engines, with facts from outside this project.
 
-The pack lies beside the repository, in `../shared/golden`, or where `LAZYDELTA_GOLDEN` says; it is
-not part of it (its tables have licences of their own).
+The pack is in `../shared/golden`, or in `LAZYDELTA_GOLDEN`. It is not part of the repository
+because its tables have other licences.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.acceptance, NEEDS_PACK]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_fact_of_the_golden_tables_holds(way):
+def test_facts_of_the_golden_tables(way):
     command = [
         sys.executable,
         str(PACK / "check.py"),

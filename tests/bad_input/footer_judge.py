@@ -1,7 +1,7 @@
-"""Reads files whose footers were changed, one after the other, and says what came of each.
+"""Reads files with mutated footers and reports the outcome of each.
 
-Run as a program, since what dies must not take the tests with it: a case is named on a line before
-it is tried, and what came of it is on the next one.
+Run as a program, because a crash must not end the test process. It prints the name of a case before
+reading it, and the outcome after.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow as pa
 from lazydelta import Config, Table
 from lazydelta.errors import DeltaError
 from lazydelta.store import MemoryStore
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 from tests.footers import changes, footer_of, with_footer
 from tests.native.support import without_decoder
 from tests.unit.scan.read.tables import Rows, field
@@ -59,10 +59,10 @@ def rows():
 
 
 def judged(kind, *, decoder, every, first=0):
-    """Return what came of each case: `rows` or `refused`."""
-    asked = [kind, "compiled" if decoder else "plain", str(every), str(first)]
+    """Return the outcome of each case: `rows` or `refused`."""
+    arguments = [kind, "compiled" if decoder else "plain", str(every), str(first)]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.bad_input.footer_judge", *asked],
+        [sys.executable, "-m", "tests.bad_input.footer_judge", *arguments],
         cwd=REPOSITORY, capture_output=True, text=True, check=False,
         timeout=SECONDS,
     )  # fmt: skip
@@ -72,7 +72,7 @@ def judged(kind, *, decoder, every, first=0):
 
 
 def _data_files(cases_of):
-    """Try data files: all rows, and those that a filter wants by the statistics."""
+    """Read data files: all rows, and filtered ones with the statistics."""
     with tempfile.TemporaryDirectory() as place:
         made = Rows(Path(place) / "t", FIELDS)
         made.file("a.parquet", rows(), row_group_size=COUNT, use_dictionary=["s"]).commit()
@@ -86,7 +86,7 @@ def _data_files(cases_of):
 
 
 def _checkpoints(cases_of):
-    """Try checkpoints of a table whose commits are gone."""
+    """Read checkpoints of a table without commits."""
     store = MemoryStore(root="/memory")
     builder = TableBuilder(store)
     for line in ("+a +b +c", "-a +d", "+e -b +b#v1", "+f +g"):

@@ -1,4 +1,4 @@
-"""How a bad log may end: refused with a typed error by every way of reading it, or read rightly."""
+"""Allowed outcomes of a bad log: every reader raises a typed error, or returns the right files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_SECONDS = 20
 
 
 def refused(store, kind=LogCorruptError, config=None, **facts):
-    """Check that every reader refuses the table with such an error; return the last one."""
+    """Check that every reader raises this error; return the last one."""
     for name, read in READERS.items():
         began = time.monotonic()
         with pytest.raises(DeltaError) as raised:
@@ -35,13 +35,13 @@ def refused(store, kind=LogCorruptError, config=None, **facts):
 
 
 def read_rightly(store, expected, config=None):
-    """Check that every reader gives exactly these files."""
+    """Check that every reader returns exactly these files."""
     for name, read in READERS.items():
         assert sorted(read(store, config)) == sorted(expected), name
 
 
 def right_or_refused(store, expected, config=None):
-    """Check that every reader gives exactly these files or raises a `DeltaError`; say which."""
+    """Check that every reader returns exactly these files or raises a `DeltaError`; return which."""
     outcomes = set()
     for name, read in READERS.items():
         try:

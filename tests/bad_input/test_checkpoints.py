@@ -1,4 +1,4 @@
-"""Damaged checkpoints: read round exactly where the commits are still there, refused where not."""
+"""Damaged checkpoints: recovered from the commits where they exist, refused where not."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from lazydelta import Config, Table
 from lazydelta.errors import DeltaError, LogCorruptError
-from lazydelta.testing import TableBuilder, add
 from tests.bad_input.outcomes import read_rightly, refused
+from tests.builders import TableBuilder, add
 from tests.support import READERS, memory_store
 
 QUICK = Config(retry_base_seconds=0.001)
@@ -48,7 +48,7 @@ KINDS = ["classic", "multipart", "v2-json", "v2-parquet", "v2-classic"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("keep", [0, 1, 8, 100, -100, -8, -2], ids="{:+d}-bytes".format)
-def test_a_truncated_checkpoint_is_read_round(kind, keep):
+def test_a_truncated_checkpoint_is_recovered_from_commits(kind, keep):
     store, table = built(kind)
     name = checkpoint_names(table)[-1]
     table.write(name, table.read(name)[:keep])
@@ -74,7 +74,7 @@ def test_the_error_names_the_damaged_file_and_its_version():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_checkpoint_gives_way_to_an_older_one(kind):
+def test_a_damaged_checkpoint_falls_back_to_an_older_one(kind):
     store, table = built(kind, older=True, cleaned_up=True)
     name = checkpoint_names(table)[-1]
     table.write(name, table.read(name)[:50])
@@ -82,7 +82,7 @@ def test_a_damaged_checkpoint_gives_way_to_an_older_one(kind):
 
 
 @pytest.mark.parametrize("parts", [2, 3])
-def test_F20_a_multi_part_checkpoint_counts_only_when_it_is_whole(parts):
+def test_an_incomplete_multi_part_checkpoint_is_ignored(parts):
     for missing in range(parts):
         store, table = built("multipart", parts=parts)
         table.delete(checkpoint_names(table)[missing])
@@ -106,7 +106,7 @@ def test_parts_of_different_sets_are_never_mixed():
 
 
 @pytest.mark.parametrize("kind", ["v2-json", "v2-parquet", "v2-classic"])
-def test_a_missing_sidecar_is_read_round_or_refused(kind):
+def test_a_missing_sidecar_is_recovered_or_refused(kind):
     store, table = built(kind, parts=2)
     table.delete(table.sidecars()[1])
     read_rightly(store, LIVE, QUICK)
@@ -117,7 +117,7 @@ def test_a_missing_sidecar_is_read_round_or_refused(kind):
 
 @pytest.mark.parametrize("kind", ["v2-json", "v2-parquet"])
 @pytest.mark.parametrize("keep", [0, 40, -4], ids="{:+d}-bytes".format)
-def test_a_truncated_sidecar_is_read_round_or_refused(kind, keep):
+def test_a_truncated_sidecar_is_recovered_or_refused(kind, keep):
     store, table = built(kind, parts=2)
     name = table.sidecars()[0]
     table.write(name, table.read(name)[:keep])
@@ -173,7 +173,7 @@ def test_a_malformed_sidecar_is_refused(body):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_flipped_bit_in_a_page_is_found_by_its_checksum(kind):
+def test_page_checksums_detect_a_flipped_bit(kind):
     rng = random.Random(kind)
     store, table = built(kind, row_group_rows=2)
     names = [n for n in checkpoint_names(table) if n.endswith(".parquet")] + table.sidecars()
@@ -202,7 +202,7 @@ def damage_row_group(data, number, column="path"):
 
 
 def large(tmp=None, *, cleaned_up=False):
-    """Return a table whose checkpoint has twenty row groups of ten files, and what is live."""
+    """Return a table whose checkpoint has twenty row groups of ten files, and its live files."""
     store = memory_store()
     table = TableBuilder(store)
     for number in range(20):
@@ -218,7 +218,7 @@ def large(tmp=None, *, cleaned_up=False):
 @pytest.mark.parametrize("group", [0, 10, 20])
 @pytest.mark.parametrize("column", ["path", "size", "stats"])
 @pytest.mark.parametrize("rows", [3, 1000])
-def test_damage_met_in_mid_stream_still_gives_every_file_once(group, column, rows):
+def test_damage_in_mid_stream_returns_every_file_once(group, column, rows):
     store, table, live = large()
     (name,) = checkpoint_names(table, 19)
     table.write(name, damage_row_group(table.read(name), group, column))
@@ -239,7 +239,7 @@ def test_damage_in_mid_stream_keeps_the_limit(limit):
         assert set(found) <= set(live)
 
 
-def test_damage_in_mid_stream_without_commits_is_an_error_not_an_end():
+def test_damage_in_mid_stream_without_commits_is_an_error():
     store, table, live = large(cleaned_up=True)
     assert sorted(READERS["reverse"](store)) == live
     (name,) = checkpoint_names(table, 19)
@@ -302,7 +302,7 @@ def test_damage_in_mid_stream_without_commits_is_an_error_not_an_end():
         ),
     ],
 )
-def test_a_checkpoint_of_another_shape_ends_in_a_typed_error(change):
+def test_a_checkpoint_with_another_schema_is_a_typed_error(change):
     store, table = built(cleaned_up=True)
     (name,) = checkpoint_names(table)
     sink = io.BytesIO()
@@ -311,7 +311,7 @@ def test_a_checkpoint_of_another_shape_ends_in_a_typed_error(change):
     refused(store, DeltaError, QUICK)
 
 
-def test_a_checkpoint_with_fewer_fields_than_ours_is_read():
+def test_a_checkpoint_with_missing_optional_fields_is_read():
     store, table = built(cleaned_up=True, removes=False)
     (name,) = checkpoint_names(table)
     whole = pq.read_table(io.BytesIO(table.read(name)))
@@ -337,7 +337,7 @@ def test_a_checkpoint_newer_than_the_version_is_never_used():
         assert sorted(file.path for file in files) == ["b", "c", "d", "e"]
 
 
-def test_a_checkpoint_of_a_version_whose_commit_is_gone_is_enough():
+def test_a_checkpoint_without_its_commit_is_read():
     store, table = built(cleaned_up=True)
     table.delete(*(f"{v:020d}.json" for v in range(AT + 1, len(COMMITS))))
     assert Table(store, QUICK).version == AT
@@ -345,7 +345,7 @@ def test_a_checkpoint_of_a_version_whose_commit_is_gone_is_enough():
 
 
 @pytest.mark.parametrize("kind", ["v2-json", "v2-parquet"])
-def test_garbage_in_a_v2_manifest_is_read_round(kind):
+def test_garbage_in_a_v2_manifest_is_recovered(kind):
     store, table = built(kind, parts=1)
     (name,) = checkpoint_names(table)
     table.write(name, b"garbage\n")
@@ -364,7 +364,7 @@ DAMAGED = {
 
 @pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED)
 @pytest.mark.parametrize("has_checkpoint", [True, False])
-def test_a_damaged_compaction_gives_way_to_the_commits(data, has_checkpoint):
+def test_a_damaged_compaction_falls_back_to_the_commits(data, has_checkpoint):
     store, table = built()
     if not has_checkpoint:
         table.delete(*checkpoint_names(table))
@@ -376,7 +376,7 @@ def test_a_damaged_compaction_gives_way_to_the_commits(data, has_checkpoint):
     assert snapshot.transactions() == snapshot.domain_metadata() == {}
 
 
-def test_a_compaction_that_was_not_reconciled_gives_way_to_the_commits():
+def test_an_unreconciled_compaction_falls_back_to_the_commits():
     store, table = built()
     table.delete(*checkpoint_names(table))
     lines = [json.dumps(action) for v in range(1, 5) for action in table.commits[v]]
@@ -398,14 +398,14 @@ def test_a_compaction_that_was_not_reconciled_gives_way_to_the_commits():
         {"metadata": []},
     ],
 )
-def test_a_checksum_that_lies_changes_no_file(fields):
+def test_a_wrong_checksum_changes_no_file(fields):
     store, table = built()
     table.crc(**fields)
     read_rightly(store, LIVE, QUICK)
 
 
 @pytest.mark.parametrize("data", [b"", b"garbage", b"[]", b"\xff", b"[" * 100_000])
-def test_a_checksum_that_cannot_be_read_is_ignored(data):
+def test_an_unreadable_checksum_is_ignored(data):
     store, table = built()
     table.write(f"{5:020d}.crc", data)
     read_rightly(store, LIVE, QUICK)
@@ -421,13 +421,13 @@ def test_an_older_checksum_does_not_hide_newer_metadata():
 
 
 @pytest.mark.parametrize("kind", ["classic", "multipart", "v2-parquet"])
-def test_transactions_and_domains_are_read_past_a_damaged_checkpoint(kind):
+def test_transactions_and_domains_despite_a_damaged_checkpoint(kind):
     store = memory_store()
     table = TableBuilder(store)
     table.commit({"txn": {"appId": "a", "version": 1}}, "+x")
     table.commit({"domainMetadata": {"domain": "d", "configuration": "1"}})
     table.checkpoint(kind, version=1)
-    table.commit("!protocol", "!metaData", "+y")  # loading needs nothing of the checkpoint
+    table.commit("!protocol", "!metaData", "+y")  # loading does not read the checkpoint
     name = checkpoint_names(table, 1)[-1]
     table.write(name, table.read(name)[:50])
     snapshot = Table(store, QUICK).snapshot()
@@ -436,7 +436,7 @@ def test_transactions_and_domains_are_read_past_a_damaged_checkpoint(kind):
     assert list(snapshot.domain_metadata()) == ["d"]
 
 
-def test_every_damaged_checkpoint_is_left_out():
+def test_every_damaged_checkpoint_is_skipped():
     store, table, live = large()
     table.checkpoint(version=9, removes=False)
     table.checkpoint(version=14, removes=False, row_group_rows=10)

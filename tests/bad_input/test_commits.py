@@ -1,4 +1,4 @@
-"""Commits that are damaged, hostile or not Delta: refused with version and line, never misread."""
+"""Damaged or malicious commits: refused with version and line, never misread."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from lazydelta import Config, Table
 from lazydelta.errors import LogCorruptError
 from lazydelta.log import tuning
-from lazydelta.testing import TableBuilder, add
 from tests.bad_input.outcomes import read_rightly, refused
+from tests.builders import TableBuilder, add
 from tests.support import memory_store
 
 NAME = f"{2:020d}.json"
@@ -19,7 +19,7 @@ GOOD = json.dumps(add("x")).encode()
 
 
 def table_with(data):
-    """Return a store with three commits, the last of which is `data`."""
+    """Return a store with three commits, the last of them `data`."""
     store = memory_store()
     TableBuilder(store).commit("+a").commit("+b").write(NAME, data)
     return store
@@ -96,12 +96,12 @@ def test_a_bad_line_is_refused_with_version_and_line(bad, reason):
 
 @pytest.mark.parametrize("kind", ["metaData", "protocol", "txn", "domainMetadata", "cdc"])
 @pytest.mark.parametrize("body", [b"1", b'"x"', b"[]", b"true"])
-def test_an_action_that_is_no_object_is_refused(kind, body):
+def test_an_action_that_is_not_an_object_is_refused(kind, body):
     line = b'{"' + kind.encode() + b'":' + body + b"}"
     refused(table_with(GOOD + b"\n" + line + b"\n"), file=NAME, version=2, line=2)
 
 
-def test_blank_lines_do_not_shift_the_line_that_is_named():
+def test_blank_lines_count_in_the_reported_line_number():
     data = b"\n\n" + GOOD + b"\n  \n" + b"oops\n"
     refused(table_with(data), file=NAME, version=2, line=5)
 
@@ -125,7 +125,7 @@ def test_blank_lines_do_not_shift_the_line_that_is_named():
         pytest.param(GOOD.replace(b'"x"', b'"\\u0078"'), id="an-escaped-path"),
     ],
 )
-def test_what_is_odd_but_allowed_is_read(data):
+def test_unusual_but_valid_commits_are_read(data):
     read_rightly(table_with(data), ["a", "b", "x"])
 
 
@@ -134,18 +134,18 @@ def test_an_empty_commit_is_refused(data):
     refused(table_with(data), file=NAME, version=2, reason="empty")
 
 
-def test_two_objects_on_a_line_cannot_hide_behind_one_on_two_lines():
+def test_two_objects_on_a_line_are_refused():
     data = GOOD + b'{"remove":{"path":"a"}}\n{"commitInfo":\n{}}\n'
     refused(table_with(data), file=NAME, version=2)
 
 
-def test_a_string_cannot_run_over_the_end_of_a_line():
+def test_a_string_with_a_raw_newline_is_refused():
     data = GOOD + GOOD + b'\n{"x":"}\n{"}\n'
     refused(table_with(data), file=NAME, version=2)
 
 
-def test_an_escaped_name_of_an_action_is_not_overlooked():
-    """Two engines must not see different metadata in one commit."""
+def test_an_action_name_with_escapes_is_recognized():
+    """All engines must see the same metadata in a commit."""
     store = memory_store()
     table = TableBuilder(store).commit("+a")
     changed = table.metadata | {"partitionColumns": ["id"]}
@@ -155,7 +155,7 @@ def test_an_escaped_name_of_an_action_is_not_overlooked():
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'], ids=["arrays", "objects"])
-def test_bottomless_nesting_is_refused(opening):
+def test_unbounded_nesting_is_refused(opening):
     depth = 100_000
     closing = b"]" if opening == b"[" else b"}"
     bomb = b'{"commitInfo":' + opening * depth + b"1" + closing * depth + b"}\n"
@@ -168,12 +168,12 @@ def test_nesting_is_allowed_up_to_the_limit():
     refused(table_with(GOOD + b"\n" + line), config=Config(max_json_depth=19), line=2)
 
 
-def test_brackets_in_text_are_not_nesting():
+def test_brackets_in_strings_are_not_nesting():
     line = json.dumps({"commitInfo": {"operation": "[{" * 5000}}).encode()
     read_rightly(table_with(GOOD + b"\n" + line), ["a", "b", "x"])
 
 
-def test_a_line_longer_than_allowed_is_refused():
+def test_a_line_over_the_limit_is_refused():
     line = json.dumps({"commitInfo": {"operation": "x" * 5000}}).encode()
     config = Config(max_line_bytes=4096)
     refused(table_with(GOOD + b"\n" + line), config=config, file=NAME, version=2, line=2)
@@ -192,12 +192,12 @@ def test_a_huge_line_of_a_huge_commit_is_refused_before_it_is_read_whole(monkeyp
     assert peak < 16 << 20
 
 
-def test_a_commit_that_vanishes_after_the_listing_is_refused():
+def test_a_commit_deleted_after_the_listing_is_an_error():
     store = memory_store()
     table = TableBuilder(store).commit("+a").commit("+b")
     scan = Table(store, Config()).scan(strategy="reverse")
     table.delete(f"{0:020d}.json")
-    scan.snapshot.commits._cache.clear()  # of the search for the metadata
+    scan.snapshot.commits._cache.clear()  # the first read is the metadata search
     with pytest.raises(LogCorruptError) as raised:
         list(scan.files())
     assert raised.value.version == 0

@@ -1,6 +1,6 @@
-"""Footers that make no sense: a typed error, or the rows where only bounds were cut off.
+"""Invalid Parquet footers: a typed error, or the rows where only bounds are truncated.
 
-pyarrow ends the process over some of them, so they are tried in one of their own (`footer_judge`).
+pyarrow aborts the process on some of them, so they are read in a subprocess (`footer_judge`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pytest
 from lazydelta import Config
 from lazydelta.errors import DataFileError, LogCorruptError
 from lazydelta.parquet import has_native_decoder
-from lazydelta.testing import TableBuilder
 from tests.bad_input.footer_judge import judged
 from tests.bad_input.outcomes import read_rightly, refused
+from tests.builders import TableBuilder
 from tests.footers import BINARY, I16, I32, I64, LIST, STRUCT, Node, deepened, edited
 from tests.native.support import without_decoder
 from tests.support import memory_store
@@ -28,7 +28,7 @@ DECODERS = [pytest.param(True, id="compiled"), pytest.param(False, id="plain")]
 
 @pytest.fixture(params=DECODERS)
 def _either_way(request):
-    """Once as with the decoder, which has a look at footers too, and once without."""
+    """With the decoder, which validates footers too, and without."""
     if request.param:
         if not has_native_decoder():
             pytest.skip("the compiled decoder is not installed: `make native` builds it")
@@ -49,7 +49,7 @@ def check_survival(kind, **how):
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize(("kind", "every"), [("data", 67), ("checkpoint", 509)])
+@pytest.mark.parametrize(("kind", "every"), [("data", 131), ("checkpoint", 1009)])
 def test_changed_footers(kind, every, decoder):
     check_survival(kind, decoder=decoder, every=every)
 
@@ -113,7 +113,7 @@ def twice(root):
 
 
 def of_another_type(root):
-    at(root, (2, 1, 3)).kind = I16  # whether it may be null: some look at types, others do not
+    at(root, (2, 1, 3)).kind = I16  # the repetition type: not every reader checks the Thrift type
 
 
 NO_TYPE = "a field or list of the wrong type"
@@ -155,7 +155,7 @@ def table_of(tmp_path, edit):
 
 @pytest.mark.usefixtures("_either_way")
 @pytest.mark.parametrize(("edit", "reason"), MAKE_NO_SENSE.values(), ids=MAKE_NO_SENSE)
-def test_a_footer_that_makes_no_sense_is_refused(tmp_path, edit, reason):
+def test_an_invalid_footer_is_refused(tmp_path, edit, reason):
     table = table_of(tmp_path, edit)
     for scan in (table.scan(), table.scan("x > 1"), table.scan(columns=["s"])):
         with pytest.raises(DataFileError, match=reason) as caught:
@@ -164,7 +164,7 @@ def test_a_footer_that_makes_no_sense_is_refused(tmp_path, edit, reason):
 
 
 @pytest.mark.usefixtures("_either_way")
-def test_bounds_of_no_bytes_are_none(tmp_path):
+def test_empty_bounds_are_ignored(tmp_path):
     table = table_of(tmp_path, put((*DETAILS, 12), 6, BINARY, b""))
     assert table.scan().to_arrow()["x"].to_pylist() == [1, 2, None, 4]
     assert table.scan("x > 1").to_arrow()["s"].to_pylist() == ["b", "d"]
@@ -172,8 +172,8 @@ def test_bounds_of_no_bytes_are_none(tmp_path):
 
 
 @pytest.mark.usefixtures("_either_way")
-def test_bounds_of_long_values_are_cut_off_by_good_writers(tmp_path):
-    """DataFusion keeps 64 bytes of a bound, and pyarrow does not survive being asked for it."""
+def test_truncated_bounds_of_long_values_are_ignored(tmp_path):
+    """DataFusion truncates bounds to 64 bytes, and pyarrow aborts when it reads such a one."""
     long = [bytes([n]) * 100 for n in range(1, 4)]
     rows = pa.table({"x": pa.array(long, pa.binary(100)), "s": ["a", "b", "c"]})
     made = Rows(tmp_path / "t", [field("x", "binary"), field("s", "string")])
@@ -195,7 +195,7 @@ def deep_table_of(place, levels):
 
 
 @pytest.mark.usefixtures("_either_way")
-def test_a_schema_that_is_too_deep_is_refused_and_one_that_is_deep_is_read(tmp_path):
+def test_schema_depth_is_limited(tmp_path):
     with pytest.raises(DataFileError, match="more than 100 levels deep"):
         deep_table_of(tmp_path / "a", 20_000).scan().to_arrow()
     kind, value = pa.int64(), 7
@@ -228,7 +228,7 @@ def checkpoint_of(edit, *, cleaned_up):
 
 
 @pytest.mark.usefixtures("_either_way")
-def test_a_checkpoint_whose_footer_makes_no_sense_is_refused_or_read_round():
+def test_a_checkpoint_with_an_invalid_footer_is_recovered_or_refused():
     store, name = checkpoint_of(put(DETAILS, 4, I32, 14), cleaned_up=True)
     error = refused(store, LogCorruptError, QUICK, file=name, version=1)
     assert "codec 14" in error.reason
@@ -237,7 +237,7 @@ def test_a_checkpoint_whose_footer_makes_no_sense_is_refused_or_read_round():
 
 
 @pytest.mark.usefixtures("_either_way")
-def test_a_checkpoint_with_bounds_that_are_none_is_read():
+def test_a_checkpoint_with_empty_bounds_is_read():
     def edit(root):
         details = [chunk[3] for chunk in at(root, (4, 0, 1)).value]
         longs = [one for one in details if one[1].value == INT64 and 6 in one[12].numbers]

@@ -1,8 +1,7 @@
-"""Random damage: valid JSON with hostile values, and whole logs with files lost, cut and swapped.
+"""Fuzzing: valid JSON with malicious values, and logs with lost, truncated and swapped files.
 
-Whatever is done to a log, the outcome is the right live set or a `DeltaError`: never another
-exception, never a wrong set. Damage that no reader could notice (a commit that was replaced by
-another valid one) is left out, for there the log says something else.
+The outcome is the right live set or a `DeltaError`: never another exception, never a wrong set.
+Damage that no reader can detect (a commit replaced by another valid one) is excluded.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import pytest
 
 from lazydelta import Config, Table
 from lazydelta.errors import DeltaError
-from lazydelta.testing import TableBuilder, add
+from tests.builders import TableBuilder, add
 from tests.support import READERS, listed, memory_store
 
 QUICK = Config(retry_base_seconds=0.0001, retry_cap_seconds=0.0001)
@@ -39,9 +38,9 @@ def _quiet():
 
 
 def outcome(store, expected):
-    """Return how each way of reading version 7 ends: all must be right or refuse.
+    """Return the outcome of every reader of version 7: the right files, or an error.
 
-    The version is named, because a log that lost its newest files is a good log of an older one.
+    The version is fixed, because a log without its latest files is a valid log of an older version.
     """
     outcomes = []
     for strategy in ("reverse", "forward"):
@@ -62,7 +61,7 @@ def outcome(store, expected):
 
 
 def mutate(rng, value):
-    """Return a copy of a JSON value with one part of it replaced, dropped, doubled or renamed."""
+    """Return a copy of a JSON value with one part replaced, dropped, duplicated or renamed."""
     changed = copy.deepcopy(value)
     node, path = changed, []
     while isinstance(node, dict | list) and node and (not path or rng.random() < 0.7):
@@ -104,14 +103,14 @@ def check_hostile_values(seed, rounds):
         store = memory_store()
         table = TableBuilder(store)
         for version, actions in enumerate(commits):
-            text = "\n".join(json.dumps(action) for action in actions)
-            table.write(f"{version:020d}.json", text.encode("utf-8", "surrogatepass"))
+            lines = "\n".join(json.dumps(action) for action in actions)
+            table.write(f"{version:020d}.json", lines.encode("utf-8", "surrogatepass"))
         refusals += refused_or_consistent(store)
     return refusals
 
 
 def refused_or_consistent(store):
-    """Read in every way: all refuse, or all agree. Return whether they refused."""
+    """Check that all readers raise, or all agree; return whether they raised."""
     results = []
     for way in ("reverse", "forward", "reference"):
         try:
@@ -130,14 +129,14 @@ def refused_or_consistent(store):
     return results[0] == "refused"
 
 
-def test_hostile_values_end_in_a_delta_error_or_agreement():
+def test_malicious_values_raise_or_all_readers_agree():
     refusals = check_hostile_values(seed=1, rounds=200)
     assert 20 < refusals < 190, "the mutations test nothing"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(10))
-def test_many_hostile_values(seed):
+def test_many_malicious_values(seed):
     check_hostile_values(seed=100 + seed, rounds=1000)
 
 
@@ -170,17 +169,17 @@ def a_log(rng):
 
 
 def damage(rng, table):
-    """Do one thing to the files of a log; only such that a reader can notice, or need not."""
+    """Damage the files of a log once, in a way that a reader can detect or ignore."""
     names = [*table.names(), *table.sidecars()]
     name = rng.choice(names)
     data = table.read(name)
     how = rng.choice(
-        ["delete", "truncate", "empty", "garbage", "append", "stray", "flip-text", "swap"]
+        ["delete", "truncate", "empty", "garbage", "append", "stray", "flip-byte", "swap"]
     )
     if how == "delete":
         table.delete(name)
     elif how == "truncate" and len(data) > 2:
-        # A commit cut at the end of a line is a shorter commit: no reader can know.
+        # A commit truncated at the end of a line is a valid shorter commit.
         cut = rng.randrange(1, len(data) - 1)
         if data[cut - 1 : cut] != b"\n" and data[cut : cut + 1] != b"\n":
             table.write(name, data[:cut])
@@ -192,7 +191,7 @@ def damage(rng, table):
         table.write(name, data + b"\x00garbage")
     elif how == "stray":
         table.write(rng.choice(["x.json", "9.json", f"{9:020d}.json.tmp", "_commits.json"]), data)
-    elif how == "flip-text" and name.endswith(".json") and data:
+    elif how == "flip-byte" and name.endswith(".json") and data:
         at = data.find(b'"', rng.randrange(len(data)))
         if at >= 0:
             table.write(name, data[:at] + b"\x01" + data[at + 1 :])
@@ -213,7 +212,7 @@ def check_damaged_logs(seed, rounds):
     return counts
 
 
-def test_damaged_logs_are_read_rightly_or_refused():
+def test_damaged_logs_are_read_correctly_or_refused():
     counts = check_damaged_logs(seed=1, rounds=100)
     assert min(counts.values()) > 50, "the damage tests nothing"
 

@@ -1,4 +1,4 @@
-"""`_last_checkpoint` is a hint: whatever is wrong with it costs a longer listing, never a row."""
+"""An invalid `_last_checkpoint` costs a longer listing, never a file."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 import pytest
 
 from lazydelta import Config, Table
-from lazydelta.testing import TableBuilder
 from tests.bad_input.outcomes import read_rightly
+from tests.builders import TableBuilder
 from tests.support import memory_store
 
 LIVE = [f"f{number}" for number in range(6)]
@@ -59,7 +59,7 @@ def built(**checkpoint):
         pytest.param(json.dumps(GOOD).encode(), id="good"),
     ],
 )
-def test_a_bad_hint_costs_no_row(data):
+def test_an_invalid_hint_loses_no_file(data):
     store, table = built()
     table.write("_last_checkpoint", data)
     read_rightly(store, LIVE)
@@ -74,46 +74,46 @@ def test_a_bad_hint_costs_no_row(data):
         {"nonFileActions": {}},
     ],
 )
-def test_a_bad_v2_part_of_a_hint_costs_no_row(v2):
+def test_an_invalid_v2_hint_loses_no_file(v2):
     store, table = built(kind="v2-json")
     table.hint(3, v2Checkpoint=v2)
     read_rightly(store, LIVE)
 
 
-def test_what_a_hint_says_of_its_v2_checkpoint_is_parsed_as_strictly():
+def test_the_v2_fields_of_a_hint_are_validated():
     store, table = built(kind="v2-json")
     name = next(name for name in table.names() if name.endswith(".json") and "checkpoint" in name)
     table.hint(3, v2Checkpoint={"path": name, "nonFileActions": [{"protocol": 1}]})
     read_rightly(store, LIVE)
 
 
-def test_a_hint_is_found_without_a_checksum_and_with_one():
+def test_the_checksum_of_a_hint_is_optional():
     for checksum in (True, False):
         store, table = built()
         table.hint(checksum=checksum)
         assert Table(store, Config()).snapshot().hint.version == 3
 
 
-def test_F28_a_table_without_a_hint_is_read():
+def test_a_table_without_a_hint_is_read():
     store, table = built()
     assert "_last_checkpoint" not in table.names()
     read_rightly(store, LIVE)
 
 
-def test_F18_commits_newer_than_the_hint_are_seen():
+def test_commits_newer_than_the_hint_are_read():
     store, table = built()
     table.hint(1).commit("+new -f0")
     read_rightly(store, [*LIVE[1:], "new"])
 
 
-def test_a_hint_whose_checkpoint_is_gone_is_given_up_for_an_older_one():
+def test_a_hint_to_a_missing_checkpoint_falls_back_to_an_older_one():
     store, table = built()
     table.hint(3).delete(f"{3:020d}.checkpoint.parquet")
     read_rightly(store, LIVE)
     assert Table(store, Config()).snapshot().segment.base_version == 1
 
 
-def test_a_hint_newer_than_the_version_asked_for_is_not_used():
+def test_a_hint_newer_than_the_requested_version_is_ignored():
     store, table = built()
     table.hint(3)
     snapshot = Table(store, Config()).snapshot(2)

@@ -1,4 +1,4 @@
-"""Names, gaps and listings: only what is surely a version counts, and none may be missing."""
+"""Log listings: only exact file names are versions, and no version may be missing."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lazydelta.errors import (
     VersionCleanedUpError,
     VersionNotCommittedError,
 )
-from lazydelta.testing import TableBuilder
 from tests.bad_input.outcomes import read_rightly, refused
+from tests.builders import TableBuilder
 from tests.support import READERS, memory_store
 
 QUICK = Config(retry_base_seconds=0.001)
@@ -66,14 +66,14 @@ def commit_name(version):
         "junk",
     ],
 )
-def test_a_name_that_does_not_match_exactly_is_nobodys_business(name):
+def test_names_that_do_not_match_exactly_are_ignored(name):
     store, table = built()
     table.write(name, b"garbage")
     read_rightly(store, [f"f{number}" for number in range(6)])
     assert Table(store, Config()).version == 5
 
 
-def test_staged_commits_and_sidecars_are_no_versions():
+def test_staged_commits_and_sidecars_are_not_versions():
     store, table = built()
     table.write(f"_staged_commits/{6:020d}.uuid.json", b"garbage")
     table.write(f"_sidecars/{6:020d}.json", b"garbage")
@@ -81,7 +81,7 @@ def test_staged_commits_and_sidecars_are_no_versions():
 
 
 @pytest.mark.parametrize("missing", [(0,), (1,), (2, 3), (4,)])
-def test_a_gap_is_never_replayed_over(missing):
+def test_a_gap_in_the_commits_is_an_error(missing):
     store, table = built()
     table.delete(*map(commit_name, missing))
     error = refused(store, LogGapError, QUICK)
@@ -90,7 +90,7 @@ def test_a_gap_is_never_replayed_over(missing):
     assert all(str(version) in str(error) for version in missing)
 
 
-def test_a_gap_between_checkpoint_and_first_commit_is_named():
+def test_a_gap_after_the_checkpoint_is_an_error():
     store, table = built()
     table.checkpoint(version=2).delete(*map(commit_name, (0, 1, 3)))
     error = refused(store, LogGapError, QUICK)
@@ -103,14 +103,14 @@ def test_a_gap_below_the_checkpoint_does_not_matter():
     read_rightly(store, [f"f{number}" for number in range(6)], QUICK)
 
 
-def test_a_gap_with_a_hint_at_the_checkpoint_is_named_too():
+def test_a_gap_after_the_hinted_checkpoint_is_an_error():
     store, table = built()
     table.checkpoint(version=2).hint().delete(commit_name(4))
     error = refused(store, LogGapError, QUICK)
     assert error.missing == (4,)
 
 
-def test_a_huge_gap_takes_no_time_or_memory():
+def test_a_huge_gap_is_detected_in_constant_memory():
     store, table = built()
     table.commit("+z", version=9_000_000_000_000_000_000)
     error = refused(store, LogGapError, QUICK)
@@ -118,7 +118,7 @@ def test_a_huge_gap_takes_no_time_or_memory():
     assert len(str(error)) < 1000
 
 
-def test_a_version_that_cleanup_took_is_told_from_one_that_is_not_yet_there():
+def test_a_cleaned_up_version_and_a_future_version_have_different_errors():
     store, table = built()
     table.checkpoint(version=3).clean_up(3)
     opened = Table(store, QUICK)
@@ -139,7 +139,7 @@ def test_a_version_below_zero_does_not_exist(version):
         Table(store, QUICK).snapshot(version)
 
 
-def test_a_directory_without_a_log_is_no_table(tmp_path):
+def test_a_directory_without_a_log_is_not_a_table(tmp_path):
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(TableNotFoundError) as raised:
             Table.open(path).snapshot()
@@ -147,9 +147,9 @@ def test_a_directory_without_a_log_is_no_table(tmp_path):
 
 
 class OddListing:
-    """A store whose listings are not what they should be.
+    """A store with unordered, repeated and stale listings.
 
-    Pages are in order, as the contract of a store has it; within a page nothing is.
+    Pages are in order, as the store contract requires; names within a page are not.
     """
 
     def __init__(self, inner, change, page=1000):
@@ -185,7 +185,7 @@ class OddListing:
     ],
 )
 @pytest.mark.parametrize("version", [None, 4])
-def test_a_listing_may_be_unordered_and_hold_duplicates(change, version):
+def test_an_unordered_listing_with_duplicates(change, version):
     store, table = built()
     table.checkpoint(version=2, kind="multipart").hint().crc(3)
     odd = OddListing(store, change)
@@ -195,14 +195,14 @@ def test_a_listing_may_be_unordered_and_hold_duplicates(change, version):
 
 
 @pytest.mark.parametrize("page", [1, 2, 3])
-def test_a_name_may_come_again_on_the_next_page(page):
+def test_a_name_repeated_on_the_next_page(page):
     store, table = built()
     table.checkpoint(version=2, kind="multipart").hint()
     odd = OddListing(store, lambda rows, _: [row for row in rows for _ in range(2)], page)
     assert sorted(READERS["reverse"](odd, QUICK)) == [f"f{number}" for number in range(6)]
 
 
-def test_a_commit_that_a_stale_listing_lacks_is_waited_for():
+def test_a_commit_missing_from_a_stale_listing_is_retried():
     store, _ = built()
     hidden = commit_name(3)
     stale = OddListing(
@@ -212,7 +212,7 @@ def test_a_commit_that_a_stale_listing_lacks_is_waited_for():
     assert stale.listings == 2
 
 
-def test_a_stale_listing_that_lacks_the_newest_commit_gives_the_version_before():
+def test_a_stale_listing_without_the_latest_commit_returns_the_previous_version():
     store, _ = built()
     hidden = commit_name(5)
     stale = OddListing(store, lambda rows, _: [r for r in rows if not r["path"].endswith(hidden)])

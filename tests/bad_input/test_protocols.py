@@ -1,4 +1,4 @@
-"""The gate: what the protocol does not allow this engine to read is refused before any file."""
+"""Unsupported protocols and invalid metadata are refused before any data file is read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from lazydelta import Config, Table
 from lazydelta.errors import DeltaError, LogCorruptError, UnsupportedFeatureError
-from lazydelta.testing import TableBuilder
 from tests.bad_input.outcomes import read_rightly, refused
+from tests.builders import TableBuilder
 from tests.support import memory_store
 
 
@@ -35,7 +35,7 @@ def features(*names, reader=3, writer=7):
 
 
 @pytest.mark.parametrize("source", ["commit", "checkpoint", "checksum"])
-def test_F10_an_unknown_feature_is_refused_wherever_the_protocol_is_found(source):
+def test_an_unknown_feature_is_refused(source):
     store = built(
         features("deletionVectors", "notYetInvented"),
         checkpoint=source == "checkpoint",
@@ -47,7 +47,7 @@ def test_F10_an_unknown_feature_is_refused_wherever_the_protocol_is_found(source
 
 
 @pytest.mark.parametrize("feature", ["catalogManaged", "catalogOwned-preview"])
-def test_a_catalogs_table_is_refused_with_the_reason(feature):
+def test_a_catalog_managed_table_is_refused(feature):
     error = refused(built(features(feature)), UnsupportedFeatureError)
     assert "catalog" in str(error)
 
@@ -92,7 +92,7 @@ def test_a_newer_reader_version_is_refused():
         {},
     ],
 )
-def test_PROT_01_a_protocol_that_contradicts_itself_is_refused(protocol):
+def test_an_inconsistent_protocol_is_refused(protocol):
     store = memory_store()
     table = TableBuilder(store)
     table.protocol = protocol
@@ -114,7 +114,7 @@ def test_PROT_01_a_protocol_that_contradicts_itself_is_refused(protocol):
     ],
     ids=lambda protocol: json.dumps(protocol)[-40:],
 )
-def test_F21_F27_what_only_concerns_writers_is_read(protocol):
+def test_writer_only_features_are_readable(protocol):
     read_rightly(built(protocol), ["a", "b"])
 
 
@@ -134,8 +134,8 @@ def test_a_table_without_protocol_or_metadata_is_refused(kind, checkpoint):
 
 
 @pytest.mark.parametrize("kind", ["protocol", "metaData"])
-def test_a_checkpoint_without_protocol_or_metadata_is_not_read_round(kind):
-    """It can be read and is wrong: Spark and both kernels refuse it, whatever commits there are."""
+def test_a_checkpoint_without_protocol_or_metadata_is_not_recovered(kind):
+    """The checkpoint is readable but invalid: Spark and both kernels refuse it, even with commits."""
     store = memory_store()
     table = TableBuilder(store).commit("+a").commit("+b").checkpoint(version=1)
     name = f"{1:020d}.checkpoint.parquet"
@@ -148,7 +148,7 @@ def test_a_checkpoint_without_protocol_or_metadata_is_not_read_round(kind):
 
 
 @pytest.mark.parametrize("kind", ["protocol", "metaData"])
-def test_two_of_a_kind_in_one_commit_are_refused(kind):
+def test_duplicate_protocol_or_metadata_in_a_commit_is_refused(kind):
     store = memory_store()
     TableBuilder(store).commit("+a").commit(f"!{kind} !{kind}")
     refused(store, LogCorruptError, version=1, reason=f"more than one {kind}")
@@ -175,7 +175,7 @@ def test_two_of_a_kind_in_one_commit_are_refused(kind):
     ],
     ids=lambda change: str(change)[:60],
 )
-def test_metadata_that_cannot_be_understood_is_refused(change):
+def test_invalid_metadata_is_refused(change):
     store = memory_store()
     table = TableBuilder(store)
     table.metadata = {k: v for k, v in (table.metadata | change).items() if v is not None}
@@ -185,7 +185,7 @@ def test_metadata_that_cannot_be_understood_is_refused(change):
     refused(store, DeltaError)
 
 
-def test_a_table_of_other_files_than_parquet_is_refused():
+def test_a_table_in_another_file_format_is_refused():
     store = memory_store()
     table = TableBuilder(store)
     table.metadata |= {"format": {"provider": "orc", "options": {}}}

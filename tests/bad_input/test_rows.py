@@ -1,7 +1,6 @@
-"""Hostile data files, vectors and partition values: a typed error, in bounded memory, or the rows.
+"""Malicious data files, deletion vectors and partition values: a typed error in bounded memory.
 
-What is wrong with a vector's own bytes is in `tests/unit/formats/test_deletion_vectors.py`; here it meets a
-table.
+Invalid bytes of deletion vectors are in `tests/unit/formats/test_deletion_vectors.py`.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def bombs():
 
 
 @pytest.mark.parametrize(("column", "kind", "options"), list(bombs()))
-def test_a_bomb_is_refused_and_the_cure_is_named(tmp_path, column, kind, options):
+def test_a_decompression_bomb_is_refused(tmp_path, column, kind, options):
     made = table_of(tmp_path, column, kind, **options)
     assert (made.path / "a.parquet").stat().st_size < MEGABYTE // 16
     with pytest.raises(DataFileError, match="max_inflated_bytes=4194304") as caught:
@@ -94,19 +93,19 @@ def test_a_bomb_is_refused_and_the_cure_is_named(tmp_path, column, kind, options
     assert found.combine_chunks().equals(column.cast(found.type))
 
 
-def test_what_is_large_because_the_file_is_large_is_read(tmp_path):
+def test_a_large_file_is_read(tmp_path):
     noise = np.random.default_rng(7).integers(-(2**31), 2**31, 2_000_000, np.int32)
     lists = pa.ListArray.from_arrays(pa.array([0, len(noise)], pa.int32()), pa.array(noise))
     made = table_of(tmp_path, lists, ARRAY, compression="zstd")
     assert made.open().scan().to_arrow(SMALL).num_rows == 1
 
 
-@pytest.mark.parametrize("coded", [True, False], ids=["read-as-codes", "read-as-texts"])
-def test_a_long_text_in_every_row_comes_in_small_batches(tmp_path, coded):
-    """A dictionary of one long text: 3 megabytes in the file, and gigabytes in rows."""
-    text = "x" * (3 * MEGABYTE)
-    rows = 2_000_000 if coded else 2_000  # codes are few bytes for each row
-    codes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
+@pytest.mark.parametrize("coded", [True, False], ids=["read-as-indices", "read-as-strings"])
+def test_long_strings_are_returned_in_small_batches(tmp_path, coded):
+    """A dictionary of one long string: 3 megabytes in the file, gigabytes when decoded."""
+    long = "x" * (3 * MEGABYTE)
+    rows = 2_000_000 if coded else 2_000  # dictionary indices are a few bytes per row
+    codes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([long]))
     made = table_of(
         tmp_path, codes, "string", compression="zstd", dictionary_pagesize_limit=16 * MEGABYTE,
         store_schema=False,
@@ -115,11 +114,11 @@ def test_a_long_text_in_every_row_comes_in_small_batches(tmp_path, coded):
     with made.open().scan().to_batches(options) as batches:
         for _, batch in zip(range(3), batches, strict=False):
             assert 0 < batch.nbytes <= 33 * MEGABYTE
-            assert batch.column(0)[0].as_py() == text
+            assert batch.column(0)[0].as_py() == long
 
 
-def test_no_memory_is_taken_for_what_is_refused(tmp_path):
-    """In a process of its own: how much it ever held is asked of the system."""
+def test_a_refused_file_allocates_no_memory(tmp_path):
+    """In a subprocess, whose peak memory the operating system reports."""
     made = table_of(tmp_path, one_list(20_000_000), ARRAY, compression="zstd")
     made.open()
     code = f"""
@@ -141,7 +140,7 @@ except DataFileError as error:
     assert int(kilobytes) < 64 * 1024
 
 
-def test_a_senseless_limit_is_refused():
+def test_an_invalid_limit_is_refused():
     with pytest.raises(ConfigError, match="max_inflated_bytes"):
         ReadOptions(max_inflated_bytes=0)
 
@@ -171,7 +170,7 @@ FIELDS = [
 
 
 def damaged(data, root="/memory"):
-    """Return the rows of a table whose one file has these bytes, or None if it is refused."""
+    """Return the rows of a table with one file of these bytes, or None if it is refused."""
     schema = json.dumps({"type": "struct", "fields": FIELDS})
     metadata = {"id": "t", "format": {"provider": "parquet"}, "schemaString": schema}
     add = {"path": "a.parquet", "size": len(data), "partitionValues": {}, "modificationTime": 0}
@@ -194,11 +193,11 @@ def damaged(data, root="/memory"):
 
 @pytest.mark.parametrize("root", ["/memory", "memory://t"], ids=["local", "remote"])
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "none"])
-def test_random_damage_is_an_error_or_does_no_harm(root, codec):
-    """Without checksums a flipped bit of a value cannot be seen; anything else can.
+def test_random_damage_is_detected_or_harmless(root, codec):
+    """Without checksums a flipped bit in a value is not detectable; other damage is.
 
-    Footers are left whole: pyarrow 26 ends the process where `RowGroupMetaData.column` meets a
-    footer whose size statistics do not fit its schema (a C++ exception that nobody catches).
+    Footers are left intact: pyarrow 26 aborts the process in `RowGroupMetaData.column` when size
+    statistics do not fit the schema (an uncaught C++ exception).
     """
     whole = file_bytes(codec)
     footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
@@ -216,7 +215,7 @@ def test_random_damage_is_an_error_or_does_no_harm(root, codec):
 
 
 @pytest.mark.parametrize("root", ["/memory", "memory://t"], ids=["local", "remote"])
-def test_a_file_cut_anywhere_is_refused(root):
+def test_a_truncated_file_is_refused(root):
     whole = file_bytes()
     for size in [0, 1, 4, 8, 11, 12, *range(20, len(whole), 97), len(whole) - 1]:
         assert damaged(whole[:size], root) is None, size
@@ -225,7 +224,7 @@ def test_a_file_cut_anywhere_is_refused(root):
     assert damaged(whole[:-8] + b"\0\0\0\0PAR1", root) is None
 
 
-def test_many_row_groups_and_columns_take_their_time_but_no_more(tmp_path):
+def test_many_row_groups_and_columns(tmp_path):
     names = [f"c{at}" for at in range(500)]
     made = Rows(tmp_path / "t", [field(name, "long") for name in names])
     data = pa.table({name: np.arange(40) for name in names})
@@ -262,11 +261,11 @@ GOOD = b"\x01" + entry(PAYLOAD)
         pytest.param(inline([3]), None, id="a-row-after-the-last"),
         pytest.param(inline([2**40]), None, id="a-row-far-beyond"),
         pytest.param(inline([0, 1], cardinality=1), None, id="an-inline-count-that-is-off"),
-        pytest.param(inline([0], pathOrInlineDv=""), None, id="an-inline-text-of-nothing"),
+        pytest.param(inline([0], pathOrInlineDv=""), None, id="an-empty-inline-vector"),
         pytest.param(inline([0], sizeInBytes=1), None, id="an-inline-size-that-is-off"),
     ],
 )
-def test_a_vector_that_lies_never_brings_rows_back(tmp_path, vector, data):
+def test_an_invalid_deletion_vector_never_restores_rows(tmp_path, vector, data):
     made = Rows(tmp_path / "t", [field("x", "long")], features=("deletionVectors",))
     made.file("a.parquet", pa.table({"x": [1, 2, 3]}), vector=vector)
     if data is not None:
@@ -277,7 +276,7 @@ def test_a_vector_that_lies_never_brings_rows_back(tmp_path, vector, data):
         lambda: opened.scan("x > 100").to_arrow(),
         lambda: opened.scan(limit=1).to_arrow(),
         lambda: opened.scan(columns=[]).to_arrow(),
-        lambda: opened.scan().count(),  # there are no statistics, so the file is looked at
+        lambda: opened.scan().count(),  # without statistics the file is read
     ):
         with pytest.raises(DeletionVectorError, match=r"a\.parquet"):
             read()
@@ -296,14 +295,14 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "text"), WRONG, ids=[f"{k}-{t:.20}" for k, t in WRONG])
-def test_a_partition_value_that_is_none_of_its_type(tmp_path, kind, text):
+@pytest.mark.parametrize(("kind", "value"), WRONG, ids=[f"{k}-{t:.20}" for k, t in WRONG])
+def test_an_invalid_partition_value_is_refused(tmp_path, kind, value):
     features = ("timestampNtz",) if kind == "timestamp_ntz" else ()
     made = Rows(
         tmp_path / "t", [field("x", "long"), field("p", kind)], partition_columns=["p"],
         features=features,
     )  # fmt: skip
-    made.file("a.parquet", pa.table({"x": [1]}), partition={"p": text})
+    made.file("a.parquet", pa.table({"x": [1]}), partition={"p": value})
     opened = made.open()
     for read in (
         lambda: opened.scan().to_arrow(),
@@ -313,4 +312,4 @@ def test_a_partition_value_that_is_none_of_its_type(tmp_path, kind, text):
     ):
         with pytest.raises(SchemaError, match="'p'"):
             read()
-    assert opened.scan(columns=["x"]).to_arrow().num_rows == 1  # nobody asked for it
+    assert opened.scan(columns=["x"]).to_arrow().num_rows == 1  # not requested

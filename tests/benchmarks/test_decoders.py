@@ -1,4 +1,4 @@
-"""The comparison of decoders: each reads the same rows, and a wrong count is not passed over."""
+"""Decoder benchmark: every decoder reads the same rows, and a wrong count is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The synthetic tables are valid Delta tables with exactly the files the generator says."""
+"""The synthetic tables are valid Delta tables with exactly the generated files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def table(request, tmp_path_factory):
     return request.param, where
 
 
-def test_another_engine_lists_the_expected_files(table):
+def test_deltalake_lists_the_expected_files(table):
     deltalake = pytest.importorskip("deltalake")
     spec, where = table
     delta = deltalake.DeltaTable(where)
@@ -70,7 +70,7 @@ def test_lazydelta_lists_the_expected_files(table, strategy):
     assert sum(batch.num_rows for batch in nothing) == 0
 
 
-def test_row_groups_have_the_size_that_was_asked_for(table):
+def test_row_groups_have_the_requested_size(table):
     spec, where = table
     for path in sorted((where / "_delta_log").rglob("*.parquet")):
         groups = pq.ParquetFile(path).metadata
@@ -79,7 +79,7 @@ def test_row_groups_have_the_size_that_was_asked_for(table):
         assert 0 < rows[-1] <= spec.row_group_rows
 
 
-def test_the_same_spec_gives_the_same_bytes(tmp_path):
+def test_generation_is_deterministic(tmp_path):
     spec = TableSpec(files=2000, tail=3, tail_adds=40, deletion_vectors=True, crc=True)
     digests = []
     for name in ("one", "two"):
@@ -89,29 +89,31 @@ def test_the_same_spec_gives_the_same_bytes(tmp_path):
     assert digests[0] == digests[1]
 
 
-def test_parsed_and_text_statistics_say_the_same():
+def test_parsed_and_json_statistics_agree():
     spec = TableSpec(deletion_vectors=True)
     index = FileColumns(spec, live_indices(spec)[:500])
     adds = add_column(index).to_pylist()
     assert any(add["deletionVector"] for add in adds)
     for add in adds:
-        text, parsed = json.loads(add["stats"]), add["stats_parsed"]
-        assert text["numRecords"] == parsed["numRecords"]
-        assert text["nullCount"] == parsed["nullCount"]
-        assert text.get("tightBounds", True) == parsed["tightBounds"] == (not add["deletionVector"])
+        stats, parsed = json.loads(add["stats"]), add["stats_parsed"]
+        assert stats["numRecords"] == parsed["numRecords"]
+        assert stats["nullCount"] == parsed["nullCount"]
+        assert (
+            stats.get("tightBounds", True) == parsed["tightBounds"] == (not add["deletionVector"])
+        )
         for bound in ("minValues", "maxValues"):
             moment = parsed[bound].pop("ts").isoformat(timespec="milliseconds")
-            assert text[bound].pop("ts") == moment.replace("+00:00", "Z")
-            assert text[bound] == parsed[bound]
-        for column, low in text["minValues"].items():
-            assert low <= text["maxValues"][column]
+            assert stats[bound].pop("ts") == moment.replace("+00:00", "Z")
+            assert stats[bound] == parsed[bound]
+        for column, low in stats["minValues"].items():
+            assert low <= stats["maxValues"][column]
         assert dict(add["partitionValues"]) == {
             "date": add["partitionValues_parsed"]["date"].isoformat()
         }
         assert add["path"].startswith(f"date={dict(add['partitionValues'])['date']}/part-")
 
 
-def test_the_tail_removes_returns_and_swaps(tmp_path):
+def test_commits_remove_restore_and_replace_files(tmp_path):
     spec = TableSpec(tail=2, tail_adds=100, deletion_vectors=True)
     generate(spec, tmp_path / "t")
     last = tmp_path / "t" / "_delta_log" / f"{CHECKPOINT_VERSION + 2:020d}.json"
@@ -136,12 +138,12 @@ def test_the_tail_removes_returns_and_swaps(tmp_path):
         pytest.param({"tail": -1}, id="a-negative-tail"),
     ],
 )
-def test_impossible_knobs_are_refused(knobs):
+def test_invalid_parameters_are_refused(knobs):
     with pytest.raises(ValueError, match=r"must|at most|shorten"):
         TableSpec(**knobs)
 
 
-def test_the_command_makes_a_table_and_does_not_replace_one(tmp_path, capsys):
+def test_the_command_creates_a_table_once(tmp_path, capsys):
     out = tmp_path / "t"
     main([str(out), "--files", "500", "--no-json-stats", "--kind", "multipart"])
     facts = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""Runs that read rows are judged by the limits of their own, and reported beside the others."""
+"""Benchmark runs on rows: their own limits and section of the report."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def without(run, engine):
     return [entry for entry in run if entry.case.engine != engine]
 
 
-def test_figures_on_the_edge_meet_every_limit():
+def test_figures_at_the_limit_pass():
     found = row_verdicts(a_run(), TABLES)
     assert len(found) == 13
     assert [v.ratio for v in found] == [pytest.approx(v.most) for v in found]
@@ -114,7 +114,7 @@ def test_figures_on_the_edge_meet_every_limit():
         ("stream", "many", {"1.2 x the figure of 200 files"}),
     ],
 )
-def test_a_little_slower_or_larger_misses_its_limits_alone(workload, on, missed):
+def test_a_figure_over_a_limit_fails_only_that_limit(workload, on, missed):
     run = a_run()
     for entry in run:
         case = entry.case
@@ -135,7 +135,7 @@ def test_the_fastest_peer_that_answers_counts_for_a_limit_of_rows():
     assert by_must["1/20 of the fastest peer"].ratio == pytest.approx(0.05 / 20)
 
 
-def test_each_of_deltalakes_engines_is_judged_by_its_own_figures():
+def test_each_engine_of_deltalake_has_its_own_figures():
     run = a_run()
     for entry in run:
         if entry.case.workload == "read: to_pyarrow_table":
@@ -145,19 +145,19 @@ def test_each_of_deltalakes_engines_is_judged_by_its_own_figures():
     assert by_must["0.8 x deltalake's QueryBuilder or scan"] == pytest.approx(0.8)
 
 
-def test_the_cases_exist_once_and_none_asks_an_engine_for_what_it_refuses():
+def test_the_cases_exist_once_and_are_supported_by_their_engine():
     cases = row_cases(TABLES)
     assert len(set(cases)) == len(cases)
     assert all(case.reads_rows and case.workload in ROW_OPERATIONS[case.engine] for case in cases)
-    asked = {(c.engine, c.workload) for c in cases}
-    assert asked == {(engine, name) for engine, names in ROW_OPERATIONS.items() for name in names}
+    covered = {(c.engine, c.workload) for c in cases}
+    assert covered == {(engine, name) for engine, names in ROW_OPERATIONS.items() for name in names}
     deleted = [case for case in cases if case.spec == TABLES.deleted]
     assert {case.engine for case in deleted} == {"lazydelta", "deltalake", "polars"}
     assert not any("to_pyarrow_table" in case.workload for case in deleted)
     assert not any(case.reads_rows for case in cases_of("full"))
 
 
-def test_the_tables_are_those_of_the_issue():
+def test_the_tables_have_the_specified_sizes():
     assert (TABLES.plain.files, TABLES.plain.rows) == (200, 20_000_000)
     assert (TABLES.small.files, TABLES.small.rows_per_file) == (4000, 100)
     assert (TABLES.many.files, TABLES.many.rows_per_file) == (1000, 100_000)
@@ -166,14 +166,14 @@ def test_the_tables_are_those_of_the_issue():
     assert TABLES.log.indices - TABLES.log.first_real == 1000
 
 
-def test_a_run_knows_which_tables_of_rows_it_was_about():
+def test_a_run_records_its_tables_of_rows():
     small = RowTables(rows=2_000_000, log_files=100_000)
     assert RowTables.among(case.spec for case in row_cases(small)) == small
     assert RowTables.among([TABLES.plain]) == TABLES
     assert RowTables.among([HEADLINE]) is None
 
 
-def test_results_on_rows_survive_being_kept(tmp_path):
+def test_results_on_rows_are_saved_and_loaded(tmp_path):
     kept = Run(suite="default", day=date(2026, 11, 15), busy=0.5, results=a_run())
     kept.save(tmp_path / "run.json")
     assert Run.load(tmp_path / "run.json") == kept
@@ -186,11 +186,11 @@ def report(results):
 
 def test_the_report_has_a_section_on_rows(tmp_path):
     pytest.importorskip("matplotlib")
-    text = report(a_run())
+    report_text = report(a_run())
     for part in ("## Rows", "img/r.svg", "20,000,000 rows, 10 % of them deleted", "newest 1,000"):
-        assert part in text
-    assert text.count("| yes |") == 13
-    assert "## Against the limits" not in text
+        assert part in report_text
+    assert report_text.count("| yes |") == 13
+    assert "## Against the limits" not in report_text
     draw_rows(a_run(), TABLES, tmp_path / "img" / "r.svg")
     picture = (tmp_path / "img" / "r.svg").read_text()
     for part in ("raw pyarrow read", "Polars", "10 rows, 1,000,000 files", "0.05 s"):
@@ -199,13 +199,13 @@ def test_the_report_has_a_section_on_rows(tmp_path):
 
 def test_a_small_run_has_ratios_and_no_verdict():
     small = RowTables(rows=200_000, log_files=10_000)
-    text = report(a_run(small))
-    assert "200,000 rows, and 10,000 files" in text
-    assert "0.800 (at most 0.800)" in text
-    assert "| yes |" not in text
+    report_text = report(a_run(small))
+    assert "200,000 rows, and 10,000 files" in report_text
+    assert "0.800 (at most 0.800)" in report_text
+    assert "| yes |" not in report_text
 
 
-def test_what_takes_very_long_is_run_once(cache, monkeypatch):
+def test_a_very_slow_case_runs_once(cache, monkeypatch):
     seconds = iter([31.0, 29.0, 29.0, 29.0])
     monkeypatch.setattr(
         measure, "_run_once", lambda *_: Sample(count=20, total_seconds=next(seconds))
@@ -215,14 +215,14 @@ def test_what_takes_very_long_is_run_once(cache, monkeypatch):
     assert [len(found.samples) for found in measure.measure(cases, rounds=3)] == [1, 3]
 
 
-def test_the_command_reads_rows_only_and_writes_a_report_only_if_told(cache, capsys):
+def test_the_command_writes_a_report_only_on_request(cache, capsys):
     pytest.importorskip("matplotlib")
     wish = ["--quick", "--rows-only", "--rows", "4_000", "--rounds", "1"]
     narrow = ["--engine", "pyarrow", "--workload", "read", "--workload", "stream"]
     assert command.main([*wish, *narrow]) == 0
-    text = capsys.readouterr().out
-    assert "(quick, partial)" in text
-    assert "### Rows: 200 files, 4,000 rows" in text
+    report_text = capsys.readouterr().out
+    assert "(quick, partial)" in report_text
+    assert "### Rows: 200 files, 4,000 rows" in report_text
     kept = Run.load(cache / "last-run.json")
     assert [(r.case.workload, r.samples[0].count) for r in kept.results] == [
         ("read", 4000),
@@ -230,5 +230,5 @@ def test_the_command_reads_rows_only_and_writes_a_report_only_if_told(cache, cap
         ("read", 40),
     ]
     assert command.main(["--reuse", "--docs", str(cache)]) == 0
-    assert (cache / "benchmarks.md").read_text() + "\n" == text
+    assert (cache / "benchmarks.md").read_text() + "\n" == report_text
     assert {path.name for path in (cache / "img").iterdir()} == {"benchmarks-rows.svg"}

@@ -1,4 +1,4 @@
-"""The tables of rows hold exactly the rows that the generator says, for every engine."""
+"""The tables of rows have exactly the generated rows, for every engine."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ids_of(table):
     return Counter(table["id"].to_pylist())
 
 
-def test_engines_find_the_same_rows_and_as_many_as_the_generator_says(table):
+def test_engines_return_the_generated_number_of_rows(table):
     deltalake = pytest.importorskip("deltalake")
     knobs, where, facts = table
     ours = lazydelta.Table.open(where).scan().to_arrow()
@@ -63,7 +63,7 @@ def test_engines_find_the_same_rows_and_as_many_as_the_generator_says(table):
     assert bool(share) == bool(knobs.deleted_percent)
 
 
-def test_the_rows_are_those_that_were_made_whatever_is_deleted(table):
+def test_the_rows_are_those_generated_without_deleted_ones(table):
     knobs, where, _ = table
     made = pa.concat_tables([file_rows(knobs, number) for number in range(knobs.originals)])
     found = lazydelta.Table.open(where).scan().to_arrow()
@@ -72,17 +72,17 @@ def test_the_rows_are_those_that_were_made_whatever_is_deleted(table):
     assert found.equals(made.take(place).cast(found.schema))
 
 
-def test_the_filter_asks_for_a_hundredth_of_the_rows(table):
+def test_the_filter_selects_one_percent_of_the_rows(table):
     knobs, where, facts = table
     low, high = FILTER_IDS
     ids = np.array(lazydelta.Table.open(where).scan(columns=["id"]).to_arrow()["id"])
     assert ((ids >= low) & (ids <= high)).sum() == facts["rows_in_filter"] > 0
     assert facts["rows_in_filter"] / facts["live_rows"] == pytest.approx(0.01, rel=0.5)
     before = low // knobs.id_step % knobs.rows_per_file
-    assert 0 < before < knobs.rows_per_file - 1  # it begins inside a file
+    assert 0 < before < knobs.rows_per_file - 1  # it starts inside a file
 
 
-def test_statistics_and_sizes_are_true(table):
+def test_statistics_and_sizes_are_correct(table):
     knobs, where, _ = table
     for add in adds_of(where, 0):
         assert add["size"] == (where / add["path"]).stat().st_size
@@ -129,7 +129,7 @@ def test_a_table_shares_the_data_files_of_its_base(tmp_path):
     assert PLAIN.base is None
 
 
-def test_the_same_spec_gives_the_same_bytes(tmp_path):
+def test_generation_is_deterministic(tmp_path):
     digests = []
     for name in ("one", "two"):
         generate_rows(SPECS["linked-and-deleted"], tmp_path / name)
@@ -139,7 +139,7 @@ def test_the_same_spec_gives_the_same_bytes(tmp_path):
     assert any(name.endswith(".bin") for name, _ in digests[0])
 
 
-def test_the_newest_files_of_a_log_exist_and_are_what_it_says(log):
+def test_the_latest_files_of_a_log_exist(log):
     where, facts = log
     adds = {add["path"]: add for add in adds_of(where, LOG.last_version)}
     found = sorted(where.glob("date=*/*.parquet"))
@@ -159,7 +159,7 @@ def test_the_newest_files_of_a_log_exist_and_are_what_it_says(log):
     assert total == facts["live_rows"]
 
 
-def test_a_few_rows_of_a_large_log_are_read_from_the_newest_files(log):
+def test_a_few_rows_of_a_large_log_are_read_from_the_latest_files(log):
     where, _ = log
     rows = lazydelta.Table.open(where).scan(limit=10).to_arrow()
     assert rows.num_rows == 10
@@ -185,23 +185,23 @@ def checked_count(engine, workload, where):
 
 
 @pytest.mark.parametrize(("engine", "workload"), ways("read", "stream", "filter"))
-def test_every_way_to_read_rows_agrees_with_the_generator(engine, workload, table):
+def test_every_row_case_agrees_with_the_generator(engine, workload, table):
     pytest.importorskip(engine)
     knobs, where, facts = table
-    if knobs.deleted_percent and "to_pyarrow_table" in workload:  # so no suite asks for it
+    if knobs.deleted_percent and "to_pyarrow_table" in workload:  # no suite has this case
         assert "deletionVectors" in engines.run(engine, workload, str(where)).error
         return
     expected = facts["rows_in_filter" if workload.startswith("filter") else "live_rows"]
     if engine == "lazydelta_decoder" and (knobs.deleted_percent or knobs.distinct):
-        return  # nor for this: it works out where the rows of the plain table are
+        return  # nor this one: it computes positions in the plain table
     if engine == "pyarrow":
-        expected = knobs.rows  # it knows no log
+        expected = knobs.rows  # it reads no log
     assert checked_count(engine, workload, where) == expected
     assert Case(engine=engine, workload=workload, spec=knobs).expected_count(facts) == expected
 
 
 @pytest.mark.parametrize(("engine", "workload"), ways("file", "limit", "count"))
-def test_every_way_to_ask_a_large_log_agrees_with_the_generator(engine, workload, log):
+def test_every_log_case_agrees_with_the_generator(engine, workload, log):
     pytest.importorskip(engine)
     where, facts = log
     known = {"file": facts["last_file_rows"], "limit": 10}
@@ -221,7 +221,7 @@ def test_every_way_to_ask_a_large_log_agrees_with_the_generator(engine, workload
         pytest.param({"files": 10**6, "rows_per_file": 10**7}, id="too-many-ids"),
     ],
 )
-def test_impossible_tables_of_rows_are_refused(knobs):
+def test_invalid_parameters_are_refused(knobs):
     with pytest.raises(ValueError, match=r"must|at most"):
         RowsSpec(**knobs)
 
@@ -234,7 +234,7 @@ def test_real_files_need_a_commit_that_adds_them(knobs):
         TableSpec(real_files=True, **knobs)
 
 
-def test_the_command_makes_tables_of_rows_and_keeps_them(tmp_path, capsys, monkeypatch):
+def test_the_command_creates_tables_of_rows_once(tmp_path, capsys, monkeypatch):
     for module in (spec, generate):
         monkeypatch.setattr(module, "CACHE", tmp_path / "cache")
     wish = ["--of-rows", "--files", "3", "--rows-per-file", "50", "--deleted-percent", "20"]

@@ -1,4 +1,4 @@
-"""Measuring on Spark: which cases, which verdicts, and how the page keeps its parts."""
+"""Spark benchmarks: cases, limits and report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def result(engine, workload, spec, seconds, memory=1e9, **more):
 
 
 def on_the_edge():
-    """Figures that meet each limit of the issue exactly."""
+    """Figures that meet each limit exactly."""
     tables = RowTables()
     hundred, four = replace(HEADLINE, files=100_000), replace(HEADLINE, files=4_000_000)
     return [
@@ -52,12 +52,12 @@ def on_the_edge():
     ]
 
 
-def test_limits_on_the_edge_are_met():
+def test_figures_at_the_limit_pass():
     assert [verdict.word for verdict in spark_verdicts(on_the_edge())] == ["yes"] * 7
 
 
 @pytest.mark.parametrize("number", range(10))
-def test_each_figure_can_break_a_limit(number):
+def test_a_figure_over_a_limit_fails(number):
     results = on_the_edge()
     sample, engine = results[number].samples[0], results[number].case.engine
     factor = 1.5 if engine == OURS else 1 / 1.5
@@ -67,7 +67,7 @@ def test_each_figure_can_break_a_limit(number):
     assert "**no**" in [verdict.word for verdict in spark_verdicts(results)]
 
 
-def test_a_peer_that_is_missing_leaves_limits_without_a_verdict():
+def test_a_missing_peer_leaves_limits_without_a_verdict():
     cases = spark_cases("default", with_delta=False)
     assert DELTA not in {case.engine for case in cases}
     rest = [r for r in on_the_edge() if r.case.engine != DELTA]
@@ -97,7 +97,7 @@ def test_the_page_keeps_what_the_other_run_wrote(tmp_path):
     assert "delta-spark" in (tmp_path / "p.svg").read_text()
 
 
-def test_a_failed_case_says_so_in_the_report():
+def test_a_failed_case_is_in_the_report():
     results = [*on_the_edge()[:-1], Result(case=on_the_edge()[-1].case, expected=1)]
     run = Run(suite="quick", day=date(2026, 11, 16), busy=0.1, results=results)
     section = spark_section(run, picture=PICTURE)

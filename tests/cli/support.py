@@ -11,7 +11,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from lazydelta.cli import main
-from lazydelta.testing import TableBuilder, add
+from tests.builders import TableBuilder, add
 
 ROOT = Path(__file__).parent.parent.parent
 

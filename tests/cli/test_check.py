@@ -10,8 +10,8 @@ from lazydelta import Config, Table
 from lazydelta.log import LOG_DIRECTORY
 from lazydelta.scan import check_table
 from lazydelta.scan.verify import verify_checksum
-from lazydelta.testing import TableBuilder, deletion_vector
-from lazydelta.testing import add as add_action
+from tests.builders import TableBuilder, deletion_vector
+from tests.builders import add as add_action
 from tests.cli.support import build, run
 
 

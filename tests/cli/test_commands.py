@@ -11,7 +11,7 @@ import logging
 import pytest
 
 from lazydelta.cli import main
-from lazydelta.testing import TableBuilder, add
+from tests.builders import TableBuilder, add
 from tests.cli.support import build, run
 
 FILES = {"day=2026-01-01/b", "day=2026-01-02/c", "day=2026-01-03/d", "day=2026-01-03/e", "day=2026-01-04/f"}  # fmt: skip

@@ -76,11 +76,11 @@ class FailsOnMissing(MemoryStore):
 @pytest.mark.parametrize(
     ("store", "test"),
     [
-        (Unsorted, "test_listing_gives_direct_children_in_order"),
-        (Inclusive, "test_listing_after_a_name_leaves_it_out"),
-        (Eager, "test_a_long_listing_is_whole_sorted_and_lazy"),
-        (Racy, "test_of_many_creators_exactly_one_wins"),
-        (FailsOnMissing, "test_deleting_is_idempotent"),
+        (Unsorted, "test_listing_returns_direct_children_in_order"),
+        (Inclusive, "test_listing_after_a_name_excludes_it"),
+        (Eager, "test_a_paged_listing_is_complete_sorted_and_lazy"),
+        (Racy, "test_exactly_one_of_many_concurrent_creates_succeeds"),
+        (FailsOnMissing, "test_delete_is_idempotent"),
     ],
 )
 def test_the_contract_detects_each_fault(store, test):
@@ -95,12 +95,12 @@ def test_the_contract_detects_reads_past_the_end():
 
 def test_the_contract_detects_decoded_names():
     with pytest.raises(ObjectNotFoundError):
-        StoreContract().test_names_are_taken_as_they_are(Decoding(), "a%20b")
+        StoreContract().test_names_are_not_encoded_or_decoded(Decoding(), "a%20b")
 
 
 def test_the_contract_detects_hidden_missing_objects():
     with pytest.raises(pytest.fail.Exception):
-        StoreContract().test_what_is_not_there_is_not_found(Silent(), "missing")
+        StoreContract().test_reading_a_missing_object_raises_not_found(Silent(), "missing")
 
 
 def test_the_contract_detects_leaked_secrets():
@@ -108,4 +108,4 @@ def test_the_contract_detects_leaked_secrets():
         secrets = ("hush",)
 
     with pytest.raises(AssertionError):
-        Contract().test_secrets_do_not_show(Leaking())
+        Contract().test_secrets_are_not_shown(Leaking())

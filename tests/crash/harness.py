@@ -1,4 +1,4 @@
-"""Writers in processes of their own, killed; and what must hold of a table afterwards."""
+"""Writer processes to kill, and checks of the table afterwards."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ PROPERTIES = {"delta.checkpointInterval": "3", "lazydelta.logCompactionInterval"
 
 
 def make_table(directory):
-    """Return the address of a table that checkpoints and compacts often."""
+    """Return the path of a table with frequent checkpoints and log compactions."""
     url = str(directory / "table")
     write(url, {"id": [-1] * ROWS}, properties=PROPERTIES)
     return url
 
 
 def environment():
-    """Return the environment of a process that finds the engine and has no settings."""
+    """Return an environment with the engine on the path and without settings."""
     kept = {k: v for k, v in os.environ.items() if "LAZYDELTA_" not in k}
     return {**kept, "PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "src")])}
 
 
 @dataclass
-class Said:
-    """What a writer said before it ended."""
+class WriterOutput:
+    """The output of a writer."""
 
     returncode: int | None = None
     intents: list[int] = field(default_factory=list)
@@ -53,22 +53,22 @@ class Said:
     rows: list[list[int]] = field(default_factory=list)
 
     @classmethod
-    def parse(cls, output, returncode):
-        said = cls(returncode)
-        for line in output.splitlines():
+    def parse(cls, printed, returncode):
+        output = cls(returncode)
+        for line in printed.splitlines():
             word, *rest = line.split(" ", 1)
             if word == "intent":
-                said.intents.append(int(rest[0]))
+                output.intents.append(int(rest[0]))
             elif word in ("ack", "found"):
                 number, version = rest[0].split()
-                (said.acks if word == "ack" else said.found)[int(number)] = int(version)
+                (output.acks if word == "ack" else output.found)[int(number)] = int(version)
             elif word == "rows":
-                said.rows.append(json.loads(rest[0]))
-        return said
+                output.rows.append(json.loads(rest[0]))
+        return output
 
 
 class _Forker:
-    """The process that writers are forked from."""
+    """The process from which writers are forked."""
 
     def __init__(self):
         self._process = subprocess.Popen(
@@ -89,7 +89,7 @@ _forker = cache(_Forker)
 
 
 class Writer:
-    """A writer at work; what it says goes to a file, which outlives it."""
+    """A running writer; its output goes to a file, which survives a kill."""
 
     def __init__(self, url, first, count, kind="plain", failpoint=None):
         self._output = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by finish
@@ -109,8 +109,8 @@ class Writer:
         return self._returncode is not None
 
     def wait_until_it_writes(self):
-        """Return when it has read the table, or has ended."""
-        while not self._said(self._output) and not self._has_ended():
+        """Wait until it has read the table or has exited."""
+        while not self._content(self._output) and not self._has_ended():
             time.sleep(0.005)
 
     def kill(self):
@@ -118,17 +118,17 @@ class Writer:
             os.kill(self._pid, signal.SIGKILL)
 
     def finish(self):
-        """Return what it said, and how it ended."""
+        """Return its output and its exit code."""
         while not self._has_ended():
             time.sleep(0.005)
-        said = Said.parse(self._said(self._output), self._returncode)
-        assert said.returncode in (0, -signal.SIGKILL), self._said(self._errors)
+        output = WriterOutput.parse(self._content(self._output), self._returncode)
+        assert output.returncode in (0, -signal.SIGKILL), self._content(self._errors)
         self._output.close()
         self._errors.close()
-        return said
+        return output
 
     @staticmethod
-    def _said(file):
+    def _content(file):
         return os.pread(file.fileno(), 1 << 20, 0).decode()
 
 
@@ -137,29 +137,29 @@ def run(url, first, count, kind="plain", failpoint=None):
 
 
 def _commits(url):
-    """Return the commits there are, by name."""
+    """Return the commits by name."""
     return sorted(p for p in Path(url, "_delta_log").iterdir() if len(p.name) == 25)
 
 
 def check_log(url):
-    """Every commit is whole, none is missing, and no two are one."""
+    """Check that every commit is complete, none is missing and none is duplicated."""
     names = [path.name for path in _commits(url)]
     assert names == [f"{version:020d}.json" for version in range(len(names))]
     identities = []
     for path in _commits(url):
-        text = path.read_bytes()
-        assert text.endswith(b"\n")
-        actions = [json.loads(line) for line in text.splitlines()]
+        data = path.read_bytes()
+        assert data.endswith(b"\n")
+        actions = [json.loads(line) for line in data.splitlines()]
         identities.append(actions[0]["commitInfo"]["txnId"])
     assert len(set(identities)) == len(identities)
 
 
 def check_rows(url, rows, writers):
-    """Each write is there whole or not at all, what was acknowledged is there, once."""
+    """Check that each write is atomic, and that acknowledged writes exist exactly once."""
     counts = Counter(rows)
     assert set(counts.values()) <= {ROWS}
-    acknowledged = {-1}.union(*(said.acks | said.found for said in writers))
-    intended = {-1}.union(*(said.intents for said in writers))
+    acknowledged = {-1}.union(*(output.acks | output.found for output in writers))
+    intended = {-1}.union(*(output.intents for output in writers))
     assert acknowledged <= set(counts) <= intended
     theirs = deltalake.DeltaTable(url).to_pyarrow_table()["id"].to_pylist()
     assert Counter(theirs) == counts
@@ -167,12 +167,12 @@ def check_rows(url, rows, writers):
 
 
 def _check_versions(url, writers):
-    """A version is the write that it was acknowledged as; some of them are read, as of then."""
+    """Check that each version is the acknowledged write; read some of them by time travel."""
     written = _rows_by_version(url)
-    for said in writers:
-        for number, version in said.acks.items():
+    for output in writers:
+        for number, version in output.acks.items():
             assert written[version] == [number] * ROWS
-        for number, version in said.found.items():
+        for number, version in output.found.items():
             assert written.index([number] * ROWS) <= version
     for version in range(0, len(written), 1 + len(written) // _VERSIONS_READ):
         found = Table.open(url).snapshot(version).to_arrow()["id"].to_pylist()
@@ -180,7 +180,7 @@ def _check_versions(url, writers):
 
 
 def _rows_by_version(url):
-    """Return the ids that each commit added, without the engine."""
+    """Return the ids added by each commit, without the engine."""
     found = []
     for commit in _commits(url):
         actions = map(json.loads, commit.read_bytes().splitlines())

@@ -1,4 +1,4 @@
-"""Writers killed at every registered point and at random: the table is always whole."""
+"""Writers killed at every failpoint and at random: the table stays consistent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.crash.harness import Writer, check_log, check_rows, environment, make
 _STEPS = 6
 
 
-def test_every_point_is_passed(tmp_path, capsys):
+def test_every_failpoint_is_reached(tmp_path, capsys):
     url = make_table(tmp_path)
     with arm("commit-rebased", lambda: None) as passed:
         writer.main(url, 0, _STEPS, "rival")
@@ -42,7 +42,7 @@ def _kill_at(name, hit, tmp_path, steps=_STEPS):
     killed = run(url, 0, steps, kind, f"{name}:kill:{hit}")
     assert killed.returncode == -signal.SIGKILL
     check_log(url)
-    # A fresh process reads it, and does the same steps again without repairing anything.
+    # A new process reads the table and repeats the steps without any repair.
     again = run(url, 0, steps)
     assert again.returncode == 0
     check_rows(url, again.rows[-1], [killed, again])
@@ -51,8 +51,8 @@ def _kill_at(name, hit, tmp_path, steps=_STEPS):
     check_log(url)
 
 
-def test_killed_in_an_interpreter_of_its_own(tmp_path):
-    """As users would be: started anew, and armed by the environment."""
+def test_killed_in_a_new_interpreter(tmp_path):
+    """In a new interpreter, with the failpoint set by the environment."""
     url = make_table(tmp_path)
     program = f"from tests.crash.writer import main; main({url!r}, 0, {_STEPS}, 'plain')"
     armed = {**environment(), ENVIRONMENT: "commit-put:kill:2"}
@@ -62,14 +62,14 @@ def test_killed_in_an_interpreter_of_its_own(tmp_path):
     assert ended.returncode == -signal.SIGKILL
     check_log(url)
     again = run(url, 0, _STEPS)
-    assert set(again.rows[0]) == {-1, 0, 1}  # the second is there, though nobody was told
+    assert set(again.rows[0]) == {-1, 0, 1}  # the second is committed, though not acknowledged
     check_rows(url, again.rows[-1], [again])
 
 
 def _random_kills(tmp_path, rounds, writers, seed):
     chance = random.Random(seed)
     url = make_table(tmp_path)
-    everyone = []
+    all_numbers = []
     for number in range(rounds):
         running = [Writer(url, 10_000 * number + 100 * w, 90) for w in range(writers)]
         for one in running:
@@ -77,18 +77,18 @@ def _random_kills(tmp_path, rounds, writers, seed):
         for one in running:
             time.sleep(chance.uniform(0, 0.3))
             one.kill()
-        everyone += [one.finish() for one in running]
+        all_numbers += [one.finish() for one in running]
         check_log(url)
     after = run(url, 9_000_000, 1)
     assert after.returncode == 0
-    check_rows(url, after.rows[-1], [*everyone, after])
+    check_rows(url, after.rows[-1], [*all_numbers, after])
 
 
-def test_killed_at_random_under_others(tmp_path):
+def test_killed_at_random_among_others(tmp_path):
     _random_kills(tmp_path, rounds=1, writers=4, seed=1)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(25))
-def test_killed_at_random_at_length(seed, tmp_path):
+def test_killed_at_random_long(seed, tmp_path):
     _random_kills(tmp_path, rounds=4, writers=4, seed=seed)

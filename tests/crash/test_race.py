@@ -1,4 +1,4 @@
-"""Many writers at once, in processes of their own, and on emulated object stores."""
+"""Concurrent writer processes, locally and on emulated object stores."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ __all__ = ["azurite", "emulator", "moto"]
 def _processes(tmp_path, writers, each):
     url = harness.make_table(tmp_path)
     running = [harness.Writer(url, 1000 * number, each) for number in range(writers)]
-    said = [one.finish() for one in running]
-    assert [one.returncode for one in said] == [0] * writers  # nobody failed
+    output = [one.finish() for one in running]
+    assert [one.returncode for one in output] == [0] * writers  # none failed
     harness.check_log(url)
-    everyone = [number for one in said for number in one.acks]
-    assert len(everyone) == writers * each
-    acknowledged = [version for one in said for version in one.acks.values()]
+    all_numbers = [number for one in output for number in one.acks]
+    assert len(all_numbers) == writers * each
+    acknowledged = [version for one in output for version in one.acks.values()]
     assert sorted(acknowledged) == list(range(1, writers * each + 1))
     last = harness.run(url, 900_000, 0)
-    harness.check_rows(url, last.rows[-1], said)
+    harness.check_rows(url, last.rows[-1], output)
 
 
-def test_processes_that_append_at_once(tmp_path):
+def test_concurrent_appends(tmp_path):
     _processes(tmp_path, writers=4, each=5)
 
 
 @pytest.mark.long
-def test_eight_processes_that_append_a_hundred_times(tmp_path):
+def test_concurrent_appends_long(tmp_path):
     _processes(tmp_path, writers=8, each=100)
 
 
@@ -46,7 +46,7 @@ def test_eight_processes_that_append_a_hundred_times(tmp_path):
 
 
 def _together(count, work):
-    """Run `work(number)` in threads that start together; returns what they returned."""
+    """Run `work(number)` in threads that start together; return their results."""
     start, found = threading.Barrier(count), [None] * count
 
     def one(number):
@@ -62,7 +62,7 @@ def _together(count, work):
 
 
 def _is_arbiter(store, rounds, writers=4):
-    """Whether of several who put an object if it is absent exactly one is told that it did."""
+    """Whether exactly one of several concurrent conditional puts succeeds."""
     for number in range(rounds):
 
         def claim(who, path=f"arbiter/{uuid.uuid4().hex}-{number}"):
@@ -70,7 +70,7 @@ def _is_arbiter(store, rounds, writers=4):
                 store.write(path, f"{who}".encode(), overwrite=False)
             except ObjectExistsError:
                 return False
-            return True  # even if another's is there by now: it should have been told otherwise
+            return True  # also if another writer's object exists: the put must have failed
 
         if sum(_together(writers, claim)) != 1:
             return False
@@ -104,12 +104,12 @@ def test_object_stores(emulator):
 
 @pytest.mark.emulator
 @pytest.mark.long
-def test_object_stores_at_length(emulator):
+def test_object_stores_long(emulator):
     _storm(emulator, writers=8, each=25, rounds=200)
 
 
-def test_creating_at_once(tmp_path):
-    """Exactly one of several creators gets version 0; the others are told that there is a table."""
+def test_concurrent_creates(tmp_path):
+    """Exactly one creator commits version 0; the others get an error that the table exists."""
     from lazydelta.errors import TableExistsError
 
     store = open_store(tmp_path)

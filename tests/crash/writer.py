@@ -1,10 +1,10 @@
-"""A writer that a test may kill: it says what it is about to do and what it did.
+"""A writer for a test to kill, which prints its progress.
 
-`intent <id>` comes before a write, `ack <id> <version>` after it returned, or `found <id> <version>`
-where it had been done before; `rows <json>` are all the ids that it reads, first and last.
+It prints `intent <id>` before a write and `ack <id> <version>` after it, or `found <id> <version>` if
+the write was committed before; `rows <json>` has all ids, at the start and at the end.
 
-As a program this loads the engine, uses nothing of it, and forks a writer for each line of its input:
-as fresh as a new interpreter, without the second that one takes to start.
+As a program it imports the engine and forks a writer for each input line: like a new interpreter,
+without its start-up time.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from lazydelta.store import open_store
 ROWS = 3
 
 
-def say(*words):
-    print(*words, flush=True)  # noqa: T201 - this is how it talks to the test
+def report(*words):
+    print(*words, flush=True)  # noqa: T201 - its output is the protocol with the test
 
 
 def append(url, number, observer=None):
-    say("intent", number)
+    report("intent", number)
     request = WriteRequest(mode="append", app_id=f"step-{number}", app_version=1)
-    # Of Python's own lists pyarrow would make an array with the help of pandas, which takes long.
+    # pyarrow would import pandas for a Python list, which is slow.
     rows = pa.table({"id": from_numpy(np.full(ROWS, number))})
     result = write_rows(open_store(url), Config(), rows, request, observer=observer)
-    say("found" if result.already_applied else "ack", number, result.version)
+    report("found" if result.already_applied else "ack", number, result.version)
 
 
 def with_rival(url, number):
-    """Append, losing the first race to another append of this process."""
+    """Append, after losing a race to another append of this process."""
     rivals = iter([number + 1000])
 
     def observer(phase, version):
@@ -51,14 +51,14 @@ def with_rival(url, number):
 
 
 def main(url, first, count, kind):
-    say("rows", json.dumps(Table.open(url).to_arrow()["id"].to_pylist()))
+    report("rows", json.dumps(Table.open(url).to_arrow()["id"].to_pylist()))
     for number in range(first, first + count):
         (with_rival if kind == "rival" else append)(url, number)
-    say("rows", json.dumps(Table.open(url).to_arrow()["id"].to_pylist()))
+    report("rows", json.dumps(Table.open(url).to_arrow()["id"].to_pylist()))
 
 
 def _start(*, output, errors, failpoint, arguments):
-    """Fork a writer, and return its process id."""
+    """Fork a writer and return its process id."""
     if pid := os.fork():
         return pid
     code = 1
@@ -68,7 +68,7 @@ def _start(*, output, errors, failpoint, arguments):
         arm_from_env(failpoint)
         main(*arguments)
         code = 0
-    except BaseException:  # noqa: BLE001 - nothing may go on as if this were the parent
+    except BaseException:  # noqa: BLE001 - the child must never continue as the parent
         traceback.print_exc()
     finally:
         sys.stderr.flush()
@@ -76,7 +76,7 @@ def _start(*, output, errors, failpoint, arguments):
 
 
 def _poll(pid):
-    """Return how a writer ended: None while it runs, the negative number of what killed it."""
+    """Return the exit code: None while it runs, the negative signal if it was killed."""
     ended, status = os.waitpid(pid, os.WNOHANG)
     return os.waitstatus_to_exitcode(status) if ended else None
 
@@ -85,7 +85,7 @@ def serve():
     """Answer each line `[command, argument]` with one line."""
     for line in sys.stdin:
         command, argument = json.loads(line)
-        say(json.dumps(_start(**argument) if command == "start" else _poll(argument)))
+        report(json.dumps(_start(**argument) if command == "start" else _poll(argument)))
 
 
 if __name__ == "__main__":

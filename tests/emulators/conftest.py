@@ -1,4 +1,4 @@
-"""One Azurite and one moto for the whole session; every test gets a place of its own in them."""
+"""One Azurite and one moto per session; every test gets its own prefix."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ def emulator(request):
 
 @pytest.fixture
 def emulated_table(emulator):
-    """A function that uploads a local table directory and returns its `(url, options)`.
-
-    Both can be given to `open_store` and to `Table.open`.
-    """
+    """A function that uploads a local table and returns `(url, options)` for `Table.open`."""
 
     def upload(local_dir):
         url = f"{emulator.url}/{uuid.uuid4().hex}/a table"

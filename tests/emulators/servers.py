@@ -1,7 +1,7 @@
-"""Object-store emulators on loopback: started for a test session, always stopped, never required.
+"""Object store emulators on loopback, started per test session and never required.
 
-Azurite (Azure) comes from npm and is kept in `.cache/azurite`; moto (S3) is a Python package. Where
-one cannot be had, `Unavailable` says why and what would make it run.
+Azurite (Azure) is installed with npm into `.cache/azurite`; moto (S3) is a Python package. Where one
+is missing, `Unavailable` has the reason and the cure.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _CACHE = Path(__file__).parents[2] / ".cache" / "azurite"
 _INSTALL_SECONDS = 200
 _START_SECONDS = 60
 
-# The account that every Azurite has; its key is public.
+# Azurite's default account; its key is public.
 _ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 
-class Unavailable(Exception):  # noqa: N818 - not an error: a reason to skip
+class Unavailable(Exception):  # noqa: N818 - a reason to skip, not an error
     """An emulator that cannot run here."""
 
 
 @dataclass(frozen=True)
 class Emulator:
-    """A running emulator: where a table goes, and how to get there."""
+    """A running emulator: root URL and store options."""
 
     endpoint: str
-    url: str  # of a bucket or container; a table's path is put behind it
+    url: str  # of a bucket or container; table paths are appended
     options: dict[str, str] = field(repr=False)
     secrets: tuple[str, ...] = field(repr=False, default=())
 
@@ -76,10 +76,9 @@ def azurite():
 
 @contextlib.contextmanager
 def _atomic_puts(responses):
-    """Let moto decide between puts at the same time, as S3 does.
+    """Make conditional puts of moto atomic, as in S3.
 
-    It looks whether the key is there, and then writes: of two at once, both would be told that they
-    had put it.
+    It checks for the key and then writes, so that two concurrent puts would both succeed.
     """
     lock, put = threading.Lock(), responses.put_object
 
@@ -121,7 +120,7 @@ def moto():
 
 
 def upload_table(store_url, options, local_dir):
-    """Copy a local table directory into a store, and return the store."""
+    """Copy a local table into a store, and return the store."""
     store = open_store(store_url, options)
     for path in sorted(Path(local_dir).rglob("*")):
         if path.is_file():
@@ -141,7 +140,7 @@ def _azurite_program() -> Path:
 
 
 def _install_azurite() -> None:
-    """Install beside the cache and move it there whole, so that two sessions do not collide."""
+    """Install beside the cache and rename it, so that two sessions do not collide."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         raise Unavailable("Azurite needs Node.js: install node and npm, and it is fetched from npm")
@@ -165,7 +164,7 @@ def _install_azurite() -> None:
         target = _CACHE / "node_modules"
         if not target.exists():
             _CACHE.mkdir(exist_ok=True)
-            with contextlib.suppress(OSError):  # another session was faster
+            with contextlib.suppress(OSError):  # another session installed it first
                 Path(staging, "node_modules").rename(target)
 
 
@@ -196,7 +195,7 @@ def _stop(process: subprocess.Popen) -> None:
 
 
 def _create_container(endpoint: str, name: str) -> None:
-    """Send a signed request: neither obstore nor lazydelta makes containers."""
+    """Send a signed request, since neither obstore nor lazydelta creates containers."""
     date, version = formatdate(usegmt=True), "2021-08-06"
     headers = f"x-ms-date:{date}\nx-ms-version:{version}\n"
     resource = f"/{_ACCOUNT}/{_ACCOUNT}/{name}\nrestype:container"
@@ -215,7 +214,7 @@ def _create_container(endpoint: str, name: str) -> None:
 
 def _put(url: str, headers: dict[str, str]) -> None:
     request = urllib.request.Request(url, method="PUT", headers=headers)
-    # The environment's proxies are not for loopback.
+    # No proxy for loopback.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=30) as answer:
         answer.read()

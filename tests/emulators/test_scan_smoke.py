@@ -1,4 +1,4 @@
-"""The same table, scanned from a local directory and from object stores, gives the same files."""
+"""A table has the same files in a local directory and in object stores."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lazydelta.store import open_store
 
 pytestmark = pytest.mark.emulator
 
-# Values that are escaped in directory names, and once more in the log.
+# Values that are escaped in directory names, and again in the log.
 VALUES = ["plain", "with space", "a/b", "12:30", "100%", "a+b", "zürich", "q?x#y=z"]
 
 
 @pytest.fixture(scope="module")
 def table_dir(tmp_path_factory):
-    """A partitioned table: a checkpoint in the middle, appends and deletes on both sides."""
+    """A partitioned table with a checkpoint between appends and deletes."""
     where = tmp_path_factory.mktemp("smoke") / "t"
     for number in range(6):
         data = {"x": VALUES, "n": [number * 100 + row for row in range(len(VALUES))]}
@@ -36,7 +36,7 @@ def described(files):
 
 
 @pytest.mark.parametrize("strategy", ["reverse", "forward"])
-def test_the_scan_is_the_same_everywhere(emulated_table, table_dir, strategy):
+def test_a_scan_returns_the_same_files(emulated_table, table_dir, strategy):
     url, options = emulated_table(table_dir)
     local = lazydelta.Table.open(table_dir)
     remote = lazydelta.Table.open(url, storage_options=options)
@@ -48,7 +48,7 @@ def test_the_scan_is_the_same_everywhere(emulated_table, table_dir, strategy):
         assert file.uri.startswith(url.replace(" ", "%20") + "/x=")
 
 
-def test_a_filter_and_an_old_version_work_remotely(emulated_table, table_dir):
+def test_filter_and_time_travel(emulated_table, table_dir):
     url, options = emulated_table(table_dir)
     remote = lazydelta.Table.open(url, storage_options=options)
     local = lazydelta.Table.open(table_dir)
@@ -59,15 +59,15 @@ def test_a_filter_and_an_old_version_work_remotely(emulated_table, table_dir):
     assert described(old.scan().files()) == described(local.snapshot(version=1).scan().files())
 
 
-def test_what_the_scan_lists_can_be_opened(emulated_table, table_dir):
-    """The path of a file, given to the store as it is, leads to its bytes."""
+def test_listed_files_can_be_opened(emulated_table, table_dir):
+    """The store opens a file by the path that the scan returns."""
     url, options = emulated_table(table_dir)
     store = open_store(url, options)
     for file in lazydelta.Table.open(url, storage_options=options).scan().files():
         assert store.head(file.path).size == file.size
 
 
-def test_no_table_is_a_clear_error(emulator):
+def test_a_missing_table_is_an_error(emulator):
     table = lazydelta.Table.open(f"{emulator.url}/nothing-here", storage_options=emulator.options)
     with pytest.raises(lazydelta.errors.TableNotFoundError, match="nothing-here"):
         list(table.scan().files())

@@ -1,4 +1,4 @@
-"""The object stores keep the contract, against real protocol servers on loopback."""
+"""`StoreContract` for object stores, against emulators on loopback."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_missing_bucket_is_named(emulator):
         list(store.list_from("_delta_log"))
 
 
-def test_a_wrong_key_is_refused_without_showing_it(azurite):
+def test_a_wrong_key_is_not_shown(azurite):
     key = "c2VjcmV0" * 10 + "c2VjcmU="
     store = open_store("az://lake/t", {**azurite.options, "account_key": key})
     with pytest.raises(StoreAccessError, match="credentials") as raised:
@@ -60,7 +60,7 @@ def test_a_connection_string_opens_the_same_container(azurite):
     assert bytes(again.read("a")) == b"x"
 
 
-def test_options_may_come_from_the_environment(moto, monkeypatch):
+def test_options_from_the_environment(moto, monkeypatch):
     path = uuid.uuid4().hex
     open_store(f"s3://lake/{path}", moto.options).write("a", b"x", overwrite=False)
     for key, value in moto.options.items():
@@ -68,7 +68,7 @@ def test_options_may_come_from_the_environment(moto, monkeypatch):
     assert bytes(open_store(f"s3a://lake/{path}").read("a")) == b"x"
 
 
-def test_a_server_that_is_gone_is_a_passing_failure(moto):
+def test_an_unreachable_server_is_a_transient_error(moto):
     options = {**moto.options, "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "max_retries": "0"}
     store = open_store("s3://lake/t", options)
     with pytest.raises(StoreError, match="s3://lake/t/a") as raised:
@@ -77,7 +77,7 @@ def test_a_server_that_is_gone_is_a_passing_failure(moto):
     assert "Debug source" not in str(raised.value)
 
 
-def test_reading_parts_of_an_object_costs_only_those(store):
+def test_range_reads_transfer_only_the_ranges(store):
     store.write("a", bytes(10_000_000), overwrite=True)
     metered = MeteredStore(store)
     with metered.open_input("a", size=10_000_000) as file:
@@ -87,7 +87,7 @@ def test_reading_parts_of_an_object_costs_only_those(store):
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_after_a_fork_a_used_store_fails_at_once_and_the_parent_goes_on(store):
+def test_a_store_used_before_a_fork_fails_in_the_child(store):
     store.write("a", b"x", overwrite=True)
     child = os.fork()
     if child == 0:

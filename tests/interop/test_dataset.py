@@ -212,8 +212,9 @@ IN_CPP = {
     "join": "pds.dataset(pa.table({'id': [1]})).join(ds, 'id').to_table()",
     "child": "ds.children[0].to_table()",
 }
+# It exits without finalizing Python: a thread of pyarrow may still release the file, and then aborts.
 _SCAN_IN_CPP = """
-import sys
+import os, sys
 import pyarrow as pa, pyarrow.acero as acero, pyarrow.dataset as pds
 from lazydelta import Table
 from lazydelta.errors import UnsupportedOperationError
@@ -222,7 +223,8 @@ ds = Table.open(sys.argv[1]).scan(columns=["id"]).to_pyarrow_dataset()
 try:
     eval(sys.argv[2])
 except UnsupportedOperationError as error:
-    print(error)
+    print(error, flush=True)
+    os._exit(0)
 """
 
 

@@ -87,14 +87,6 @@ def test_an_engine_that_survives_a_fork_works_in_the_child(path, name):
 
 
 @pytest.mark.parametrize("name", THREADED)
-@pytest.mark.parametrize(
-    "parent",
-    [
-        "table.to_arrow()",
-        "table.scan_polars()",
-        "QueryBuilder('datafusion').register('t', table)",
-    ],
-    ids=["arrow", "polars-not-collected", "datafusion-not-executed"],
-)
-def test_an_engine_that_ran_no_query_before_the_fork_works_in_the_child(path, parent, name):
-    assert forked(path, parent, QUERIES[name]) == str(FILES * ROWS)
+def test_an_engine_that_ran_no_query_before_the_fork_works_in_the_child(path, name):
+    plans = "table.to_arrow(), table.scan_polars(), QueryBuilder('datafusion').register('t', table)"
+    assert forked(path, plans, QUERIES[name]) == str(FILES * ROWS)

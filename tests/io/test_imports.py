@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 
 _SCAN = """
 import sys

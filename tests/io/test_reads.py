@@ -6,7 +6,7 @@ import pytest
 
 from lazydelta import Config, Table
 from lazydelta.store import MeteredStore
-from lazydelta.testing import TableBuilder, add
+from tests.builders import TableBuilder, add
 from tests.support import listed, memory_store
 
 DAYS = [f"2026-01-{day:02d}" for day in range(1, 21)]
@@ -118,7 +118,7 @@ def test_one_partition_of_a_clustered_checkpoint_reads_only_its_row_groups(local
     assert part < store.bytes_read / 3
 
 
-def test_one_partition_without_parsed_values_reads_the_predicates_column_first():
+def test_one_partition_without_parsed_values_reads_the_predicate_column_first():
     def build(table):
         clustered(table, partition_values_parsed=False)
 
@@ -188,7 +188,7 @@ def test_the_hint_shortens_the_listing():
     assert store.requests_by_operation()["list"] > 1
 
 
-def test_a_commit_is_fetched_once():
+def test_a_commit_is_read_once():
     def build(table):
         clustered(table)
         for number in range(5):

@@ -14,7 +14,7 @@ from lazydelta import Config, Table
 from lazydelta._stream import Stream
 from lazydelta.errors import LogCorruptError
 from lazydelta.store import MeteredStore
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 from tests.support import listed, memory_store
 
 FILES = 2000
@@ -107,7 +107,7 @@ def test_a_background_error_is_raised_in_order():
     assert not engine_threads()
 
 
-def test_files_can_be_awaited():
+def test_async_iteration_of_files():
     async def collect():
         return [file.path async for file in Table(built(), Config()).scan().files(limit=7)]
 
@@ -140,7 +140,7 @@ def test_the_event_loop_is_not_blocked_and_closing_stops_the_work():
     assert until(lambda: not engine_threads())
 
 
-def test_a_scan_can_be_run_again_and_pins_its_version():
+def test_a_scan_is_repeatable_and_keeps_its_version():
     store = memory_store()
     table = TableBuilder(store).commit("+a")
     scan = Table(store, Config()).scan()
@@ -163,7 +163,7 @@ import resource, sys
 from pathlib import Path
 import pyarrow as pa
 from lazydelta import Config, Table
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 
 where, limit = Path(sys.argv[1]), int(sys.argv[2])
 scan = Table.open(where, config=Config(remove_set_memory_limit=limit, remove_set_capacity=1000)).scan()
@@ -219,7 +219,7 @@ def test_temporary_files_are_deleted_when_a_scan_ends(tmp_path, monkeypatch):
 
 
 class Gate:
-    """An iterator of numbers that waits at one of them until it is opened."""
+    """An iterator of numbers that blocks at one of them until it is released."""
 
     def __init__(self, at: int) -> None:
         self.at, self.opened, self.waits, self.closed = at, *(threading.Event() for _ in range(3))
@@ -242,7 +242,7 @@ async def consume(stream, found):
 
 
 @pytest.mark.parametrize("how", ["cancel", "wait_for"])
-def test_a_cancelled_loop_raises_at_once_and_is_closed_in_the_background(how):
+def test_a_cancelled_async_loop_raises_at_once(how):
     gate, found = Gate(at=3), []
 
     async def run():
@@ -263,7 +263,7 @@ def test_a_cancelled_loop_raises_at_once_and_is_closed_in_the_background(how):
     assert found == [0, 1, 2]
 
 
-def test_a_stream_closed_while_it_is_awaited_ends():
+def test_a_stream_closed_while_awaited_ends():
     gate, found = Gate(at=3), []
 
     async def run():
@@ -292,7 +292,7 @@ def test_a_cancelled_scan_leaves_no_thread_behind():
     assert until(lambda: not engine_threads())
 
 
-def test_async_iteration_waits_once_for_a_batch(monkeypatch):
+def test_async_iteration_switches_threads_once_per_batch(monkeypatch):
     hops = []
     to_thread = asyncio.to_thread
 
@@ -311,7 +311,7 @@ def test_async_iteration_waits_once_for_a_batch(monkeypatch):
     assert len(hops) <= batches + 1
 
 
-def test_files_taken_before_an_async_loop_are_not_repeated():
+def test_an_async_loop_continues_after_sync_iteration():
     async def collect():
         files = Table(built(), Config()).scan().files()
         first = [next(files).path for _ in range(3)]

@@ -1,4 +1,4 @@
-"""The decoder is an option: without it these tests say how to get it, but for those of its absence."""
+"""Tests of the compiled decoder are skipped without it, except those of its absence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads damaged files both ways, each in a process of its own, and says what came of it.
+"""Reads damaged files with pyarrow and with the decoder, in subprocesses, and reports the outcome.
 
 Run as a program: paths come in as lines, verdicts go out as lines of JSON. What is known before a
 process dies is not lost with it, so that a death is laid at the right door.
@@ -40,12 +40,12 @@ def judged(paths):
 
 
 def _verdict(path, tell):
-    """Tell what pyarrow makes of a file, then the decoder, and whether they are the same rows.
+    """Read a file with pyarrow and with the decoder, and compare the rows.
 
-    Facts are told one by one: `plain` and `views` (`rows`, or why it was refused), `taken` (whether
+    Facts are printed one by one: `plain` and `views` (`rows`, or why it was refused), `taken` (whether
     the decoder read it), `same`, `valid` (whether the views are sound), and `grown`, the most
-    kilobytes that the decoder took beyond what pyarrow had. `texts` are the decoder's rows without
-    views and without every third row; `texts_same` and `texts_valid` are as above. `alike` is what
+    kilobytes that the decoder took beyond what pyarrow had. `strings` are the decoder's rows without
+    views and without every third row; `strings_same` and `strings_valid` are as above. `alike` is what
     it makes of the file where a sound one showed it how, with views (`rows`, or why not), and
     `alike_same` and `alike_valid` of these rows: where the sound one is beside it.
     """
@@ -54,22 +54,22 @@ def _verdict(path, tell):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with watched() as taken:
         found, outcome = _outcome(path, views=True)
-    texts, texts_outcome = _texts(path)
+    strings, strings_outcome = _strings(path)
     alike, alike_outcome = _alike(path)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     tell(views=outcome, taken=all(taken) and bool(taken), grown=grown)
-    tell(texts=texts_outcome, alike=alike_outcome)
+    tell(strings=strings_outcome, alike=alike_outcome)
     if alike is not None:
         tell(alike_valid=_is_sound(alike))
     if alike is not None and expected is not None:
         tell(alike_same=_are_same(_as_bytes(alike), _as_bytes(expected[0])))
     if found is not None:
         tell(valid=_is_sound(found[0]))
-    if texts_outcome == "rows":
-        # Texts that are none are pyarrow's, and as little a text as there.
-        tell(texts_valid=_is_sound(texts) or not (expected is None or _is_sound(expected[0])))
-    if texts_outcome == "rows" and expected is not None:
-        tell(texts_same=_are_same(texts, _left(*expected)))
+    if strings_outcome == "rows":
+        # Invalid UTF-8 is read by pyarrow, and stays invalid.
+        tell(strings_valid=_is_sound(strings) or not (expected is None or _is_sound(expected[0])))
+    if strings_outcome == "rows" and expected is not None:
+        tell(strings_same=_are_same(strings, _left(*expected)))
     if expected is not None and found is not None:
         tell(same=found[1] == expected[1] and _are_same(found[0], expected[0]))
 
@@ -78,7 +78,7 @@ def _outcome(path, *, views):
     return _tried(path, lambda: read(path, views=views, batch_rows=97, limit=LIMIT))
 
 
-def _texts(path):
+def _strings(path):
     def kept(start, length):
         return from_mask(np.arange(start, start + length) % 3 != 0)
 
@@ -86,7 +86,7 @@ def _texts(path):
 
 
 def _alike(path):
-    """Return the rows of a file, read as one that is like the sound one beside it."""
+    """Return the rows of a file, read with the template of the valid file beside it."""
     sound = path.with_suffix(".sound")
     if not sound.exists():
         return None, "there is no sound one"
@@ -107,9 +107,9 @@ def _left(rows, places):
 
 
 def _as_bytes(rows):
-    """Return rows whose texts are bytes.
+    """Return rows with strings as binary.
 
-    A footer that says so in an unusual way has texts for parquet-rs, which the sound file has
+    A footer that says so in an unusual way has strings for parquet-rs, which the sound file has
     too, and bytes for pyarrow.
     """
     if rows is None:

@@ -1,4 +1,4 @@
-"""Parquet files of one column, put together by hand: their headers may claim anything."""
+"""Handmade Parquet files of one column, with arbitrary page headers."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ INT32, INT64, BYTES = 1, 2, 6
 PLAIN, DELTA, DELTA_LENGTHS, DELTA_TEXTS, CODES = 0, 5, 6, 7, 8
 NONE, SNAPPY = 0, 1
 MOST = 2**31 - 1
-ENTRY = b"\1\0\0\0a"  # the text `a`
+ENTRY = b"\1\0\0\0a"  # the string `a`
 THREE_CODES = b"\1\6\0"  # of one bit each: a run of three zeros
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 
 
 def dictionary(data=ENTRY, *, values=1, decompressed=None):
-    """Return a page of a dictionary."""
+    """Return a dictionary page."""
     inner = encoded([(1, I32, values), (2, I32, PLAIN)])
     return _page(_DICTIONARY, 7, inner, data, decompressed)
 
 
 def data_page(data=THREE_CODES, *, values=3, encoding=CODES, decompressed=None):
-    """Return a data page of the first version."""
+    """Return a data page V1."""
     inner = encoded([(1, I32, values), (2, I32, encoding), (3, I32, 3), (4, I32, 3)])
     return _page(_DATA, 5, inner, data, decompressed)
 
 
 def data_page_v2(data=ENTRY * 3, *, values=3, nulls=0, rows=3, levels=0):
-    """Return a data page of the second version."""
+    """Return a data page V2."""
     counts = [(1, I32, values), (2, I32, nulls), (3, I32, rows), (4, I32, PLAIN)]
     inner = encoded([*counts, (5, I32, levels), (6, I32, 0)])
     return _page(_DATA_V2, 8, inner, data, None)
@@ -40,7 +40,7 @@ def _page(kind, place, inner, data, decompressed):
 
 
 def deltas(values, first=1, *, block=128, minis=4, rest=b"\0" * 20):
-    """Return how DELTA_BINARY_PACKED begins: what it claims, and nothing behind it."""
+    """Return a DELTA_BINARY_PACKED header without data."""
     return varint(block) + varint(minis) + varint(values) + varint(first << 1) + rest
 
 
@@ -72,7 +72,7 @@ _DATA_HEADER = encoded([(1, I32, 3), (2, I32, PLAIN), (3, I32, 3), (4, I32, 3)])
 
 
 def two_headers():
-    """Return files of pages that are described twice: whose description counts?"""
+    """Return files whose page headers have duplicate fields."""
     counts = [(1, I32, 1), (2, I32, 0), (3, I32, 1), (4, I32, PLAIN), (5, I32, 0), (6, I32, 0)]
     other = (8, encoded(counts))
     coded = encoded([(1, I32, 3), (2, I32, DELTA_TEXTS), (3, I32, 3), (4, I32, 3)])
@@ -85,13 +85,13 @@ def two_headers():
 
 
 def a_count_of_another_type():
-    """Return a file with a count of type `byte`: one byte is passed over, or all five are read."""
+    """Return a file with a count of type `byte`, which readers skip as one byte or read as a varint."""
     mistyped = b"\x13\xfe\x85\xff\xff\x0f" + b"\x15\0" + b"\0"
     return file_of(_described((7, mistyped), kind=_DICTIONARY, data=ENTRY), data_page())
 
 
 def a_checksum_of_another_type():
-    """Return a file with a checksum of bytes: they are passed over, or are the next fields."""
+    """Return a file with a binary checksum, which readers skip or take for the next fields."""
     sizes = encoded([(1, I32, _DICTIONARY), (2, I32, len(ENTRY)), (3, I32, len(ENTRY))])[:-1]
     hidden = b"\x3c" + _MANY_ENTRIES + b"\0" + ENTRY
     checksum = b"\x18" + varint(len(hidden)) + hidden
@@ -100,7 +100,7 @@ def a_checksum_of_another_type():
 
 
 def endless():
-    """Return files that keep a careless reader of headers busy, or too deep in them."""
+    """Return files with very long or deeply nested headers."""
     lists = b"\x19" * 200_000 + b"\x13\0"
     deep = _described((5, _DATA_HEADER), kind=_DATA, data=b"")[:-1] + b"\x49" + lists + b"\0"
     return {
@@ -110,6 +110,6 @@ def endless():
 
 
 def _described(*inner, kind, data):
-    """Return a page whose header has these structs, each a place and its bytes."""
+    """Return a page whose header has these structs, by field id."""
     sizes = [(1, I32, kind), (2, I32, len(data)), (3, I32, len(data))]
     return encoded([*sizes, *((place, STRUCT, one) for place, one in inner)]) + data

@@ -1,4 +1,4 @@
-"""What tests of the compiled decoder share: one file read both ways, and who read it."""
+"""Helpers of the decoder tests: read a file with and without the decoder."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def without_decoder():
 
 @contextmanager
 def watched():
-    """Yield a list that says of each run of rows asked of the decoder whether it opened them.
+    """Yield a list with one entry per call of the decoder: whether it decoded the rows.
 
-    A file that is like one before is one run; if it is not opened as such, it is asked for again.
+    A file that matches a template is one call; without a match there is a second call.
     """
     decode, open_alike, seen = compiled.decode_row_groups, compiled.FileTemplate.open, []
 
-    def watching(*asked, **more):
-        found = decode(*asked, **more)
+    def watching(*args, **more):
+        found = decode(*args, **more)
         seen.append(found is not None)
         return found
 
-    def watching_alike(*asked):
-        found = open_alike(*asked)
+    def watching_alike(*args):
+        found = open_alike(*args)
         if found is not None:
             seen.append(True)
         return found
@@ -86,7 +86,7 @@ def viewed_rows(file, columns, row_groups, batch_rows):
 def read_chosen(
     path, kept, *, views, columns=None, row_groups=None, batch_rows=1 << 20, limit=LIMIT
 ):
-    """Return the kept rows of a file as a table; None if there are none."""
+    """Return the selected rows of a file as a table; None if there are none."""
     with closing(opened(path, limit)) as file:
         names = file.schema.names if columns is None else columns
         groups = range(file.metadata.num_row_groups) if row_groups is None else row_groups
@@ -106,7 +106,7 @@ def _table(batches):
 
 
 def _looked_up(batch):
-    """Return rows without dictionaries, whose texts are small; views stay views."""
+    """Return rows without dictionaries and large types; views stay views."""
     return pa.RecordBatch.from_arrays(
         [_small(array) for array in batch.columns], names=batch.schema.names
     )
@@ -123,7 +123,7 @@ def is_view(kind):
 
 
 def plain(rows):
-    """Return rows of which only the values count: texts in one form, and of a float its bits."""
+    """Return rows for comparison: one string type, and floats as bits."""
     if rows is None:
         return None
     arrays = [_plain(rows.column(at)) for at in range(rows.num_columns)]
@@ -142,10 +142,10 @@ def _plain(column):
 
 
 def three_ways(feed, **options):
-    """Read a feed with views, without the decoder, and plainly; all are the same rows.
+    """Read a feed with views, without the decoder, and without views; compare the rows.
 
     Returns:
-        The rows with views, and of each run of rows that was asked of the decoder whether it did.
+        The rows with views, and one entry per call of the decoder: whether it decoded.
     """
     views = ReadOptions(schema_force_view_types=True, ordered=True, **options)
     with watched() as taken:

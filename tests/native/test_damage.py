@@ -1,4 +1,4 @@
-"""Damaged and hostile files: rows that pyarrow gives too, or a typed error; never a dead process.
+"""Damaged and malicious files: the same rows as pyarrow or a typed error, never a crash.
 
 Without checksums a flipped bit of a value cannot be seen. The decoder refuses more than pyarrow (a
 text that is no UTF-8) and sometimes less (a level out of range): what it gives is sound either way,
@@ -37,7 +37,7 @@ SHAPES = {
     "encoded": {"use_dictionary": False, "column_encoding": ENCODED},
 }
 MOST_GROWN = 100 << 10
-"""Kilobytes; a file of some kilobytes has no use for them."""
+"""Kilobytes; a small file does not need them."""
 
 
 def rows():
@@ -59,7 +59,7 @@ def rows():
 
 
 def wholes():
-    """Return files of the same rows, written in every way."""
+    """Return files of the same rows in every encoding."""
     found = []
     for codec in ("none", "snappy", "zstd"):
         for version in ("1.0", "2.0"):
@@ -78,7 +78,7 @@ def footer_of(whole):
 
 
 def flipped(whole, chance, start, end):
-    """Return a file of which some bytes are others: one bit, any, or what headers are made of."""
+    """Return a file with changed bytes: one bit, random bytes, or typical header bytes."""
     data = bytearray(whole)
     how = chance.randrange(3)
     for _ in range(chance.randint(1, 3)):
@@ -92,7 +92,7 @@ def flipped(whole, chance, start, end):
 
 
 def verdicts(tmp_path, files, sound=()):
-    """Return what came of files; check what must hold whatever is wrong with them.
+    """Return the outcome of each file, after checks that hold for every damage.
 
     Each may have a sound one beside it, of which it was made.
     """
@@ -108,18 +108,18 @@ def verdicts(tmp_path, files, sound=()):
     for verdict in found:
         assert verdict.get("valid", True) or not verdict["taken"], verdict
         assert verdict.get("same", True), verdict
-        assert verdict.get("texts_valid", True), verdict
-        assert verdict.get("texts_same", True), verdict
+        assert verdict.get("strings_valid", True), verdict
+        assert verdict.get("strings_same", True), verdict
         assert verdict.get("alike_valid", True), verdict
         assert verdict.get("alike_same", True), verdict
         # What the decoder cannot read without views pyarrow does.
-        assert verdict["texts"] == "rows" or verdict["plain"] != "rows", verdict
+        assert verdict["strings"] == "rows" or verdict["plain"] != "rows", verdict
         assert verdict["grown"] < MOST_GROWN, verdict
     return found
 
 
 def outcomes(found):
-    """Count `(what plain reads give, what views give)`."""
+    """Count the outcomes as `(rows without views, rows with views)`."""
     return Counter((v["plain"] == "rows", v["views"] == "rows") for v in found)
 
 
@@ -165,14 +165,14 @@ def test_many_damaged_footers(tmp_path, seed):
     check_footers(tmp_path, 1000, seed)
 
 
-def test_a_file_cut_anywhere_is_refused(tmp_path):
+def test_a_truncated_file_is_refused(tmp_path):
     whole = wholes()[7]
     ends = [0, 1, 4, 8, 12, *range(20, len(whole), len(whole) // 10), len(whole) - 1]
     found = verdicts(tmp_path, [whole[:end] for end in ends])
     assert outcomes(found) == {(False, False): len(ends)}
 
 
-def test_a_file_that_lost_its_middle_is_refused_or_the_same(tmp_path):
+def test_a_file_without_its_middle_is_refused_or_unchanged(tmp_path):
     whole = wholes()[4]
     footer = footer_of(whole)
     starts = range(4, footer - 300, footer // 10)
@@ -185,7 +185,7 @@ def test_a_file_that_lost_its_middle_is_refused_or_the_same(tmp_path):
 SNAPPY_BYTES = b"\xff\xff\xff\xff\x0f\0"  # of 4 gigabytes, as they claim
 GOOD = file_of(dictionary(), data_page())
 LIES = {
-    "a-dictionary-of-two-billion-texts": file_of(dictionary(values=MOST), data_page()),
+    "a-dictionary-of-two-billion-strings": file_of(dictionary(values=MOST), data_page()),
     "a-dictionary-of-two-billion-numbers": file_of(
         dictionary(b"abcd", values=MOST), data_page(), physical=pages.INT32
     ),
@@ -244,16 +244,16 @@ LIES = {
 LIES["a-count-of-another-type"] = pages.a_count_of_another_type()
 
 
-def test_a_file_by_hand_is_read(tmp_path):
-    """So that the lies below are refused for what they claim and not for how they are made."""
+def test_a_handmade_file_is_read(tmp_path):
+    """Control: the files below are refused for their content, not for their layout."""
     (tmp_path / "a.parquet").write_bytes(GOOD)
     found, _ = read(tmp_path / "a.parquet", views=True)
     assert found.to_pylist() == [{"x": "a"}] * 3
     assert found.schema.field("x").type == pa.string_view()
 
 
-def test_headers_that_lie(tmp_path):
-    """An allocation that fails ends a Rust program, whoever called it: none may be asked for."""
+def test_invalid_page_headers(tmp_path):
+    """A failed allocation aborts a Rust program, so the decoder must not try huge ones."""
     found = verdicts(tmp_path, LIES)
     counts = outcomes(found)
     assert counts[False, False] > len(LIES) // 2
@@ -262,22 +262,22 @@ def test_headers_that_lie(tmp_path):
 
 
 @pytest.mark.parametrize("levels", [200, 200_000])
-def test_a_schema_that_is_very_deep(tmp_path, levels):
-    """Who goes down into it comes to the end of the stack, and no program survives that."""
+def test_a_very_deep_schema(tmp_path, levels):
+    """Recursion into it would overflow the stack."""
     [verdict] = verdicts(tmp_path, [deepened(GOOD, levels)], [GOOD])
     assert "more than 100 levels deep" in verdict["plain"]
     assert "more than 100 levels deep" in verdict["views"]
     assert verdict["alike"] == "it is not opened"
 
 
-def test_a_checksum_that_hides_what_follows(tmp_path):
-    """pyarrow passes over it and gives rows; whoever reads on in it finds a huge dictionary."""
+def test_a_checksum_that_hides_fields(tmp_path):
+    """pyarrow skips it; a reader that does not finds a huge dictionary."""
     [verdict] = verdicts(tmp_path, [pages.a_checksum_of_another_type()])
     assert verdict["plain"] == verdict["views"] == "rows"
 
 
-def test_a_text_that_is_no_utf8_is_refused(tmp_path):
-    """pyarrow gives it; whoever shows it as text would fail later, or worse."""
+def test_invalid_utf8_is_refused(tmp_path):
+    """pyarrow returns it; a later conversion to a Python string would fail."""
     bad = pages.ENTRY[:-1] + b"\xff"
     files = [
         file_of(dictionary(bad), data_page()),
@@ -292,7 +292,7 @@ def test_a_text_that_is_no_utf8_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("column", "kind", "options"), list(bombs()))
-def test_a_bomb_is_refused_with_views_as_without(tmp_path, column, kind, options):
+def test_a_decompression_bomb_is_refused(tmp_path, column, kind, options):
     scan = table_of(tmp_path, column, kind, **options).open().scan()
     reasons = []
     for views in (False, True):

@@ -1,4 +1,4 @@
-"""Larger files that are like one before are opened by the decoder alone: the rows are the same."""
+"""File templates: larger files of a known layout are opened by the decoder alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _no_file_is_small():
 
 @contextmanager
 def counted():
-    """Yield a list that says of each file that was tried whether it was like one before."""
+    """Yield a list with one entry per file: whether it matched a template."""
     open_alike, seen = FileTemplate.open, []
 
     def watching(self, path):
@@ -79,7 +79,7 @@ def many(tmp_path, fields=FIELDS, make=rows_of, **options):
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd", "gzip"])
-def test_files_that_are_alike(tmp_path, codec):
+def test_files_of_one_layout(tmp_path, codec):
     made = many(tmp_path, compression=codec, row_group_size=130)
     found, seen = same_rows(made.open())
     assert found.num_rows == FILES * 300
@@ -88,7 +88,7 @@ def test_files_that_are_alike(tmp_path, codec):
 
 
 def test_some_columns_in_another_order(tmp_path):
-    """The decoder gives them in the order of the file, and they are put in order after that."""
+    """The decoder returns them in file order; they are reordered after decoding."""
     found, seen = same_rows(many(tmp_path).open(), columns=["b", "n"])
     assert found.schema.names == ["b", "n"]
     assert all(seen)
@@ -99,13 +99,13 @@ def test_no_columns(tmp_path):
     assert many(tmp_path).open().scan(columns=[]).to_arrow().num_rows == FILES * 300
 
 
-def test_batches_are_no_larger_than_asked_for(tmp_path):
+def test_batches_respect_batch_rows(tmp_path):
     found, seen = same_rows(many(tmp_path).open(), replace(IN_ORDER, batch_rows=70))
     assert any(seen)
     assert max(len(chunk) for chunk in found["n"].chunks) == 70
 
 
-def test_large_rows_come_fewer_at_a_time(tmp_path):
+def test_large_rows_are_returned_in_smaller_batches(tmp_path):
     def wide(at):
         return pa.table({"n": range(3000), "t": [f"{at} {n}" + "x" * 30_000 for n in range(3000)]})
 
@@ -119,7 +119,7 @@ def test_large_rows_come_fewer_at_a_time(tmp_path):
     assert max(batch.num_rows for batch in batches) < 1200  # 32 MB
 
 
-def test_names_that_the_table_maps(tmp_path):
+def test_column_mapping(tmp_path):
     mapped = {"delta.columnMapping.mode": "name"}
     names = [("A", "long"), ("B", "string"), ("C", "double")]
     fields = [
@@ -150,7 +150,7 @@ def test_partitions_and_deleted_rows(tmp_path):
     assert found["p"].combine_chunks()[-1].as_py() == (FILES - 1) % 4
 
 
-def test_a_file_whose_rows_are_all_deleted(tmp_path):
+def test_a_file_with_all_rows_deleted(tmp_path):
     made = Rows(tmp_path / "t", FIELDS, features=["deletionVectors"])
     for at in range(4):
         made.file(f"{at}.parquet", rows_of(at), vector=inline(range(300)) if at == 2 else None)
@@ -159,7 +159,7 @@ def test_a_file_whose_rows_are_all_deleted(tmp_path):
     assert seen == [True] * 3
 
 
-def test_a_vector_that_lists_rows_the_file_has_not(tmp_path):
+def test_a_deletion_vector_beyond_the_last_row(tmp_path):
     made = Rows(tmp_path / "t", FIELDS, features=["deletionVectors"])
     for at in range(4):
         made.file(f"{at}.parquet", rows_of(at), vector=inline([300]) if at == 3 else None)
@@ -175,8 +175,8 @@ def test_files_without_rows(tmp_path):
     assert any(seen)
 
 
-def test_types_that_are_converted(tmp_path):
-    """Files from before a column was made wider are unlike those from after it."""
+def test_type_conversions(tmp_path):
+    """Files from before and after a type widening have different templates."""
     widened = {"delta.enableTypeWidening": "true"}
     made = Rows(tmp_path / "t", FIELDS[:2], configuration=widened, features=["typeWidening"])
     for at in range(FILES):
@@ -189,14 +189,14 @@ def test_types_that_are_converted(tmp_path):
     assert seen.count(False) == 1
 
 
-def test_columns_that_come_and_go(tmp_path):
+def test_added_and_dropped_columns(tmp_path):
     made = many(tmp_path, make=lambda at: rows_of(at).drop_columns(["x"] if at in {5, 6} else []))
     found, seen = same_rows(made.open())
     assert found["x"].null_count > 600
     assert seen.count(False) == 2
 
 
-def test_where_no_two_are_alike_none_is_tried_for_long(tmp_path):
+def test_files_of_different_layouts_are_not_tried_for_long(tmp_path):
     made = many(tmp_path, make=lambda at: rows_of(at).select(["n", "t", "x", "b"][at % 2 :]))
     _, seen = same_rows(made.open())
     assert seen == [False] * 4
@@ -206,7 +206,7 @@ def test_where_no_two_are_alike_none_is_tried_for_long(tmp_path):
 
 
 @pytest.mark.parametrize("what", ["missing", "cut off", "no Parquet", "a pipe", "a folder"])
-def test_what_is_wrong_with_one_of_them_is_said(tmp_path, what):
+def test_an_error_names_the_file(tmp_path, what):
     made = many(tmp_path)
     place = made.path / "007.parquet"
     whole = place.read_bytes()
@@ -216,7 +216,7 @@ def test_what_is_wrong_with_one_of_them_is_said(tmp_path, what):
     elif what == "no Parquet":
         place.write_bytes(b"PAR1 and something else PAR1")
     elif what == "a pipe":
-        os.mkfifo(place)  # nobody writes into it: who opens it waits for ever
+        os.mkfifo(place)  # without a writer, opening it blocks forever
     elif what == "a folder":
         place.mkdir()
     expected = DataFileError if what in {"cut off", "no Parquet"} else DataFileNotFoundError
@@ -224,8 +224,8 @@ def test_what_is_wrong_with_one_of_them_is_said(tmp_path, what):
         made.open().scan().to_arrow()
 
 
-def test_texts_that_are_none_are_found_out_halfway(tmp_path):
-    """With views they are refused. Without, pyarrow shows the rest, and nothing comes twice."""
+def test_invalid_utf8_in_mid_file(tmp_path):
+    """With views they are refused. Without, pyarrow returns the remaining rows, none twice."""
     raw = [b"\xffnone" if n == 250 else b"text %d" % n for n in range(300)]
     texts = pa.Array.from_buffers(pa.string(), 300, pa.array(raw).buffers())
     made = Rows(tmp_path / "t", FIELDS[:2])
@@ -247,7 +247,7 @@ def test_texts_that_are_none_are_found_out_halfway(tmp_path):
         made.open().scan().to_arrow(replace(options, schema_force_view_types=True))
 
 
-def test_a_page_that_is_damaged(tmp_path):
+def test_a_damaged_page(tmp_path):
     made = many(tmp_path, compression="snappy", use_dictionary=False)
     place = made.path / "007.parquet"
     chunk = pq.read_metadata(place).row_group(0).column(1)
@@ -260,8 +260,8 @@ def test_a_page_that_is_damaged(tmp_path):
     assert seen == [True] * 7
 
 
-def test_a_file_that_is_small_for_what_it_holds(tmp_path):
-    """Zeros of zstd: the decoder leaves it to the reader of single files, which has a word for it."""
+def test_a_highly_compressed_file(tmp_path):
+    """Compressed zeros: the decoder leaves them to the reader of single files, which checks the limit."""
 
     def zeros(at):
         return pa.table({"n": np.zeros(400_000 if at == 2 else 10, np.int64)})
@@ -278,14 +278,14 @@ def test_a_file_that_is_small_for_what_it_holds(tmp_path):
     assert seen == [True] * 3
 
 
-def test_a_table_that_is_left_early(tmp_path):
+def test_a_read_that_is_stopped_early(tmp_path):
     with counted() as seen, many(tmp_path).open().scan().to_batches(IN_ORDER) as batches:
         next(batches)
     assert len(seen) < FILES
 
 
 @pytest.mark.parametrize("options", [{"file_column_name": "file"}, {}])
-def test_what_needs_files_one_by_one_reads_them_so(tmp_path, options):
+def test_reads_that_need_single_files(tmp_path, options):
     table = many(tmp_path).open()
     with counted() as seen:
         found = table.scan(limit=None if options else 700).to_arrow(replace(IN_ORDER, **options))

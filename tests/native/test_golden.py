@@ -1,4 +1,4 @@
-"""The golden tables, with views and without: tables of other engines, read from their own files.
+"""The golden tables, read with and without views.
 
 Where the pack is, `tests/acceptance/test_golden.py` says.
 """
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.acceptance, NEEDS_PACK]
 
 
 def tables():
-    """Return the names of the tables, and how many rows they have where that is known."""
+    """Return the names of the tables and their row counts, if known."""
     return [(one["name"], one.get("expected", {}).get("rows")) for one in golden_tables()]
 
 
@@ -37,7 +37,7 @@ def test_views_of_a_golden_table(name, rows):
         three_ways(table.scan(columns=flat))
 
 
-def test_the_decoder_reads_many_of_them():
+def test_the_decoder_reads_many_golden_tables():
     taken = 0
     for name, _ in tables()[::4]:
         with watched() as seen, suppress(DeltaError):

@@ -1,4 +1,4 @@
-"""Checkpoints decoded by the compiled decoder: the same actions as pyarrow's, or pyarrow's error."""
+"""Checkpoints read by the decoder: the same actions as with pyarrow, or the same error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lazydelta.errors import DeltaError, LogCorruptError
 from lazydelta.log import tuning
 from lazydelta.parquet import NestedFile
 from lazydelta.store import open_store
-from lazydelta.testing import TableBuilder, add
+from tests.builders import TableBuilder, add
 from tests.golden_pack import NEEDS_PACK, PACK, golden_tables
 from tests.native.support import without_decoder
 from tests.unit.checkpoint.checkpoint_cases import NOW, expected_state, snapshot_of, state_of
@@ -31,11 +31,11 @@ PATHS = pa.array([f"part-{n}.parquet" for n in range(9)])
 
 @contextmanager
 def every_checkpoint():
-    """Ask the decoder for the smallest checkpoint; yield what it said to each read."""
+    """Use the decoder for checkpoints of any size; yield the outcome of each call."""
     read, seen = NestedFile.batches, []
 
-    def watching(self, *asked):
-        found = read(self, *asked)
+    def watching(self, *args):
+        found = read(self, *args)
         seen.append(found is not None)
         return found
 
@@ -47,7 +47,7 @@ def every_checkpoint():
 
 
 def some_table(directory, files=60, **options):
-    """Return a store with a table of a checkpoint with vectors, tags, nulls and tombstones."""
+    """Return a store with a checkpoint with deletion vectors, tags, nulls and tombstones."""
     store = open_store(str(directory))
     builder = TableBuilder(store, schema=SCHEMA, partition_by=["day"], **options)
     for at in range(0, files, 20):
@@ -65,7 +65,7 @@ def an_add(n, **more):
 
 
 @pytest.mark.parametrize("properties", [{}, {"delta.checkpointPolicy": "v2"}], ids=["v1", "v2"])
-def test_a_checkpoint_is_what_pyarrow_makes_of_it(properties, tmp_path):
+def test_a_checkpoint_is_decoded_as_by_pyarrow(properties, tmp_path):
     store, builder = some_table(tmp_path, configuration=properties)
     with every_checkpoint() as seen:
         assert state_of(store) == expected_state(builder)
@@ -91,7 +91,7 @@ def test_checkpoints_of_the_golden_tables():
 
 
 def listed(path):
-    """Return all actions of a table, or what is wrong with it."""
+    """Return all actions of a table, or its error."""
     try:
         with full_replay(Table.open(path).snapshot(), now_ms=0) as replay:
             adds = [row for batch in replay.adds() for row in batch.to_pylist()]
@@ -101,7 +101,7 @@ def listed(path):
 
 
 @pytest.mark.parametrize("offset", [0.2, 0.5, 0.8])
-def test_a_page_that_does_not_match_its_checksum(offset, tmp_path):
+def test_a_page_with_a_wrong_checksum(offset, tmp_path):
     store, _ = some_table(tmp_path)
     (file,) = tmp_path.glob("_delta_log/*.checkpoint.parquet")
     damaged = bytearray(file.read_bytes())
@@ -120,13 +120,13 @@ def test_a_page_that_does_not_match_its_checksum(offset, tmp_path):
     assert errors[0] == errors[1]
 
 
-def test_damage_in_the_middle_is_told_after_what_came_before(tmp_path):
-    """The decoder gives some batches and then fails: pyarrow goes on behind them."""
+def test_damage_in_mid_file_is_raised_after_earlier_batches(tmp_path):
+    """The decoder returns some batches and then fails: pyarrow continues after them."""
     store, builder = some_table(tmp_path)
     read = NestedFile.batches
 
-    def failing(self, *asked):
-        found = read(self, *asked)
+    def failing(self, *args):
+        found = read(self, *args)
 
         def batches():
             yield from islice(found, 2)
@@ -165,7 +165,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_types_are_those_of_pyarrow_or_it_is_pyarrow_s_to_read(kind, tmp_path):
+def test_types_are_those_of_pyarrow_or_not_decoded(kind, tmp_path):
     arrow, values, options, is_taken = KINDS[kind]
     file = tmp_path / "x.parquet"
     file.write_bytes(one_column(arrow, list(values), **options))
@@ -176,7 +176,7 @@ def test_types_are_those_of_pyarrow_or_it_is_pyarrow_s_to_read(kind, tmp_path):
         assert pa.Table.from_batches(found).equals(whole.read())
 
 
-def test_lists_that_a_few_bytes_stand_for_are_not_decoded(tmp_path):
+def test_highly_compressed_lists_are_not_decoded(tmp_path):
     file = tmp_path / "x.parquet"
     lists = [[0] * 1000 for _ in range(9)]
     file.write_bytes(one_column(pa.list_(pa.int64()), lists, store_schema=False))
@@ -185,10 +185,10 @@ def test_lists_that_a_few_bytes_stand_for_are_not_decoded(tmp_path):
     assert nested.batches([0, 1], [0], 9) is None
 
 
-def test_a_long_text_that_a_dictionary_repeats_is_not_repeated(tmp_path):
-    """Four gigabytes, of a file of one megabyte: whether they are decoded is for others to say."""
-    file, text = tmp_path / "x.parquet", "x" * (1 << 19)
-    fields = [pa.DictionaryArray.from_arrays(pa.array([0] * 8192, pa.int32()), pa.array([text]))]
+def test_a_long_dictionary_string_is_not_expanded(tmp_path):
+    """Four gigabytes when decoded, from a file of one megabyte."""
+    file, string = tmp_path / "x.parquet", "x" * (1 << 19)
+    fields = [pa.DictionaryArray.from_arrays(pa.array([0] * 8192, pa.int32()), pa.array([string]))]
     adds = pa.StructArray.from_arrays([*fields, *fields], ["path", "stats"])
     pq.write_table(pa.table({"add": adds}), file, store_schema=False, compression="none")
     assert file.stat().st_size < 2 << 20
@@ -199,8 +199,8 @@ def test_a_long_text_that_a_dictionary_repeats_is_not_repeated(tmp_path):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 << 10
 
 
-def test_flipped_bytes_never_end_the_process(tmp_path):
-    """Whatever became of the file: batches, or an error that says to ask pyarrow."""
+def test_flipped_bytes_never_crash_the_process(tmp_path):
+    """The outcome is batches, or an error that falls back to pyarrow."""
     chance = random.Random(11)
     maps = [[(f"k{n}", "v" * n)] * (n % 3) for n in range(9)]
     whole = one_column(pa.map_("string", "string"), maps, store_schema=False)

@@ -1,4 +1,4 @@
-"""Random flat tables in every way of writing them down: the decoder's rows are those of pyarrow."""
+"""Random flat tables in every encoding: the decoder returns the same rows as pyarrow."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def decimals(precision, scale):
 
 
 def kinds():
-    """Return every flat type that a data file may have, and its values."""
+    """Return every flat type of data files, with values."""
     found: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [(pa.bool_(), st.booleans())]
     whole = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
     whole += [pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
@@ -71,7 +71,7 @@ def kinds():
 
 
 def encodings(kind):
-    """Return how values of a type may be written without a dictionary."""
+    """Return the encodings of a type without a dictionary."""
     found = ["PLAIN"]
     if pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         found += ["DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"]
@@ -84,7 +84,7 @@ def encodings(kind):
 
 @dataclass
 class Case:
-    """A file, and what is asked of it."""
+    """A file and a read of it."""
 
     table: pa.Table
     options: dict[str, Any]
@@ -136,7 +136,7 @@ def cases(draw):
 
 @st.composite
 def kept(draw, rows):
-    """Draw which rows are kept: some here and there, runs of them, all or none."""
+    """Draw selected rows: scattered, runs, all or none."""
     chance = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     mask = chance.random(rows) < draw(st.sampled_from([0, 0.02, 0.5, 0.9, 0.99, 1]))
     return np.repeat(mask, draw(st.sampled_from([1, 1, 8, 50])))[:rows]
@@ -165,14 +165,14 @@ def how_written(draw, fields):
 
 
 def agrees(case):
-    """Read a case both ways; return whether the decoder took it, None if there was nothing to."""
+    """Read a case with and without the decoder; return whether it decoded, None without rows."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "a.parquet"
         pq.write_table(case.table, path, **case.options)
-        asked = {"columns": case.columns, "row_groups": case.row_groups}
-        expected, places = read(path, views=False, batch_rows=case.batch_rows, **asked)
+        arguments = {"columns": case.columns, "row_groups": case.row_groups}
+        expected, places = read(path, views=False, batch_rows=case.batch_rows, **arguments)
         with watched() as taken:
-            found, positions = read(path, views=True, batch_rows=case.batch_rows, **asked)
+            found, positions = read(path, views=True, batch_rows=case.batch_rows, **arguments)
         check_choice(case, path, expected, places)
     assert positions == places
     if found is None:
@@ -182,19 +182,23 @@ def agrees(case):
     assert found.schema.names == expected.schema.names
     assert plain(found).equals(plain(expected))
     if any(taken):
-        texts = [one.name for one in expected.schema if one.type in (pa.string(), pa.binary())]
-        assert all(is_view(found.schema.field(name).type) for name in texts)
+        strings = [one.name for one in expected.schema if one.type in (pa.string(), pa.binary())]
+        assert all(is_view(found.schema.field(name).type) for name in strings)
     return any(taken)
 
 
 def check_choice(case, path, expected, places):
-    """Read the kept rows, as views and as plain texts; the latter are of pyarrow's own types."""
-    asked = {"columns": case.columns, "row_groups": case.row_groups, "batch_rows": case.batch_rows}
+    """Read the selected rows with and without views; the latter have pyarrow's types."""
+    arguments = {
+        "columns": case.columns,
+        "row_groups": case.row_groups,
+        "batch_rows": case.batch_rows,
+    }
     left = [] if expected is None else expected.filter(pa.array(case.kept[places]))
     for views in (True, False):
         found = read_chosen(
             path, lambda start, length: from_mask(case.kept[start : start + length]),
-            views=views, **asked,
+            views=views, **arguments,
         )  # fmt: skip
         if found is None:
             assert len(left) == 0
@@ -205,7 +209,7 @@ def check_choice(case, path, expected, places):
 
 
 def is_simple(case):
-    """Whether there is nothing about a file that pyarrow could be needed for."""
+    """Whether the decoder supports everything in the file."""
     odd = (pa.large_string(), pa.large_binary(), pa.duration("us"), pa.null())
     types = [case.table.schema.field(name).type for name in case.columns]
     times = any(pa.types.is_timestamp(kind) for kind in types)
@@ -225,12 +229,12 @@ def check(case):
 
 @settings(max_examples=100)
 @given(cases())
-def test_views_are_the_same_rows(case):
+def test_the_decoder_returns_the_same_rows(case):
     check(case)
 
 
 @pytest.mark.long
 @settings(max_examples=6000)
 @given(cases())
-def test_views_are_the_same_rows_of_many_files(case):
+def test_the_decoder_returns_the_same_rows_long(case):
     check(case)

@@ -1,4 +1,4 @@
-"""Which files the decoder takes, which are left to pyarrow, and that neither is seen in the rows."""
+"""Which files the decoder reads and which pyarrow reads: the rows are the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AS_OF_OLD = {"use_deprecated_int96_timestamps": True}
 
 
 def both_ways(path, columns=None):
-    """Return the rows with views, and whether the decoder read them; they are the same without."""
+    """Return the rows with views and whether the decoder read them, after comparing with pyarrow."""
     expected, places = read(path, views=False, columns=columns)
     with watched() as taken:
         found, positions = read(path, views=True, columns=columns)
@@ -30,13 +30,13 @@ def both_ways(path, columns=None):
 @pytest.mark.parametrize(
     ("column", "options"),
     [
-        pytest.param(pa.array(["a", None, "é" * 40]), {}, id="texts"),
-        pytest.param(pa.array([b"", None, b"\0" * 40]), {"compression": "zstd"}, id="bytes"),
-        pytest.param(pa.array(["a"] * 50), {"compression": "none"}, id="texts-of-a-dictionary"),
+        pytest.param(pa.array(["a", None, "é" * 40]), {}, id="strings"),
+        pytest.param(pa.array([b"", None, b"\0" * 40]), {"compression": "zstd"}, id="binary"),
+        pytest.param(pa.array(["a"] * 50), {"compression": "none"}, id="dictionary-strings"),
         pytest.param(pa.array(["a", None], pa.large_string()), {"store_schema": False}, id="large"),
     ],
 )
-def test_texts_come_as_views(tmp_path, column, options):
+def test_strings_as_views(tmp_path, column, options):
     pq.write_table(pa.table({"x": column}), tmp_path / "a.parquet", **options)
     found, taken = both_ways(tmp_path / "a.parquet")
     assert taken
@@ -52,15 +52,15 @@ def test_texts_come_as_views(tmp_path, column, options):
         pytest.param(pa.array([["a"]]), {}, id="lists"),
         pytest.param(pa.array([{"t": "a"}]), {}, id="structs"),
         pytest.param(pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())), {}, id="maps"),
-        pytest.param(TIMES.cast(pa.timestamp("us", "UTC")), AS_OF_OLD, id="times-of-12-bytes"),
-        pytest.param(TIMES, AS_OF_OLD | {"store_schema": False}, id="times-of-12-bytes-untold"),
-        pytest.param(pa.array(COUNTS, BERLIN), {}, id="seconds-of-a-zone"),
-        pytest.param(pa.array(["a", None], pa.large_string()), {}, id="large-texts"),
-        pytest.param(pa.array([b"a", None], pa.large_binary()), {}, id="large-bytes"),
-        pytest.param(pa.array(["a", "a"]).dictionary_encode(), {}, id="texts-of-a-dictionary"),
+        pytest.param(TIMES.cast(pa.timestamp("us", "UTC")), AS_OF_OLD, id="int96"),
+        pytest.param(TIMES, AS_OF_OLD | {"store_schema": False}, id="int96-without-schema"),
+        pytest.param(pa.array(COUNTS, BERLIN), {}, id="zoned-seconds"),
+        pytest.param(pa.array(["a", None], pa.large_string()), {}, id="large-strings"),
+        pytest.param(pa.array([b"a", None], pa.large_binary()), {}, id="large-binary"),
+        pytest.param(pa.array(["a", "a"]).dictionary_encode(), {}, id="dictionary-strings"),
     ],
 )
-def test_what_the_decoder_sees_otherwise_is_left_to_pyarrow(tmp_path, column, options):
+def test_unsupported_columns_are_read_by_pyarrow(tmp_path, column, options):
     pq.write_table(pa.table({"x": column}), tmp_path / "a.parquet", **options)
     found, taken = both_ways(tmp_path / "a.parquet")
     assert not taken
@@ -70,22 +70,22 @@ def test_what_the_decoder_sees_otherwise_is_left_to_pyarrow(tmp_path, column, op
 @pytest.mark.parametrize(
     "column",
     [
-        pytest.param(pa.array([86_400_000, None], pa.date64()), id="days-as-milliseconds"),
-        pytest.param(pa.array([7, None]).dictionary_encode(), id="numbers-of-a-dictionary"),
+        pytest.param(pa.array([86_400_000, None], pa.date64()), id="date64"),
+        pytest.param(pa.array([7, None]).dictionary_encode(), id="dictionary-numbers"),
         pytest.param(pa.array([7, None], pa.duration("us")), id="durations"),
         pytest.param(pa.nulls(2), id="nulls"),
         pytest.param(pa.array(["a", None], pa.string_view()), id="views"),
     ],
 )
-def test_whoever_reads_them_they_are_the_same(tmp_path, column):
+def test_same_rows_with_and_without_the_decoder(tmp_path, column):
     rows = pa.table({"x": column, "t": ["a", "b"]})
     pq.write_table(rows, tmp_path / "a.parquet")
     both_ways(tmp_path / "a.parquet")
     assert both_ways(tmp_path / "a.parquet", ["t"])[1]
 
 
-def test_times_of_12_bytes_are_the_same(tmp_path):
-    """From the year 1 to 9999, and about the first day of the Gregorian calendar."""
+def test_int96_timestamps(tmp_path):
+    """From year 1 to 9999, and around the start of the Gregorian calendar."""
     micros = [0, -1, 1, -62_135_596_800_000_000, 253_402_300_799_999_999, -12_219_292_800_000_001]
     written = pa.table({"x": pa.array(micros, pa.timestamp("us"))})
     pq.write_table(written, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
@@ -93,8 +93,8 @@ def test_times_of_12_bytes_are_the_same(tmp_path):
     assert found["x"].cast(pa.int64()).to_pylist() == micros
 
 
-def test_a_column_beside_a_nested_one_of_the_same_path(tmp_path):
-    """`a.b` is a column, and a part of another one: neither is taken for the other."""
+def test_a_column_with_the_path_of_a_nested_field(tmp_path):
+    """`a.b` is a column, and also a field of a struct: they must not be confused."""
     rows = pa.table({"a.b": ["flat"], "a": [{"b": "part"}], "c": ["x"]})
     pq.write_table(rows, tmp_path / "a.parquet")
     for columns in (["a.b"], ["a"], ["c"], ["c", "a.b"]):
@@ -103,7 +103,7 @@ def test_a_column_beside_a_nested_one_of_the_same_path(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", " ", "é", "x y", "X", "x\0y", "list", "a" * 1000])
-def test_odd_names(tmp_path, name):
+def test_unusual_column_names(tmp_path, name):
     rows = pa.table({"before": [1, 2], name: ["a", None], "x": ["b", "c"]})
     pq.write_table(rows, tmp_path / "a.parquet")
     found, taken = both_ways(tmp_path / "a.parquet", [name])
@@ -111,7 +111,7 @@ def test_odd_names(tmp_path, name):
     assert found[name].to_pylist() == ["a", None]
 
 
-def test_columns_in_another_order_than_in_the_file(tmp_path):
+def test_columns_in_another_order(tmp_path):
     pq.write_table(pa.table({"b": ["b1"], "a": ["a1"], "c": [1]}), tmp_path / "a.parquet")
     for columns in (["a", "b"], ["c", "b", "a"], ["c", "a"]):
         found, taken = both_ways(tmp_path / "a.parquet", columns)
@@ -119,7 +119,7 @@ def test_columns_in_another_order_than_in_the_file(tmp_path):
         assert found.select(["a"]).to_pylist() == [{"a": "a1"}]
 
 
-def test_no_columns_at_all(tmp_path):
+def test_no_columns(tmp_path):
     pq.write_table(pa.table({"x": ["a"] * 10}), tmp_path / "a.parquet", row_group_size=4)
     rows = list(viewed_rows(opened(tmp_path / "a.parquet"), [], [0, 2], 3))
     assert [(one.start, one.length, one.columns) for one in rows] == [
@@ -130,7 +130,7 @@ def test_no_columns_at_all(tmp_path):
 
 
 @pytest.mark.usefixtures("no_decoder")
-def test_without_the_decoder_nothing_is_a_view(tmp_path):
+def test_without_the_decoder_there_are_no_views(tmp_path):
     rows = pa.table({"t": ["a", None], "b": [b"a", b""], "n": [1, 2]})
     pq.write_table(rows, tmp_path / "a.parquet")
     found, taken = both_ways(tmp_path / "a.parquet")
@@ -152,10 +152,10 @@ def foreign(schema):
         pytest.param(foreign(pa.schema({"x": pa.string()})), id="fewer-columns"),
         pytest.param(foreign(pa.schema({"y": pa.int64(), "x": pa.string()})), id="another-order"),
         pytest.param(foreign(pa.schema({"x": pa.int8(), "y": pa.string()})), id="other-types"),
-        pytest.param({"note": b"\xff\xfe"}, id="a-note-that-is-no-text"),
+        pytest.param({"note": b"\xff\xfe"}, id="binary-metadata"),
     ],
 )
-def test_what_a_tool_left_in_a_footer_does_no_harm(tmp_path, metadata):
+def test_foreign_footer_metadata_is_ignored(tmp_path, metadata):
     rows = pa.table({"x": ["a", None], "y": [1, 2]})
     with pq.ParquetWriter(tmp_path / "a.parquet", rows.schema, store_schema=False) as writer:
         writer.write_table(rows)
@@ -164,7 +164,7 @@ def test_what_a_tool_left_in_a_footer_does_no_harm(tmp_path, metadata):
     assert plain(found).equals(rows)
 
 
-def test_a_dictionary_of_what_the_decoder_has_none_of(tmp_path):
+def test_a_dictionary_of_an_unsupported_type(tmp_path):
     prices = pa.array(["1.50", "2.50"]).cast(pa.decimal128(5, 2)).dictionary_encode()
     pq.write_table(pa.table({"x": prices, "y": ["a", "b"]}), tmp_path / "a.parquet")
     both_ways(tmp_path / "a.parquet")

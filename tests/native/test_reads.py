@@ -1,4 +1,4 @@
-"""Whole reads with views: with the decoder and without they are the same tables, as are plain ones."""
+"""Reads of tables with views, with and without the decoder: the same rows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TEXTS = ["name", "raw", "later", "part"]
 ROWS = 40
 FILES = ("whole", "without-a-column", "narrow", "deleted", "gzip", "small-groups", "moved")
 TAKEN = {"whole", "without-a-column", "deleted", "narrow", "small-groups", "moved"}
-"""Files that the decoder takes, if only flat columns are asked for."""
+"""Files that the decoder reads, if only flat columns are selected."""
 
 
 def rows_of(at, *, narrow=False):
@@ -68,7 +68,7 @@ def rows_of(at, *, narrow=False):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Return a table of files each of which is read in another way."""
+    """Return a table of files with different read paths."""
     path = tmp_path_factory.mktemp("reads") / "t"
     made = Rows(path, FIELDS, partition_columns=["part"], features=FEATURES, configuration=TRACKED)
     how = {
@@ -108,7 +108,7 @@ def test_flat_columns_of_every_file(table):
 
 
 @pytest.mark.parametrize(
-    ("asked", "options"),
+    ("arguments", "options"),
     [
         pytest.param({}, {}, id="nested-columns-beside-flat-ones"),
         pytest.param({"columns": ["s", "name"]}, {}, id="a-nested-column"),
@@ -120,7 +120,7 @@ def test_flat_columns_of_every_file(table):
         pytest.param({"columns": FLAT}, {"batch_rows": 3}, id="small-batches"),
         pytest.param({"columns": FLAT}, {"files_at_once": 1}, id="one-file-at-a-time"),
         pytest.param({"columns": FLAT, "where": "id >= 60 and id < 150"}, {}, id="a-predicate"),
-        pytest.param({"columns": ["name"], "where": "name like '%1'"}, {}, id="on-a-text"),
+        pytest.param({"columns": ["name"], "where": "name like '%1'"}, {}, id="on-a-string"),
         pytest.param({"columns": FLAT, "where": "part = 'a'"}, {}, id="on-a-partition"),
         pytest.param({"columns": FLAT, "where": "part is null and id > 3"}, {}, id="on-both"),
         pytest.param({"columns": FLAT, "where": "id < 0"}, {}, id="no-row"),
@@ -141,12 +141,12 @@ def test_flat_columns_of_every_file(table):
         ),
     ],
 )
-def test_all_ways_of_asking(table, asked, options):
-    three_ways(table.scan(**asked), **options)
+def test_every_kind_of_read(table, arguments, options):
+    three_ways(table.scan(**arguments), **options)
 
 
 @pytest.mark.parametrize(
-    ("asked", "count"),
+    ("arguments", "count"),
     [
         pytest.param({"columns": ["name"], "where": "part = 'a'"}, 1, id="only-by-partition"),
         pytest.param({"columns": ["name"], "where": "id >= 0"}, 6, id="rows-may-be-dropped"),
@@ -155,13 +155,13 @@ def test_all_ways_of_asking(table, asked, options):
         pytest.param({"columns": ["name"], "limit": 1000}, 6, id="up-to-a-limit"),
     ],
 )
-def test_the_decoder_reads_what_it_can(table, asked, count):
-    _, taken = three_ways(table.scan(**asked), files_at_once=1)
+def test_the_decoder_reads_what_it_can(table, arguments, count):
+    _, taken = three_ways(table.scan(**arguments), files_at_once=1)
     assert sum(taken) == count
 
 
 @pytest.mark.parametrize(
-    ("asked", "options", "count"),
+    ("arguments", "options", "count"),
     [
         pytest.param({"columns": FLAT}, {}, len(TAKEN), id="all-rows"),
         pytest.param({"columns": FLAT, "where": "part = 'a'"}, {}, 1, id="only-by-partition"),
@@ -171,12 +171,12 @@ def test_the_decoder_reads_what_it_can(table, asked, count):
         pytest.param({}, {}, 0, id="nested"),
     ],
 )
-def test_without_views_the_decoder_reads_what_it_can(table, asked, options, count):
-    """With a predicate a row group is read twice: what the predicate needs, and the rest.
+def test_without_views_the_decoder_reads_what_it_can(table, arguments, options, count):
+    """With a predicate a row group is read twice: the predicate columns, then the others.
 
     By one thread, for how often that is tried depends on how often it has paid so far.
     """
-    scan, options = table.scan(**asked), ReadOptions(ordered=True, files_at_once=1, **options)
+    scan, options = table.scan(**arguments), ReadOptions(ordered=True, files_at_once=1, **options)
     with watched() as taken:
         found = scan.to_arrow(options)
     with without_decoder():
@@ -187,8 +187,8 @@ def test_without_views_the_decoder_reads_what_it_can(table, asked, options, coun
     assert sum(taken) == count
 
 
-def test_a_file_whose_texts_are_not_made_views_is_read_all_the_same(table):
-    """Columns that have to be converted are not left views, and a schema decides for itself."""
+def test_a_file_with_converted_strings_is_read(table):
+    """Converted columns are not views, and an output schema has its own types."""
     wanted = pa.schema({"name": pa.string_view()})
     options = ReadOptions(schema=wanted, schema_force_view_types=True, ordered=True)
     with watched() as taken:
@@ -204,8 +204,8 @@ def test_rows_without_columns_count(table):
     assert found.num_rows == len(FILES) * ROWS - 3
 
 
-def test_an_observer_that_wants_to_see_every_request_sees_them(made):
-    """Then files are opened by the store: the decoder would do it unseen."""
+def test_an_observer_receives_every_request(made):
+    """Files are then opened by the store, because the decoder bypasses the observer."""
     seen = []
     watching = Table.open(made.path, config=Config(observer=seen.append))
     _, taken = three_ways(watching.scan(columns=FLAT))
@@ -214,7 +214,7 @@ def test_an_observer_that_wants_to_see_every_request_sees_them(made):
     assert {f"{name}.parquet" for name in FILES} <= opened
 
 
-def test_a_table_that_is_not_on_this_machine(made):
+def test_a_remote_table(made):
     files = {str(p.relative_to(made.path)): p.read_bytes() for p in made.path.rglob("*.*")}
     remote = Table(MemoryStore(files, root="memory://t"), Config())
     found, taken = three_ways(remote.scan(columns=FLAT))
@@ -244,9 +244,7 @@ def test_mapped_columns(tmp_path, mode):
 @pytest.mark.parametrize(
     ("kind", "views"), [("long", True), ("decimal(12,0)", True), (STRUCT, False)]
 )
-def test_texts_are_views_unless_something_has_to_be_made_of_them(
-    tmp_path, monkeypatch, kind, views
-):
+def test_strings_are_views_unless_converted(tmp_path, monkeypatch, kind, views):
     made = Rows(tmp_path / "t", [field("name", "string"), field("x", kind)], features=FEATURES)
     stored = pa.array([1], pa.int32()) if kind is not STRUCT else pa.array([{"t": "a"}])
     made.file("a.parquet", pa.table({"name": ["a longer text than fits"], "x": stored}))
@@ -302,7 +300,7 @@ def test_a_change_feed(tmp_path):
 
 
 @pytest.mark.parametrize("way", OUTPUTS)
-def test_ways_out(table, way):
+def test_outputs(table, way):
     options = ReadOptions(schema_force_view_types=True, wrap_partition_values=True)
     scan = table.scan(columns=FLAT)
     found = OUTPUTS[way](scan, options)
@@ -313,7 +311,7 @@ def test_ways_out(table, way):
     assert canonical(found) == canonical(undecoded) == canonical(shown.select(found.schema.names))
 
 
-def test_a_dataset_filters_what_it_reads(table):
+def test_a_dataset_with_a_filter(table):
     options = ReadOptions(schema_force_view_types=True)
     dataset = table.scan(columns=FLAT).to_pyarrow_dataset(options)
     found = dataset.to_table(filter=pa.compute.field("name") == "the name of 3")

@@ -1,4 +1,4 @@
-"""Some rows of a row group, from one position to another: the decoder's are those of pyarrow."""
+"""Row ranges of a row group: the decoder returns the same rows as pyarrow."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ ROWS = 50_000
 
 
 def between(path, columns, group, start, end, batch_rows=1 << 20):
-    """Return some rows of a row group as a table, having checked where they are."""
+    """Return a row range as a table, after checking the positions."""
     with closing(opened(path)) as file:
         found = list(file.read_range(columns, group, start, end, batch_rows=batch_rows))
     places = [at for rows in found for at in range(rows.start, rows.end)]
     assert places == list(range(start, end))
     assert all(rows.length == rows.columns.num_rows <= batch_rows for rows in found)
-    # Where pyarrow leaves texts in a dictionary, it does so in some of the batches only.
+    # pyarrow returns dictionary-encoded strings in some of the batches only.
     return pa.concat_tables([plain(pa.Table.from_batches([rows.columns])) for rows in found])
 
 
 @settings(max_examples=60)
 @given(cases(), st.data())
-def test_rows_between_two_positions_are_the_same(case, data):
+def test_row_ranges_are_the_same(case, data):
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "a.parquet"
         pq.write_table(case.table, path, **case.options)
@@ -61,7 +61,7 @@ def path(tmp_path):
     return tmp_path / "a.parquet"
 
 
-def test_the_decoder_reads_them_and_begins_where_it_is_told(path):
+def test_the_decoder_starts_at_the_range(path):
     with watched() as taken:
         found = between(path, ["n", "t"], 0, 30_000, 30_003)
     assert taken == [True]
@@ -71,7 +71,7 @@ def test_the_decoder_reads_them_and_begins_where_it_is_told(path):
     }
 
 
-def test_what_is_left_out_before_need_not_be_much(path):
+def test_short_gaps_are_not_skipped(path):
     with closing(opened(path)) as file:
         assert file.can_skip(["n"], 0, 2000)
         assert not file.can_skip(["n"], 0, 10)
@@ -80,12 +80,12 @@ def test_what_is_left_out_before_need_not_be_much(path):
 
 
 @pytest.mark.parametrize("span", [(5, 4), (0, ROWS + 1), (ROWS + 1, ROWS + 2)])
-def test_the_decoder_refuses_rows_that_are_not_there(path, span):
+def test_the_decoder_refuses_invalid_ranges(path, span):
     with pytest.raises(ValueError, match=f"among its {ROWS}"):
         compiled._decoder().read(str(path), [0], [0], 10, span=span)
 
 
-def test_bits_choose_among_the_rows_between(path):
+def test_a_bitmap_selects_within_the_range(path):
     batches = compiled._decoder().read(
         str(path), [0], [0], 10, span=(100, 110), kept=bytes([0b10000001, 0b10])
     )
@@ -106,7 +106,7 @@ def test_where_the_decoder_gives_up_pyarrow_goes_on(path, monkeypatch):
     assert found["n"].to_pylist() == list(range(1000, 9000))
 
 
-def test_pages_that_are_damaged_end_in_an_error(path):
+def test_damaged_pages_are_an_error(path):
     data = bytearray(path.read_bytes())
     chunk = pq.ParquetFile(path).metadata.row_group(0).column(0)
     start = chunk.data_page_offset
@@ -124,7 +124,7 @@ def test_pages_that_are_damaged_end_in_an_error(path):
         pytest.param(
             pa.array(range(ROWS), pa.timestamp("us", "UTC")),
             {"use_deprecated_int96_timestamps": True},
-            id="times-of-12-bytes",
+            id="int96",
         ),
         pytest.param(pa.array([{"a": at} for at in range(ROWS)]), {}, id="structs"),
         pytest.param(
@@ -155,6 +155,16 @@ def test_what_only_pyarrow_reads_is_decoded_once(tmp_path, column, options, monk
     assert len(others) == 1
 
 
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A table of three files."""
+    path = str(tmp_path_factory.mktemp("filters") / "t")
+    rows = pa.table({"n": range(3 * ROWS), "t": [f"text {at}" for at in range(3 * ROWS)]})
+    for at in range(3):
+        ld.write(path, rows.slice(at * ROWS, ROWS), mode="append")
+    return ld.Table.open(path)
+
+
 @pytest.mark.parametrize(
     ("where", "count"),
     [
@@ -166,12 +176,9 @@ def test_what_only_pyarrow_reads_is_decoded_once(tmp_path, column, options, monk
     ],
 )
 @pytest.mark.parametrize("views", [False, True])
-def test_filters_find_the_same_rows(tmp_path, where, count, views):
-    rows = pa.table({"n": range(3 * ROWS), "t": [f"text {at}" for at in range(3 * ROWS)]})
-    for at in range(3):
-        ld.write(str(tmp_path / "t"), rows.slice(at * ROWS, ROWS), mode="append")
+def test_filters_find_the_same_rows(table, where, count, views):
     options = ld.ReadOptions(ordered=True, schema_force_view_types=views)
-    scan = ld.Table.open(str(tmp_path / "t")).scan(where)
+    scan = table.scan(where)
     with watched() as taken:
         found = scan.to_arrow(options)
     assert any(taken)

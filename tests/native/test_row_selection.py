@@ -1,4 +1,4 @@
-"""Rows left out by the decoder: the same rows as pyarrow keeps, as views and as plain texts."""
+"""Row selection by the decoder: the same rows as with pyarrow, with and without views."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from tests.native.support import is_view, opened, plain, read, read_chosen, thre
 from tests.unit.scan.read.tables import Rows, field, inline
 
 ROWS = 1000
-LONG = "a text that no view has room for: "
-MANY = 1 << 20
+LONG = "a string too long to be inlined in a view: "
 
 
 def rows(count=ROWS):
-    """Return columns of every width, with nulls and without, few texts and many."""
+    """Return columns of every width, with and without nulls, with few and many distinct strings."""
     numbers = np.arange(count)
     holes = numbers % 7 == 3
     return pa.table(
@@ -80,7 +79,7 @@ def written(tmp_path_factory):
 
 @pytest.mark.parametrize("views", [True, False])
 @pytest.mark.parametrize("name", choices())
-def test_what_is_left(written, name, views):
+def test_selected_rows(written, name, views):
     mask = choices()[name]
     expected = rows().filter(pa.array(~mask))
     for batch_rows in (64, 131, 1 << 20):
@@ -99,30 +98,19 @@ def test_what_is_left(written, name, views):
 
 @pytest.mark.parametrize("views", [True, False])
 def test_some_row_groups_of_some_columns(written, views):
-    """Bits are counted from the first row that is read on, and runs have bits of their own."""
+    """The bitmap starts at the first row read, and each run has its own bitmap."""
     mask = choices()["a-tenth"]
     groups, columns = [1, 2, 5], ["few", "n"]
     every = np.arange(ROWS) // 130
     expected = rows().filter(pa.array(~mask & np.isin(every, groups))).select(["n", "few"])
-    asked = {"columns": columns, "row_groups": groups, "batch_rows": 50}
+    arguments = {"columns": columns, "row_groups": groups, "batch_rows": 50}
     with watched() as taken:
-        found = read_chosen(written, deleted(mask), views=views, **asked)
+        found = read_chosen(written, deleted(mask), views=views, **arguments)
     assert taken == [True, True]
     assert plain(found).equals(plain(expected))
 
 
-@pytest.mark.parametrize("views", [True, False])
-def test_a_large_file_whose_columns_are_shared_out_among_threads(tmp_path, views):
-    numbers = np.arange(MANY)
-    texts = pa.array(numbers).cast(pa.string())
-    whole = pa.table({"n": numbers, "t": texts, "u": texts, "half": numbers / 2})
-    pq.write_table(whole, tmp_path / "a.parquet", row_group_size=300_000)
-    mask = choices(MANY)["a-tenth"]
-    found = read_chosen(tmp_path / "a.parquet", deleted(mask), views=views, batch_rows=131_072)
-    assert plain(found).equals(plain(whole.filter(pa.array(~mask))))
-
-
-def test_positions_are_true_if_no_row_is_left_out(written):
+def test_positions_without_a_selection(written):
     with closing(opened(written)) as file:
         groups = range(file.metadata.num_row_groups)
         found = [
@@ -132,9 +120,9 @@ def test_positions_are_true_if_no_row_is_left_out(written):
     assert [start for start, _ in found] == [first for _, first in found]
 
 
-def test_few_views_do_not_hold_on_to_their_pages(tmp_path):
-    texts = pa.table({"t": [f"{LONG}{at}" for at in range(10_000)]})
-    pq.write_table(texts, tmp_path / "a.parquet", use_dictionary=False)
+def test_few_views_release_their_pages(tmp_path):
+    strings = pa.table({"t": [f"{LONG}{at}" for at in range(10_000)]})
+    pq.write_table(strings, tmp_path / "a.parquet", use_dictionary=False)
     few = read_chosen(tmp_path / "a.parquet", deleted(np.arange(10_000) != 7), views=True)
     assert few.to_pylist() == [{"t": f"{LONG}7"}]
     assert few.get_total_buffer_size() < 1000
@@ -142,17 +130,17 @@ def test_few_views_do_not_hold_on_to_their_pages(tmp_path):
     assert most.get_total_buffer_size() > 400_000
 
 
-def test_plain_texts_hold_on_to_nothing_else(tmp_path):
-    texts = pa.table({"t": [f"{LONG}{at}" for at in range(10_000)]})
-    pq.write_table(texts, tmp_path / "a.parquet")
+def test_strings_hold_no_other_memory(tmp_path):
+    strings = pa.table({"t": [f"{LONG}{at}" for at in range(10_000)]})
+    pq.write_table(strings, tmp_path / "a.parquet")
     found = read_chosen(tmp_path / "a.parquet", None, views=False)
-    assert found.get_total_buffer_size() < texts.nbytes + 10_000
+    assert found.get_total_buffer_size() < strings.nbytes + 10_000
 
 
 # --- bits that are many, or wrong -------------------------------------------------------------------
 
 
-def test_bits_are_made_in_pieces(written):
+def test_bitmaps_are_built_in_pieces(written):
     mask = choices()["a-tenth"]
     with patch.object(tuning, "BITMAP_CHUNK_ROWS", 64), watched() as taken:
         found = read_chosen(written, deleted(mask), views=False)
@@ -160,7 +148,7 @@ def test_bits_are_made_in_pieces(written):
     assert plain(found).equals(plain(rows().filter(pa.array(~mask))))
 
 
-def test_no_bits_are_made_for_more_rows_than_a_file_should_have(written):
+def test_no_bitmap_for_too_many_rows(written):
     mask = choices()["a-tenth"]
     with patch.object(tuning, "BITMAP_ROWS", ROWS - 1), watched() as taken:
         found = read_chosen(written, deleted(mask), views=True)
@@ -169,7 +157,7 @@ def test_no_bits_are_made_for_more_rows_than_a_file_should_have(written):
 
 
 @pytest.mark.parametrize("size", [0, 1, ROWS // 8 - 1, ROWS // 8 + 1])
-def test_bits_of_other_rows_are_refused(written, size):
+def test_a_bitmap_of_another_length_is_refused(written, size):
     groups = list(range(pq.read_metadata(written).num_row_groups))
     with pytest.raises(ValueError, match=f"of {size} bytes does not fit {ROWS} rows"):
         compiled._decoder().read(str(written), [0], groups, 100, kept=bytes(size))
@@ -179,15 +167,15 @@ def test_bits_of_other_rows_are_refused(written, size):
 
 
 def not_all_utf8(path):
-    """Write texts of which one, far behind, is none; return it."""
+    """Write strings with invalid UTF-8 in a late row."""
     raw = pa.array([b"\xfftext" if at == 700 else f"text {at}".encode() for at in range(ROWS)])
-    texts = pa.Array.from_buffers(pa.string(), ROWS, raw.buffers())
-    pq.write_table(pa.table({"n": range(ROWS), "t": texts}), path, use_dictionary=False)
+    strings = pa.Array.from_buffers(pa.string(), ROWS, raw.buffers())
+    pq.write_table(pa.table({"n": range(ROWS), "t": strings}), path, use_dictionary=False)
 
 
 @pytest.mark.parametrize("name", ["nothing-deleted", "a-tenth", "all-but-one", "every-second"])
-def test_texts_that_are_none_come_as_from_pyarrow(tmp_path, name):
-    """It is found out halfway; what has come until then does not come again."""
+def test_invalid_utf8_is_read_as_by_pyarrow(tmp_path, name):
+    """Rows returned before the invalid one are not repeated."""
     path, mask = tmp_path / "a.parquet", choices()[name]
     not_all_utf8(path)
     expected = read(path, views=False)[0].filter(pa.array(~mask))
@@ -198,18 +186,18 @@ def test_texts_that_are_none_come_as_from_pyarrow(tmp_path, name):
         read_chosen(path, deleted(mask), views=True, batch_rows=64)
 
 
-def test_texts_too_long_for_the_memory_come_in_pieces_from_pyarrow(tmp_path):
-    texts = pa.table({"n": range(ROWS), "t": ["x" * 10_000, "y"] * (ROWS // 2)})
-    pq.write_table(texts, tmp_path / "a.parquet")
+def test_long_strings_are_returned_in_pieces_by_pyarrow(tmp_path):
+    strings = pa.table({"n": range(ROWS), "t": ["x" * 10_000, "y"] * (ROWS // 2)})
+    pq.write_table(strings, tmp_path / "a.parquet")
     mask = choices()["every-second"]
-    for kept, expected in ((None, texts), (deleted(mask), texts.filter(pa.array(~mask)))):
+    for kept, expected in ((None, strings), (deleted(mask), strings.filter(pa.array(~mask)))):
         found = read_chosen(tmp_path / "a.parquet", kept, views=False, limit=1 << 20)
         assert found.equals(expected)
         largest = max(part.nbytes for part in found["t"].chunks)
         assert largest < 3 << 20
 
 
-def test_a_decoder_of_another_version_is_not_asked(caplog):
+def test_a_decoder_of_another_version_is_not_used(caplog):
     compiled._decoder.cache_clear()
     try:
         with (
@@ -235,8 +223,8 @@ def table_of(path, mask):
     return made.open().scan(), pa.concat_tables([content.filter(pa.array(~mask)), content])
 
 
-@pytest.mark.parametrize("name", choices())
-def test_a_table_with_a_vector(tmp_path, name):
+@pytest.mark.parametrize("name", ["nothing-deleted", "all-deleted", "runs", "a-tenth"])
+def test_a_table_with_a_deletion_vector(tmp_path, name):
     scan, expected = table_of(tmp_path / "t", choices()[name])
     found, taken = three_ways(scan, batch_rows=100)
     assert taken == [True, True]
@@ -248,7 +236,7 @@ def test_a_table_with_a_vector(tmp_path, name):
 
 
 @pytest.mark.parametrize("views", [True, False])
-def test_a_vector_of_rows_that_are_not_there(tmp_path, views):
+def test_a_deletion_vector_beyond_the_last_row(tmp_path, views):
     made = Rows(tmp_path / "t", [field("n", "long")], features=("deletionVectors",))
     made.file("a.parquet", pa.table({"n": [1, 2, 3]}), vector=inline([0, 3]))
     with watched() as taken, pytest.raises(DeletionVectorError, match="it lists row 3"):

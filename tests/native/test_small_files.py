@@ -1,4 +1,4 @@
-"""Small files that are alike are read in one go: the rows are those of files read one by one."""
+"""Small-file batching: the same rows as files read one by one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows_of(at, count=50):
 
 @contextmanager
 def counted():
-    """Yield a list of how many files each go was asked for, and how many it read."""
+    """Yield a list of requested and decoded files per batch."""
     read, seen = FileTemplate.read, []
 
     def watching(self, paths):
@@ -54,7 +54,7 @@ def counted():
 
 
 def same_rows(table, **scan):
-    """Read with the decoder and without, in order; return the rows and who was read together.
+    """Read with and without the decoder; return the rows and the batches.
 
     By one thread: what is alike is what was seen last, and another thread may have seen it.
     """
@@ -76,7 +76,7 @@ def many(tmp_path, count=40, **options):
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd", "gzip"])
-def test_files_that_are_alike(tmp_path, codec):
+def test_files_of_one_layout(tmp_path, codec):
     made = many(tmp_path, compression=codec, row_group_size=20)
     found, seen = same_rows(made.open())
     assert found.num_rows == 2000
@@ -91,7 +91,7 @@ def test_views(tmp_path):
     assert len(taken) < 10, "the others were read together"
 
 
-def test_a_filter_and_columns_of_its_own(tmp_path):
+def test_a_predicate_on_other_columns(tmp_path):
     made = many(tmp_path)
     found, seen = same_rows(made.open(), where="x > 5000 and t like '%6'", columns=["b", "n"])
     assert found.schema.names == ["b", "n"]
@@ -99,7 +99,7 @@ def test_a_filter_and_columns_of_its_own(tmp_path):
     assert seen
 
 
-def test_partitions_are_kept_apart_and_deleted_rows_left_out(tmp_path):
+def test_partitions_and_deletion_vectors(tmp_path):
     made = Rows(
         tmp_path / "t", [*FIELDS, field("p", "integer")], partition_columns=["p"],
         features=["deletionVectors"],
@@ -116,7 +116,7 @@ def test_partitions_are_kept_apart_and_deleted_rows_left_out(tmp_path):
     assert seen
 
 
-def test_columns_that_come_go_and_change_their_places(tmp_path):
+def test_added_dropped_and_reordered_columns(tmp_path):
     made = Rows(tmp_path / "t", FIELDS)
     for at in range(60):
         rows = rows_of(at)
@@ -144,7 +144,7 @@ def test_files_without_rows(tmp_path):
     assert seen
 
 
-def test_a_folder_of_them_is_gone(tmp_path):
+def test_a_missing_directory(tmp_path):
     made = Rows(tmp_path / "t", FIELDS)
     for at in range(40):
         made.file(f"{at // 20}/{at:03}.parquet", rows_of(at))
@@ -154,7 +154,7 @@ def test_a_folder_of_them_is_gone(tmp_path):
 
 
 @pytest.mark.parametrize("what", ["missing", "cut off", "no Parquet", "a pipe"])
-def test_what_is_wrong_with_one_of_them_is_said(tmp_path, what):
+def test_an_error_names_the_file(tmp_path, what):
     made = many(tmp_path)
     place = made.path / "020.parquet"
     if what == "cut off":
@@ -164,13 +164,13 @@ def test_what_is_wrong_with_one_of_them_is_said(tmp_path, what):
     else:
         place.unlink()
     if what == "a pipe":
-        os.mkfifo(place)  # nobody writes into it: who opens it waits for ever
+        os.mkfifo(place)  # without a writer, opening it blocks forever
     expected = DataFileError if what in {"cut off", "no Parquet"} else DataFileNotFoundError
     with pytest.raises(expected, match=r"020\.parquet"):
         made.open().scan().to_arrow()
 
 
-def test_batches_are_no_larger_than_asked_for(tmp_path):
+def test_batches_respect_batch_rows(tmp_path):
     with counted() as seen:
         options = ReadOptions(batch_rows=70, ordered=True)
         batches = list(many(tmp_path).open().scan().to_batches(options))
@@ -179,8 +179,8 @@ def test_batches_are_no_larger_than_asked_for(tmp_path):
     assert sum(batch.num_rows for batch in batches) == 2000
 
 
-def test_a_small_file_of_very_many_rows_is_read_by_itself(tmp_path):
-    """A few bytes may stand for any number of rows; all of them at once would fill the memory."""
+def test_a_small_file_of_very_many_rows_is_read_alone(tmp_path):
+    """A few bytes may encode any number of rows, too many to decode at once."""
     made = Rows(tmp_path / "t", [field("n", "long")])
     for at in range(20):
         count = 3_000_000 if at == 15 else 10
@@ -194,7 +194,7 @@ def test_a_small_file_of_very_many_rows_is_read_by_itself(tmp_path):
     assert any(read < asked for asked, read in seen)
 
 
-def test_what_tells_files_or_rows_apart_reads_them_one_by_one(tmp_path):
+def test_reads_that_need_single_files(tmp_path):
     table = many(tmp_path).open()
     named = ReadOptions(file_column_name="file")
     with counted() as seen:
@@ -213,7 +213,7 @@ def sizes_of_groups(files, is_enabled=True):
     return [len(batch) for batch in batches.of(files)]
 
 
-def test_groups_grow_and_end_where_files_differ():
+def test_batches_grow_and_end_where_files_differ():
     assert sizes_of_groups([facts(10)] * 20) == [1, 2, 4, 8, 5]
     assert sizes_of_groups([facts(10)] * 5, is_enabled=False) == [1] * 5
     assert sizes_of_groups([facts(100_000)] * 200)[-3:] == [10, 10, 5]  # a megabyte together
@@ -223,8 +223,8 @@ def test_groups_grow_and_end_where_files_differ():
         assert sizes_of_groups(files) == [1, 2, 4, 1, 3]
 
 
-def test_files_of_another_calendar_are_unlike_the_others(tmp_path):
-    """The same days in numbers, of which some are ten days off; a new version alone is no matter."""
+def test_files_of_another_calendar_are_not_batched(tmp_path):
+    """Equal stored dates with another calendar; another writer version alone does not matter."""
     made = Rows(tmp_path / "t", [field("d", "date"), field("n", "long")])
     days = pa.array([-141_500, None, 0], pa.int32()).cast(pa.date32())
     for at in range(120):
@@ -252,7 +252,7 @@ def notes_of(at):
 
 
 def noted(path, rows, notes):
-    """Write a file with notes that are no part of Arrow's own, as Spark does."""
+    """Write a file with footer metadata of another writer, as Spark does."""
     with pq.ParquetWriter(path, rows.schema, store_schema=False) as writer:
         writer.write_table(rows)
         writer.add_key_value_metadata(notes)

@@ -1,4 +1,4 @@
-"""Many readers at once, one large file among several threads, a fork, and readers that are left."""
+"""Concurrent readers, parallel decoding of one file, forks, and stopped readers."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyroaring import BitMap64
 
 from lazydelta import ReadOptions
 from lazydelta.errors import DataFileError
-from tests.native.support import opened, plain, read, viewed_rows, watched
+from lazydelta.formats import DeletedRows
+from tests.native.support import opened, plain, read, read_chosen, viewed_rows, watched
 from tests.unit.scan.read.tables import Rows, field
 
 REPOSITORY = Path(__file__).parents[2]
 MANY = 1_100_000
-"""Rows; of four columns there are more values than one thread is given."""
+"""Rows; four columns have more values than one thread decodes."""
 DESCRIPTORS = Path("/proc/self/fd")
 
 
 def written(path, seed, rows=3000):
-    """Write a file of columns whose pages are small and many; return it as pyarrow reads it."""
+    """Write a file with many small pages; return its rows."""
     chance = np.random.default_rng(seed)
     numbers = chance.integers(0, 10**9, rows)
     table = pa.table(
@@ -44,7 +46,7 @@ def written(path, seed, rows=3000):
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """Return a file that is large enough for several threads."""
+    """A file that is large enough for several threads."""
     path = tmp_path_factory.mktemp("large") / "a.parquet"
     numbers = np.arange(MANY)
     texts = np.array([f"text number {n}" for n in range(1000)])[numbers % 1000]
@@ -55,7 +57,7 @@ def large(tmp_path_factory):
     return path, plain(table)
 
 
-def test_many_readers_of_one_file_and_of_several(tmp_path):
+def test_concurrent_readers_of_files(tmp_path):
     expected = {}
     for at in range(4):
         path = tmp_path / f"{at}.parquet"
@@ -71,7 +73,7 @@ def test_many_readers_of_one_file_and_of_several(tmp_path):
     assert taken == [True] * len(asked)
 
 
-def test_one_open_file_read_by_many(tmp_path):
+def test_concurrent_readers_of_one_open_file(tmp_path):
     expected = written(tmp_path / "a.parquet", 5)
     with closing(opened(tmp_path / "a.parquet")) as file, ThreadPoolExecutor(8) as pool:
 
@@ -84,8 +86,8 @@ def test_one_open_file_read_by_many(tmp_path):
 
 
 @pytest.mark.parametrize("batch_rows", [MANY, 130_000])
-def test_columns_of_a_large_file_are_shared_out_among_threads(large, batch_rows):
-    """Each column has a position of its own in the file: one for all mixes up their pages."""
+def test_columns_of_a_large_file_are_decoded_in_parallel(large, batch_rows):
+    """Each column has its own file position: a shared one would mix up their pages."""
     path, expected = large
     with watched() as taken:
         found, positions = read(path, views=True, batch_rows=batch_rows)
@@ -94,15 +96,17 @@ def test_columns_of_a_large_file_are_shared_out_among_threads(large, batch_rows)
     assert positions == list(range(MANY))
 
 
-def test_large_files_side_by_side(large):
+@pytest.mark.parametrize("views", [True, False])
+def test_selected_rows_of_columns_decoded_in_parallel(large, views):
     path, expected = large
-    with ThreadPoolExecutor(3) as pool:
-        found = pool.map(lambda _: plain(read(path, views=True)[0]).equals(expected), range(3))
-        assert all(found)
+    deleted = np.random.default_rng(5).random(MANY) < 0.1
+    kept = DeletedRows(BitMap64(np.flatnonzero(deleted).tolist())).kept
+    found = read_chosen(path, kept, views=views, batch_rows=131_072)
+    assert plain(found).equals(expected.filter(pa.array(~deleted)))
 
 
-def test_memory_that_somebody_still_has_is_not_used_again(large):
-    """Blocks that are let go of serve the next column; those of batches that are kept must not."""
+def test_memory_of_live_batches_is_not_reused(large):
+    """Released blocks are reused; those of live batches must not be."""
     path, expected = large
     with closing(opened(path)) as file, ThreadPoolExecutor(3) as pool:
 
@@ -117,7 +121,7 @@ def test_memory_that_somebody_still_has_is_not_used_again(large):
         assert found.equals(expected.slice(rows.start, rows.length))
 
 
-def test_memory_that_waits_to_be_used_again_is_bounded(large):
+def test_cached_memory_is_bounded(large):
     if not DESCRIPTORS.is_dir():
         pytest.skip("this system does not tell a process's memory; Linux runs it")
     code = f"""
@@ -140,13 +144,12 @@ print(resident() - before)
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
-    # 32 MB may wait, and the system keeps some forty whether it is asked through us or not. All of
-    # the batches are 120.
+    # 32 MB may be cached, and the allocator keeps about 40 more. All batches together are 120 MB.
     assert int(done.stdout) < 110
 
 
-def test_a_process_forks_and_reads_on(large):
-    """The parent has decoded with several threads; the child has none of them, and needs none."""
+def test_reads_after_a_fork(large):
+    """The parent has used several threads, which do not exist in the child."""
     code = f"""
 import os
 from pathlib import Path
@@ -164,8 +167,8 @@ assert plain(read(path, views=True)[0]).equals(expected)
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
 
 
-def test_a_system_that_gives_no_more_threads(large):
-    """No stack can be as large as this one; then the thread that is there does the work."""
+def test_reads_without_new_threads(large):
+    """No thread can get such a stack, so the calling thread decodes."""
     code = f"""
 from pathlib import Path
 from tests.native.support import read
@@ -187,7 +190,7 @@ def descriptors():
     return len(list(DESCRIPTORS.iterdir()))
 
 
-def test_a_reader_left_halfway_leaves_nothing_open(tmp_path):
+def test_a_stopped_reader_leaves_no_open_file(tmp_path):
     expected = written(tmp_path / "a.parquet", 6)
     before = descriptors()
     kept = []
@@ -199,7 +202,7 @@ def test_a_reader_left_halfway_leaves_nothing_open(tmp_path):
             every.close()
     gc.collect()
     assert descriptors() == before
-    for batch in kept:  # what was given stays whole
+    for batch in kept:  # returned batches stay valid
         assert plain(pa.Table.from_batches([batch])).equals(expected.slice(0, 100))
 
 
@@ -212,7 +215,7 @@ def test_batches_outlive_their_file(tmp_path):
     assert plain(found).equals(expected)
 
 
-def test_a_scan_left_halfway(tmp_path):
+def test_a_stopped_scan_leaves_no_open_file(tmp_path):
     made = Rows(tmp_path / "t", [field("n", "long"), field("t", "string")])
     for at in range(6):
         numbers = np.arange(at * 1000, (at + 1) * 1000)
@@ -239,8 +242,8 @@ def test_a_scan_left_halfway(tmp_path):
         pytest.param(lambda path: replaced(path, b""), id="empty"),
     ],
 )
-def test_a_file_that_is_not_what_it_was_when_it_was_opened(tmp_path, change):
-    """The decoder opens it again: the rows are those of the file that was opened, or none."""
+def test_a_file_that_changes_after_it_was_opened(tmp_path, change):
+    """The decoder opens the file again: it returns the rows of the original file, or fails."""
     path = tmp_path / "a.parquet"
     expected = written(path, 8)
     with closing(opened(path)) as file:
@@ -256,7 +259,7 @@ def test_a_file_that_is_not_what_it_was_when_it_was_opened(tmp_path, change):
 
 
 def replaced(path, content):
-    """Put another file in its place; the one that was there lives on for who has it open."""
+    """Replace a file; the original stays readable through open handles."""
     other = path.with_suffix(".other")
     if isinstance(content, bytes):
         other.write_bytes(content)

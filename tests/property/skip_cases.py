@@ -1,4 +1,4 @@
-"""Random files with honest but awkward statistics, and random predicates to ask of them."""
+"""Random files with valid but unusual statistics, and random predicates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lazydelta.expressions import as_predicate, bind, evaluate, lit
 from lazydelta.schema import parse_schema, to_arrow_schema
 
 _EPOCH = datetime(2026, 3, 1, tzinfo=UTC)
-_LONG_TEXT = "abcdefghijklmnopqrstuvwxyz012345"  # exactly as long as statistics keep
+_LONG_TEXT = "abcdefghijklmnopqrstuvwxyz012345"  # exactly the length limit of statistics
 
 _FIELDS = {
     "b": "byte",
@@ -105,7 +105,7 @@ VALUES: dict[str, list[Any]] = {
 
 @dataclass
 class File:
-    """The rows of a file, which of them are deleted, and what its log entry says."""
+    """The rows of a file, its deleted rows, and its log entry."""
 
     rows: list[dict[str, Any]]
     deleted: list[bool]
@@ -115,7 +115,7 @@ class File:
 
 
 def _wall_day(rows: list[dict[str, Any]]) -> None:
-    """Make all rows of a file fall on the day of the first, for the generated column."""
+    """Move all rows of a file to the date of the first, for the generated column."""
     first = rows[0]["n"]
     for row in rows:
         row["n"] = None if first is None else row["n"] or first
@@ -124,7 +124,7 @@ def _wall_day(rows: list[dict[str, Any]]) -> None:
 
 
 def make_files(seed: int, count: int) -> list[File]:
-    """Make files from a seed: hypothesis is for the predicate, and data this wide is slow to draw."""
+    """Make files from a seed: drawing so many columns from hypothesis would be slow."""
     chance = Random(seed)
     return [_make_file(chance) for _ in range(count)]
 
@@ -157,7 +157,7 @@ def _generated(rows: list[dict[str, Any]], zone: timedelta) -> dict[str, Any]:
     months = {(time.year, time.month) for time in local}
     if len(months) != 1 or len(local) != len(rows):
         for row in rows:
-            row["t"] = None  # a file lies in one partition
+            row["t"] = None  # a file is in one partition
         return {"g": wall and wall.date(), "gy": None, "gm": None}
     ((year, month),) = months
     return {"g": wall and wall.date(), "gy": year, "gm": month}
@@ -167,7 +167,7 @@ def _generated(rows: list[dict[str, Any]], zone: timedelta) -> dict[str, Any]:
 
 
 def _add_stats(file: File, chance: Random) -> None:
-    """Write statistics as some writer would: complete or not, exact or cut."""
+    """Write statistics: complete or partial, exact or truncated."""
     spark = chance.random() < 0.5
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
@@ -217,7 +217,7 @@ def _greatest(value: Any, rounded: bool) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value as JSON holds it; decimals are put in as numbers by `stats_text`."""
+    """Return the JSON value; `stats_text` inserts decimals as numbers."""
     if isinstance(value, datetime):
         text = value.replace(tzinfo=None).isoformat(timespec="milliseconds")
         return text + ("Z" if value.tzinfo else "")
@@ -240,7 +240,7 @@ def _nested(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def stats_text(stats: dict[str, Any] | None) -> str | None:
-    """Return statistics as the log holds them, decimals as plain numbers."""
+    """Return statistics as a JSON string, decimals as numbers."""
     if stats is None:
         return None
 
@@ -414,11 +414,11 @@ ROW_PREDICATES = st.recursive(st.one_of(_LEAVES, _function(_ROW_FUNCTIONS)), _gr
 """The same, with functions that only our own evaluator has."""
 
 
-# --- what a file says, and what it holds ---------------------------------------------------------
+# --- statistics and rows of a file ---------------------------------------------------------------
 
 
 def matches(predicate: str, files: list[File]) -> list[bool]:
-    """Return which files hold a row, not deleted, that satisfies the predicate: the truth."""
+    """Return the files with a matching row that is not deleted: the expected result."""
     bound = bind(as_predicate(predicate), SCHEMA, PARTITION_COLUMNS)
     live = [
         (at, row | file.partition)
@@ -437,7 +437,7 @@ def matches(predicate: str, files: list[File]) -> list[bool]:
 
 
 def partition_text(value: Any) -> str | None:
-    """Return a partition value as the log holds it."""
+    """Return a serialized partition value."""
     if value is None:
         return None
     if isinstance(value, datetime):

@@ -1,4 +1,4 @@
-"""Scanned and pruned files add up to the files of the version, whatever was asked and how."""
+"""Scanned plus pruned files equal the files of the version, for every query."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lazydelta import Config, Table
-from lazydelta.testing import TableBuilder, add
-from lazydelta.testing.strategies import histories
+from tests.builders import TableBuilder, add
+from tests.builders.strategies import histories
 from tests.support import examples, listed, memory_store
 from tests.unit.scan.read.tables import Rows, field
 
@@ -21,7 +21,7 @@ WHERE = st.sampled_from(
 
 
 def with_facts(action):
-    """Return an action whose file has statistics and a partition value, from its name alone."""
+    """Return an action with statistics and a partition value derived from the file name."""
     if "add" not in action:
         return action
     name = action["add"]["path"]
@@ -39,7 +39,7 @@ def with_facts(action):
 
 
 def built(history):
-    """Write the table of a history, its files with statistics and partition values."""
+    """Write the table of a history, with statistics and partition values."""
     plain = memory_store()
     actions = history.build(plain).commits
     store = memory_store()
@@ -64,7 +64,7 @@ def built(history):
 
 
 def check_sum(scan, live):
-    """Check what `explain` says of a scan that has run."""
+    """Check `explain` of a finished scan."""
     files = scan.explain()["files"]
     if files["pruned"] is None:
         assert scan.explain()["plan"]["file_limit"] is not None
@@ -96,7 +96,7 @@ def test_plans_of_random_histories(history, where, strategy, tripwire, limit):
 
 
 def superseded_in_pruned_row_groups(store):
-    """A checkpoint of ten row groups; the tail takes files out of those that a filter skips."""
+    """A checkpoint of ten row groups; commits remove files from row groups that a filter skips."""
     table = TableBuilder(store, schema={"id": "long", "p": "integer"}, partition_by=["p"])
     table.commit(*(with_facts(add(f"f{number}")) for number in range(20)))
     table.checkpoint("classic", row_group_rows=2, stats_parsed=True)
@@ -105,7 +105,7 @@ def superseded_in_pruned_row_groups(store):
 
 
 @pytest.mark.parametrize("strategy", ["reverse", "forward"])
-def test_files_that_were_superseded_and_pruned_are_not_counted(strategy):
+def test_superseded_files_in_pruned_row_groups_are_not_counted(strategy):
     store = memory_store()
     live = superseded_in_pruned_row_groups(store).live()
     scan = Table(store, Config()).scan("id > 8", strategy=strategy)
@@ -113,13 +113,13 @@ def test_files_that_were_superseded_and_pruned_are_not_counted(strategy):
     assert "not run" in scan.explain()["files"]["pruned_unknown"]
     listed(scan)
     assert scan.explain(count_files=False)["checkpoint"]["row_groups_read"] < 10
-    assert "files_pruned" not in scan.metrics  # not before somebody pays for the count
+    assert "files_pruned" not in scan.metrics  # only counted on request
     assert scan.explain(count_files=False)["files"]["pruned"] is None
     assert check_sum(scan, len(live))
     assert scan.metrics["files_pruned"] == scan.explain()["files"]["pruned"]
 
 
-def test_a_checksum_saves_the_count_even_with_a_limit():
+def test_a_checksum_provides_the_count_even_with_a_limit():
     store = memory_store()
     live = superseded_in_pruned_row_groups(store).crc().live()
     scan = Table(store, Config()).scan()
@@ -128,7 +128,7 @@ def test_a_checksum_saves_the_count_even_with_a_limit():
     assert scan.explain(count_files=False)["files"]["pruned"] == len(live) - 2
 
 
-def test_a_checksum_that_states_too_few_files_is_not_believed():
+def test_a_checksum_with_too_few_files_is_ignored():
     store = memory_store()
     TableBuilder(store).commit("+a +b +c").checkpoint().commit("+d").crc(numFiles=1)
     scan = Table(store, Config()).scan()
@@ -138,7 +138,7 @@ def test_a_checksum_that_states_too_few_files_is_not_believed():
     assert "checksum" in files["pruned_unknown"]
 
 
-def test_counting_for_a_report_is_not_told_to_the_observer():
+def test_counting_for_explain_does_not_notify_the_observer():
     store, events = memory_store(), []
     superseded_in_pruned_row_groups(store)
     scan = Table(store, Config(observer=events.append)).scan("id > 8")
@@ -153,7 +153,7 @@ def test_counting_for_a_report_is_not_told_to_the_observer():
 
 @pytest.fixture
 def rows(tmp_path):
-    """Twelve files in four partitions, one of them null; every other one with statistics."""
+    """Twelve files in four partitions, one of them null; every second one with statistics."""
     made = Rows(
         tmp_path / "t", [field("id", "long"), field("p", "integer")], partition_columns=["p"]
     )
@@ -174,13 +174,13 @@ def rows(tmp_path):
         pytest.param(None, 12, id="all"),
         pytest.param("id < 20", 7, id="statistics"),
         pytest.param("p = 1", 3, id="a-partition"),
-        # The plan keeps files of which a partition value is NULL, the reader need not open them.
+        # The plan keeps files with a NULL partition value; the reader does not open them.
         pytest.param("not p = 1", 6, id="null-is-no-match"),
         pytest.param("p = 1 and id > 95", 1, id="both"),
         pytest.param("1 = 0", 0, id="nothing"),
     ],
 )
-def test_reads_and_answers(rows, where, scanned):
+def test_reads_and_aggregates(rows, where, scanned):
     table = rows.open()
     for ask in (lambda scan: scan.to_arrow(), lambda scan: scan.count()):
         scan = table.scan(where)
@@ -192,12 +192,12 @@ def test_reads_and_answers(rows, where, scanned):
     assert check_sum(scan, 12)
 
 
-def test_a_read_with_a_limit_counts_the_files_it_opened(rows):
+def test_a_read_with_a_limit_counts_opened_files(rows):
     scan = rows.open().scan(limit=15)
     assert scan.to_arrow().num_rows == 15
     files = scan.explain()["files"]
     assert files["scanned"] < 12
-    if files["pruned"] is None:  # whether planning had ended before it was stopped, is chance
+    if files["pruned"] is None:  # planning may or may not have ended before the scan stopped
         assert "whole log" in files["pruned_unknown"]
     else:
         assert files["scanned"] + files["pruned"] == 12

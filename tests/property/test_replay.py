@@ -1,4 +1,4 @@
-"""Random histories: whatever was committed and however it lies in the log, all replays agree."""
+"""Random histories: all replays agree, for every layout of the log."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from lazydelta import Config
 from lazydelta.log import tuning
-from lazydelta.testing import TableBuilder
-from lazydelta.testing.strategies import histories
+from tests.builders import TableBuilder
+from tests.builders.strategies import histories
 from tests.support import READERS, examples, memory_store
 
 CONFIGS = st.builds(
@@ -74,7 +74,7 @@ def test_all_replays_agree(history, config):
 
 @examples(30, long=50)
 @given(history=histories(), config=CONFIGS, limit=st.integers(0, 8))
-def test_a_limit_gives_a_subset_of_the_right_size(history, config, limit):
+def test_a_limit_returns_a_subset_of_the_right_size(history, config, limit):
     check_limits(history, config, limit)
 
 
@@ -87,7 +87,7 @@ def _tiny_blocks(monkeypatch):
 
 
 @pytest.mark.usefixtures("_tiny_blocks")
-def test_commits_that_are_read_in_blocks_mean_the_same():
+def test_commits_read_in_blocks():
     @examples(40, long=80)
     @given(history=histories(), config=CONFIGS)
     def check(history, config):

@@ -1,4 +1,4 @@
-"""Pruning never drops a file that holds a row the predicate wants."""
+"""Data skipping never drops a file with a matching row."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_no_file_with_a_matching_row_is_dropped(seed, predicate):
     assert not lost, f"{predicate}\n{pruner.rule}\n{lost[0]}"
 
 
-def test_pruning_is_not_vacuous():
-    """Most files that could be dropped by looking at their rows are dropped by looking at less."""
+def test_most_files_without_a_match_are_dropped():
+    """Most files without a matching row are dropped."""
     batch = make_files(7, 400)
     adds = to_adds(batch)
     for predicate, least in [

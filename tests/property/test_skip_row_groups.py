@@ -1,4 +1,4 @@
-"""Pruning by a checkpoint's footer never drops a row group that holds a matching add."""
+"""Row group filtering of checkpoints never drops a matching add."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _parsed(file):
 
 
 def _fitted(value):
-    """Fit a decimal that a writer kept as a double into its column again, if it fits."""
+    """Return a decimal that was serialized as a double in its column type, if it fits."""
     if not isinstance(value, Decimal):
         return value
     return value.quantize(Decimal("0.0001")) if abs(value) < Decimal(10) ** 21 else None
@@ -92,7 +92,7 @@ def checkpoint(seed):
     files = make_files(seed, 16)
     rows = [file if chance.random() < 0.85 else None for file in files]
     ordered = sorted(rows, key=lambda file: (file is None, file and (file.rows[0]["i"] or 0)))
-    rows = ordered if chance.random() < 0.5 else rows  # clustered, so that groups differ
+    rows = ordered if chance.random() < 0.5 else rows  # clustered, so that row groups differ
     table = pa.Table.from_pylist(
         [_row(at, file, chance.random() < 0.9) for at, file in enumerate(rows)], schema=_CHECKPOINT
     )

@@ -1,7 +1,7 @@
-"""Tables as data: what we write, in which steps, and the rows each version must have.
+"""Test tables: their steps, and the expected rows of each version.
 
-A shape knows no engine. Its rows are Python values, made from a number; the model of what a table
-holds is kept beside the table, so that nobody's reader is the judge of anybody's writer.
+A shape depends on no engine. Its rows are Python values computed from a number. Expected rows are
+kept beside the table, so that no engine's reader is the reference for another's writer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Step = Callable[[Table, list[Row]], list[Row]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A table: how it begins, what happens to it, and what its rows look like in the end."""
+    """A table: its creation, its steps, and the rows as they are read."""
 
     columns: str
     row: Callable[[int], Row]
@@ -34,9 +34,9 @@ class Shape:
     properties: Mapping[str, str] = field(default_factory=dict)
     constraints: Mapping[str, str] = field(default_factory=dict)
     filled: tuple[str, ...] = ()
-    """Columns that rows are written without: the table computes them."""
+    """Columns that the table computes: rows are written without them."""
     stored: Callable[[Row], Row] = lambda row: row
-    """What a row is read back as, where the protocol keeps less than was written."""
+    """Converts a written row to what is read back, where the protocol loses precision."""
     appends_only: bool = False
 
     def create(self, path: str) -> Table:
@@ -50,11 +50,11 @@ class Shape:
         )
 
     def rows(self, *numbers: int) -> list[Row]:
-        """Return the rows of some numbers, as they are written."""
+        """Return the rows of some numbers."""
         return [self.row(number) for number in numbers]
 
     def given(self, table: Table, rows: list[Row]) -> pa.Table:
-        """Return rows in the form in which they are written: without what the table fills in."""
+        """Return rows without the columns that the table computes."""
         schema = table.snapshot().scan().to_reader().schema
         wanted = pa.schema([part for part in schema if part.name not in self.filled])
         return pa.Table.from_pylist(rows, schema=wanted)
@@ -67,7 +67,7 @@ def append(
     schema: pa.Schema | None = None,
     **how: Any,
 ) -> Step:
-    """Append rows. With a `schema` they come in that Arrow schema, else in the table's own."""
+    """Append rows, in an Arrow `schema` or in that of the table."""
 
     def step(table: Table, rows: list[Row]) -> list[Row]:
         new = [row(number) for number in numbers]
@@ -86,7 +86,7 @@ def overwrite(
     schema: pa.Schema | None = None,
     **how: Any,
 ) -> Step:
-    """Replace all rows, or, with `where`, those that `keeps` does not keep."""
+    """Replace all rows, or with a `predicate` those for which `keeps` is false."""
 
     def step(table: Table, rows: list[Row]) -> list[Row]:
         new = [row(number) for number in numbers]
@@ -98,7 +98,7 @@ def overwrite(
 
 
 def alter(verb: str, *args: Any, then: Callable[[Row], Row] = lambda row: row) -> Step:
-    """Alter the table; `then` says what becomes of each row."""
+    """Alter the table; `then` converts each row."""
 
     def step(table: Table, rows: list[Row]) -> list[Row]:
         assert getattr(table.alter, verb)(*args).changed
@@ -108,7 +108,7 @@ def alter(verb: str, *args: Any, then: Callable[[Row], Row] = lambda row: row) -
 
 
 def checkpoint(table: Table, rows: list[Row]) -> list[Row]:
-    """Write a checkpoint of the newest version; the rows stay."""
+    """Write a checkpoint of the latest version."""
     table.checkpoint()
     return rows
 
@@ -122,7 +122,7 @@ def without(name: str) -> Callable[[Row], Row]:
 
 
 FURTHER = 1000
-"""The numbers of rows that are written after the steps of a shape begin here."""
+"""First row number after the steps of a shape."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LONG = "ä😀" * 40
 """Longer than a bound of the statistics, of characters of 2 and of 4 bytes."""
@@ -139,7 +139,7 @@ def plain(n: int) -> Row:
 
 PLAIN = "id long, name string, value double, at timestamp"
 
-TEXTS = (
+STRINGS = (
     None,
     "",
     "a b",
@@ -155,16 +155,16 @@ TEXTS = (
 
 
 def by_text(n: int) -> Row:
-    text = TEXTS[n % len(TEXTS)]
-    return {"id": n, "p": text, "n": [None, -5, 70000][n % 3], "v": f"v{n}"}
+    string = STRINGS[n % len(STRINGS)]
+    return {"id": n, "p": string, "n": [None, -5, 70000][n % 3], "v": f"v{n}"}
 
 
 def by_stored_text(row: Row) -> Row:
-    return row | {"p": row["p"] or None}  # a partition value of no characters is null
+    return row | {"p": row["p"] or None}  # an empty partition value is null
 
 
 def by_time(n: int) -> Row:
-    # deltalake 1.6 cannot write negative decimals as partition values; ours it must read.
+    # deltalake 1.6 cannot write negative decimals as partition values; it must read ours.
     small = Decimal("-1.05") if n < FURTHER else Decimal("0.05")
     return {
         "id": n,
@@ -296,7 +296,7 @@ def merge_of_days(row: Row) -> Row:
 
 
 def then(step: Step, became: Callable[[Row], Row]) -> Step:
-    """Return a step that also changes how the rows that were there are shown."""
+    """Return a step that also converts the existing rows."""
     return lambda table, rows: step(table, [became(row) for row in rows])
 
 
@@ -326,7 +326,7 @@ SHAPES: dict[str, Shape] = {
     "unpartitioned": Shape(
         columns=PLAIN, row=plain, steps=(*two_appends(plain), append(plain, 20, app_id="a", app_version=3))
     ),
-    "partitioned-by-text": Shape(
+    "partitioned-by-string": Shape(
         columns="id long, p string, n int, v string",
         partition_by=("p", "n"),
         row=by_text,

@@ -1,4 +1,4 @@
-"""Tables that we write, read and written on by the reference implementation, and then by us."""
+"""Round trips with Delta Spark."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ LEAST = 60
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """What a session with the reference connector saw."""
-    return told_by("tests.round_trip.spark_rounds", tmp_path_factory.mktemp("pingpong"))
+    """The report of a Delta Spark session."""
+    return told_by("tests.round_trip.spark_rounds", tmp_path_factory.mktemp("round-trip"))
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_both_engines_see_the_same_after_every_turn(found, name):
-    told = found[name]
-    assert told["problem"] is None, told["problem"]
-    assert told["held"] > LEAST, told
+def test_both_engines_read_the_same_rows_after_every_step(found, name):
+    result = found[name]
+    assert result["problem"] is None, result["problem"]
+    assert result["held"] > LEAST, result
 
 
-def test_a_wrong_checksum_would_have_been_noticed(found):
+def test_spark_rejects_a_wrong_checksum(found):
     assert found["control"] is True

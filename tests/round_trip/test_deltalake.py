@@ -1,4 +1,4 @@
-"""Tables that we write, read, filtered and written on by deltalake, and then by us again."""
+"""Round trips with deltalake: it reads, filters and writes our tables, then we do again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from lazydelta import Table
 from tests.round_trip.shapes import SHAPES, plain
-from tests.round_trip.story import Story, assert_rows, conditions
+from tests.round_trip.table_model import TableModel, assert_rows, conditions
 from tests.unit.scan.read.test_generated import counted
 
 deltalake = pytest.importorskip("deltalake", reason="pip install -r requirements/test.txt")
@@ -29,7 +29,7 @@ UNCOMPACTABLE = {
     "column-mapping": "Column mapping",
     "column-mapping-later": "Column mapping",
 }
-"""What deltalake does not optimize, by what it says then."""
+"""Shapes that deltalake does not optimize, and its error message."""
 CORRUPTED = ("partitioned-by-times",)
 """What deltalake (1.6) does optimize, and cannot read then: it writes -1.05 as "-1.-5"."""
 READABLE = [name for name in SHAPES if name not in UNREADABLE]
@@ -45,20 +45,20 @@ SKIPPED = [
     for name in READABLE
     if name != "unpartitioned"
 ] + ["unpartitioned"]
-"""Tables with the same rows have the same statistics: the first of them is enough every day."""
+"""Tables with the same rows have the same statistics: by default only the first is tested."""
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
-    """Return the story of a shape, written once; whoever goes on with it takes a copy."""
-    stories: dict[str, Story] = {}
+def written(tmp_path_factory):
+    """Return the table of a shape, written once; a test that writes to it takes a copy."""
+    models: dict[str, TableModel] = {}
 
-    def story(name):
-        if name not in stories:
-            stories[name] = Story.told(name, tmp_path_factory.mktemp("pingpong"))
-        return stories[name]
+    def model(name):
+        if name not in models:
+            models[name] = TableModel.written(name, tmp_path_factory.mktemp("round-trip"))
+        return models[name]
 
-    return story
+    return model
 
 
 def their_rows(path, where="true", version=None):
@@ -67,7 +67,7 @@ def their_rows(path, where="true", version=None):
 
 
 def in_their_sql(condition):
-    """Return a condition in the SQL of DataFusion, which deltalake runs on."""
+    """Return a condition as DataFusion SQL."""
     column = '"' + condition.column.replace('"', '""') + '"'
     if condition.operator == "is null":
         return f"{column} is null"
@@ -78,8 +78,8 @@ def literal(value):
     match value:
         case datetime():
             zone = "None" if value.tzinfo is None else 'Some("UTC")'
-            text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
-            return f"arrow_cast('{text}', 'Timestamp(Microsecond, {zone})')"
+            string = value.replace(tzinfo=None).isoformat(timespec="microseconds")
+            return f"arrow_cast('{string}', 'Timestamp(Microsecond, {zone})')"
         case date():
             return f"DATE '{value.isoformat()}'"
         case Decimal():
@@ -92,141 +92,141 @@ def literal(value):
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_every_version_reads_back_equal(told, name):
-    story = told(name)
-    assert sorted(story.versions) == list(range(story.table.version + 1))
-    for version, rows in story.versions.items():
-        assert_rows(their_rows(story.path, version=version), rows)
-        adds = pa.table(deltalake.DeltaTable(story.path, version=version).get_add_actions())
-        files = list(story.table.snapshot(version).scan().files())
+def test_deltalake_reads_every_version(written, name):
+    model = written(name)
+    assert sorted(model.versions) == list(range(model.table.version + 1))
+    for version, rows in model.versions.items():
+        assert_rows(their_rows(model.path, version=version), rows)
+        adds = pa.table(deltalake.DeltaTable(model.path, version=version).get_add_actions())
+        files = list(model.table.snapshot(version).scan().files())
         assert sorted(map(unquote, adds["path"].to_pylist())) == sorted(f.path for f in files)
         assert sum(adds["num_records"].to_pylist()) == len(rows)
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_its_history_is_ours(told, name):
-    story = told(name)
-    theirs = deltalake.DeltaTable(story.path).history()
-    ours = [(info.version, info.operation, info.raw["timestamp"]) for info in story.table.history()]
+def test_deltalake_reads_our_history(written, name):
+    model = written(name)
+    theirs = deltalake.DeltaTable(model.path).history()
+    ours = [(info.version, info.operation, info.raw["timestamp"]) for info in model.table.history()]
     assert [(one["version"], one["operation"], one["timestamp"]) for one in theirs] == ours
 
 
 @pytest.mark.parametrize("name", SKIPPED)
-def test_it_skips_by_our_statistics_and_loses_no_row(told, name):
-    story = told(name)
-    asked = conditions(story.rows)
-    assert len(asked) >= 10
-    for condition in asked:
-        found = their_rows(story.path, in_their_sql(condition))
-        assert_rows(found, [row for row in story.rows if condition.holds(row)])
+def test_data_skipping_with_our_statistics_loses_no_row(written, name):
+    model = written(name)
+    selected = conditions(model.rows)
+    assert len(selected) >= 10
+    for condition in selected:
+        found = their_rows(model.path, in_their_sql(condition))
+        assert_rows(found, [row for row in model.rows if condition.holds(row)])
 
 
-def test_it_does_go_by_our_statistics(told, tmp_path):
-    """The control: with a false bound in the log it does lose the row."""
-    story = told("unpartitioned").copied(tmp_path)
-    assert their_rows(story.path, "id = 0").num_rows == 1
+def test_deltalake_uses_our_statistics(written, tmp_path):
+    """Control: with a false bound in the log deltalake loses the row."""
+    model = written("unpartitioned").copied(tmp_path)
+    assert their_rows(model.path, "id = 0").num_rows == 1
     commit = tmp_path / "unpartitioned" / "_delta_log" / f"{1:020}.json"
-    told_text = commit.read_text()
-    false_text = told_text.replace(r'"minValues\":{\"id\":0', r'"minValues\":{\"id\":5')
-    assert false_text != told_text
-    commit.write_text(false_text)
-    assert their_rows(story.path, "id = 0").num_rows == 0
+    commit_json = commit.read_text()
+    false_json = commit_json.replace(r'"minValues\":{\"id\":0', r'"minValues\":{\"id\":5')
+    assert false_json != commit_json
+    commit.write_text(false_json)
+    assert their_rows(model.path, "id = 0").num_rows == 0
 
 
 @pytest.mark.parametrize("name", IN_TURN)
-def test_they_write_and_we_write_in_turn(told, tmp_path, name):
-    story = told(name).copied(tmp_path)
-    they_append(story)
-    both_go_on(story)
-    deltalake.DeltaTable(story.path).create_checkpoint()
-    both_go_on(story)
-    story.table.checkpoint()
-    they_append(story)
-    both_go_on(story)
+def test_both_engines_write_in_turn(written, tmp_path, name):
+    model = written(name).copied(tmp_path)
+    they_append(model)
+    both_append(model)
+    deltalake.DeltaTable(model.path).create_checkpoint()
+    both_append(model)
+    model.table.checkpoint()
+    they_append(model)
+    both_append(model)
     if name not in (*UNCOMPACTABLE, *CORRUPTED):
-        assert deltalake.DeltaTable(story.path).optimize.compact()["numFilesRemoved"] > 1
-        story.other_wrote(story.rows)
-        both_go_on(story)
-    if not story.shape.appends_only:
-        they_delete(story)
-        both_go_on(story)
-        they_overwrite(story)
-        both_go_on(story)
-    for version, rows in story.versions.items():
-        assert_rows(story.table.snapshot(version).to_arrow(), rows)
-        if version not in told(name).versions:  # those it has read in another test
-            assert_rows(their_rows(story.path, version=version), rows)
+        assert deltalake.DeltaTable(model.path).optimize.compact()["numFilesRemoved"] > 1
+        model.other_wrote(model.rows)
+        both_append(model)
+    if not model.shape.appends_only:
+        they_delete(model)
+        both_append(model)
+        they_overwrite(model)
+        both_append(model)
+    for version, rows in model.versions.items():
+        assert_rows(model.table.snapshot(version).to_arrow(), rows)
+        if version not in written(name).versions:  # the others are read in another test
+            assert_rows(their_rows(model.path, version=version), rows)
 
 
-def they_append(story):
-    given, new = story.next_rows()
-    deltalake.write_deltalake(story.path, given, mode="append")
-    story.other_wrote([*story.rows, *new])
+def they_append(model):
+    given, new = model.next_rows()
+    deltalake.write_deltalake(model.path, given, mode="append")
+    model.other_wrote([*model.rows, *new])
 
 
-def they_delete(story):
-    gone = story.rows[0][story.key]
-    deltalake.DeltaTable(story.path).delete(f'"{story.key}" = {gone}')
-    story.other_wrote([row for row in story.rows if row[story.key] != gone])
+def they_delete(model):
+    gone = model.rows[0][model.key]
+    deltalake.DeltaTable(model.path).delete(f'"{model.key}" = {gone}')
+    model.other_wrote([row for row in model.rows if row[model.key] != gone])
 
 
-def they_overwrite(story):
-    given, new = story.next_rows()
-    deltalake.write_deltalake(story.path, given, mode="overwrite")
-    story.other_wrote(new)
+def they_overwrite(model):
+    given, new = model.next_rows()
+    deltalake.write_deltalake(model.path, given, mode="overwrite")
+    model.other_wrote(new)
 
 
-def both_go_on(story):
-    """We append to what they left, and they read it."""
-    story.append()
-    assert_rows(their_rows(story.path), story.rows)
+def both_append(model):
+    """We append, and deltalake reads it."""
+    model.append()
+    assert_rows(their_rows(model.path), model.rows)
 
 
 @pytest.mark.parametrize(("name", "feature"), UNREADABLE.items())
-def test_what_it_cannot_read_it_refuses_by_name(told, name, feature):
+def test_tables_that_deltalake_cannot_read(written, name, feature):
     with pytest.raises(Exception, match=feature):
-        their_rows(told(name).path)
+        their_rows(written(name).path)
 
 
 @pytest.mark.parametrize(("name", "feature"), UNWRITABLE.items())
-def test_what_it_cannot_write_it_refuses_by_name(told, tmp_path, name, feature):
-    story = told(name).copied(tmp_path)
-    given, _ = story.next_rows()
+def test_tables_that_deltalake_cannot_write(written, tmp_path, name, feature):
+    model = written(name).copied(tmp_path)
+    given, _ = model.next_rows()
     with pytest.raises(Exception, match=feature):
-        deltalake.write_deltalake(story.path, given, mode="append")
-    story.other_wrote(story.rows)
-    both_go_on(story) if name in READABLE else story.append()
+        deltalake.write_deltalake(model.path, given, mode="append")
+    model.other_wrote(model.rows)
+    both_append(model) if name in READABLE else model.append()
 
 
 @pytest.mark.parametrize(("name", "reason"), UNCOMPACTABLE.items())
-def test_what_it_cannot_optimize_it_refuses_by_name(told, tmp_path, name, reason):
-    story = told(name).copied(tmp_path)
+def test_tables_that_deltalake_cannot_optimize(written, tmp_path, name, reason):
+    model = written(name).copied(tmp_path)
     with pytest.raises(Exception, match=reason):
-        deltalake.DeltaTable(story.path).optimize.compact()
-    story.other_wrote(story.rows)
+        deltalake.DeltaTable(model.path).optimize.compact()
+    model.other_wrote(model.rows)
 
 
 @pytest.mark.parametrize("name", CORRUPTED)
-def test_what_it_corrupts_is_still_corrupted(told, tmp_path, name):
-    """If this fails, deltalake has mended it, and the table can be played on."""
-    story = told(name).copied(tmp_path)
+def test_known_corruption_by_deltalake(written, tmp_path, name):
+    """If this fails, deltalake has fixed it: add the table to the round trips."""
+    model = written(name).copied(tmp_path)
     with pytest.raises(Exception, match="decimal"):
-        deltalake.DeltaTable(story.path).optimize.compact()
+        deltalake.DeltaTable(model.path).optimize.compact()
 
 
-def test_it_does_not_delete_from_a_table_that_only_grows(told, tmp_path):
-    story = told("append-only").copied(tmp_path)
+def test_deltalake_refuses_deletes_from_an_append_only_table(written, tmp_path):
+    model = written("append-only").copied(tmp_path)
     with pytest.raises(Exception, match="append"):
-        they_delete(story)
-    story.other_wrote(story.rows)
+        they_delete(model)
+    model.other_wrote(model.rows)
 
 
-def test_it_reads_our_change_feed(told, tmp_path):
-    story = told("change-feed").copied(tmp_path)
-    they_delete(story)
-    story.append()
-    theirs = pa.table(deltalake.DeltaTable(story.path).load_cdf(starting_version=0).read_all())
-    ours = Table.open(story.path).changes(starting_version=0).to_arrow()
-    shown = ["_change_type", "_commit_version", *story.table.snapshot().schema.names]
+def test_deltalake_reads_our_change_feed(written, tmp_path):
+    model = written("change-feed").copied(tmp_path)
+    they_delete(model)
+    model.append()
+    theirs = pa.table(deltalake.DeltaTable(model.path).load_cdf(starting_version=0).read_all())
+    ours = Table.open(model.path).changes(start_version=0).to_arrow()
+    shown = ["_change_type", "_commit_version", *model.table.snapshot().schema.names]
     assert len({row["_change_type"] for row in ours.to_pylist()}) == 2
     assert counted(theirs.select(shown).to_pylist()) == counted(ours.select(shown).to_pylist())

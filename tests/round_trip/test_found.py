@@ -1,4 +1,4 @@
-"""Faults that the games found, each as small as it can be shown."""
+"""Regressions found by the round trips."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import lazydelta as ld
 CHARACTERS = [*string.punctuation, " ", "\t", "é", "😀"]
 
 
-def test_deltalake_finds_our_files_again_whatever_the_partition_value(tmp_path):
-    """It compares paths as texts; those with `!$&()+,;@` encoded, and any with `~`, it missed."""
+def test_deltalake_matches_our_paths_for_every_partition_value(tmp_path):
+    """It compares paths as strings, and missed those with encoded `!$&()+,;@` or with `~`."""
     deltalake = pytest.importorskip("deltalake")
     values = [f"a{character}b" for character in CHARACTERS]
     for turn in range(2):
@@ -28,14 +28,14 @@ def test_deltalake_finds_our_files_again_whatever_the_partition_value(tmp_path):
 
 
 def test_a_checksum_may_list_features_in_any_order(tmp_path):
-    """Spark lists them as they come out of a set; our next checkpoint took that for corruption."""
+    """Spark writes them in set order; our next checkpoint took that for corruption."""
     properties = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "2"}
     table = ld.Table.create(tmp_path / "t", "id long", properties=properties)
     path = Path(tmp_path / "t" / "_delta_log" / f"{0:020}.crc")
-    told = json.loads(path.read_text())
-    assert len(told["protocol"]["writerFeatures"]) > 1
-    told["protocol"]["writerFeatures"].reverse()
-    path.write_text(json.dumps(told))
+    checksum = json.loads(path.read_text())
+    assert len(checksum["protocol"]["writerFeatures"]) > 1
+    checksum["protocol"]["writerFeatures"].reverse()
+    path.write_text(json.dumps(checksum))
     for number in range(3):
         assert table.write({"id": [number]}).warnings == ()
     assert (tmp_path / "t" / "_delta_log" / f"{2:020}.checkpoint.parquet").is_file()

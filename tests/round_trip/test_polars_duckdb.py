@@ -1,7 +1,7 @@
-"""Tables that we write, as Polars reads them, and our data files, as DuckDB reads them.
+"""Polars reads our tables, and DuckDB reads our data files.
 
-Polars takes the log from deltalake, and reads the files and their statistics itself. DuckDB's own
-reader of tables is an extension that is fetched from the network, so it gets the files alone.
+Polars reads the log with deltalake, and files and statistics itself. DuckDB's Delta reader is an
+extension that it downloads, so here it reads the data files only.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import pytest
 
 from tests.round_trip.shapes import SHAPES
-from tests.round_trip.story import OPERATORS, Story, assert_rows, conditions
+from tests.round_trip.table_model import OPERATORS, TableModel, assert_rows, conditions
 
 POLARS = [
-    "unpartitioned", "partitioned-by-text", "partitioned-by-times", "all-types", "change-feed",
+    "unpartitioned", "partitioned-by-string", "partitioned-by-times", "all-types", "change-feed",
     "schema-merge", "overwritten", "timestamp-ntz", "rules", "statistics-of-none",
 ]  # fmt: skip
 REFUSED = {"column-mapping": "column mapping", "v2-checkpoint": "v2Checkpoint"}
@@ -25,46 +25,42 @@ UNPARTITIONED = [
 
 
 @pytest.mark.parametrize("name", POLARS)
-def test_polars_reads_every_version_equal(tmp_path, name):
+def test_polars_reads_every_version(tmp_path, name):
     pl = pytest.importorskip("polars")
     pytest.importorskip("deltalake")
-    story = Story.told(name, tmp_path)
-    for version, rows in story.versions.items():
-        assert_rows(pl.scan_delta(story.path, version=version).collect().to_arrow(), rows)
+    model = TableModel.written(name, tmp_path)
+    for version, rows in model.versions.items():
+        assert_rows(pl.scan_delta(model.path, version=version).collect().to_arrow(), rows)
 
 
 @pytest.mark.parametrize(("name", "feature"), REFUSED.items())
-def test_what_polars_cannot_read_it_refuses_by_name(tmp_path, name, feature):
+def test_tables_that_polars_cannot_read(tmp_path, name, feature):
     pl = pytest.importorskip("polars")
     pytest.importorskip("deltalake")
-    story = Story.told(name, tmp_path)
+    model = TableModel.written(name, tmp_path)
     with pytest.raises(Exception, match=feature):
-        pl.scan_delta(story.path).collect()
+        pl.scan_delta(model.path).collect()
 
 
-@pytest.mark.parametrize("name", ["unpartitioned", "partitioned-by-text", "overwritten"])
-def test_polars_skips_by_our_statistics_and_loses_no_row(tmp_path, name):
+@pytest.mark.parametrize("name", ["unpartitioned", "partitioned-by-string", "overwritten"])
+def test_polars_data_skipping_loses_no_row(tmp_path, name):
     pl = pytest.importorskip("polars")
     pytest.importorskip("deltalake")
-    story = Story.told(name, tmp_path)
-    frame = pl.scan_delta(story.path)
-    for condition in conditions(story.rows):
+    model = TableModel.written(name, tmp_path)
+    frame = pl.scan_delta(model.path)
+    for condition in conditions(model.rows):
         column = pl.col(condition.column)
         if condition.operator == "is null":
             wanted = column.is_null()
         else:
             wanted = OPERATORS[condition.operator](column, condition.value)
-        expected = [row for row in story.rows if condition.holds(row)]
+        expected = [row for row in model.rows if condition.holds(row)]
         assert_rows(frame.filter(wanted).collect().to_arrow(), expected)
 
 
 @pytest.mark.parametrize("name", UNPARTITIONED)
 def test_duckdb_reads_our_files(tmp_path, name):
     duckdb = pytest.importorskip("duckdb")
-    story = Story.told(name, tmp_path)
-    found = (
-        duckdb.connect()
-        .read_parquet([file.uri for file in story.table.scan().files()])
-        .to_arrow_table()
-    )
-    assert_rows(found, story.rows)
+    model = TableModel.written(name, tmp_path)
+    found = duckdb.connect().read_parquet(model.table.file_uris()).to_arrow_table()
+    assert_rows(found, model.rows)

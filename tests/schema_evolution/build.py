@@ -1,6 +1,6 @@
-"""Climbs the ladder by hand: writes the data files and the log of every rung.
+"""Builds the table of the schema evolution: data files and log of every step.
 
-Statistics are worked out from the rows as Python sees them, apart from any code under test.
+Statistics are computed from Python values, without the code under test.
 """
 
 from __future__ import annotations
@@ -13,45 +13,45 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lazydelta.testing import TableBuilder, add, remove
-from tests.schema_evolution.steps import RUNGS
+from tests.builders import TableBuilder, add, remove
+from tests.schema_evolution.steps import STEPS
 from tests.unit.scan.read.tables import inline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.schema_evolution.parts import File, Rung
+    from tests.schema_evolution.parts import File, Step
 
 __all__ = ["build", "expected_rows", "live_files"]
 
 
-def build(directory, *, checkpoint_at: int | None = None, upto: int = len(RUNGS)) -> TableBuilder:
-    """Write the table, one version for each rung.
+def build(directory, *, checkpoint_at: int | None = None, count: int = len(STEPS)) -> TableBuilder:
+    """Write the table, one version per step.
 
     Args:
-        directory: Where.
+        directory: Root of the table.
         checkpoint_at: Also write a checkpoint of this version.
-        upto: How many rungs to climb.
+        count: Number of steps.
     """
     table = TableBuilder(directory)
-    for version, rung in enumerate(RUNGS[:upto]):
-        for file in rung.files:
+    for version, step in enumerate(STEPS[:count]):
+        for file in step.files:
             data = pa.Table.from_pylist(file.stored, schema=file.schema)
             pq.write_table(data, directory / file.name)
-        table.commit(*_actions(rung, directory), create=False)
+        table.commit(*_actions(step, directory), create=False)
         if version == checkpoint_at:
             table.checkpoint(row_group_rows=4)
     return table
 
 
 def expected_rows(version: int) -> list[dict]:
-    """Return the rows of a version, deleted ones left out."""
+    """Return the rows of a version, without deleted ones."""
     rows: dict[str, list[dict]] = {}
-    for rung in RUNGS[: version + 1]:
-        rows = {name: [rung.seen_from_here(row) for row in found] for name, found in rows.items()}
-        for name in rung.replaced:
+    for step in STEPS[: version + 1]:
+        rows = {name: [step.evolve_row(row) for row in found] for name, found in rows.items()}
+        for name in step.replaced:
             del rows[name]
-        for file in rung.files:
+        for file in step.files:
             rows[file.name] = [r for at, r in enumerate(file.rows) if at not in file.deleted]
     return [row for found in rows.values() for row in found]
 
@@ -59,25 +59,25 @@ def expected_rows(version: int) -> list[dict]:
 def live_files(version: int) -> set[str]:
     """Return the names of the live files of a version."""
     live: set[str] = set()
-    for rung in RUNGS[: version + 1]:
-        live = live - set(rung.replaced) | {file.name for file in rung.files}
+    for step in STEPS[: version + 1]:
+        live = live - set(step.replaced) | {file.name for file in step.files}
     return live
 
 
-def _actions(rung: Rung, directory) -> Iterator[dict]:
-    yield {"protocol": rung.protocol}
+def _actions(step: Step, directory) -> Iterator[dict]:
+    yield {"protocol": step.protocol}
     yield {
         "metaData": {
             "id": "1adde700-0000-0000-0000-000000000000",
             "format": {"provider": "parquet", "options": {}},
-            "schemaString": json.dumps({"type": "struct", "fields": rung.fields}),
-            "partitionColumns": [rung.fields[-1]["name"]],
-            "configuration": rung.configuration,
+            "schemaString": json.dumps({"type": "struct", "fields": step.fields}),
+            "partitionColumns": [step.fields[-1]["name"]],
+            "configuration": step.configuration,
         }
     }
-    for name in rung.replaced:
+    for name in step.replaced:
         yield remove(name)
-    for file in rung.files:
+    for file in step.files:
         yield add(
             file.name,
             partition_values=file.partition,
@@ -95,12 +95,12 @@ def _stats(file: File) -> dict:
         if bounds is not None:
             lows[column.name], highs[column.name], nulls[column.name] = bounds
     tight = {"tightBounds": False} if file.deleted else {}
-    found = {"minValues": _told(lows), "maxValues": _told(highs), "nullCount": nulls}
+    found = {"minValues": _serialized(lows), "maxValues": _serialized(highs), "nullCount": nulls}
     return {"numRecords": len(file.stored), **found, **tight}
 
 
 def _bounds(values: list, kind: pa.DataType) -> tuple | None:
-    """Return least, greatest and number of nulls; of a struct, those of its parts."""
+    """Return minimum, maximum and null count; for a struct, those of its fields."""
     if pa.types.is_list(kind):
         return None
     if pa.types.is_struct(kind):
@@ -110,18 +110,18 @@ def _bounds(values: list, kind: pa.DataType) -> tuple | None:
     return min(known, default=None), max(known, default=None), len(values) - len(known)
 
 
-def _told(bounds: dict) -> dict:
-    """Return bounds as JSON has them; what has no bound is left out."""
-    told = {}
+def _serialized(bounds: dict) -> dict:
+    """Return bounds as JSON values, without nulls."""
+    serialized = {}
     for name, value in bounds.items():
         if isinstance(value, dict):
-            told[name] = _told(value)
+            serialized[name] = _serialized(value)
         elif isinstance(value, datetime):
-            told[name] = value.isoformat(timespec="milliseconds")
+            serialized[name] = value.isoformat(timespec="milliseconds")
         elif isinstance(value, date):
-            told[name] = value.isoformat()
+            serialized[name] = value.isoformat()
         elif isinstance(value, Decimal):
-            told[name] = float(value)
+            serialized[name] = float(value)
         elif value is not None:
-            told[name] = value
-    return told
+            serialized[name] = value
+    return serialized

@@ -1,4 +1,4 @@
-"""What the rungs of the schema ladder are made of: files, questions, and fields of a schema."""
+"""Parts of a schema evolution step: data files, queries and schema fields."""
 
 from __future__ import annotations
 
@@ -10,56 +10,56 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Ask", "File", "Row", "Rung", "array", "column", "mapped", "struct", "without"]
+__all__ = ["File", "Query", "Row", "Step", "array", "column", "mapped", "struct", "without"]
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """A data file: what is in it, and which rows of the table that is."""
+    """A data file: its stored values, and the table rows they represent."""
 
     name: str
     schema: pa.Schema
-    """As the file has it: physical names, and no partition column."""
+    """Physical names, without partition columns."""
     stored: list[Row]
-    """As the file has it."""
+    """Values by physical name."""
     rows: list[Row]
-    """As the version that adds it shows them."""
+    """Rows as read at the version that adds the file."""
     partition: dict[str, str | None]
-    """As the log has it: text, by physical name."""
+    """Serialized values by physical name."""
     deleted: tuple[int, ...] = ()
-    """Positions of rows that a vector hides."""
+    """Positions in the deletion vector."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask:
-    """A question to a version: the files that may hold an answer, and the rows that do."""
+class Query:
+    """A query of a version: its predicate, the files that may match and the rows that do."""
 
     where: str
     files: set[str]
     test: Callable[[Row], bool | None]
-    """Whether a row of that version matches; None as SQL has it, which is no match."""
+    """Whether a row of that version matches; None is NULL, which is no match."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rung:
+class Step:
     """One version of the table."""
 
     name: str
     fields: list[dict[str, Any]]
-    """The table's schema, as `metaData.schemaString` has its fields."""
+    """Fields of `metaData.schemaString`."""
     files: list[File] = field(default_factory=list)
     replaced: tuple[str, ...] = ()
-    """Files that it removes, or adds again with a vector."""
+    """Files that it removes, or adds again with a deletion vector."""
     configuration: dict[str, str] = field(default_factory=dict)
-    """All table properties from here on."""
+    """All table properties from this version on."""
     protocol: dict[str, Any] = field(default_factory=dict)
-    seen_from_here: Callable[[Row], Row] = dict
-    """How a row of the version below looks at this one."""
-    asks: list[Ask] = field(default_factory=list)
+    evolve_row: Callable[[Row], Row] = dict
+    """Converts a row of the previous version to this one."""
+    queries: list[Query] = field(default_factory=list)
     violations: list[Row] = field(default_factory=list)
-    """Rows that a writer must refuse from here on."""
+    """Rows that a writer must reject from this version on."""
 
 
 def column(name: str, kind: Any, *, nullable: bool = True, **metadata: Any) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def array(element: Any) -> dict[str, Any]:
 
 
 def mapped(fields: list[dict[str, Any]], ids: dict[str, tuple[int, str]]) -> list[dict[str, Any]]:
-    """Return fields with ids and physical names, by logical path; lists add nothing to a path."""
+    """Return fields with column mapping ids and physical names, by logical path without list elements."""
 
     def one(item: dict[str, Any], above: str) -> dict[str, Any]:
         path = f"{above}{item['name']}"
@@ -96,5 +96,5 @@ def mapped(fields: list[dict[str, Any]], ids: dict[str, tuple[int, str]]) -> lis
     return [one(item, "") for item in fields]
 
 
-def without(given: Row, *names: str) -> Row:
-    return {name: value for name, value in given.items() if name not in names}
+def without(row: Row, *names: str) -> Row:
+    return {name: value for name, value in row.items() if name not in names}

@@ -1,8 +1,8 @@
-"""The schema ladder as data: one table, one kind of schema change for each rung (TEST-04 to 06).
+"""Schema evolution as data: one table, one kind of schema change per step.
 
-A rung says what its commit changes, in the words of the protocol; which rows it appends, in the
-schema of that version; how rows of the rungs below look from it; and what may be asked of it. It
-knows no engine: `build` writes the log by hand, and a writer under test can climb the same rungs.
+A step has the changed actions, the appended rows in the schema of its version, the conversion of
+earlier rows, and queries. It depends on no engine: `build` writes the log without the code under
+test, and writers under test perform the same steps.
 """
 
 # ruff: noqa: DTZ001 - a timestamp_ntz has no zone
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tests.schema_evolution.parts import (
-    Ask,
     File,
+    Query,
     Row,
-    Rung,
+    Step,
     array,
     column,
     mapped,
@@ -54,7 +54,7 @@ from tests.schema_evolution.plain import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["RUNGS"]
+__all__ = ["STEPS"]
 
 NOON = datetime(2025, 6, 30, 12, tzinfo=UTC)
 MICROS = pa.timestamp("us", "UTC")
@@ -80,13 +80,13 @@ def features(*readers: str) -> dict[str, Any]:
     }
 
 
-mapping = Rung(
+mapping = Step(
     name="column-mapping",
     fields=mapped(WITH_YEAR, UPGRADED),
     protocol=features("columnMapping"),
     configuration=MAPPED,
-    asks=[
-        Ask(where="name = 'name 51'", files={"5.parquet"}, test=lambda r: r["name"] == "name 51")
+    queries=[
+        Query(where="name = 'name 51'", files={"5.parquet"}, test=lambda r: r["name"] == "name 51")
     ],
 )
 
@@ -106,14 +106,14 @@ NEW_IDS = {
 
 
 def renamed(old: Row) -> Row:
-    """Return a row under its new names."""
+    """Return a row with its new names."""
     profile = old["profile"]
     person = profile and {"age": profile["age"], "town": profile["city"]}
     return {RENAMED[name]: value for name, value in old.items()} | {"person": person}
 
 
 def stored_mapped(given: Row) -> Row:
-    """Return a row of the renamed table as files have it."""
+    """Return a row of the renamed table by physical names."""
     person = given["person"]
     profile = person and {"age": person["age"], "city": person["town"]}
     stored = {"id": given["id"], "name": given["full name"], "profile": profile}
@@ -122,28 +122,28 @@ def stored_mapped(given: Row) -> Row:
 
 
 NEW_ROWS = [renamed(aged(n, year=2025)) for n in (71, 72)]
-rename = Rung(
+rename = Step(
     name="rename",
     fields=mapped(NEW_NAMES, NEW_IDS),
     protocol=mapping.protocol,
     configuration=MAPPED,
-    seen_from_here=renamed,
+    evolve_row=renamed,
     files=[
         File(
             name="7.parquet", schema=YEARLY, stored=[stored_mapped(r) for r in NEW_ROWS],
             rows=NEW_ROWS, partition={"day": "2025-06-30"},
         ),
     ],
-    asks=[
-        Ask(
+    queries=[
+        Query(
             where="`full name` < 'name 02'", files={"0-a.parquet"},
             test=lambda r: r["full name"] < "name 02",
         ),
-        Ask(
+        Query(
             where="date = date'2024-01-02'", files={"0-b.parquet"},
             test=lambda r: r["date"] and r["date"] == DAY_2,
         ),
-        Ask(
+        Query(
             where="person.age >= 71 and id > 10", files={"1.parquet", "7.parquet"},
             test=lambda r: ((r["person"] or {}).get("age") or 0) >= 71,
         ),
@@ -151,13 +151,13 @@ rename = Rung(
 )  # fmt: skip
 
 DROPPED = [item for item in NEW_NAMES if item["name"] != "score"]
-drop = Rung(
+drop = Step(
     name="drop",
     fields=mapped(DROPPED, NEW_IDS),
     protocol=mapping.protocol,
     configuration=MAPPED,
-    seen_from_here=lambda r: without(r, "score"),
-    asks=[Ask(where="id = 72", files={"7.parquet"}, test=lambda r: r["id"] == 72)],
+    evolve_row=lambda r: without(r, "score"),
+    queries=[Query(where="id = 72", files={"7.parquet"}, test=lambda r: r["id"] == 72)],
 )
 
 AGAIN = [*DROPPED[:-1], column("score", "string"), DROPPED[-1]]
@@ -166,13 +166,13 @@ AGAIN_SCHEMA = YEARLY.remove(YEARLY.get_field_index("score")).append(
     pa.field("col-score-2", pa.string())
 )
 AGAIN_ROWS = [without(renamed(aged(n, year=2025)), "score") | {"score": "high"} for n in (91, 92)]
-drop_and_add = Rung(
+drop_and_add = Step(
     name="a-dropped-name-again",
     fields=mapped(AGAIN, AGAIN_IDS),
     protocol=mapping.protocol,
     configuration=MAPPED | {"delta.columnMapping.maxColumnId": "13"},
-    # The files below still have a column `score`, of numbers: it is not this one.
-    seen_from_here=lambda r: r | {"score": None},
+    # Earlier files have another column `score`, of numbers.
+    evolve_row=lambda r: r | {"score": None},
     files=[
         File(
             name="9.parquet", schema=AGAIN_SCHEMA, rows=AGAIN_ROWS,
@@ -181,12 +181,12 @@ drop_and_add = Rung(
             partition={"day": "2025-06-30"},
         ),
     ],
-    asks=[
-        Ask(
+    queries=[
+        Query(
             where="score = 'high' and id >= 72", files={"7.parquet", "9.parquet"},
             test=lambda r: r["score"] == "high" and r["id"] >= 72,
         ),
-        Ask(
+        Query(
             where="score is null and id < 4", files={"0-a.parquet"},
             test=lambda r: r["score"] is None and r["id"] < 4,
         ),
@@ -206,7 +206,7 @@ def with_events(given: Row, events: list[Row | None] | None) -> Row:
 
 
 def wider_events(given: Row) -> Row:
-    """Return a row of a file that does not have the new fields of its events."""
+    """Return a row of a file without the new fields of its events."""
     events = given["events"]
     return given | {
         "events": events and [e and {"at": None, "kind": e["kind"], "size": None} for e in events]
@@ -236,12 +236,12 @@ def stored_events(given: Row, make: Callable[[Row], Row]) -> Row:
     return stored | {"events": events and [e and make(e) for e in events]}
 
 
-lists_of_structs = Rung(
+lists_of_structs = Step(
     name="list-of-struct",
     fields=mapped(EVENTFUL, EVENT_IDS),
     protocol=mapping.protocol,
     configuration=EVENT_CONFIGURATION,
-    seen_from_here=wider_events,
+    evolve_row=wider_events,
     files=[
         File(
             name="10-whole.parquet", rows=EVENT_ROWS, partition={"day": "2025-06-30"},
@@ -253,7 +253,7 @@ lists_of_structs = Rung(
                 for r in EVENT_ROWS
             ],
         ),
-        # Another order, one field missing, and one that no version ever had.
+        # Another order, one missing field, and one that no version has.
         File(
             name="10-moved.parquet", rows=MOVED_ROWS, partition={"day": "2025-06-30"},
             schema=events_type(("junk", pa.int64()), ("kind", pa.string()), ("col-at", MICROS)),
@@ -265,11 +265,11 @@ lists_of_structs = Rung(
             ],
         ),
     ],
-    asks=[
-        Ask(
+    queries=[
+        Query(
             where="id > 104", files={"10-moved.parquet"}, test=lambda r: r["id"] > 104,
         ),
-        Ask(
+        Query(
             where="events is null and id between 101 and 104", files={"10-whole.parquet"},
             test=lambda r: r["events"] is None and 101 <= r["id"] <= 104,
         ),
@@ -337,29 +337,29 @@ def at_midnight(given: Row) -> Row:
     return given | {"since": datetime(day.year, day.month, day.day)}
 
 
-widening = Rung(
+widening = Step(
     name="type-widening",
     fields=mapped(WIDE, EVENT_IDS),
     protocol=features("columnMapping", "typeWidening", "timestampNtz"),
     configuration=EVENT_CONFIGURATION | {"delta.enableTypeWidening": "true"},
-    seen_from_here=at_midnight,
+    evolve_row=at_midnight,
     files=[
         File(
             name="11.parquet", schema=WIDE_PHYSICAL, stored=WIDE_STORED, rows=WIDE_ROWS,
             partition={"day": "2025-06-30"},
         ),
     ],
-    asks=[
-        Ask(
+    queries=[
+        Query(
             where=f"person.age > {2**35}", files={"0-a.parquet", "0-b.parquet", "0-c.parquet",
                                                   "1.parquet", "11.parquet"},
             test=lambda r: ((r["person"] or {}).get("age") or 0) > 2**35,
         ),
-        Ask(
+        Query(
             where="amount < 0.5001", files={"0-a.parquet"},
             test=lambda r: r["amount"] < Decimal("0.5001"),
         ),
-        Ask(
+        Query(
             where="since > timestamp_ntz'2025-06-30 00:00:00'", files={"11.parquet"},
             test=lambda r: r["since"] > datetime(2025, 6, 30),
         ),
@@ -371,9 +371,9 @@ BELOW = (
     lists_of_structs, widening,
 )  # fmt: skip
 FIRST_ROWS = reduce(
-    lambda rows, rung: list(map(rung.seen_from_here, rows)), BELOW, baseline.files[0].rows
+    lambda rows, step: list(map(step.evolve_row, rows)), BELOW, baseline.files[0].rows
 )
-vectors = Rung(
+vectors = Step(
     name="deletion-vector",
     fields=widening.fields,
     protocol=features("columnMapping", "typeWidening", "timestampNtz", "deletionVectors"),
@@ -385,11 +385,11 @@ vectors = Rung(
             stored=baseline.files[0].stored, rows=FIRST_ROWS,
         ),
     ],
-    asks=[
-        Ask(where="id = 2", files={"0-a.parquet"}, test=lambda r: r["id"] == 2),
-        Ask(where="id between 1 and 3", files={"0-a.parquet"}, test=lambda r: 1 <= r["id"] <= 3),
-        Ask(where="id = 5", files=set(), test=lambda r: r["id"] == 5),
+    queries=[
+        Query(where="id = 2", files={"0-a.parquet"}, test=lambda r: r["id"] == 2),
+        Query(where="id between 1 and 3", files={"0-a.parquet"}, test=lambda r: 1 <= r["id"] <= 3),
+        Query(where="id = 5", files=set(), test=lambda r: r["id"] == 5),
     ],
 )  # fmt: skip
 
-RUNGS = (baseline, *BELOW, vectors)
+STEPS = (baseline, *BELOW, vectors)

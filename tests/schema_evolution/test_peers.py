@@ -1,6 +1,6 @@
-"""The ladder and other engines: what deltalake can write we read, what others can read is the same.
+"""Schema evolution with deltalake and Polars: same rows, or a refused feature.
 
-DuckDB is not here: its reader of Delta tables is an extension that has to be fetched from the net.
+DuckDB is not tested: it downloads its Delta extension.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import pytest
 
 from lazydelta import Table
 from tests.schema_evolution.build import build, expected_rows
-from tests.schema_evolution.steps import RUNGS
+from tests.schema_evolution.steps import STEPS
 
 deltalake = pytest.importorskip("deltalake")
 
-MAPPED = next(at for at, rung in enumerate(RUNGS) if rung.name == "column-mapping")
-VERSIONS = pytest.mark.parametrize("version", range(len(RUNGS)), ids=[r.name for r in RUNGS])
+MAPPED = next(at for at, step in enumerate(STEPS) if step.name == "column-mapping")
+VERSIONS = pytest.mark.parametrize("version", range(len(STEPS)), ids=[r.name for r in STEPS])
 
 
 @pytest.fixture(scope="module")
@@ -41,17 +41,17 @@ def through_polars(directory, version):
 
 
 def read_or_refused(read, directory, version):
-    """Return the rows, or None if the engine says that it does not know a feature."""
+    """Return the rows, or None if the engine refuses a feature."""
     try:
         return read(directory, version)
-    except Exception as error:  # noqa: BLE001 - engines have errors of their own
+    except Exception as error:  # noqa: BLE001 - engines raise different types
         assert "feature" in str(error), error
-        assert version >= MAPPED, f"{RUNGS[version].name} needs no feature: {error}"
+        assert version >= MAPPED, f"{STEPS[version].name} needs no feature: {error}"
         return None
 
 
 @VERSIONS
-def test_deltalake_reads_the_same(directory, version):
+def test_deltalake_reads_the_same_rows(directory, version):
     """It refuses type widening (1.6: `Unsupported table features required: [TypeWidening]`)."""
     found = read_or_refused(through_deltalake, directory, version)
     ours = Table.open(directory).snapshot(version).scan().to_arrow().to_pylist()
@@ -61,11 +61,11 @@ def test_deltalake_reads_the_same(directory, version):
 
 
 @VERSIONS
-def test_polars_reads_the_same(directory, version):
-    """It refuses column mapping, and takes partition values from directories named `day=...`.
+def test_polars_reads_the_same_rows(directory, version):
+    """It refuses column mapping, and takes partition values from directory names such as `day=...`.
 
-    The log is what tells, and here no file is in such a directory: `day` is NULL in all rows that
-    Polars 2.1 gives. So that column is left out.
+    No file here is in such a directory, so `day` is NULL in all rows of Polars 2.1 and is not
+    compared.
     """
     found = read_or_refused(through_polars, directory, version)
     ours = Table.open(directory).snapshot(version).scan().to_arrow().to_pylist()
@@ -75,17 +75,17 @@ def test_polars_reads_the_same(directory, version):
     assert len(ours) == len(expected_rows(version))
 
 
-def test_what_deltalake_writes(tmp_path):
-    """It can climb to the CHECK constraint, and it evolves lists of structs.
+def test_schema_evolution_by_deltalake(tmp_path):
+    """It supports the steps up to the CHECK constraint, and lists of structs.
 
-    It puts new fields behind the old ones where the ladder puts one before, so rows are compared
-    by name. Invariants and generated columns it adds to no table that is there already: `Not
+    It appends new fields where a step inserts one, so rows are compared by name. It cannot add
+    invariants and generated columns to an existing table: `Not
     allowed to modify protected metadata`, `New columns cannot be a generated column`.
     """
     path = str(tmp_path / "t")
-    for rung in RUNGS[:3]:
-        rows = [row for file in rung.files for row in file.rows]
-        schema = rung.files[0].schema.append(pa.field("day", pa.date32()))
+    for step in STEPS[:3]:
+        rows = [row for file in step.files for row in file.rows]
+        schema = step.files[0].schema.append(pa.field("day", pa.date32()))
         deltalake.write_deltalake(
             path, pa.Table.from_pylist(rows, schema=schema), partition_by=["day"], mode="append",
             schema_mode="merge",
@@ -95,13 +95,13 @@ def test_what_deltalake_writes(tmp_path):
     for version in range(4):
         snapshot = table.snapshot(version)
         assert by_id(snapshot.scan().to_arrow().to_pylist()) == by_id(expected_rows(version))
-        names = {field["name"] for field in RUNGS[version].fields}
+        names = {field["name"] for field in STEPS[version].fields}
         assert set(snapshot.schema.names) == names
     assert table.snapshot(3).metadata.configuration["delta.constraints.known"] == "id > 0"
 
 
-def test_lists_of_structs_that_deltalake_evolved(tmp_path):
-    """delta-rs #3339: a field that comes later, or in another order, within a list of structs."""
+def test_lists_of_structs_evolved_by_deltalake(tmp_path):
+    """delta-rs #3339: a field added or reordered within a list of structs."""
     path = str(tmp_path / "t")
     kinds = [
         pa.struct([("a", pa.int64()), ("b", pa.string())]),

@@ -1,4 +1,4 @@
-"""Every rung of the schema ladder, read at its own version: schema, rows, pruning, time travel."""
+"""Every schema evolution step read at its version: schema, rows, pruning, time travel."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from lazydelta import Table
 from lazydelta.errors import ColumnNotFoundError
 from lazydelta.schema import schema_to_json
 from tests.schema_evolution.build import build, expected_rows, live_files
-from tests.schema_evolution.steps import RUNGS
+from tests.schema_evolution.steps import STEPS
 
 GOLDEN = Path(__file__).parent / "golden"
 VERSIONS = pytest.mark.parametrize(
-    "version", range(len(RUNGS)), ids=[f"v{at}-{rung.name}" for at, rung in enumerate(RUNGS)]
+    "version", range(len(STEPS)), ids=[f"v{at}-{step.name}" for at, step in enumerate(STEPS)]
 )
-ASKS = [
-    pytest.param(version, ask, id=f"v{version}-{ask.where}")
-    for version, rung in enumerate(RUNGS)
-    for ask in rung.asks
+QUERIES = [
+    pytest.param(version, query, id=f"v{version}-{query.where}")
+    for version, step in enumerate(STEPS)
+    for query in step.queries
 ]
 
 
 @pytest.fixture(scope="module", params=["commits", "checkpoint"])
 def table(request, tmp_path_factory):
-    """The whole ladder: as commits alone, and upon a checkpoint of its middle."""
+    """The table of all steps: commits only, and with a checkpoint in the middle."""
     directory = tmp_path_factory.mktemp("ladder")
     build(directory, checkpoint_at=7 if request.param == "checkpoint" else None)
     return Table.open(directory)
@@ -38,14 +38,14 @@ def by_id(rows):
 
 
 def described(schema):
-    """Return an Arrow schema as a golden file has it: a line for each field, nested ones whole."""
+    """Return an Arrow schema in golden file form: one line per top-level field."""
     return [f"{f.name}: {f.type}{'' if f.nullable else ' not null'}" for f in schema]
 
 
 @VERSIONS
-def test_the_schema_is_that_of_the_version(table, version):
+def test_schema_at_version(table, version):
     snapshot = table.snapshot(version)
-    golden = json.loads((GOLDEN / f"v{version:02}-{RUNGS[version].name}.json").read_text())
+    golden = json.loads((GOLDEN / f"v{version:02}-{STEPS[version].name}.json").read_text())
     assert json.loads(schema_to_json(snapshot.schema)) == golden["delta"]
     assert described(snapshot.scan().presentation().schema) == golden["arrow"]
     assert list(snapshot.partition_columns) == golden["partition_columns"]
@@ -53,16 +53,16 @@ def test_the_schema_is_that_of_the_version(table, version):
 
 
 @VERSIONS
-def test_the_golden_file_is_what_the_rung_says(version):
-    """So that nobody corrects a golden file to what the reader says."""
-    rung = RUNGS[version]
-    golden = json.loads((GOLDEN / f"v{version:02}-{rung.name}.json").read_text())
-    assert golden["delta"]["fields"] == rung.fields
-    assert golden["configuration"] == rung.configuration
+def test_golden_file_matches_the_step(version):
+    """Golden files must not be regenerated from the reader's output."""
+    step = STEPS[version]
+    golden = json.loads((GOLDEN / f"v{version:02}-{step.name}.json").read_text())
+    assert golden["delta"]["fields"] == step.fields
+    assert golden["configuration"] == step.configuration
 
 
 @VERSIONS
-def test_the_rows_are_those_of_the_version(table, version):
+def test_rows_at_version(table, version):
     scan = table.snapshot(version).scan()
     found = scan.to_arrow()
     found.validate(full=True)
@@ -72,7 +72,7 @@ def test_the_rows_are_those_of_the_version(table, version):
 
 
 @VERSIONS
-def test_a_column_alone_is_what_it_is_among_others(table, version):
+def test_projection_of_each_column(table, version):
     snapshot = table.snapshot(version)
     whole = by_id(snapshot.scan().to_arrow().to_pylist())
     for name in snapshot.schema.names:
@@ -82,27 +82,27 @@ def test_a_column_alone_is_what_it_is_among_others(table, version):
         assert [row[name] for row in found] == [row[name] for row in whole]
 
 
-@pytest.mark.parametrize(("version", "ask"), ASKS)
-def test_what_is_asked_reads_few_files_and_gives_all_rows(table, version, ask):
+@pytest.mark.parametrize(("version", "query"), QUERIES)
+def test_queries_prune_files_and_return_all_matching_rows(table, version, query):
     snapshot = table.snapshot(version)
-    scan = snapshot.scan(ask.where)
-    assert {file.path for file in scan.files()} == ask.files
+    scan = snapshot.scan(query.where)
+    assert {file.path for file in scan.files()} == query.files
     rows = scan.to_arrow()
-    wanted = [row for row in expected_rows(version) if ask.test(row)]
+    wanted = [row for row in expected_rows(version) if query.test(row)]
     expected = pa.Table.from_pylist(by_id(wanted), schema=rows.schema)
     assert by_id(rows.to_pylist()) == expected.to_pylist()
-    told = scan.explain()["files"]
-    assert told["scanned"] == len(ask.files)
-    assert told["scanned"] + told["pruned"] == len(live_files(version))
+    serialized = scan.explain()["files"]
+    assert serialized["scanned"] == len(query.files)
+    assert serialized["scanned"] + serialized["pruned"] == len(live_files(version))
     assert scan.count() == len(wanted)
 
 
 @VERSIONS
-def test_rows_are_counted_without_those_deleted(table, version):
+def test_count_excludes_deleted_rows(table, version):
     assert table.snapshot(version).scan().count() == len(expected_rows(version))
 
 
-def test_a_name_that_is_gone_is_not_known(table):
+def test_a_dropped_column_is_unknown(table):
     for version, gone in ((7, "name"), (7, "profile.age"), (8, "score"), (7, "day")):
         with pytest.raises(ColumnNotFoundError, match=gone.split(".", maxsplit=1)[0]):
             table.snapshot(version).scan(f"{gone} is null")

@@ -1,4 +1,4 @@
-"""Every rung of the schema ladder, written to: good rows arrive, bad ones leave no trace."""
+"""Writes to every schema evolution step: valid rows are appended, invalid ones leave no trace."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from lazydelta import Table
 from lazydelta.errors import ConstraintViolationError, SchemaMismatchError
 from lazydelta.schema import parse_schema, to_arrow_schema
 from tests.schema_evolution.build import build, expected_rows
-from tests.schema_evolution.steps import RUNGS
+from tests.schema_evolution.steps import STEPS
 
 VERSIONS = pytest.mark.parametrize(
-    "version", range(len(RUNGS)), ids=[f"v{at}-{rung.name}" for at, rung in enumerate(RUNGS)]
+    "version", range(len(STEPS)), ids=[f"v{at}-{step.name}" for at, step in enumerate(STEPS)]
 )
 VIOLATIONS = [
-    pytest.param(version, row, id=f"v{version}-{rung.name}")
-    for version, rung in enumerate(RUNGS)
-    for row in rung.violations
+    pytest.param(version, row, id=f"v{version}-{step.name}")
+    for version, step in enumerate(STEPS)
+    for row in step.violations
 ]
 
 
-def climbed(directory, version):
-    build(directory, upto=version + 1)
+def table_at(directory, version):
+    build(directory, count=version + 1)
     return Table.open(directory)
 
 
 def good_rows(version):
-    """Return rows of the version that satisfy its rules, some of them with nulls."""
-    own = [row for file in RUNGS[version].files for row in file.rows]
-    # Rows from before a column was generated have no value in it, and could not come back.
+    """Return rows of the version that satisfy its constraints, some with nulls."""
+    own = [row for file in STEPS[version].files for row in file.rows]
+    # Rows from before a column was generated have null in it, and cannot be appended again.
     complete = [row for row in own or expected_rows(version) if row.get("year", 0) is not None]
     rows = complete or [r for r in expected_rows(version) if r["year"] is not None]
     return [row | {"id": 1000 + at} for at, row in enumerate(rows[:3])]
@@ -42,7 +42,7 @@ def by_id(rows):
 
 
 def unchanged(table, version):
-    """Return what a write must leave: version, protocol, schema, properties and files."""
+    """Return what a failed write must not change."""
     snapshot = table.snapshot()
     assert snapshot.version == version
     files = sorted(file.path for file in snapshot.scan().files())
@@ -50,8 +50,8 @@ def unchanged(table, version):
 
 
 @VERSIONS
-def test_good_rows_arrive_and_the_metadata_stays(tmp_path, version):
-    table = climbed(tmp_path, version)
+def test_append_keeps_protocol_and_metadata(tmp_path, version):
+    table = table_at(tmp_path, version)
     protocol, metadata, files = unchanged(table, version)
     rows = good_rows(version)
     schema = to_arrow_schema(table.snapshot().schema)
@@ -68,8 +68,8 @@ def test_good_rows_arrive_and_the_metadata_stays(tmp_path, version):
 
 
 @pytest.mark.parametrize(("version", "row"), VIOLATIONS)
-def test_a_row_that_breaks_a_rule_leaves_no_trace(tmp_path, version, row):
-    table = climbed(tmp_path, version)
+def test_a_constraint_violation_leaves_no_trace(tmp_path, version, row):
+    table = table_at(tmp_path, version)
     before = unchanged(table, version)
     on_disk = sorted(path.name for path in tmp_path.rglob("*.parquet"))
     schema = to_arrow_schema(table.snapshot().schema)
@@ -80,14 +80,14 @@ def test_a_row_that_breaks_a_rule_leaves_no_trace(tmp_path, version, row):
     assert sorted(path.name for path in tmp_path.rglob("*.parquet")) == on_disk
 
 
-def test_every_kind_of_rule_is_among_the_violations():
-    names = {RUNGS[case.values[0]].name for case in VIOLATIONS}
+def test_violations_cover_every_kind_of_constraint():
+    names = {STEPS[case.values[0]].name for case in VIOLATIONS}
     assert names == {"check-constraint", "invariant", "generated-column"}
 
 
-def test_a_generated_column_that_is_not_given_is_computed(tmp_path):
-    version = next(at for at, rung in enumerate(RUNGS) if rung.name == "generated-column")
-    table = climbed(tmp_path, version)
+def test_a_missing_generated_column_is_computed(tmp_path):
+    version = next(at for at, step in enumerate(STEPS) if step.name == "generated-column")
+    table = table_at(tmp_path, version)
     rows = [{k: v for k, v in row.items() if k != "year"} for row in good_rows(version)]
     schema = to_arrow_schema(table.snapshot().schema)
     given = schema.remove(schema.get_field_index("year"))
@@ -97,12 +97,12 @@ def test_a_generated_column_that_is_not_given_is_computed(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["add-column", "nested-field", "list-of-struct"])
-def test_merging_climbs_the_rung(tmp_path, name):
-    """Rows of a rung, written to the table below it: its new fields come, at every depth."""
-    version = next(at for at, rung in enumerate(RUNGS) if rung.name == name)
-    table = climbed(tmp_path, version - 1)
+def test_schema_merge_performs_the_step(tmp_path, name):
+    """Rows of a step written to the previous version add its new fields, at every depth."""
+    version = next(at for at, step in enumerate(STEPS) if step.name == name)
+    table = table_at(tmp_path, version - 1)
     before = table.snapshot()
-    fields = json.dumps({"type": "struct", "fields": RUNGS[version].fields})
+    fields = json.dumps({"type": "struct", "fields": STEPS[version].fields})
     rows = pa.Table.from_pylist(
         good_rows(version), schema=to_arrow_schema(parse_schema(fields, where=name))
     )
@@ -112,9 +112,9 @@ def test_merging_climbs_the_rung(tmp_path, name):
     table.write(rows, mode="append", schema_mode="merge")
     after = table.snapshot()
     assert after.version == version
-    # The rung may have its new fields in another place; read back in its order, all is as given.
+    # The new fields of a step may be in another position: compare in the order of the step.
     new = pa.Table.from_pylist(after.scan("id >= 1000").to_arrow().to_pylist(), schema=rows.schema)
     assert by_id(new.to_pylist()) == rows.to_pylist()
     old = after.scan("id < 1000").to_arrow().to_pylist()
-    seen = [RUNGS[version].seen_from_here(row) for row in expected_rows(version - 1)]
+    seen = [STEPS[version].evolve_row(row) for row in expected_rows(version - 1)]
     assert by_id(old) == by_id(seen)

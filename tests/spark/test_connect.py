@@ -15,7 +15,7 @@ import pytest
 from lazydelta import Table
 from lazydelta.errors import ConfigError
 from lazydelta.spark import connect_session
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 from tests.cli.support import command, environment, run
 from tests.contract.parity.test_live_files import LONG, LONG_LIVE, built
 from tests.spark.test_read import FIELDS, numbers

@@ -20,8 +20,8 @@ from lazydelta.errors import ConfigError, DeltaError, RetentionGuardError
 from lazydelta.scan.plan import tuning
 from lazydelta.spark import distributed_log_replay, planner
 from lazydelta.spark.serialized_snapshot import TableLocation
-from lazydelta.testing import TableBuilder
-from lazydelta.testing.strategies import histories
+from tests.builders import TableBuilder
+from tests.builders.strategies import histories
 from tests.contract.parity.test_live_files import CASES, LAYOUTS, LONG, LONG_LIVE, built
 from tests.golden_pack import NEEDS_PACK, PACK, golden_tables
 from tests.support import memory_store, name_of

@@ -11,7 +11,7 @@ from lazydelta.errors import ConfigError
 from lazydelta.spark import explain_replay, live_files
 from lazydelta.spark.conf import ReplaySettings, replay_settings
 from lazydelta.spark.planner import choose_replay
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 from tests.contract.parity.test_live_files import LONG, LONG_LIVE, built
 from tests.spark.test_replay import listed
 from tests.support import memory_store

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lazydelta import Table
 from lazydelta.errors import ColumnNotFoundError, PredicateError
 from lazydelta.spark import apply_data_skipping, distributed_log_replay
-from lazydelta.testing import TableBuilder, add
+from tests.builders import TableBuilder, add
 from tests.property.skip_cases import PARTITION_COLUMNS, SCHEMA, make_files, matches
 from tests.property.test_skip_files import to_adds
 from tests.property.test_skip_row_groups import checkpoint

@@ -36,7 +36,7 @@ def test_a_scan_does_not_import_pandas(tmp_path):
     program = """
 import sys
 from lazydelta import Config, Table
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 TableBuilder(sys.argv[1]).commit("+a +b#v1").checkpoint().hint().commit("-a +c").crc()
 for name in [n for n in sys.modules if n.split(".")[0] == "pandas"]:
     del sys.modules[name]

@@ -7,7 +7,7 @@ import pytest
 from lazydelta import Config, Table
 from lazydelta.schema import PrimitiveType, StructField, StructType
 from lazydelta.store import MemoryStore, MeteredStore
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 
 HOSTILE = "<script>alert(1)</script>"
 

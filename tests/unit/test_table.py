@@ -12,7 +12,7 @@ from lazydelta import scanner as design
 from lazydelta.errors import ConfigError, DeltaError
 from lazydelta.scanner import LazyDeltaScanner, LazyScanConfig
 from lazydelta.store import MeteredStore
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 from tests.support import memory_store, scanner
 
 

@@ -1,7 +1,7 @@
-"""A store that fails as real ones do: before or after taking effect, late, stale, doubled or torn.
+"""Fault injection for stores: failures before or after the effect, stale and repeated listings.
 
-Wraps any `Store`. Faults are planned one by one (`Fault`), or drawn from a seed, so that a failing
-run can be had again. Time passes only through the `sleep` it is given.
+Wraps any `Store`. Faults are planned (`Fault`) or drawn from a seed (`RandomFaults`), so that a
+failing run can be reproduced. It only waits through its `sleep` argument.
 """
 
 from __future__ import annotations
@@ -31,68 +31,68 @@ Kind = Literal["before", "after", "late", "exists", "stale", "twice", "torn", "s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that goes wrong.
+    """One planned fault.
 
     Kinds: `before` and `after` raise without and with the effect. `late` raises, and the write
-    takes effect before the next call. `exists` says that an object is there already, untruly if
-    it is not. `stale` leaves the newest name out of a listing, `twice` gives each page again.
-    `torn` reads half of an object. `slow` only takes its time.
+    takes effect before the next call. `exists` reports that the object exists, whether or not it
+    does. `stale` omits the last name of a listing, `twice` repeats each page of it. `torn` returns
+    half of an object. `slow` only waits.
     """
 
     operation: Operation
     kind: Kind
     path: str = "*"
-    """A pattern of the paths it befalls."""
+    """Glob pattern of the affected paths."""
     nth: int = 1
-    """Which of the matching calls it befalls, from 1."""
+    """Which of the matching calls fails, counted from 1."""
     seconds: float = 0.0
-    """How long the call takes before anything else happens."""
+    """Delay before the call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomFaults:
-    """How often things go wrong, from 0 to 1 of the calls."""
+    """Probability of each kind of fault, per call."""
 
     seed: int
     before: float = 0.1
     after: float = 0.1
-    """Of writes alone: other calls have no effect to speak of."""
+    """Writes only."""
     stale: float = 0.0
     twice: float = 0.0
     directory: str = "_delta_log"
-    """Only calls below it fail."""
+    """Only calls below this directory fail."""
 
 
 @dataclass
 class FaultyStore:
-    """Any `Store`, with planned or random faults."""
+    """A store wrapper with planned or random faults."""
 
     inner: Store
     faults: Sequence[Fault] = ()
     random_faults: RandomFaults | None = None
     sleep: Callable[[float], None] = lambda _: None
     injected: Counter[str] = field(default_factory=Counter)
-    """How often each kind of fault befell a call."""
+    """Number of injected faults by kind."""
 
     def __post_init__(self) -> None:
         self._matched: Counter[int] = Counter()
         self._late: list[tuple[str, bytes, bool]] = []
         self._lock = threading.Lock()
         seed = self.random_faults.seed if self.random_faults else 0
-        self._random = random.Random(seed)  # noqa: S311 - to be had again, not secret
+        self._random = random.Random(seed)  # noqa: S311 - reproducible, not secret
 
     @property
     def root(self) -> str:
-        """The address of the store underneath."""
+        """The root of the wrapped store."""
         return self.inner.root
 
     @property
     def native_files(self) -> bool:
-        """Whether files open without a request."""
+        """Whether the wrapped store opens files without a request."""
         return bool(getattr(self.inner, "native_files", False))
 
     def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
-        """List, perhaps not everything, perhaps twice."""
+        """List a directory, with `stale` and `twice` faults."""
         fault = self._begin("list", directory)
         pages = list(self.inner.list_from(directory, after=after))
         if fault == "stale" and pages:
@@ -103,12 +103,12 @@ class FaultyStore:
                 yield page
 
     def head(self, path: str) -> ObjectMeta:
-        """Ask for size and time."""
+        """Return size and modification time."""
         self._begin("head", path)
         return self.inner.head(path)
 
     def read(self, path: str) -> Buffer:
-        """Read an object, perhaps half of it."""
+        """Read an object, with `torn` faults."""
         fault = self._begin("read", path)
         data = self.inner.read(path)
         return memoryview(data)[: len(memoryview(data)) // 2] if fault == "torn" else data
@@ -119,35 +119,35 @@ class FaultyStore:
         return self.inner.read_ranges(path, ranges)
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
-        """Open a file; what is read of it then does not fail."""
+        """Open an object; reads of the open file do not fail."""
         self._begin("read", path)
         return self.inner.open_input(path, size=size)
 
     def write(self, path: str, data: Buffer, *, overwrite: bool) -> None:
-        """Write, perhaps with an answer that does not say so."""
+        """Write an object, with `after`, `late` and `exists` faults."""
         fault = self._begin("write", path)
         if fault == "exists":
             raise ObjectExistsError(path, "injected: 409 conflict")
         if fault == "late":
             with self._lock:
                 self._late.append((path, bytes(data), overwrite))
-            raise _lost(path)
+            raise _response_lost(path)
         try:
             self.inner.write(path, data, overwrite=overwrite)
         except ObjectExistsError:
             if fault != "after":
                 raise
         if fault == "after":
-            raise _lost(path)
+            raise _response_lost(path)
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Remove objects."""
+        """Delete objects."""
         self._begin("delete", paths[0] if paths else "")
         self.inner.delete(paths)
 
     def _begin(self, operation: Operation, path: str) -> Kind | None:
-        """Let late writes land, take the time it takes, and return what else goes wrong."""
-        self._land()
+        """Apply late writes, then inject `before` and delays; return the kind of fault, if any."""
+        self._apply_late_writes()
         fault = self._planned(operation, path) or self._drawn(operation, path)
         if fault is None:
             return None
@@ -156,10 +156,10 @@ class FaultyStore:
         if fault.seconds:
             self.sleep(fault.seconds)
         if fault.kind == "before":
-            raise _lost(path)
+            raise _response_lost(path)
         return fault.kind
 
-    def _land(self) -> None:
+    def _apply_late_writes(self) -> None:
         with self._lock:
             late, self._late = self._late, []
         for path, data, overwrite in late:
@@ -167,15 +167,15 @@ class FaultyStore:
                 self.inner.write(path, data, overwrite=overwrite)
 
     def _planned(self, operation: Operation, path: str) -> Fault | None:
-        befalling = None
+        due_fault = None
         for number, fault in enumerate(self.faults):
             if fault.operation == operation and fnmatchcase(path, fault.path):
                 with self._lock:
                     self._matched[number] += 1
                     due = self._matched[number] == fault.nth
                 if due:
-                    befalling = befalling or fault
-        return befalling
+                    due_fault = due_fault or fault
+        return due_fault
 
     def _drawn(self, operation: Operation, path: str) -> Fault | None:
         rates = self.random_faults
@@ -195,5 +195,5 @@ class FaultyStore:
         return None
 
 
-def _lost(path: str) -> TransientStoreError:
-    return TransientStoreError(path, "injected: the answer was lost")
+def _response_lost(path: str) -> TransientStoreError:
+    return TransientStoreError(path, "injected: the response was lost")

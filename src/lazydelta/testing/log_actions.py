@@ -1,32 +1,25 @@
-"""Actions of a log, made by hand or from a line of shorthand, and what they add up to.
-
-Written from the protocol alone: it shares no code with the engine's own replay, so that a table
-built with it can tell when that replay is wrong.
-"""
+"""Actions of a Delta log as JSON objects, from keyword arguments or from a shorthand line."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-__all__ = ["Action", "FileKey", "LogState", "add", "deletion_vector", "parse_shorthand", "remove"]
+__all__ = ["Action", "add", "deletion_vector", "parse_shorthand", "remove", "serialize_actions"]
 
 Action = dict[str, Any]
-FileKey = tuple[str, str | None]
-"""Path and deletion vector id of a logical file."""
 
 _NULL_SEGMENT = "__HIVE_DEFAULT_PARTITION__"
-_VECTOR_CHARACTERS = 20
+_DV_NAME_LENGTH = 20
 
 
 def deletion_vector(name: str, cardinality: int = 1) -> Action:
-    """Return a descriptor of a deletion vector; equal names give equal vectors."""
+    """Return a deletion vector descriptor; equal names give equal descriptors."""
     return {
         "storageType": "u",
-        "pathOrInlineDv": name.rjust(_VECTOR_CHARACTERS, "0"),
+        "pathOrInlineDv": name.rjust(_DV_NAME_LENGTH, "0"),
         "offset": 1,
         "sizeInBytes": 36,
         "cardinality": cardinality,
@@ -41,16 +34,16 @@ def add(
     vector: str | Action | None = None,
     **more: Any,
 ) -> Action:
-    """Return an `add`.
+    """Return an `add` action.
 
     Args:
-        path: As the log is to have it, percent-encoded where it needs to be.
-        partition_values: As text, by physical column name.
-        stats: An object, which is turned into text, or the text.
-        vector: The name of a deletion vector, or a whole descriptor.
-        more: Any other field of the action; it replaces the default.
+        path: Written as it is, so percent-encoded where the protocol requires it.
+        partition_values: Serialized values by physical column name.
+        stats: A mapping, which is serialized to JSON, or a JSON string.
+        vector: The name of a deletion vector, or a descriptor.
+        more: Other fields of the action; they replace the defaults.
     """
-    text = json.dumps(stats) if isinstance(stats, Mapping) else stats
+    stats_json = json.dumps(stats) if isinstance(stats, Mapping) else stats
     body: Action = {
         "path": path,
         "partitionValues": dict(partition_values or {}),
@@ -58,45 +51,52 @@ def add(
         "modificationTime": 1_700_000_000_000,
         "dataChange": True,
     }
-    optional = {"stats": text, "deletionVector": _vector(vector)}
+    optional = {"stats": stats_json, "deletionVector": _descriptor(vector)}
     body |= {name: value for name, value in optional.items() if value is not None}
     return {"add": body | more}
 
 
 def remove(path: str, *, vector: str | Action | None = None, **more: Any) -> Action:
-    """Return a `remove`; the arguments are those of `add`."""
+    """Return a `remove` action; the arguments are those of `add`."""
     body: Action = {"path": path, "deletionTimestamp": 1_700_000_000_000, "dataChange": True}
     if vector is not None:
-        body["deletionVector"] = _vector(vector)
+        body["deletionVector"] = _descriptor(vector)
     return {"remove": body | more}
 
 
 def parse_shorthand(line: str, physical_names: Mapping[str, str]) -> list[Action]:
     """Return the actions of a line such as `+a -b +c#dv1 +day=1/d !txn`.
 
-    `+x` adds and `-x` removes the file x, `#v` gives it the deletion vector v, and `day=1/x` is a
-    path whose segments give values of partition columns. `!kind` is an action of another kind
-    with some plausible content; a kind that does not exist makes an action no engine knows.
+    `+x` adds and `-x` removes the file x. `#v` gives it the deletion vector v. The Hive-style
+    segments of a path such as `day=1/x` are its partition values. `!kind` is an action of
+    another kind with sample content; an unknown kind writes an action that readers must ignore.
 
     Args:
         line: Tokens separated by spaces.
-        physical_names: Of the partition columns, by the names they have in paths.
+        physical_names: Physical name of each partition column, by its name in paths.
     """
     actions: list[Action] = []
     for token in line.split():
         sign, rest = token[0], token[1:]
         if sign == "!":
-            actions.append({rest: _BODIES.get(rest, {"why": "nobody knows"})})
+            actions.append({rest: _BODIES.get(rest, {"reason": "unknown to every reader"})})
             continue
         path, _, vector = rest.partition("#")
         if sign == "-":
             actions.append(remove(path, vector=vector or None))
         elif sign == "+":
-            values = _values_in(path, physical_names)
+            values = _partition_values(path, physical_names)
             actions.append(add(path, partition_values=values, vector=vector or None))
         else:
-            raise ValueError(f"{token!r} begins with none of + - !")
+            raise ValueError(f"{token!r} starts with none of + - !")
     return actions
+
+
+def serialize_actions(actions: Iterable[Action]) -> bytes:
+    """Return the content of a commit file: one JSON object a line."""
+    return b"".join(
+        json.dumps(action, separators=(",", ":")).encode() + b"\n" for action in actions
+    )
 
 
 _BODIES: dict[str, Action] = {
@@ -107,7 +107,7 @@ _BODIES: dict[str, Action] = {
 }
 
 
-def _values_in(path: str, physical_names: Mapping[str, str]) -> dict[str, str | None]:
+def _partition_values(path: str, physical_names: Mapping[str, str]) -> dict[str, str | None]:
     values: dict[str, str | None] = {}
     for segment in path.split("/")[:-1]:
         name, equals, value = segment.partition("=")
@@ -116,71 +116,5 @@ def _values_in(path: str, physical_names: Mapping[str, str]) -> dict[str, str | 
     return values
 
 
-def _vector(given: str | Action | None) -> Action | None:
-    return deletion_vector(given) if isinstance(given, str) else given
-
-
-def file_key(file: Mapping[str, Any]) -> FileKey:
-    """Return the identity of the file of an `add` or `remove`."""
-    vector = file.get("deletionVector")
-    if vector is None:
-        return file["path"], None
-    offset = vector.get("offset")
-    at = "" if offset is None else f"@{offset}"
-    return file["path"], f"{vector['storageType']}{vector['pathOrInlineDv']}{at}"
-
-
-@dataclass
-class LogState:
-    """What the commits applied so far add up to: the content of a checkpoint."""
-
-    protocol: Action | None = None
-    metadata: Action | None = None
-    transactions: dict[str, Action] = field(default_factory=dict)
-    domains: dict[str, Action] = field(default_factory=dict)
-    adds: dict[FileKey, Action] = field(default_factory=dict)
-    removes: dict[FileKey, Action] = field(default_factory=dict)
-
-    def apply(self, actions: Iterable[Action]) -> None:
-        """Apply one commit: within it an add outlives a remove of the same file."""
-        ordered = sorted(actions, key=lambda action: "add" in action)
-        for action in ordered:
-            for kind, body in action.items():
-                self._apply(kind, body)
-
-    def _apply(self, kind: str, body: Action) -> None:
-        if kind == "add":
-            self.adds[file_key(body)] = body
-            self.removes.pop(file_key(body), None)
-        elif kind == "remove":
-            self.adds.pop(file_key(body), None)
-            self.removes[file_key(body)] = body
-        elif kind == "protocol":
-            self.protocol = body
-        elif kind == "metaData":
-            self.metadata = body
-        elif kind == "txn":
-            self.transactions[body["appId"]] = body
-        elif kind == "domainMetadata":
-            self.domains[body["domain"]] = body
-
-    def other_actions(self) -> list[Action]:
-        """Return what is not about files, as a checkpoint has it: removed domains are gone."""
-        single = {"protocol": self.protocol, "metaData": self.metadata}
-        return [
-            *({kind: body} for kind, body in single.items() if body is not None),
-            *({"txn": body} for body in self.transactions.values()),
-            *({"domainMetadata": b} for b in self.domains.values() if not b.get("removed")),
-        ]
-
-    def file_actions(self) -> list[Action]:
-        """Return the live files, then the tombstones."""
-        return [
-            *({"add": body} for body in self.adds.values()),
-            *({"remove": body} for body in self.removes.values()),
-        ]
-
-    def reconciled(self) -> list[Action]:
-        """Return all actions as a compacted commit has them: removed domains are still there."""
-        domains = [{"domainMetadata": b} for b in self.domains.values() if b.get("removed")]
-        return [*self.other_actions(), *domains, *self.file_actions()]
+def _descriptor(vector: str | Action | None) -> Action | None:
+    return deletion_vector(vector) if isinstance(vector, str) else vector

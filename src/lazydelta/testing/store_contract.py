@@ -1,6 +1,6 @@
-"""What every `Store` must do, as tests to inherit.
+"""Conformance suite for implementations of `Store`.
 
-Subclass `StoreContract`, give it a fixture `store` with an empty store, and pytest runs the rest:
+Subclass `StoreContract` and define a fixture `store` that returns an empty store:
 
     class TestMyStore(StoreContract):
         @pytest.fixture
@@ -45,14 +45,14 @@ _SPECIAL_NAMES = [
 
 
 class StoreContract:
-    """Inherit, give a `store` fixture, run."""
+    """Conformance tests to inherit; they need a `store` fixture."""
 
     secrets: ClassVar[tuple[str, ...]] = ()
-    """Texts that must never show: keys and tokens that the fixture opened the store with."""
+    """Keys and tokens of the fixture's store: they must not appear in its repr or errors."""
 
     # --- listing
 
-    def test_listing_gives_direct_children_in_order(self, store: Store) -> None:
+    def test_listing_returns_direct_children_in_order(self, store: Store) -> None:
         for path in ("d/b", "d/a", "d/c/deep", "other/x", "d0", "top"):
             store.write(path, b"12345", overwrite=False)
         batches = list(store.list_from("d"))
@@ -60,19 +60,19 @@ class StoreContract:
         assert _paths(batches) == ["d/a", "d/b"]
         assert [row["size"] for batch in batches for row in batch.to_pylist()] == [5, 5]
 
-    def test_listing_the_root_gives_its_children(self, store: Store) -> None:
+    def test_listing_the_root(self, store: Store) -> None:
         for path in ("b", "a", "d/c"):
             store.write(path, b"", overwrite=False)
         assert _paths(store.list_from("")) == ["a", "b"]
 
-    def test_listing_after_a_name_leaves_it_out(self, store: Store) -> None:
+    def test_listing_after_a_name_excludes_it(self, store: Store) -> None:
         for name in ("00", "01", "01.x", "02", "10"):
             store.write(f"d/{name}", b"", overwrite=False)
         assert _paths(store.list_from("d", after="01")) == ["d/01.x", "d/02", "d/10"]
         assert _paths(store.list_from("d", after="011")) == ["d/02", "d/10"]
         assert _paths(store.list_from("d", after="10")) == []
 
-    def test_listing_what_is_not_there_is_empty(self, store: Store) -> None:
+    def test_listing_a_missing_directory_is_empty(self, store: Store) -> None:
         store.write("d/a", b"", overwrite=False)
         assert _paths(store.list_from("missing")) == []
         assert _paths(store.list_from("d/a")) == []
@@ -84,14 +84,14 @@ class StoreContract:
             store.write(f"d/{name}", b"", overwrite=False)
         assert _paths(store.list_from("d")) == [f"d/{name}" for name in sorted(names)]
 
-    def test_listing_has_recent_times(self, store: Store) -> None:
+    def test_listing_has_modification_times(self, store: Store) -> None:
         store.write("d/a", b"x", overwrite=False)
         (row,) = next(store.list_from("d")).to_pylist()
         listed = int(row["modified"].timestamp() * 1000)
         assert abs(listed - store.head("d/a").modified_ms) <= 1000
         assert listed > 1_600_000_000_000
 
-    def test_a_long_listing_is_whole_sorted_and_lazy(self, store: Store) -> None:
+    def test_a_paged_listing_is_complete_sorted_and_lazy(self, store: Store) -> None:
         names = [f"{number:06d}" for number in range(1100)]
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda name: store.write(f"d/{name}", b"", overwrite=False), names))
@@ -104,19 +104,19 @@ class StoreContract:
 
     # --- reading
 
-    def test_reading_gives_what_was_written(self, store: Store) -> None:
+    def test_read_returns_the_written_bytes(self, store: Store) -> None:
         for data in (b"", b"x", bytes(range(256)) * 1000):
             store.write("a/b", data, overwrite=True)
             assert bytes(store.read("a/b")) == data
             assert store.head("a/b").size == len(data)
 
     @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, pa.py_buffer])
-    def test_writing_takes_every_kind_of_buffer(self, store: Store, kind: type) -> None:
+    def test_write_accepts_every_buffer_type(self, store: Store, kind: type) -> None:
         store.write("a", kind(b"some bytes"), overwrite=False)
         assert bytes(store.read("a")) == b"some bytes"
 
     @pytest.mark.parametrize("path", ["missing", "d/missing", "missing/a", "d/a/b"])
-    def test_what_is_not_there_is_not_found(self, store: Store, path: str) -> None:
+    def test_reading_a_missing_object_raises_not_found(self, store: Store, path: str) -> None:
         store.write("d/a", b"x", overwrite=False)
         with pytest.raises(ObjectNotFoundError) as raised:
             store.read(path)
@@ -135,27 +135,27 @@ class StoreContract:
         with pytest.raises(ObjectNotFoundError):
             store.head("d")
 
-    def test_ranges_come_in_their_order(self, store: Store) -> None:
+    def test_ranges_are_returned_in_the_requested_order(self, store: Store) -> None:
         data = bytes(range(256)) * 40
         store.write("a", data, overwrite=False)
-        spans = [(100, 200), (0, 4), (0, len(data)), (5000, 5000), (150, 160), (10_000, 10_240)]
-        found = store.read_ranges("a", spans)
-        assert [bytes(part) for part in found] == [data[start:end] for start, end in spans]
+        ranges = [(100, 200), (0, 4), (0, len(data)), (5000, 5000), (150, 160), (10_000, 10_240)]
+        found = store.read_ranges("a", ranges)
+        assert [bytes(part) for part in found] == [data[start:end] for start, end in ranges]
         assert store.read_ranges("a", []) == []
 
-    @pytest.mark.parametrize("span", [(0, 11), (11, 12), (5, 4), (-1, 2)])
+    @pytest.mark.parametrize("outside", [(0, 11), (11, 12), (5, 4), (-1, 2)])
     def test_a_range_outside_the_object_is_an_error(
-        self, store: Store, span: tuple[int, int]
+        self, store: Store, outside: tuple[int, int]
     ) -> None:
         store.write("a", b"0123456789", overwrite=False)
         with pytest.raises(StoreError):
-            store.read_ranges("a", [(0, 1), span])
+            store.read_ranges("a", [(0, 1), outside])
 
-    @pytest.mark.parametrize("known", [True, False])
-    def test_an_input_file_reads_anywhere(self, store: Store, known: bool) -> None:
+    @pytest.mark.parametrize("with_size", [True, False])
+    def test_an_input_file_is_seekable(self, store: Store, with_size: bool) -> None:
         data = bytes(range(256)) * 40
         store.write("a", data, overwrite=False)
-        with store.open_input("a", size=len(data) if known else None) as file:
+        with store.open_input("a", size=len(data) if with_size else None) as file:
             assert file.size() == len(data)
             assert bytes(file.read_at(10, 300)) == data[300:310]
             file.seek(-6, 2)
@@ -164,7 +164,7 @@ class StoreContract:
             assert file.read(5) == data[:5]
             assert file.tell() == 5
 
-    def test_an_input_file_serves_parquet(self, store: Store) -> None:
+    def test_pyarrow_reads_parquet_from_an_input_file(self, store: Store) -> None:
         table = pa.table({"x": list(range(10_000)), "y": [str(n) for n in range(10_000)]})
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, row_group_size=1000)
@@ -176,7 +176,7 @@ class StoreContract:
         ]
         file.close()
 
-    def test_threads_may_read_at_once(self, store: Store) -> None:
+    def test_concurrent_reads(self, store: Store) -> None:
         for number in range(8):
             store.write(f"d/{number}", bytes([number]) * 5000, overwrite=False)
         with ThreadPoolExecutor(8) as pool:
@@ -185,20 +185,20 @@ class StoreContract:
 
     # --- writing
 
-    def test_creating_what_exists_is_refused_and_changes_nothing(self, store: Store) -> None:
+    def test_create_of_an_existing_object_fails_and_keeps_it(self, store: Store) -> None:
         store.write("a/b", b"first", overwrite=False)
         with pytest.raises(ObjectExistsError) as raised:
             store.write("a/b", b"second", overwrite=False)
         assert "a/b" in str(raised.value)
         assert bytes(store.read("a/b")) == b"first"
 
-    def test_overwriting_replaces(self, store: Store) -> None:
-        store.write("a/b", b"a long first text", overwrite=True)
+    def test_overwrite_replaces_the_object(self, store: Store) -> None:
+        store.write("a/b", b"a long first value", overwrite=True)
         store.write("a/b", b"second", overwrite=True)
         assert bytes(store.read("a/b")) == b"second"
         assert store.head("a/b").size == 6
 
-    def test_of_many_creators_exactly_one_wins(self, store: Store) -> None:
+    def test_exactly_one_of_many_concurrent_creates_succeeds(self, store: Store) -> None:
         width, rounds = 32, 3
         for number in range(rounds):
             start = threading.Barrier(width)
@@ -218,7 +218,7 @@ class StoreContract:
             assert bytes(store.read(path)) == b"%03d" % winners[0] * 1000
         assert _paths(store.list_from("race")) == [f"race/{number}" for number in range(rounds)]
 
-    def test_an_output_appears_whole_and_only_when_it_is_published(self, store: Store) -> None:
+    def test_an_output_is_visible_only_after_publish(self, store: Store) -> None:
         data = bytes(range(256)) * 80_000  # more than one part of an upload
         output = open_output(store, "d/new")
         for start in range(0, len(data), 1 << 20):
@@ -231,7 +231,7 @@ class StoreContract:
         assert bytes(store.read("d/new")) == data
         assert _paths(store.list_from("d")) == ["d/new"]
 
-    def test_an_output_that_is_discarded_leaves_nothing(self, store: Store) -> None:
+    def test_a_discarded_output_leaves_no_object(self, store: Store) -> None:
         output = open_output(store, "d/new")
         output.file.write(bytes(20_000_000))
         output.discard()
@@ -239,11 +239,11 @@ class StoreContract:
         assert _paths(store.list_from("d")) == []
 
     @pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a\nb"])
-    def test_an_output_takes_plain_paths_only(self, store: Store, path: str) -> None:
+    def test_an_output_rejects_paths_outside_the_store(self, store: Store, path: str) -> None:
         with pytest.raises(StoreError):
             open_output(store, path)
 
-    def test_deleting_is_idempotent(self, store: Store) -> None:
+    def test_delete_is_idempotent(self, store: Store) -> None:
         for path in ("d/a", "d/b", "d/c"):
             store.write(path, b"x", overwrite=False)
         store.delete(["d/missing", "d/a", "gone/x", "d/b"])
@@ -260,7 +260,7 @@ class StoreContract:
     # --- names
 
     @pytest.mark.parametrize("name", _SPECIAL_NAMES)
-    def test_names_are_taken_as_they_are(self, store: Store, name: str) -> None:
+    def test_names_are_not_encoded_or_decoded(self, store: Store, name: str) -> None:
         store.write(f"d {name}/{name}.x", name.encode(), overwrite=False)
         assert _paths(store.list_from(f"d {name}")) == [f"d {name}/{name}.x"]
         assert bytes(store.read(f"d {name}/{name}.x")) == name.encode()
@@ -274,7 +274,7 @@ class StoreContract:
         "path",
         ["", "/etc/passwd", "../x", "a/../../x", "a/./b", "a//b", "a/", "a\0b", "a\nb", ".."],
     )
-    def test_paths_that_are_not_plain_are_refused(self, store: Store, path: str) -> None:
+    def test_paths_outside_the_store_are_rejected(self, store: Store, path: str) -> None:
         with pytest.raises(StoreError):
             store.read(path)
         with pytest.raises(StoreError):
@@ -286,14 +286,14 @@ class StoreContract:
 
     # --- the store itself
 
-    def test_a_pickled_store_reads_the_same(self, store: Store) -> None:
+    def test_a_pickled_store_reads_the_same_objects(self, store: Store) -> None:
         store.write("d/a", b"x", overwrite=False)
         again = pickle.loads(pickle.dumps(store))  # noqa: S301 - our own bytes
         assert bytes(again.read("d/a")) == b"x"
         assert again.root == store.root
         assert type(again) is type(store)
 
-    def test_secrets_do_not_show(self, store: Store) -> None:
+    def test_secrets_are_not_shown(self, store: Store) -> None:
         with pytest.raises(ObjectNotFoundError) as raised:
             store.read("d/missing")
         shown = [repr(store), str(store), store.root, str(raised.value), repr(raised.value)]

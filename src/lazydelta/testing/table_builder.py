@@ -1,13 +1,11 @@
-"""`TableBuilder`: logs of real tables for tests, commit by commit, in any layout.
+"""`TableBuilder`: the Delta log of a test table, commit by commit.
 
     table = TableBuilder(directory, schema={"id": "long", "day": "date"}, partition_by=["day"])
     table.commit("+day=2026-01-01/a +day=2026-01-02/b")
-    table.commit("-day=2026-01-01/a").checkpoint("v2-json", parts=3).hint()
-    table.commit({"txn": {"appId": "loader", "version": 7}})
+    table.commit("-day=2026-01-01/a", {"txn": {"appId": "loader", "version": 7}})
 
-It writes the log; the data files that it names need not exist. Nothing is checked: a log that
-breaks the protocol is as easy to build as a good one, for both are worth testing. `write`,
-`delete` and `read` reach the files themselves.
+It writes the log only; data files need not exist. Nothing is validated, so that tests can build
+invalid logs too. `write`, `read` and `delete` access the log files directly.
 """
 
 from __future__ import annotations
@@ -15,19 +13,17 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from lazydelta.log import LOG_DIRECTORY
-from lazydelta.testing.checkpoint_builder import CheckpointKind, CheckpointOptions, checkpoint_files
-from lazydelta.testing.json_checksum import json_checksum
-from lazydelta.testing.log_actions import Action, FileKey, LogState, parse_shorthand
+from lazydelta.testing.log_actions import Action, parse_shorthand, serialize_actions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lazydelta.store import Store
 
-__all__ = ["TableBuilder"]
+__all__ = ["FIRST_COMMIT_MS", "TableBuilder"]
 
 FIRST_COMMIT_MS = 1_700_000_000_000
 _READER_FEATURES = ("deletionVectors", "v2Checkpoint")
@@ -37,13 +33,13 @@ class TableBuilder:
     """Builds the log of one table.
 
     Args:
-        target: A directory, or a store rooted where the table is to be.
-        schema: Delta type by column name, primitives only.
+        target: A local directory, or a store rooted at the table.
+        schema: Primitive type by column name; `id: long` by default.
         partition_by: Partition columns.
         configuration: Table properties.
-        protocol: The `protocol` action; by default one that allows vectors and V2 checkpoints.
-        column_mapping: `name` or `id`: columns get ids and physical names `col-<name>`.
-        in_commit_timestamps: Whether commits carry their own time.
+        protocol: The `protocol` action; by default with deletion vectors and V2 checkpoints.
+        column_mapping: `name` or `id`; columns get ids and physical names `col-<name>`.
+        in_commit_timestamps: Whether commits have an `inCommitTimestamp`.
     """
 
     def __init__(
@@ -80,7 +76,7 @@ class TableBuilder:
 
     @property
     def version(self) -> int:
-        """The newest version, -1 before the first commit."""
+        """The latest version, -1 before the first commit."""
         return max(self.commits, default=-1)
 
     def commit(
@@ -94,122 +90,30 @@ class TableBuilder:
         """Write a commit.
 
         Args:
-            actions: Actions, or lines of shorthand (see `parse_shorthand`).
-            version: The next one by default; any number may be given.
-            at_ms: When it was made: in its `commitInfo`, and as the file's time in a directory.
-            info: Whether it begins with a `commitInfo`.
-            create: Whether it brings protocol and metadata; by default version 0 does.
+            actions: Actions, or shorthand lines (see `parse_shorthand`).
+            version: The next version by default; gaps and overwrites are allowed.
+            at_ms: Commit timestamp, also set as modification time in a local directory.
+            info: Whether the commit starts with a `commitInfo`.
+            create: Whether it has protocol and metadata; by default only version 0 does.
         """
         version = self.version + 1 if version is None else version
-        at = FIRST_COMMIT_MS + 1000 * version if at_ms is None else at_ms
-        whole: list[Action] = [self._commit_info(at)] if info else []
+        timestamp = FIRST_COMMIT_MS + 1000 * version if at_ms is None else at_ms
+        written: list[Action] = [self._commit_info(timestamp)] if info else []
         if version == 0 if create is None else create:
-            whole += [{"protocol": self.protocol}, {"metaData": self.metadata}]
-        for given in actions:
-            whole += self._parsed(given) if isinstance(given, str) else [given]
-        self.commits[version] = whole
+            written += [{"protocol": self.protocol}, {"metaData": self.metadata}]
+        for action in actions:
+            written += self._parse(action) if isinstance(action, str) else [action]
+        self.commits[version] = written
         name = f"{version:020d}.json"
-        self.write(name, b"".join(map(_line, whole)))
+        self.write(name, serialize_actions(written))
         if at_ms is not None:
             self.set_time(name, at_ms)
         return self
 
-    def state(self, version: int | None = None) -> LogState:
-        """Return what the commits up to a version add up to."""
-        last = self.version if version is None else version
-        state = LogState()
-        for number in sorted(self.commits):
-            if number <= last:
-                state.apply(self.commits[number])
-        return state
-
-    def live(self, version: int | None = None) -> set[FileKey]:
-        """Return the live files of a version: path and deletion vector id."""
-        return set(self.state(version).adds)
-
-    # --- what shortens the way to a version
-
-    def checkpoint(
-        self,
-        kind: CheckpointKind = "classic",
-        *,
-        version: int | None = None,
-        **options: Any,
-    ) -> Self:
-        """Write a checkpoint; `options` are fields of `CheckpointOptions`."""
-        version = self.version if version is None else version
-        chosen = CheckpointOptions(kind=kind, **options)
-        for name, data in checkpoint_files(version, self.state(version), chosen).items():
-            self.write(name, data)
-        return self
-
-    def hint(self, version: int | None = None, *, checksum: bool = True, **fields: Any) -> Self:
-        """Write `_last_checkpoint`, pointing at a version whether or not a checkpoint is there.
-
-        Args:
-            version: By default that of the newest checkpoint.
-            checksum: Whether it has one.
-            fields: Further fields, or others in their place; a wrong `checksum`, say.
-        """
-        version = self.newest_checkpoint() if version is None else version
-        state = self.state(version)
-        body: Action = {
-            "version": version,
-            "size": len(state.file_actions()) + len(state.other_actions()),
-            "numOfAddFiles": len(state.adds),
-        }
-        body |= fields
-        if checksum and "checksum" not in fields:
-            body["checksum"] = json_checksum(body)
-        self.write("_last_checkpoint", json.dumps(body).encode())
-        return self
-
-    def crc(self, version: int | None = None, **fields: Any) -> Self:
-        """Write the version checksum of a version; `fields` replace what would be right."""
-        version = self.version if version is None else version
-        state = self.state(version)
-        body: Action = {
-            "tableSizeBytes": sum(file["size"] for file in state.adds.values()),
-            "numFiles": len(state.adds),
-            "numMetadata": 1,
-            "numProtocol": 1,
-            "setTransactions": list(state.transactions.values()),
-            "domainMetadata": list(state.domains.values()),
-            "metadata": state.metadata,
-            "protocol": state.protocol,
-        }
-        if self._timestamps:
-            infos = [a["commitInfo"] for a in self.commits[version] if "commitInfo" in a]
-            body["inCommitTimestampOpt"] = infos[0]["inCommitTimestamp"]
-        self.write(f"{version:020d}.crc", json.dumps(body | fields).encode())
-        return self
-
-    def compact(self, first: int, last: int) -> Self:
-        """Write `first.last.compacted.json`: the commits in between, reconciled."""
-        state = LogState()
-        for version in range(first, last + 1):
-            state.apply(self.commits[version])
-        name = f"{first:020d}.{last:020d}.compacted.json"
-        self.write(name, b"".join(map(_line, state.reconciled())))
-        return self
-
-    def clean_up(self, before: int) -> Self:
-        """Delete commits, checksums and compactions of versions before one, as retention does.
-
-        Checkpoints stay, and the builder still remembers what was in the commits.
-        """
-        names = [n for n in self.names() if n[:20].isdigit() and ".checkpoint." not in n]
-        self.delete(*(name for name in names if int(name[:20]) < before))
-        return self
-
-    def newest_checkpoint(self) -> int:
-        """Return the version of the newest checkpoint written."""
-        return max(int(name[:20]) for name in self.names() if ".checkpoint." in name)
-
-    # --- files of the log
+    # --- log files
 
     def write(self, name: str, data: bytes) -> Self:
-        """Write a file of the log, replacing one of that name."""
+        """Write or overwrite a log file."""
         if self._store is not None:
             self._store.write(f"{LOG_DIRECTORY}/{name}", data, overwrite=True)
             return self
@@ -219,13 +123,13 @@ class TableBuilder:
         return self
 
     def read(self, name: str) -> bytes:
-        """Return a file of the log."""
+        """Return the content of a log file."""
         if self._store is not None:
             return bytes(self._store.read(f"{LOG_DIRECTORY}/{name}"))
         return self._path(name).read_bytes()
 
     def delete(self, *names: str) -> Self:
-        """Delete files of the log."""
+        """Delete log files."""
         if self._store is not None:
             self._store.delete([f"{LOG_DIRECTORY}/{name}" for name in names])
             return self
@@ -234,7 +138,7 @@ class TableBuilder:
         return self
 
     def names(self) -> list[str]:
-        """Return the names of the files in the log, sorted, without those in directories."""
+        """Return the sorted names of the log files, without those in subdirectories."""
         if self._store is not None:
             return [
                 path.rsplit("/", 1)[-1]
@@ -243,33 +147,20 @@ class TableBuilder:
             ]
         return sorted(p.name for p in self._path("").iterdir() if p.is_file())
 
-    def sidecars(self) -> list[str]:
-        """Return the names of the sidecars, with their directory."""
-        if self._store is not None:
-            return [
-                path.removeprefix(f"{LOG_DIRECTORY}/")
-                for batch in self._store.list_from(f"{LOG_DIRECTORY}/_sidecars")
-                for path in batch.column("path").to_pylist()
-            ]
-        directory = self._path("_sidecars")
-        return sorted(f"_sidecars/{path.name}" for path in directory.glob("*"))
-
     def set_time(self, name: str, at_ms: int) -> Self:
-        """Set the modification time of a file of the log; stores keep their own time."""
+        """Set the modification time of a log file; does nothing for a store."""
         if self._directory is not None:
             os.utime(self._path(name), ns=(at_ms * 10**6, at_ms * 10**6))
         return self
 
-    # --- parts
-
     def _path(self, name: str) -> Path:
         if self._directory is None:
-            raise ValueError("the table is not built in a directory")
+            raise ValueError("the table is in a store, not in a local directory")
         return self._directory / LOG_DIRECTORY / name
 
-    def _parsed(self, line: str) -> list[Action]:
-        named = {name: self._physical(name) for name in self._partitions}
-        actions = parse_shorthand(line, named)
+    def _parse(self, line: str) -> list[Action]:
+        names = {name: self._physical(name) for name in self._partitions}
+        actions = parse_shorthand(line, names)
         current = {"metaData": self.metadata, "protocol": self.protocol}
         return [
             {kind: current.get(kind, body) for kind, body in action.items()} for action in actions
@@ -278,10 +169,10 @@ class TableBuilder:
     def _physical(self, name: str) -> str:
         return f"col-{name}" if self._mapped else name
 
-    def _commit_info(self, at: int) -> Action:
-        info: Action = {"timestamp": at, "operation": "WRITE", "operationParameters": {}}
+    def _commit_info(self, timestamp: int) -> Action:
+        info: Action = {"timestamp": timestamp, "operation": "WRITE", "operationParameters": {}}
         if self._timestamps:
-            info["inCommitTimestamp"] = at
+            info["inCommitTimestamp"] = timestamp
         return {"commitInfo": info}
 
     def _default_protocol(self) -> Action:
@@ -310,7 +201,3 @@ class TableBuilder:
             "configuration": self.configuration,
             "createdTime": FIRST_COMMIT_MS,
         }
-
-
-def _line(action: Action) -> bytes:
-    return json.dumps(action, separators=(",", ":")).encode() + b"\n"

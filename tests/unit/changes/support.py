@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 from lazydelta import Config
 from lazydelta.changes import RequestedRange, find_changes
 from lazydelta.store import open_store
-from lazydelta.testing import TableBuilder, add, remove
+from tests.builders import TableBuilder, add, remove
 
 META = ("_change_type", "_commit_version", "_commit_timestamp")
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"

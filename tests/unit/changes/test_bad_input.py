@@ -17,7 +17,7 @@ from lazydelta.errors import (
     PathNotAllowedError,
     SchemaError,
 )
-from lazydelta.testing import add
+from tests.builders import add
 from tests.unit.changes.support import FeedTable, changes, feed, ids
 
 

@@ -10,7 +10,7 @@ from lazydelta.checkpoint.full_replay import full_replay
 from lazydelta.protocol.schemas import ADD, REMOVE_ACTION
 from lazydelta.snapshot import load_snapshot
 from lazydelta.store import MemoryStore
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 
 NOW = 1_700_000_000_001
 """Just after every action of a built table, so that no tombstone has expired."""

@@ -10,7 +10,7 @@ from lazydelta.checkpoint import tuning
 from lazydelta.checkpoint.action_files import ActionFile
 from lazydelta.checkpoint.checkpoint_writer import write_checkpoint
 from lazydelta.errors import InternalError
-from lazydelta.testing import add
+from tests.builders import add
 from tests.unit.checkpoint.checkpoint_cases import (
     NOW,
     SCHEMA,

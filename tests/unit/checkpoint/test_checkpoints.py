@@ -18,8 +18,8 @@ from lazydelta.checkpoint.checkpoint_writer import write_checkpoint
 from lazydelta.errors import InternalError, LogCorruptError, UnsupportedFeatureError
 from lazydelta.log.checkpoints import read_hint
 from lazydelta.store import MemoryStore
-from lazydelta.testing import add, remove
-from lazydelta.testing.strategies import histories
+from tests.builders import add, remove
+from tests.builders.strategies import histories
 from tests.unit.checkpoint.checkpoint_cases import (
     NOW,
     SCHEMA,

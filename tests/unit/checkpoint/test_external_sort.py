@@ -24,7 +24,7 @@ from lazydelta.checkpoint.sort import external_sort, sorted_runs
 from lazydelta.checkpoint.sort.row_group_bounds import lower_bounds
 from lazydelta.checkpoint.sort.sort_keys import PartitionCodes, SortOrder, sort_keys
 from lazydelta.checkpoint.sort.sorted_runs import Run
-from lazydelta.testing import add
+from tests.builders import add
 from tests.support import examples
 from tests.unit.checkpoint.checkpoint_cases import (
     NOW,

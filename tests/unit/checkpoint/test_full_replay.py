@@ -10,8 +10,8 @@ from lazydelta.checkpoint.checkpoint_writer import checkpoint_from
 from lazydelta.checkpoint.full_replay import FullReplay, full_replay
 from lazydelta.errors import InternalError, LogCorruptError
 from lazydelta.store import MemoryStore
-from lazydelta.testing import remove
-from lazydelta.testing.strategies import histories
+from tests.builders import remove
+from tests.builders.strategies import histories
 from tests.unit.checkpoint.checkpoint_cases import NOW, built, expected_state, snapshot_of, state_of
 
 DAY = 86_400_000

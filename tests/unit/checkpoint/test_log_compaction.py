@@ -17,7 +17,7 @@ from lazydelta.errors import (
 )
 from lazydelta.scan import Scan
 from lazydelta.store import MemoryStore
-from lazydelta.testing.strategies import histories
+from tests.builders.strategies import histories
 from tests.unit.checkpoint.checkpoint_cases import built, snapshot_of
 
 CONFIG = Config()

@@ -5,7 +5,7 @@ import pytest
 
 from lazydelta import Config
 from lazydelta.log import CommitReader, list_log, tuning
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 from tests.support import memory_store
 
 

@@ -5,7 +5,7 @@ import pytest
 from lazydelta import Config, Table
 from lazydelta.errors import RetentionGuardError, UnsupportedActionError
 from lazydelta.metrics import FallbackTriggered
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 from tests.support import listed, memory_store
 
 

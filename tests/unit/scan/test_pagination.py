@@ -5,7 +5,7 @@ import pytest
 
 from lazydelta import Config, Table
 from lazydelta.errors import ConfigError, PageTokenError
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 from tests.support import memory_store
 
 NAMES = [f"f{number:02d}" for number in range(23)]

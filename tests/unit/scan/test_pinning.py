@@ -12,7 +12,7 @@ import lazydelta as ld
 from lazydelta.errors import BundleMismatchError, ConfigError, VersionNotCommittedError
 from lazydelta.scan import check_bundle
 from lazydelta.store import MeteredStore, open_store
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from lazydelta import Table
 from lazydelta.errors import ConfigError
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 
 
 @pytest.fixture

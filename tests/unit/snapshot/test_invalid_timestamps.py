@@ -8,7 +8,7 @@ import pytest
 
 from lazydelta import Table
 from lazydelta.errors import ConfigError, TimestampNotFoundError
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 
 WEST, EAST = timezone(timedelta(hours=-12)), timezone(timedelta(hours=12))
 

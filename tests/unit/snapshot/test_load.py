@@ -8,7 +8,7 @@ from lazydelta import Config, Table
 from lazydelta.errors import LogCorruptError, SchemaError
 from lazydelta.metrics import SegmentListed
 from lazydelta.store import MeteredStore
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 from tests.support import memory_store
 
 

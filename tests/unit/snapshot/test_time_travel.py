@@ -13,7 +13,7 @@ from lazydelta.errors import (
     UnsupportedFeatureError,
 )
 from lazydelta.snapshot import file_times
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""The builder itself: what it writes is what another engine reads."""
+"""The builders: deltalake reads what they write."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from lazydelta.testing import TableBuilder, add, remove
-from lazydelta.testing.strategies import live_after
+from tests.builders import TableBuilder, add, remove
+from tests.builders.strategies import live_after
 from tests.support import memory_store
 
 deltalake = pytest.importorskip("deltalake")
@@ -16,7 +16,7 @@ KINDS = ["classic", "multipart", "v2-json", "v2-parquet", "v2-classic"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_another_engine_reads_every_kind_of_checkpoint(tmp_path, kind):
+def test_deltalake_reads_every_kind_of_checkpoint(tmp_path, kind):
     table = TableBuilder(tmp_path, schema={"id": "long", "day": "date"}, partition_by=["day"])
     table.commit("+day=2026-01-01/a +day=2026-01-02/b").commit(
         "-day=2026-01-01/a +day=2026-01-03/c"
@@ -29,7 +29,7 @@ def test_another_engine_reads_every_kind_of_checkpoint(tmp_path, kind):
     assert sorted("/".join(parts) for parts in found) == sorted(path for path, _ in table.live())
 
 
-def test_the_shorthand_means_what_it_says():
+def test_shorthand_lines():
     table = TableBuilder(memory_store(), schema={"id": "long", "p": "string"}, partition_by=["p"])
     table.commit("+p=x%2Fy/a#v1 -b +p=__HIVE_DEFAULT_PARTITION__/c !txn")
     kinds = [next(iter(action)) for action in table.commits[0]]
@@ -40,11 +40,11 @@ def test_the_shorthand_means_what_it_says():
     assert first["partitionValues"] == {"p": "x/y"}
     assert first["deletionVector"]["pathOrInlineDv"].endswith("v1")
     assert second["partitionValues"] == {"p": None}
-    with pytest.raises(ValueError, match="begins with none"):
+    with pytest.raises(ValueError, match="starts with none"):
         table.commit("a")
 
 
-def test_actions_are_written_as_given():
+def test_actions_are_written_unchanged():
     table = TableBuilder(memory_store())
     table.commit(add("a", stats={"numRecords": 1}, size=7), remove("b", vector="v"))
     lines = [json.loads(line) for line in table.read(f"{0:020d}.json").splitlines()]
@@ -53,7 +53,7 @@ def test_actions_are_written_as_given():
     assert lines[-1]["remove"]["deletionVector"]["storageType"] == "u"
 
 
-def test_a_compaction_holds_one_action_per_file():
+def test_a_compacted_commit_has_one_action_per_file():
     table = TableBuilder(memory_store()).commit("+a").commit("+b -a").commit("+a -b")
     table.compact(0, 2)
     lines = [json.loads(x) for x in table.read(f"{0:020d}.{2:020d}.compacted.json").splitlines()]
@@ -66,7 +66,7 @@ def test_a_compaction_holds_one_action_per_file():
     assert sorted(files) == [("add", "a"), ("remove", "b")]
 
 
-def test_a_store_and_a_directory_hold_the_same(tmp_path):
+def test_a_store_and_a_directory_get_the_same_files(tmp_path):
     names = []
     for target in (memory_store(), tmp_path):
         table = TableBuilder(target).commit("+a").checkpoint("v2-json").hint().crc().commit("+b")
@@ -74,7 +74,7 @@ def test_a_store_and_a_directory_hold_the_same(tmp_path):
     assert names[0] == names[1]
 
 
-def test_the_oracle_of_the_strategies_is_the_builders():
+def test_live_files_of_strategies_and_builder_agree():
     commits = ("+a +b", "-a +c#v1", "+a -b", "-c#v1 +c#v2")
     table = TableBuilder(memory_store())
     for line in commits:

@@ -11,7 +11,7 @@ from lazydelta import Config, Table
 from lazydelta.errors import LogCorruptError
 from lazydelta.log import tuning
 from lazydelta.log.checkpoints import LeafReader, leaf_reader
-from lazydelta.testing import TableBuilder, add
+from tests.builders import TableBuilder, add
 from tests.support import listed, memory_store
 
 KINDS = ["classic", "multipart", "v2-json", "v2-parquet", "v2-classic"]

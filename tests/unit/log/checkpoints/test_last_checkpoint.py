@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lazydelta.log.checkpoints.last_checkpoint import json_checksum, read_hint
-from lazydelta.testing import TableBuilder
-from lazydelta.testing.json_checksum import json_checksum as independent_checksum
+from tests.builders import TableBuilder
+from tests.builders.json_checksum import json_checksum as independent_checksum
 from tests.support import memory_store
 
 JSON = st.recursive(

@@ -22,8 +22,8 @@ from lazydelta.errors import (
 from lazydelta.operations import WriteRequest, create_table, plan_write, write_rows
 from lazydelta.schema import parse_columns
 from lazydelta.store import MemoryStore
-from lazydelta.testing import TableBuilder
 from lazydelta.writer.columns.identity import IdentityColumn
+from tests.builders import TableBuilder
 from tests.unit.operations.alter.support import same_rows
 from tests.unit.transaction.support import actions_of, info_of
 

@@ -18,8 +18,8 @@ from lazydelta.expressions import as_predicate
 from lazydelta.protocol.schemas import ADD
 from lazydelta.replay.skipping import Pruner
 from lazydelta.scan.plan import SplitReader, live_adds, split_checkpoint, split_tail, tuning
-from lazydelta.testing import TableBuilder
-from lazydelta.testing.strategies import histories
+from tests.builders import TableBuilder
+from tests.builders.strategies import histories
 from tests.contract.parity.test_live_files import (
     CASES,
     FEW_LAYOUTS,

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from lazydelta import Config, Table
-from lazydelta.testing import TableBuilder, add
+from tests.builders import TableBuilder, add
 from tests.support import memory_store
 
 FULL = {

@@ -7,7 +7,7 @@ from lazydelta.config import ScanStrategy
 from lazydelta.errors import ColumnNotFoundError, ConfigError
 from lazydelta.metrics import ScanFinished
 from lazydelta.scan.plan.strategy import choose_strategy
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 from tests.support import listed, memory_store
 
 

@@ -1,8 +1,7 @@
-"""Random tables with a past: columns that came, went and were renamed, at every depth.
+"""Random tables with schema evolution: columns added, dropped and renamed at every depth.
 
-A table is a list of columns as they are now and of files as they were written then; what each row
-must look like follows from the physical names alone. Written from the protocol, apart from the
-code under test.
+A table has its current columns, and files in their original schemas; the expected rows follow from
+the physical names alone. Written from the protocol, without the code under test.
 """
 
 # ruff: noqa: DTZ001 - a timestamp_ntz has no zone
@@ -57,7 +56,7 @@ PARTITIONS = {
 
 @dataclass(frozen=True)
 class Column:
-    """A column, or a part of a struct: names, id, type; `parts` of a struct wherever it is."""
+    """A column or nested field: names, id and type; `parts` are the fields of a struct."""
 
     logical: str
     physical: str
@@ -89,7 +88,7 @@ class Column:
         return {"type": "map", "keyType": "string", **values}
 
     def arrow(self) -> pa.Field:
-        """Return the field of a file, with its id."""
+        """Return the Arrow field of a file, with its id."""
         inner = pa.struct([part.arrow() for part in self.parts])
         plain = PRIMITIVES[self.kind][0]
         kind = {
@@ -102,7 +101,7 @@ class Column:
         return pa.field(self.physical, kind, metadata={"PARQUET:field_id": str(self.number)})
 
     def values(self) -> st.SearchStrategy[Any]:
-        """Draw values by physical names, as a file has them."""
+        """Draw values by physical name."""
         inner = st.fixed_dictionaries(
             {part.physical: st.none() | part.values() for part in self.parts}
         )
@@ -120,7 +119,7 @@ class Column:
         return keys.map(lambda found: list(found.items()))
 
     def shown(self, value: Any) -> Any:
-        """Return a value of a file, of whatever past, as the column shows it now."""
+        """Return a stored value in the current schema."""
         if value is None or self.shape in ("plain", "list"):
             return value
         if self.shape == "struct":
@@ -133,7 +132,7 @@ class Column:
 
 @dataclass
 class Generated:
-    """A table: its mode, its columns now, and its files as they were written."""
+    """A table: column mapping mode, current columns and files."""
 
     mode: str
     columns: list[Column]
@@ -161,7 +160,7 @@ class Generated:
         return made
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the rows, in the columns of now."""
+        """Return the rows in the current schema."""
         found = []
         for file in self.files:
             for at, stored in enumerate(file["rows"]):
@@ -210,7 +209,7 @@ def _column(draw: st.DrawFn, numbers: Any, mode: str, shape: str | None = None) 
 
 
 def _evolve(draw: st.DrawFn, table: Generated, numbers: Any) -> None:
-    """Add a column or a part; where names are mapped, rename or drop one as well."""
+    """Add a column or a nested field; with column mapping, also rename or drop one."""
     hows = ["add", "grow"] if table.mode == "none" else ["add", "grow", "rename", "drop"]
     how = draw(st.sampled_from(hows))
     at = draw(st.integers(0, len(table.columns) - 1))

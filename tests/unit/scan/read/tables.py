@@ -1,4 +1,4 @@
-"""Small tables with real data files, written by hand: what the log says is the test's to choose."""
+"""Small tables with data files and arbitrary log entries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAGIC = 1681511377
 
 
 def z85_encoded(data):
-    """Encode as the protocol says; written apart from the decoder under test."""
+    """Encode in Z85, without the code under test."""
     assert len(data) % 4 == 0
     out = []
     for at in range(0, len(data), 4):
@@ -29,7 +29,7 @@ def z85_encoded(data):
 
 
 def bitmap(rows):
-    """Return the payload of a vector that lists these rows."""
+    """Return the payload of a deletion vector."""
     return struct.pack("<i", MAGIC) + BitMap64(rows).serialize()
 
 
@@ -46,12 +46,12 @@ def inline(rows, **changed):
 
 
 def entry(payload):
-    """Return a payload as a `.bin` file keeps it."""
+    """Return a payload with its framing in a `.bin` file."""
     return struct.pack(">i", len(payload)) + payload + struct.pack(">I", zlib.crc32(payload))
 
 
 class Rows:
-    """A table in a directory: `file` puts a data file there, `transaction` names it in the log."""
+    """A table in a directory: `file` writes a data file and adds it to the next commit."""
 
     def __init__(self, path, fields, *, partition_columns=(), configuration=None, features=()):
         self.path = path
@@ -92,7 +92,7 @@ class Rows:
         return self
 
     def vectors(self, *lists, prefix=""):
-        """Write one `.bin` file with a vector for each list of rows; return their descriptors."""
+        """Write a `.bin` file with one deletion vector per list; return their descriptors."""
         name = uuid.uuid4()
         data, found = b"\x01", []
         for rows in lists:
@@ -125,7 +125,7 @@ class Rows:
         return Table.open(self.path, config=Config(**settings))
 
     def rows(self, where=None, columns=None, limit=None, **settings):
-        """Return what a read gives, as a list of rows in no order."""
+        """Read the rows, in no order."""
         return self.open(**settings).scan(where, columns, limit).to_arrow().to_pylist()
 
 

@@ -1,4 +1,4 @@
-"""Which Arrow types hold every value of another."""
+"""Arrow casts that preserve every value."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("narrow", "wide", "values"), ALLOWED, ids=str)
-def test_a_type_that_holds_another_gives_its_values_back(narrow, wide, values):
+def test_a_wider_type_preserves_values(narrow, wide, values):
     assert holds(wide, narrow)
     made = (
         pa.array(values, pa.int32()).cast(narrow)
@@ -71,16 +71,16 @@ def test_a_type_that_holds_another_gives_its_values_back(narrow, wide, values):
 
 
 @pytest.mark.parametrize(("narrow", "wide"), REFUSED, ids=str)
-def test_a_type_that_could_lose_a_value_is_refused(narrow, wide):
+def test_a_type_that_may_lose_values_is_refused(narrow, wide):
     assert not holds(wide, narrow)
 
 
-def test_every_type_holds_itself():
+def test_every_type_preserves_its_own_values():
     for kind in {kind for narrow, wide, *_ in ALLOWED for kind in (narrow, wide)}:
         assert holds(kind, kind)
 
 
-def test_views_and_dictionaries_are_ways_to_write_values():
+def test_views_and_dictionaries_are_encodings():
     assert view_type(pa.string()) == view_type(pa.large_string()) == pa.string_view()
     assert view_type(pa.int8()) == pa.int8()
     assert plain_type(pa.dictionary(pa.int8(), pa.binary_view())) == pa.binary()

@@ -1,4 +1,4 @@
-"""Tables with files in Spark's legacy calendar: rows are those of the names, whoever reads them."""
+"""Tables with files in Spark's legacy hybrid calendar."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lazydelta import Config, ReadOptions, Table
 from lazydelta.errors import ConfigError, DataFileError
 from lazydelta.parquet import matching_row_groups, tuning
 from lazydelta.parquet.pages.page_filter import PageFilter
-from lazydelta.testing import TableBuilder
+from tests.builders import TableBuilder
 from tests.native.support import without_decoder
 from tests.unit.scan.read.tables import Rows, field, with_ids
 
@@ -36,7 +36,7 @@ EPOCH = date(1970, 1, 1)
 
 
 def stored_day(day):
-    """Return the days since 1970 of a day by its Julian name; years begin in March here."""
+    """Return the days since 1970 of a Julian date; the year starts in March in this formula."""
     is_early = day.month < 3
     year, month = day.year + 4800 - is_early, day.month + 12 * is_early - 3
     since = day.day + (153 * month + 2) // 5 + 365 * year + year // 4
@@ -48,7 +48,7 @@ def days(*found):
 
 
 def noon(kind):
-    """Return noon of the day as Spark stores it in the legacy calendar."""
+    """Return noon of the date as Spark stores it in the legacy calendar."""
     seconds = stored_day(DAY) * 86400 + 12 * 3600
     scale = 1_000_000 if kind.unit == "us" else 1000
     return pa.array([seconds * scale], pa.int64()).cast(kind)
@@ -67,13 +67,13 @@ def _read_by(request):
         yield
 
 
-def test_the_days_here_are_those_of_the_julian_calendar():
+def test_stored_day_is_the_julian_calendar():
     assert stored_day(date(1582, 10, 4)) == -141428
     assert stored_day(date(1, 1, 1)) == -719164
 
 
 @pytest.mark.usefixtures("_read_by")
-def test_dates_and_times(tmp_path):
+def test_dates_and_timestamps(tmp_path):
     fields = [field("d", "date"), field("t", "timestamp"), field("n", "timestamp_ntz")]
     made = Rows(tmp_path / "t", fields, features=["timestampNtz"])
     plain = noon(pa.timestamp("us"))
@@ -85,14 +85,14 @@ def test_dates_and_times(tmp_path):
 
 @pytest.mark.usefixtures("_read_by")
 @pytest.mark.parametrize("kind", ["int96", "ms"])
-def test_times_in_other_forms(tmp_path, kind):
+def test_other_timestamp_encodings(tmp_path, kind):
     made = Rows(tmp_path / "t", [field("t", "timestamp")])
     times = noon(pa.timestamp("us") if kind == "int96" else pa.timestamp("ms", "UTC"))
     made.file("a.parquet", old({"t": times}), use_deprecated_int96_timestamps=kind == "int96")
     assert made.rows() == [{"t": NOON}]
 
 
-def test_only_what_the_footer_names_is_moved(tmp_path):
+def test_only_columns_named_by_the_footer_are_rebased(tmp_path):
     made = Rows(tmp_path / "t", [field("d", "date"), field("t", "timestamp")])
     columns = {"d": days(DAY), "t": noon(pa.timestamp("us"))}
     notes = [VERSION, {SPARK + "version": "3.0.1"}, {SPARK + "version": "2.4.8"}]
@@ -106,7 +106,7 @@ def test_only_what_the_footer_names_is_moved(tmp_path):
     ]  # fmt: skip
 
 
-def test_inside_of_structs_lists_and_maps(tmp_path):
+def test_nested_values(tmp_path):
     struct = {"type": "struct", "fields": [field("d", "date"), field("t", "timestamp")]}
     items = {"type": "array", "elementType": struct, "containsNull": True}
     pairs = {"type": "map", "keyType": "date", "valueType": items, "valueContainsNull": True}
@@ -123,7 +123,7 @@ def test_inside_of_structs_lists_and_maps(tmp_path):
 
 
 def shredded(day, time):
-    """Return a variant of a list of two objects with a day and a time, as columns."""
+    """Return a shredded variant: a list of two objects with a date and a timestamp."""
 
     def typed(values):
         return pa.StructArray.from_arrays(
@@ -138,8 +138,8 @@ def shredded(day, time):
     )
 
 
-def test_inside_of_shredded_variants(tmp_path):
-    """As Spark 4.2 writes them, and reads them."""
+def test_shredded_variants(tmp_path):
+    """As Spark 4.2 writes and reads them."""
     found = []
     for name, notes, day, time in [
         ("new", VERSION, pa.array([DAY]), pa.array([NOON], ZONED)),
@@ -153,7 +153,7 @@ def test_inside_of_shredded_variants(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
-def test_with_mapped_columns_and_widened_dates(tmp_path, mode):
+def test_column_mapping_and_widened_dates(tmp_path, mode):
     fields = [
         field("day", "date", physical="c1", column_id=1),
         field("wide", "timestamp_ntz", physical="c2", column_id=2),
@@ -171,7 +171,7 @@ def test_with_mapped_columns_and_widened_dates(tmp_path, mode):
 
 
 def many_days(count=4000):
-    """Return days on both sides of the first that is not moved."""
+    """Return dates on both sides of the calendar switch."""
     first = date(1577, 4, 30)
     named = [first + timedelta(days=at) for at in range(count)]
     return [day for day in named if not date(1582, 10, 4) < day < date(1582, 10, 15)]
@@ -185,8 +185,8 @@ def as_spark_has_them(named):
 
 @pytest.mark.usefixtures("_read_by")
 @pytest.mark.parametrize("pages", [False, True])
-def test_no_row_is_lost_by_bounds_of_a_footer_or_its_pages(tmp_path, monkeypatch, pages):
-    """The bounds are stored days: ten days off before the switch."""
+def test_row_group_and_page_bounds_lose_no_row(tmp_path, monkeypatch, pages):
+    """Bounds are in the legacy calendar: ten days off before the switch."""
     if pages:
         monkeypatch.setattr(tuning, "PAGE_FILTER_BYTES", 0)
         monkeypatch.setattr(PageFilter, "is_cheap", lambda *_: True)
@@ -206,7 +206,7 @@ def test_no_row_is_lost_by_bounds_of_a_footer_or_its_pages(tmp_path, monkeypatch
         assert table.scan(f"d >= date '{named[at]}'").count() == len(named) - at
 
 
-def test_bounds_after_the_switch_still_leave_row_groups_out(tmp_path):
+def test_row_groups_after_the_switch_are_skipped(tmp_path):
     named = many_days()
     sink = io.BytesIO()
     rows = old({"d": as_spark_has_them(named)})
@@ -222,7 +222,7 @@ def test_bounds_after_the_switch_still_leave_row_groups_out(tmp_path):
     assert kept == [0, 1, 2, 3, 7], "those before the switch are not known"
 
 
-def test_times_are_found_by_what_they_are_rebased_to(tmp_path):
+def test_predicates_apply_to_rebased_timestamps(tmp_path):
     made = Rows(tmp_path / "t", [field("t", "timestamp"), field("k", "long")])
     hours = pa.array(range(-3_900_000, -600_000, 15_000), pa.int64())
     stored = pc.multiply(hours, 3_600_000_000).cast(ZONED)
@@ -235,7 +235,7 @@ def test_times_are_found_by_what_they_are_rebased_to(tmp_path):
         assert found["k"].to_pylist() == [every["k"][at].as_py()]
 
 
-def test_changes(tmp_path):
+def test_change_feed(tmp_path):
     configuration = {"delta.enableChangeDataFeed": "true"}
     made = Rows(tmp_path / "t", [field("d", "date")], configuration=configuration)
     made.file("a.parquet", old({"d": days(DAY)})).commit()
@@ -272,7 +272,7 @@ def test_nested_timestamps_of_other_zones_are_refused_by_their_path(tmp_path):
     assert made.open().to_arrow(CORRECTED)["s"].to_pylist() == [{"t": noon(ZONED)[0].as_py()}]
 
 
-def test_variants_changes_and_answers_of_other_zones(tmp_path):
+def test_variants_changes_and_aggregates_of_other_zones(tmp_path):
     configuration = {"delta.enableChangeDataFeed": "true"}
     features = ["variantType"]
     fields = [field("v", "variant"), field("t", "timestamp")]
@@ -293,7 +293,7 @@ def test_variants_changes_and_answers_of_other_zones(tmp_path):
     assert as_stored.scan(where).count() == 1
 
 
-def test_a_rebase_mode_that_does_not_exist():
+def test_an_unknown_rebase_mode():
     with pytest.raises(ConfigError, match="exception, corrected, not 'legacy'"):
         ReadOptions(datetime_rebase_mode="legacy")
 
@@ -301,8 +301,8 @@ def test_a_rebase_mode_that_does_not_exist():
 @pytest.mark.parametrize("stats", ["stats", "partition"])
 @pytest.mark.parametrize("int96", [False, True])
 @pytest.mark.parametrize("notes", [NOTES, TOKYO], ids=["utc", "tokyo"])
-def test_typed_values_of_a_checkpoint_are_rebased_as_well(tmp_path, stats, int96, notes):
-    """Spark writes a checkpoint in the calendar that it writes rows in."""
+def test_typed_values_of_a_checkpoint_are_rebased(tmp_path, stats, int96, notes):
+    """Spark writes checkpoints in the same calendar as rows."""
     parted = ("d",) if stats == "partition" else ()
     made = TableBuilder(
         tmp_path, schema={"d": "date", "t": "timestamp", "k": "long"}, partition_by=parted

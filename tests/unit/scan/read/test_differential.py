@@ -1,4 +1,4 @@
-"""Row for row the same as another engine, on tables that it wrote: types, nulls, partitions."""
+"""Tables written by deltalake: the same rows for every type, nulls and partitions."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def tables(draw):
             pa.array([draw(st.none() | COLUMNS[name][1]) for _ in range(count)], COLUMNS[name][0])
             for name in kept
         ]
-        keys = pa.array(range(count), pa.int64())  # deltalake cannot write partition columns alone
+        keys = pa.array(range(count), pa.int64())  # deltalake cannot write only partition columns
         parts.append(pa.table([*arrays, keys], names=[*kept, "key"]))
     return parts, draw(st.sampled_from([[], ["i32"]]))
 
 
 def counted(table):
-    """Return the rows as a multiset; NaN equals itself here, and maps have no order."""
+    """Return the rows as a multiset; NaN equals NaN, and maps are unordered."""
     return Counter(repr([plain(row[name]) for name in sorted(row)]) for row in table.to_pylist())
 
 

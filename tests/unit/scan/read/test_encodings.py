@@ -1,9 +1,9 @@
-"""Every way of writing a value down in Parquet: the rows are the same, and the same as elsewhere.
+"""Every Parquet encoding of a value: the same rows as DuckDB and deltalake.
 
-DuckDB reads the data files, deltalake the table. What the two do otherwise is said where it is.
+DuckDB reads the data files, deltalake the table. Known differences are noted at their test.
 """
 
-# ruff: noqa: DTZ001 - times without a zone are among what is tested
+# ruff: noqa: DTZ001 - timestamps without a zone are tested
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOMENTS = [
     datetime(1970, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999_999), None, LONG_AGO, LATE,
     datetime(2024, 2, 29, 12, 30, 15, 123_456),
 ]  # fmt: skip
-NEAR = [m for m in MOMENTS if m not in (LONG_AGO, LATE)]  # nanoseconds end in the year 2262
+NEAR = [m for m in MOMENTS if m not in (LONG_AGO, LATE)]  # nanosecond timestamps end in 2262
 WHOLE_MILLIS = [m and m.replace(microsecond=m.microsecond // 1000 * 1000) for m in MOMENTS]
 
 
@@ -70,7 +70,7 @@ TIMES = [
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
 @pytest.mark.parametrize(("unit", "options", "written", "expected"), TIMES)
-def test_times_in_every_unit(tmp_path, kind, unit, options, written, expected):
+def test_timestamps_in_every_unit(tmp_path, kind, unit, options, written, expected):
     zone = "UTC" if kind == "timestamp" else None
     data = pa.array(written, pa.timestamp(unit, zone))
     made = table_of(tmp_path, kind, data, **options)
@@ -79,13 +79,13 @@ def test_times_in_every_unit(tmp_path, kind, unit, options, written, expected):
     found = shown(made)
     assert found == expected
     assert in_deltalake(made) == expected
-    # INT96 has no zone: DuckDB takes it for one without, whatever the table says.
+    # INT96 has no zone: DuckDB reads a timestamp without zone.
     naive = [m and m.replace(tzinfo=None) for m in expected]
     assert [m and m.replace(tzinfo=None) for m in in_duckdb(made)] == naive
 
 
-def test_nanoseconds_are_cut_towards_the_past(tmp_path):
-    """As Spark does; a cast would round times before 1970 up."""
+def test_nanoseconds_are_floored(tmp_path):
+    """As in Spark; a cast would round timestamps before 1970 up."""
     data = pa.array([1_999, -1, -1_000, -1_001, None], pa.timestamp("ns"))
     found = shown(table_of(tmp_path, "timestamp_ntz", data))
     micros = [m and (m - datetime(1970, 1, 1)) // timedelta(microseconds=1) for m in found]
@@ -106,7 +106,7 @@ def test_nanoseconds_are_cut_towards_the_past(tmp_path):
     ],
 )
 def test_decimals_in_every_encoding(tmp_path, precision, scale, as_integer, physical):
-    # Digit by digit: arithmetic would round to 28 of them.
+    # From a string: decimal arithmetic would round to 28 digits.
     most = Decimal((0, (9,) * precision, -scale))
     least = most.copy_negate()
     values = [most, least, Decimal(0), None, Decimal(1).scaleb(-scale), Decimal(-1)]
@@ -118,7 +118,7 @@ def test_decimals_in_every_encoding(tmp_path, precision, scale, as_integer, phys
     assert in_deltalake(made) == values
     assert in_duckdb(made) == values
     found = made.open().scan(f"x <= {least}").to_arrow()
-    assert found["x"].to_pylist() == [least]  # the footer's bounds are of the same encoding
+    assert found["x"].to_pylist() == [least]  # the bounds in the footer have the same encoding
 
 
 INTEGERS = pa.array([0, -1, None, 2**31 - 1, -(2**31), 7] * 50, pa.int32())
@@ -134,10 +134,10 @@ FLOATS = pa.array([0.0, -0.0, None, 1e308, 5e-324, float("inf")] * 50)
         pytest.param("integer", INTEGERS, "PLAIN", id="plain"),
         pytest.param("integer", INTEGERS, "DELTA_BINARY_PACKED", id="delta"),
         pytest.param("integer", INTEGERS, None, id="dictionary"),
-        pytest.param("string", TEXTS, "DELTA_BYTE_ARRAY", id="delta-texts"),
-        pytest.param("string", TEXTS, "DELTA_LENGTH_BYTE_ARRAY", id="delta-lengths"),
-        pytest.param("string", TEXTS, None, id="dictionary-of-texts"),
-        pytest.param("double", FLOATS, "BYTE_STREAM_SPLIT", id="split-bytes"),
+        pytest.param("string", TEXTS, "DELTA_BYTE_ARRAY", id="delta-byte-array"),
+        pytest.param("string", TEXTS, "DELTA_LENGTH_BYTE_ARRAY", id="delta-length-byte-array"),
+        pytest.param("string", TEXTS, None, id="dictionary-of-strings"),
+        pytest.param("double", FLOATS, "BYTE_STREAM_SPLIT", id="byte-stream-split"),
     ],
 )
 def test_encodings_and_codecs(tmp_path, version, codec, kind, data, encoding):
@@ -224,7 +224,7 @@ VALUES = [
     ("kind", "text", "value"), VALUES, ids=[f"{k}-{t!r:.30}" for k, t, _ in VALUES]
 )
 def test_special_partition_values(tmp_path, kind, text, value):
-    """The protocol: an empty string is NULL. deltalake (1.6) gives the empty string; else it agrees."""
+    """An empty string is NULL in the protocol; deltalake 1.6 returns an empty string."""
     features = ("timestampNtz",) if kind == "timestamp_ntz" else ()
     made = Rows(
         tmp_path / "t", [field("k", "long"), field("x", kind)], partition_columns=["x"],
@@ -240,7 +240,7 @@ PATHS = ["a b", "a%20b", "100%", "é", "a+b", "x=1/y=2/p", "#hash", "q?x=1", "[1
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_paths_that_need_escapes(tmp_path, path):
+def test_paths_with_escapes(tmp_path, path):
     made = Rows(tmp_path / "t", [field("k", "long"), field("x", "long")])
     made.file(path, pa.table({"k": [0], "x": [1]}), action={"path": quote(path)})
     assert shown(made) == [1]
@@ -270,7 +270,7 @@ VECTORS = {
 
 @pytest.mark.parametrize("storage", sorted(VECTORS))
 @pytest.mark.parametrize("rows", [[0], [4], [0, 1, 2, 3, 4], [1, 3]], ids=str)
-def test_vectors_in_every_storage(tmp_path, storage, rows):
+def test_deletion_vectors_in_every_storage_type(tmp_path, storage, rows):
     made = Rows(
         tmp_path / "t", [field("k", "long"), field("x", "long")], features=("deletionVectors",)
     )

@@ -1,4 +1,4 @@
-"""A data file that the log names but a remote store does not show yet."""
+"""A data file that is in the log but not yet visible in a remote store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFIG = Config(retry_attempts=4, retry_base_seconds=0.001)
 
 
 class Eventual(MemoryStore):
-    """Answers 404 for the first requests of each object outside the log."""
+    """Raises not found for the first requests of each data file."""
 
     def __init__(self, hidden, root, *, native_files):
         super().__init__(root=root)

@@ -1,4 +1,4 @@
-"""What other writers say of their files, in ways that are easily misread: no row may be missed."""
+"""Statistics of other writers that are easily misread: no row may be lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def stats_of(name, low, high, rows=1):
 
 
 def check(table, where, expected):
-    """Hold rows, count and files of a scan against each other."""
+    """Compare rows, count and files of a scan."""
     scan = table.scan(where)
     assert scan.to_arrow().num_rows == expected, where
     assert scan.count() == expected, where
@@ -31,13 +31,13 @@ def check(table, where, expected):
         assert len(list(scan.files())) >= 1, where
 
 
-# --- texts
+# --- strings
 
 BEYOND = "\U00020bb7野家"
 """Begins with a character of plane 2; JSON may write it as two escapes."""
 
 
-def test_statistics_with_escaped_characters_of_high_planes(tmp_path):
+def test_statistics_with_escaped_surrogate_pairs(tmp_path):
     made = Rows(tmp_path / "t", [field("s", "string")])
     made.file("a.parquet", pa.table({"s": [BEYOND]}), action=stats_of("s", BEYOND, BEYOND))
     table = made.open()
@@ -52,7 +52,7 @@ def test_statistics_with_escaped_characters_of_high_planes(tmp_path):
     assert known == [BEYOND]
 
 
-def test_a_greatest_text_that_was_cut_with_a_character_that_is_not_the_greatest(tmp_path):
+def test_a_maximum_truncated_with_a_tie_breaker(tmp_path):
     value = "a" * 32 + "\U0001f600"
     made = Rows(tmp_path / "t", [field("s", "string")])
     action = stats_of("s", "a" * 32, "a" * 32 + "\ufffd")
@@ -65,8 +65,8 @@ def test_a_greatest_text_that_was_cut_with_a_character_that_is_not_the_greatest(
     check(made.open(), col("s") == value, 1)
 
 
-def test_bounds_in_another_order_than_ours_are_no_bounds(tmp_path):
-    """A writer that compares texts as UTF-16 does: its least value is our greatest."""
+def test_bounds_in_another_sort_order_are_ignored(tmp_path):
+    """A writer that orders strings by UTF-16 code units: its minimum is our maximum."""
     low, high = "\U00010000", "\uffff"
     made = Rows(tmp_path / "t", [field("s", "string")])
     made.file("a.parquet", pa.table({"s": [low, high]}), action=stats_of("s", low, high, 2))
@@ -82,7 +82,7 @@ def test_bounds_in_another_order_than_ours_are_no_bounds(tmp_path):
 
 @pytest.mark.parametrize("text", ["{}.0", "{}e0", '"{}"', "1.000000000000000001e18"])
 @pytest.mark.parametrize("odd", ["", ',"more":[1]'])
-def test_whole_numbers_that_no_double_holds_however_they_are_written(tmp_path, text, odd):
+def test_integers_beyond_double_precision(tmp_path, text, odd):
     value = 10**18 + 1
     written = text.format(value)
     bounds = f'"minValues":{{"a":{written}}},"maxValues":{{"a":{written}}}'
@@ -115,7 +115,7 @@ ODD_TEXTS = ["x", 'x"']
         ("float", pa.float32(), 0.5, "5e-1"),
     ],
 )  # fmt: skip
-def test_numbers_and_times_are_not_cut_or_moved(tmp_path, odd, kind, arrow, value, written):
+def test_numbers_and_timestamps_keep_their_precision(tmp_path, odd, kind, arrow, value, written):
     fields = [field("a", kind), field("s", "string")]
     features = ("timestampNtz",) if kind == "timestamp_ntz" else ()
     made = Rows(tmp_path / "t", fields, features=features)
@@ -132,7 +132,7 @@ def test_numbers_and_times_are_not_cut_or_moved(tmp_path, odd, kind, arrow, valu
     assert table.scan().min_max("a").max == value
 
 
-def test_bounds_of_decimals_end_where_their_type_does(tmp_path):
+def test_decimal_bounds_stay_within_their_type(tmp_path):
     top = 10**18 - 1
     made = Rows(tmp_path / "t", [field("a", "decimal(18,0)"), field("b", "decimal(5,2)")])
     for name, value in (("a", top), ("b", -top)):
@@ -146,7 +146,7 @@ def test_bounds_of_decimals_end_where_their_type_does(tmp_path):
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])
-def test_statistics_of_floats_that_have_become_doubles(tmp_path, checkpointed):
+def test_float_statistics_after_widening_to_double(tmp_path, checkpointed):
     changes = [{"fromType": "float", "toType": "double"}]
     wider = field("x", "double") | {"metadata": {"delta.typeChanges": changes}}
     made = Rows(tmp_path / "t", [wider], features=("typeWidening",))
@@ -168,7 +168,7 @@ def test_statistics_of_floats_that_have_become_doubles(tmp_path, checkpointed):
 
 
 def with_typed_partition(path, name, kind, text, typed):
-    """Make a table of one row whose checkpoint has a typed partition value, and no commit."""
+    """Make a table of one row with a typed partition value in its checkpoint, without commits."""
     made = Rows(path, [field("id", "long"), field(name, kind)], partition_columns=[name])
     made.file("a.parquet", pa.table({"id": [1]}), partition={name: text})
     made.commit()
@@ -198,8 +198,8 @@ def with_typed_partition(path, name, kind, text, typed):
 
 
 @pytest.mark.parametrize("strategy", ["reverse", "forward"])
-def test_a_time_without_zone_is_that_of_the_text_wherever_it_was_typed(tmp_path, strategy):
-    """A writer in Los Angeles wrote 00:00 and typed 08:00 UTC; rows show what the text says."""
+def test_a_timestamp_without_zone_is_the_serialized_value(tmp_path, strategy):
+    """A writer in Los Angeles serialized 00:00 and typed 08:00 UTC; the serialized value counts."""
     typed = pa.scalar(datetime(2020, 1, 1, 8, tzinfo=UTC), pa.timestamp("us", "UTC"))
     made = with_typed_partition(tmp_path / "t", "ts", "timestamp", "2020-01-01 00:00:00", typed)
     table = made.open()
@@ -211,7 +211,7 @@ def test_a_time_without_zone_is_that_of_the_text_wherever_it_was_typed(tmp_path,
         check(table, where, expected)
 
 
-def test_a_partition_of_floats_that_has_become_one_of_doubles(tmp_path):
+def test_a_float_partition_widened_to_double(tmp_path):
     typed = pa.scalar(0.1, pa.float32())
     made = with_typed_partition(tmp_path / "t", "p", "float", "0.1", typed)
     changes = [{"fromType": "float", "toType": "double"}]
@@ -231,7 +231,7 @@ def test_a_partition_of_floats_that_has_become_one_of_doubles(tmp_path):
 
 
 @pytest.mark.parametrize("strategy", ["reverse", "forward"])
-def test_an_empty_text_is_null_where_it_was_typed_too(tmp_path, strategy):
+def test_a_typed_empty_string_is_null(tmp_path, strategy):
     made = with_typed_partition(tmp_path / "t", "p", "string", "", pa.scalar(""))
     table = made.open()
     assert table.scan().to_arrow()["p"].to_pylist() == [None]
@@ -242,7 +242,7 @@ def test_an_empty_text_is_null_where_it_was_typed_too(tmp_path, strategy):
     check(table, "p = ''", 0)
 
 
-# --- partition columns that are generated in a zone that nobody knows
+# --- partition columns generated in an unknown zone
 
 DAY = pa.array([date(2020, 1, 15)])
 INSTANT = pa.array([datetime(2020, 1, 15, 5, tzinfo=UTC)], pa.timestamp("us", "UTC"))
@@ -268,7 +268,7 @@ LOCAL = pa.array([datetime(2020, 1, 15, 5)], pa.timestamp("us"))  # noqa: DTZ001
          "2020-01-01", "s = '2020-01-01T20:00:00-08:00'"),
     ],
 )  # fmt: skip
-def test_what_was_generated_in_the_zone_of_its_writer(
+def test_a_column_generated_in_the_zone_of_its_writer(
     tmp_path, kind, expression, source, partition, where
 ):
     made_of = {"delta.generationExpression": expression}
@@ -286,7 +286,7 @@ def test_what_was_generated_in_the_zone_of_its_writer(
     check(made.open(), where, 1)
 
 
-def test_partitions_far_from_a_date_are_still_left_out(tmp_path):
+def test_partitions_far_from_a_date_are_pruned(tmp_path):
     made_of = {"delta.generationExpression": "date_trunc('MONTH', s)"}
     generated = field("g", "timestamp") | {"metadata": made_of}
     made = Rows(tmp_path / "t", [field("s", "date"), generated], partition_columns=["g"])
@@ -297,10 +297,10 @@ def test_partitions_far_from_a_date_are_still_left_out(tmp_path):
     assert len(list(made.open().scan("s = date '2020-03-15'").files())) == 1
 
 
-# --- columns without an order, and settings that are no texts
+# --- columns without an order, and properties that are not strings
 
 
-def test_least_and_greatest_of_what_has_no_order(tmp_path):
+def test_min_max_of_types_without_an_order(tmp_path):
     fields = [field("id", "long"), field("n", "void"), field("v", "variant")]
     made = Rows(tmp_path / "t", fields, features=("variantType",))
     made.file("a.parquet", pa.table({"id": [1]}))
@@ -310,7 +310,7 @@ def test_least_and_greatest_of_what_has_no_order(tmp_path):
         scan.min_max("v")
 
 
-def test_settings_that_are_numbers_or_truths_are_their_texts(tmp_path):
+def test_properties_that_are_numbers_or_booleans(tmp_path):
     settings = {"delta.checkpointInterval": 7, "delta.appendOnly": True, "mine": 1.5}
     made = Rows(tmp_path / "t", [field("id", "long")])
     metadata = made.actions[1]["metaData"]

@@ -1,4 +1,4 @@
-"""Random tables with a past: types, partitions, vectors, mapping and evolution at once."""
+"""Random tables: types, partitions, deletion vectors, column mapping and schema evolution."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.scan.read.generated import generated
 
 
 def counted(rows):
-    """Return rows as a multiset, compared by name; of a float only the value counts."""
+    """Return rows as a multiset; NaN equals NaN."""
     return Counter(repr(plain(row)) for row in rows)
 
 
@@ -34,13 +34,13 @@ def plain(value):
 
 
 def expected_of(table, schema):
-    """Return the expected rows as Arrow would give them back: floats of 32 bits, scaled decimals."""
+    """Return the expected rows with 32-bit floats and scaled decimals."""
     return pa.Table.from_pylist(table.rows(), schema=schema).to_pylist()
 
 
 @examples(75, long=150)
 @given(generated(), st.integers(1, 4), st.data())
-def test_rows_are_what_was_written_then_as_it_is_called_now(table, batch_rows, data):
+def test_rows_are_in_the_current_schema(table, batch_rows, data):
     with tempfile.TemporaryDirectory() as directory:
         table.build(Path(directory) / "t").open()
         scan = Table.open(Path(directory) / "t").scan()
@@ -62,7 +62,7 @@ def test_rows_are_what_was_written_then_as_it_is_called_now(table, batch_rows, d
 @settings(max_examples=60)
 @given(generated())
 def test_deltalake_agrees(table):
-    """Row for row. One thing deltalake (1.6) cannot: a map whose values gained a field.
+    """deltalake 1.6 cannot read a map whose values gained a field:
 
     `Cannot cast column 'c2' from 'Map(...)' (physical data type) to 'Map(...)'`.
     """

@@ -1,4 +1,4 @@
-"""Looking at the predicate's columns first: only where it pays, and never at the cost of a row."""
+"""Late materialization: only where it pays, and never at the cost of a row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXT = "a text that takes some room"
 
 
 class Bytes:
-    """A file that only knows how large its columns are."""
+    """A file with column sizes only."""
 
     def __init__(self, **sizes):
         self.sizes = sizes
@@ -42,14 +42,14 @@ class Columns:
         pytest.param({"id": 10, "text": 90}, ("id", "text"), False, id="all-columns"),
     ],
 )
-def test_when_it_is_worth_it(sizes, filtered, worth):
+def test_when_it_applies(sizes, filtered, worth):
     fit = Columns(filtered, tuple(sizes))
     assert LateMaterialization().pays(Bytes(**sizes), fit, [0]) is worth
     assert not LateMaterialization().pays(Bytes(**sizes), fit, [])
 
 
 class Groups(Bytes):
-    """Row groups of one row each, which holds the row group's number."""
+    """Row groups of one row, which has the row group's number."""
 
     class metadata:  # noqa: N801 - named as the file's own attribute
         @staticmethod
@@ -72,7 +72,7 @@ class Groups(Bytes):
 
 
 @pytest.mark.parametrize(("matching", "worth"), [(0, True), (4, True), (5, False), (8, False)])
-def test_it_is_given_up_where_most_row_groups_match(matching, worth):
+def test_it_is_disabled_when_most_row_groups_match(matching, worth):
     probe, file, fit = (
         LateMaterialization(),
         Groups(id=1, text=99),
@@ -90,7 +90,7 @@ def test_it_is_given_up_where_most_row_groups_match(matching, worth):
 
 @pytest.fixture
 def by_pyarrow(monkeypatch):
-    """Read as if the compiled decoder were not installed; tests/native has what it leaves out."""
+    """Read without the compiled decoder; tests/native tests it."""
     monkeypatch.setattr(compiled, "_decoder", lambda: None)
 
 
@@ -110,8 +110,8 @@ def read(monkeypatch, by_pyarrow):
     return calls
 
 
-def test_a_row_group_without_a_match_costs_the_predicates_columns_alone(tmp_path, read):
-    """Bounds do not help: every row group holds the least and the greatest number."""
+def test_a_row_group_without_a_match_decodes_only_the_predicate_columns(tmp_path, read):
+    """Bounds do not help: every row group has the minimum and the maximum."""
     made = Rows(tmp_path / "t", FIELDS[:2])
     values = np.tile([0, 10**6], 500)
     values[777] = 5
@@ -155,7 +155,7 @@ def test_nothing_is_decoded_after_the_last_match(tmp_path, read, batch_rows, dec
     ],
 )
 @pytest.mark.parametrize("deleted", [[], [0, 131, 140, 249], list(range(100, 300))])
-def test_rows_are_those_of_a_plain_read(tmp_path, where, deleted, batch_rows):
+def test_same_rows_as_a_plain_read(tmp_path, where, deleted, batch_rows):
     made = Rows(tmp_path / "t", FIELDS, features=("deletionVectors",))
     ids = [None if i % 90 == 89 else i for i in range(500)]
     columns = {"id": ids, "text": [f"{TEXT} {i}" for i in range(500)]}
@@ -167,8 +167,8 @@ def test_rows_are_those_of_a_plain_read(tmp_path, where, deleted, batch_rows):
     assert scan.to_arrow(ReadOptions(batch_rows=batch_rows)).equals(plain)
 
 
-def test_columns_that_come_in_smaller_pieces_stay_beside_their_rows(tmp_path, read):
-    """Long texts of a dictionary are handed on fewer at a time than the numbers beside them."""
+def test_columns_in_smaller_batches_stay_aligned(tmp_path, read):
+    """Long dictionary strings are returned in smaller batches than the numbers beside them."""
     made = Rows(tmp_path / "t", FIELDS)
     texts = [f"{TEXT} {i}" for i in range(2000)]
     kinds = [str(i % 4) * 1000 for i in range(2000)]
@@ -200,7 +200,7 @@ def small_pages(monkeypatch):
 
 @pytest.fixture
 def decoded(monkeypatch):
-    """The number of rows that each call of the compiled decoder gave, by columns."""
+    """Record the columns and rows of each call of the compiled decoder."""
     if not has_native_decoder():
         pytest.skip("only the compiled decoder skips pages: `make native` builds it")
     calls, plain = [], DataFile.read_range
@@ -236,9 +236,7 @@ def decoded(monkeypatch):
     ],
 )
 @pytest.mark.parametrize("deleted", [[], [0, 131, 140, *range(200, 300)]], ids=["all", "some"])
-def test_rows_of_some_pages_are_those_of_a_plain_read(
-    tmp_path, small_pages, where, deleted, batch_rows, index
-):
+def test_same_rows_with_page_filtering(tmp_path, small_pages, where, deleted, batch_rows, index):
     struct = {"type": "struct", "fields": [field("a", "long")]}
     fields = [*FIELDS, field("part", struct)]
     made = Rows(tmp_path / "t", fields, features=("deletionVectors",))
@@ -268,7 +266,7 @@ def test_only_pages_with_a_match_are_decoded(tmp_path, small_pages, decoded, ind
     assert all(11 <= sum(lengths) <= 50 for _, lengths in decoded)
 
 
-def test_the_predicates_columns_alone_are_read_by_pages_too(tmp_path, small_pages, decoded):
+def test_the_predicate_columns_are_filtered_by_pages(tmp_path, small_pages, decoded):
     made = Rows(tmp_path / "t", FIELDS[:2])
     table = pa.table({"id": np.arange(1000), "text": [f"{TEXT} {i}" for i in range(1000)]})
     made.file("a.parquet", table, use_dictionary=False, **small_pages)
@@ -278,8 +276,8 @@ def test_the_predicates_columns_alone_are_read_by_pages_too(tmp_path, small_page
     assert all(sum(lengths) <= 50 for _, lengths in decoded)
 
 
-def test_columns_that_cannot_be_leapt_over_are_decoded_once(tmp_path, small_pages, read):
-    """The page index gives two ranges of `id`, but a struct is read from its beginning on."""
+def test_columns_without_skipping_are_decoded_once(tmp_path, small_pages, read):
+    """The page index selects two ranges of `id`, but a struct is decoded from its start."""
     struct = {"type": "struct", "fields": [field("a", "long")]}
     made = Rows(tmp_path / "t", [*FIELDS[:2], field("part", struct)])
     texts, parts = [f"{TEXT} {i}" for i in range(1000)], [{"a": i} for i in range(1000)]
@@ -291,7 +289,9 @@ def test_columns_that_cannot_be_leapt_over_are_decoded_once(tmp_path, small_page
 
 
 @pytest.mark.parametrize("shown", [None, ["id"]], ids=["late", "filter-columns"])
-def test_what_the_decoder_refuses_is_read_twice_at_most(tmp_path, small_pages, monkeypatch, shown):
+def test_a_column_the_decoder_refuses_is_read_at_most_twice(
+    tmp_path, small_pages, monkeypatch, shown
+):
     """Each of many ranges would be decoded from the start of the row group."""
     passes, plain = [], PyArrowReader.read
 
@@ -319,7 +319,7 @@ def test_without_the_decoder_a_row_group_is_read_once(tmp_path, small_pages, rea
     assert [columns for columns, _, _ in read] == [("id",), ("text",)]
 
 
-def test_a_gap_between_matches_is_leapt_over(tmp_path, small_pages, decoded):
+def test_a_gap_between_matches_is_skipped(tmp_path, small_pages, decoded):
     """Page statistics do not help, so the predicate's column is decoded; the other is not."""
     made = Rows(tmp_path / "t", FIELDS[:2])
     ids = np.tile([0, 10**6], 500)
@@ -333,7 +333,7 @@ def test_a_gap_between_matches_is_leapt_over(tmp_path, small_pages, decoded):
     assert sum(sum(lengths) for columns, lengths in decoded if columns == ("text",)) < 300
 
 
-def test_ids_of_rows_are_those_of_their_places(tmp_path, small_pages):
+def test_row_ids_match_positions(tmp_path, small_pages):
     made = Rows(tmp_path / "t", FIELDS[:2], features=("rowTracking", "domainMetadata"))
     table = pa.table({"id": np.arange(1000), "text": [f"{TEXT} {i}" for i in range(1000)]})
     action = {"baseRowId": 5000, "defaultRowCommitVersion": 3}
@@ -342,7 +342,7 @@ def test_ids_of_rows_are_those_of_their_places(tmp_path, small_pages):
     assert found.column("row").to_pylist() == [5700, 5731, 5999]
 
 
-def test_it_is_not_given_up_where_row_groups_match_in_a_few_pages(tmp_path, small_pages, decoded):
+def test_it_stays_enabled_when_row_groups_match_in_few_pages(tmp_path, small_pages, decoded):
     made = Rows(tmp_path / "t", FIELDS[:2])
     table = pa.table({"id": np.arange(200), "text": [f"{TEXT} {i}" for i in range(200)]})
     made.file("a.parquet", table, use_dictionary=False, **small_pages)

@@ -1,4 +1,4 @@
-"""Reading loads no pandas, which takes longer to import than most reads take."""
+"""Reading does not import pandas, which takes longer than most reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ assert table.history() and table.scan().explain() and table.check()
 """
 
 
-def test_no_way_of_reading_loads_pandas(tmp_path):
+def test_no_read_imports_pandas(tmp_path):
     """With renamed columns, encoded paths, nulls within structs, and a change feed."""
     settings = {"delta.columnMapping.mode": "name", "delta.enableChangeDataFeed": "true"}
     table = ld.Table.create(

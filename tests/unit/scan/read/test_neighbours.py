@@ -1,4 +1,4 @@
-"""Rows that match and lie side by side are cut out of their batch, whatever they are made of."""
+"""Adjacent matching rows are sliced from their batch, for every type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.scan.read.tables import Rows, field
 
 
 def shapes(count):
-    """Columns of every shape, most of which must be converted to the table's type."""
+    """Columns of every kind of type, most with a conversion."""
     texts = [None if i % 5 == 0 else f"text {i % 3}" for i in range(count)]
     micros = pa.array([i * 1_000_003 for i in range(count)], pa.timestamp("us"))
     return pa.table(
@@ -52,7 +52,7 @@ SHAPES = [
     ],
 )
 @pytest.mark.parametrize("pushdown", [True, False])
-def test_neighbours_of_every_shape(tmp_path, first, last, pushdown):
+def test_adjacent_rows_of_every_type(tmp_path, first, last, pushdown):
     made = Rows(tmp_path / "t", SHAPES)
     made.file("a.parquet", shapes(1000))
     scan = made.open().scan(f"id between {first} and {last}")
@@ -61,7 +61,7 @@ def test_neighbours_of_every_shape(tmp_path, first, last, pushdown):
     assert found.to_pylist() == made.rows()[first : last + 1]
 
 
-def test_few_neighbours_do_not_hold_on_to_their_batch(tmp_path):
+def test_few_adjacent_rows_release_their_batch(tmp_path):
     made = Rows(tmp_path / "t", SHAPES)
     made.file("a.parquet", shapes(1000))
     scan = made.open().scan("id between 300 and 309", ["id"])

@@ -1,4 +1,4 @@
-"""Tables that writers make, or break, in ways nobody plans for: the right rows, or a named error."""
+"""Unusual and invalid tables: the right rows, or a typed error."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LIST = {"type": "array", "elementType": "long", "containsNull": True}
 
 
 @pytest.mark.parametrize("kind", ["void", VOID_LIST])
-def test_void_that_is_called_not_null_is_null_all_the_same(tmp_path, kind):
+def test_a_not_null_void_column_is_null(tmp_path, kind):
     fields = [field("id", "long"), field("v", kind, nullable=False)]
     made = Rows(tmp_path / "t", fields).file("f.parquet", pa.table({"id": [1]}))
     assert made.rows() == [{"id": 1, "v": None}]
 
 
-def test_a_map_with_void_keys_is_refused_by_name_and_alone(tmp_path):
+def test_only_a_map_with_void_keys_is_refused(tmp_path):
     fields = [field("id", "long"), field("m", VOID_KEYS)]
     made = Rows(tmp_path / "t", fields).file("f.parquet", pa.table({"id": [1]}))
     with pytest.raises(errors.SchemaError, match="column 'm': map<void,long>"):
@@ -36,7 +36,7 @@ def test_a_map_with_void_keys_is_refused_by_name_and_alone(tmp_path):
     assert made.rows(columns=["id"]) == [{"id": 1}]
 
 
-def test_a_date_that_pandas_has_no_form_for_is_told_with_a_way_out(tmp_path):
+def test_a_date_outside_the_range_of_pandas(tmp_path):
     fields = [field("id", "long"), field("d", "date")]
     rows = pa.table({"id": [1], "d": pa.array([2_932_897], pa.int32()).view(pa.date32())})
     table = Rows(tmp_path / "t", fields).file("f.parquet", rows).open()
@@ -50,7 +50,7 @@ def test_a_date_that_pandas_has_no_form_for_is_told_with_a_way_out(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["string collate UTF8_LCASE", "varchar(5)", "char(5)"])
-def test_every_kind_of_text_partitions(tmp_path, kind):
+def test_partition_by_every_string_type(tmp_path, kind):
     fields = [field("id", "long"), field("p", kind)]
     made = Rows(tmp_path / "t", fields, partition_columns=["p"])
     for at, value in enumerate(["a", " A ", None, ""]):
@@ -60,7 +60,7 @@ def test_every_kind_of_text_partitions(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", [PARTS, LIST, "variant"])
-def test_a_partition_column_of_a_type_without_text_is_refused(tmp_path, kind):
+def test_a_partition_column_of_a_nested_type_is_refused(tmp_path, kind):
     fields = [field("id", "long"), field("p", kind)]
     made = Rows(tmp_path / "t", fields, partition_columns=["p"])
     made.file("f.parquet", pa.table({"id": [1]}), partition={"p": None})
@@ -74,7 +74,7 @@ NUMBERS = [field("id", "long"), field("p", "double")]
 
 
 def numbers_table(path, values, counted):
-    """Return a table with a file for each partition value; of some the log counts the rows."""
+    """Return a table with one file per partition value, some with row counts."""
     made = Rows(path, NUMBERS, partition_columns=["p"])
     for at, (value, is_counted) in enumerate(zip(values, counted, strict=True)):
         action = {"stats": json.dumps({"numRecords": 1})} if is_counted else {}
@@ -84,14 +84,14 @@ def numbers_table(path, values, counted):
 
 
 @pytest.mark.parametrize("values", list(permutations(["NaN", "1.0", "Infinity"])))
-def test_nan_is_the_greatest_partition_value_whoever_tells(tmp_path, values):
+def test_nan_is_the_maximum_partition_value(tmp_path, values):
     for number, counted in enumerate(product([False, True], repeat=3)):
         found = numbers_table(tmp_path / str(number), values, counted).scan().min_max("p")
         assert (found.min, str(found.max)) == (1.0, "nan"), counted
 
 
 @pytest.mark.parametrize("counted", list(product([False, True], repeat=2)))
-def test_nan_alone_is_the_least_partition_value_too(tmp_path, counted):
+def test_nan_alone_is_also_the_minimum(tmp_path, counted):
     found = numbers_table(tmp_path / "t", ["NaN", "NaN"], counted).scan().min_max("p")
     assert str(found.min) == str(found.max) == "nan"
 
@@ -105,7 +105,7 @@ def mapped(path, mode, *fields, columns, ids):
     return made.file("f.parquet", rows.cast(with_ids(rows.schema, ids)))
 
 
-def test_two_columns_with_one_id_are_refused_where_ids_decide(tmp_path):
+def test_two_columns_with_one_id_are_refused_in_id_mode(tmp_path):
     twins = [field(n, "long", physical=n, column_id=1) for n in "ab"]
     columns, ids = {"a": [1], "b": [2]}, {"a": 1, "b": 2}
     made = mapped(tmp_path / "id", "id", *twins, columns=columns, ids=ids)
@@ -116,8 +116,8 @@ def test_two_columns_with_one_id_are_refused_where_ids_decide(tmp_path):
 
 
 @pytest.mark.parametrize("column_id", [None, "1", 1.5])
-def test_a_column_without_an_id_is_refused_where_ids_decide(tmp_path, column_id):
-    """Else it would be taken for a column that the file does not have: all null."""
+def test_a_column_without_an_id_is_refused_in_id_mode(tmp_path, column_id):
+    """Otherwise it would read as a missing column: all null."""
     a = field("a", "long", physical="a", column_id=column_id)
     made = mapped(tmp_path / "id", "id", a, columns={"a": [1]}, ids={"a": 1})
     with pytest.raises(errors.SchemaError, match=r"field 'a' has no .*columnMapping.id"):
@@ -143,14 +143,14 @@ def test_two_nested_columns_with_one_physical_name_are_refused(tmp_path):
         made.rows()
 
 
-def test_the_mode_may_be_written_in_capitals(tmp_path):
-    """Spark keeps the property as it was typed, and does not mind."""
+def test_the_column_mapping_mode_is_case_insensitive(tmp_path):
+    """Spark stores the property as typed and ignores case."""
     a = field("a", "long", physical="b", column_id=1)
     made = mapped(tmp_path / "t", "NAME", a, columns={"b": [1]}, ids={"b": 1})
     assert made.rows("a = 1") == [{"a": 1}]
 
 
-def test_names_that_were_swapped_find_their_own_values(tmp_path):
+def test_swapped_column_names(tmp_path):
     a = field("a", "long", physical="b", column_id=1)
     b = field("b", "string", physical="a", column_id=2)
     for mode in ("name", "id"):
@@ -187,17 +187,17 @@ def test_a_version_is_a_whole_number(table, version):
         table.snapshot(version)
 
 
-def test_numbers_of_numpy_are_numbers(table):
+def test_numpy_integers_are_accepted(table):
     scan = table.snapshot(np.int64(0)).scan(limit=np.int32(1))
     assert scan.to_arrow().num_rows == 1
 
 
-def test_one_text_is_no_list_of_columns(table):
+def test_a_string_is_not_a_list_of_columns(table):
     with pytest.raises(errors.ConfigError, match=r"columns: must be a list.*\['id'\]"):
         table.scan(columns="id")
 
 
-def test_a_column_is_asked_for_once(table):
+def test_a_column_is_selected_once(table):
     with pytest.raises(errors.ConfigError, match="columns: names 'id' more than once"):
         table.scan(columns=["id", "d", "id"])
 

@@ -1,4 +1,4 @@
-"""Readers that are left, and what an observer is told of rows that leave."""
+"""Stopped readers, and observer events of outputs."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def kind(request):
 
 
 @pytest.fixture
-def told():
+def events():
     return []
 
 
 @pytest.fixture
-def feed(table, kind, told):
-    """Return a feed whose observer tells `told`."""
-    opened = Table.open(table.directory, config=Config(observer=told.append))
+def feed(table, kind, events):
+    """Return a feed whose observer appends to `events`."""
+    opened = Table.open(table.directory, config=Config(observer=events.append))
     return opened.scan() if kind == "rows" else opened.changes()
 
 
@@ -48,14 +48,14 @@ def working():
     return [t.name for t in threading.enumerate() if t.name.startswith("lazydelta-")]
 
 
-def finished(told):
-    return [event for event in told if isinstance(event, FeedFinished)]
+def finished(events):
+    return [event for event in events if isinstance(event, FeedFinished)]
 
 
 # --- stopping ---------------------------------------------------------------------------------------
 
 
-def test_a_stream_that_is_closed_ends_its_threads_at_once(feed):
+def test_closing_a_stream_stops_its_threads(feed):
     batches = feed.to_batches(STALLING)
     next(batches)
     assert working()
@@ -64,7 +64,7 @@ def test_a_stream_that_is_closed_ends_its_threads_at_once(feed):
     assert list(batches) == []
 
 
-def test_a_reader_that_is_let_go_ends_its_threads_at_once(feed):
+def test_a_dropped_reader_stops_its_threads(feed):
     reader = feed.to_reader(STALLING)
     reader.read_next_batch()
     assert working()
@@ -72,21 +72,21 @@ def test_a_reader_that_is_let_go_ends_its_threads_at_once(feed):
     assert not working()
 
 
-def test_a_reader_that_is_read_to_its_end_has_no_threads_left(feed):
+def test_an_exhausted_reader_has_no_threads(feed):
     reader = feed.to_reader(STALLING)
     assert reader.read_all().num_rows == FILES * ROWS
     assert not working()
     assert isinstance(reader, pa.RecordBatchReader)
 
 
-def test_a_reader_that_was_never_read_has_no_threads(feed):
+def test_an_unread_reader_has_no_threads(feed):
     reader = feed.to_reader(STALLING)
     assert reader.schema.names[0] == "id"
     assert not working()
 
 
-def test_pyarrow_keeps_close_of_a_reader_to_itself():
-    """Why `to_reader` asks to let go of a reader. Should this fail one day, say so no longer."""
+def test_pyarrow_does_not_propagate_close():
+    """The docstring of `to_reader` depends on it: if this fails, update the docstring."""
     batch = pa.record_batch({"x": [1]})
     rows = (batch for _ in range(3))
     reader = pa.RecordBatchReader.from_batches(batch.schema, rows)
@@ -95,7 +95,7 @@ def test_pyarrow_keeps_close_of_a_reader_to_itself():
     assert next(rows) is batch
 
 
-def test_a_change_feed_that_is_closed_ends_its_threads_at_once(table):
+def test_closing_a_change_feed_stops_its_threads(table):
     feed = Table.open(table.directory).changes(options=STALLING)
     with feed.to_batches() as batches:
         next(batches)
@@ -103,50 +103,50 @@ def test_a_change_feed_that_is_closed_ends_its_threads_at_once(table):
     assert not working()
 
 
-def test_a_reader_keeps_the_kind_of_an_error(table, feed):
+def test_a_reader_preserves_the_error_type(table, feed):
     (table.directory / "f0").unlink()
     with pytest.raises(DataFileNotFoundError):
         feed.to_reader().read_all()
 
 
-# --- what an observer is told -----------------------------------------------------------------------
+# --- observer events --------------------------------------------------------------------------------
 
 
-def test_a_feed_that_ends_is_told_of(feed, kind, told):
+def test_an_observer_receives_the_end(feed, kind, events):
     whole = feed.to_arrow(ReadOptions(batch_rows=100))
-    (event,) = finished(told)
+    (event,) = finished(events)
     assert (event.kind, event.version, event.complete) == (kind, FILES - 1, True)
     assert (event.rows, event.batches) == (FILES * ROWS, FILES * ROWS // 100)
     assert event.bytes == whole.nbytes
     assert 0 < event.first_batch_seconds <= event.seconds
 
 
-def test_a_feed_that_is_left_is_told_of(feed, told):
+def test_an_observer_receives_an_early_stop(feed, events):
     with feed.to_batches(STALLING) as batches:
         taken = next(batches)
-        assert not finished(told)
-    (event,) = finished(told)
+        assert not finished(events)
+    (event,) = finished(events)
     assert (event.rows, event.batches, event.complete) == (taken.num_rows, 1, False)
 
 
-def test_a_feed_that_fails_is_told_of(table, feed, told):
+def test_an_observer_receives_a_failure(table, feed, events):
     for at in range(FILES):
         (table.directory / f"f{at}").unlink()
     with pytest.raises(DataFileNotFoundError):
         feed.to_arrow()
-    (event,) = finished(told)
+    (event,) = finished(events)
     assert (event.rows, event.first_batch_seconds, event.complete) == (0, None, False)
 
 
-def test_a_limit_is_an_end(feed, told):
+def test_a_limit_is_a_regular_end(feed, events):
     assert feed.narrowed(limit=7).to_arrow().num_rows == 7
-    assert [(event.rows, event.complete) for event in finished(told)] == [(7, True)]
+    assert [(event.rows, event.complete) for event in finished(events)] == [(7, True)]
 
 
-def test_what_is_shown_otherwise_is_measured_as_it_is_shown(feed, told):
+def test_converted_output_is_measured_after_conversion(feed, events):
     wanted = pa.schema([("later", pa.decimal128(38, 0))])
     feed.to_arrow(ReadOptions(schema=wanted))
-    assert finished(told)[0].bytes >= FILES * ROWS * 16
+    assert finished(events)[0].bytes >= FILES * ROWS * 16
 
 
 def test_without_an_observer_nothing_is_measured():

@@ -1,4 +1,4 @@
-"""Reading ahead: bounded, in order when asked, and gone when nobody wants it."""
+"""Prefetch pipeline: bounded, ordered on request, stopped on close."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def slow_first(task):
 @pytest.mark.parametrize("limit", [0, 20_000, 10**9])
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("keeps_all", [True, False])
-def test_every_batch_comes_once(width, limit, ordered, keeps_all):
+def test_every_batch_is_returned_once(width, limit, ordered, keeps_all):
     how = {"memory_limit": limit, "ordered": ordered, "keeps_all": keeps_all}
     found = list(read_ahead(iter(range(20)), slow_first, width=width, **how))
     expected = [(task, part) for task in range(20) for part in range(3)]
@@ -44,7 +44,7 @@ def test_every_batch_comes_once(width, limit, ordered, keeps_all):
 
 
 class Watched(threading.Condition):
-    """Counts how often somebody else than the consumer says that something has changed."""
+    """Counts notifications from other threads than the consumer."""
 
     def __init__(self):
         super().__init__()
@@ -56,7 +56,7 @@ class Watched(threading.Condition):
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_who_keeps_all_is_not_woken_for_each_batch(ordered):
+def test_a_collecting_consumer_is_not_woken_per_batch(ordered):
     def woken(limit, *, keeps_all):
         how = {"width": 2, "memory_limit": limit, "ordered": ordered, "keeps_all": keeps_all}
         exchange = _Exchange(iter(range(30)), three_each, **how)
@@ -69,7 +69,7 @@ def test_who_keeps_all_is_not_woken_for_each_batch(ordered):
         return exchange._changed.woken
 
     size = batch(0).nbytes
-    assert woken(10**9, keeps_all=True) == 2  # when a thread ends
+    assert woken(10**9, keeps_all=True) == 2  # on thread exit
     assert woken(10**9, keeps_all=False) >= 90
     assert 2 < woken(20 * size, keeps_all=True) < 120
 
@@ -81,7 +81,7 @@ def test_as_ready_does_not_wait_for_the_first():
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_what_waits_is_bounded(ordered):
+def test_the_queue_is_bounded(ordered):
     made = []
 
     def counted(task):
@@ -92,13 +92,13 @@ def test_what_waits_is_bounded(ordered):
     limit = 5 * batch(0).nbytes
     found = read_ahead(iter(range(4)), counted, width=2, memory_limit=limit, ordered=ordered)
     next(found)
-    time.sleep(0.2)  # a consumer that stalls
-    assert len(made) <= 5 + 2 + 2 + 1  # what may wait, what each thread holds, what was taken
+    time.sleep(0.2)  # a stalled consumer
+    assert len(made) <= 5 + 2 + 2 + 1  # queued, held by each thread, consumed
     found.close()
 
 
 @pytest.mark.parametrize("limit", [0, 5])
-def test_a_slow_first_task_does_not_let_later_ones_pile_up(limit):
+def test_a_slow_first_task_does_not_unbound_the_queue(limit):
     made, blocked, released = [], threading.Event(), threading.Event()
 
     def counted(task):
@@ -117,7 +117,7 @@ def test_a_slow_first_task_does_not_let_later_ones_pile_up(limit):
     consumer.start()
     assert blocked.wait(10)
     time.sleep(0.1)
-    assert len(made) <= limit + 2  # what may wait, and what each of two threads holds
+    assert len(made) <= limit + 2  # queued, and held by each of two threads
     released.set()
     consumer.join(10)
     keys = [key(one) for one in (*first, *found)]
@@ -125,7 +125,7 @@ def test_a_slow_first_task_does_not_let_later_ones_pile_up(limit):
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_closing_ends_threads_files_and_tasks(ordered):
+def test_closing_stops_threads_files_and_tasks(ordered):
     closed = []
 
     def endless(task):
@@ -150,7 +150,7 @@ def test_closing_ends_threads_files_and_tasks(ordered):
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_an_error_of_a_task_ends_it_all(ordered):
+def test_a_task_error_stops_the_pipeline(ordered):
     def failing(task):
         yield batch(task)
         if task == 3:
@@ -161,7 +161,7 @@ def test_an_error_of_a_task_ends_it_all(ordered):
         list(found)
 
 
-def test_an_error_while_finding_tasks_is_raised():
+def test_an_error_of_the_task_source_is_raised():
     def tasks():
         yield 1
         raise ValueError("no more tasks")
@@ -175,7 +175,7 @@ def test_no_tasks_no_batches():
     assert not list(read_ahead(iter([]), three_each, width=2, memory_limit=1, ordered=True))
 
 
-def test_tasks_are_pulled_as_threads_are_free():
+def test_tasks_are_pulled_on_demand():
     pulled = []
 
     def tasks():
@@ -204,8 +204,8 @@ def test_few_tasks_start_few_threads(monkeypatch, tasks, most):
     assert 1 <= len(started) <= most
 
 
-def test_as_many_threads_read_side_by_side_as_were_asked_for():
-    """Each of them waits for the others."""
+def test_the_requested_number_of_threads_run_concurrently():
+    """Each thread waits for the others."""
     together = threading.Barrier(4, timeout=30)
 
     def read(task):

@@ -1,4 +1,4 @@
-"""Rows in the schema and the encoding that a caller asks for."""
+"""Output schema and encoding."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def by_id(rows):
     return sorted(rows.to_pylist(), key=lambda row: row["id"])
 
 
-def test_without_a_wish_types_are_the_tables(scan):
+def test_the_default_is_the_table_schema(scan):
     kinds = scan().to_arrow().schema.types
     assert kinds == [pa.int64(), pa.string(), pa.string(), pa.int32()]
 
 
-def test_partition_columns_of_text_become_dictionaries(scan):
+def test_string_partition_columns_as_dictionaries(scan):
     options = ReadOptions(wrap_partition_values=True, file_column_name="file")
     found = scan().to_arrow(options)
     wrapped = pa.dictionary(pa.uint16(), pa.string())
@@ -44,13 +44,13 @@ def test_partition_columns_of_text_become_dictionaries(scan):
     assert by_id(found) == by_id(scan().to_arrow(plain))
 
 
-def test_text_and_bytes_become_views(scan):
+def test_strings_and_binary_as_views(scan):
     found = scan().to_arrow(ReadOptions(schema_force_view_types=True))
     assert found.schema.types == [pa.int64(), pa.string_view(), pa.string_view(), pa.int32()]
     assert by_id(found) == by_id(scan().to_arrow())
 
 
-def test_a_schema_decides_on_columns_order_and_types(scan):
+def test_a_schema_selects_columns_order_and_types(scan):
     wanted = pa.schema(
         [("n", pa.int64()), ("later", pa.struct([("x", pa.int8())])), ("name", pa.large_string()),
          ("id", pa.int64())],
@@ -64,12 +64,12 @@ def test_a_schema_decides_on_columns_order_and_types(scan):
     ]
 
 
-def test_a_schema_that_names_no_column_of_the_table_still_counts_rows(scan):
+def test_an_empty_schema_counts_rows(scan):
     found = scan().to_arrow(ReadOptions(schema=pa.schema([("later", pa.int8())])))
     assert found.to_pylist() == [{"later": None}] * 6
 
 
-def test_columns_choose_among_those_of_the_schema(scan):
+def test_columns_select_from_the_schema(scan):
     wanted = pa.schema([("id", pa.int64()), ("name", pa.string()), ("later", pa.int8())])
     options = ReadOptions(schema=wanted)
     assert scan(columns=["name"]).to_arrow(options).schema.names == ["name", "later"]
@@ -79,13 +79,13 @@ def test_columns_choose_among_those_of_the_schema(scan):
         scan().to_arrow(ReadOptions(schema=wanted, file_column_name="file"))
 
 
-def test_a_condition_is_on_the_table_and_not_on_what_is_shown(scan):
+def test_predicates_apply_to_table_types(scan):
     wanted = ReadOptions(schema=pa.schema([("id", pa.decimal128(20, 0))]))
     found = scan(where="part = 'b' and name = 'x' and id < 100").to_arrow(wanted)
     assert [int(row["id"]) for row in found.to_pylist()] == [10]
 
 
-def test_encodings_of_the_schema_itself(scan):
+def test_encodings_of_the_output_schema(scan):
     wanted = pa.schema(
         [
             ("part", pa.dictionary(pa.int8(), pa.string())),
@@ -109,12 +109,12 @@ def test_encodings_of_the_schema_itself(scan):
         ),
     ],
 )
-def test_a_schema_that_cannot_show_the_rows(scan, column, reason):
+def test_an_incompatible_output_schema(scan, column, reason):
     with pytest.raises(SchemaError, match=reason):
         scan().to_reader(ReadOptions(schema=pa.schema([column])))
 
 
-def test_a_value_that_the_unit_of_its_time_cannot_hold(tmp_path):
+def test_a_timestamp_outside_the_range_of_its_unit(tmp_path):
     made = Rows(tmp_path / "t", [field("at", "timestamp_ntz")], features=("timestampNtz",))
     made.file("a.parquet", pa.table({"at": pa.array([2**62], pa.timestamp("us"))}))
     wanted = pa.schema([("at", pa.timestamp("ns"))])
@@ -122,7 +122,7 @@ def test_a_value_that_the_unit_of_its_time_cannot_hold(tmp_path):
         made.open().scan().to_arrow(ReadOptions(schema=wanted))
 
 
-def test_more_values_than_a_dictionary_has_codes(tmp_path):
+def test_more_values_than_dictionary_indices(tmp_path):
     made = Rows(tmp_path / "t", [field("name", "string")])
     made.file("a.parquet", pa.table({"name": [str(i) for i in range(200)]}))
     wanted = pa.schema([("name", pa.dictionary(pa.int8(), pa.string()))])

@@ -1,7 +1,7 @@
-"""Kinds of tables that the test data of other engines has, made anew: what is odd about each.
+"""Tables like those in the test data of other engines.
 
-All partition types at their extremes, every widening at every place, files without a row, and the
-layouts of lists, maps, decimals and times that Parquet had before it had a standard.
+All partition types at their extremes, every type widening at every depth, empty files, and legacy
+Parquet layouts of lists, maps, decimals and timestamps.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def struct_of(**kinds):
 
 
 def wall_time(text):
-    """Return a time without a zone."""
+    """Return a timestamp without a zone."""
     return datetime.fromisoformat(text)
 
 
@@ -83,7 +83,7 @@ def legacy(tmp_path):
     return made
 
 
-def test_lists_of_two_levels_and_maps_and_decimals_and_times_of_old(legacy):
+def test_legacy_lists_maps_decimals_and_timestamps(legacy):
     moment = datetime(1900, 1, 1, 0, 0, 0, 123456, tzinfo=UTC)
     expected = [
         {
@@ -103,13 +103,13 @@ def test_lists_of_two_levels_and_maps_and_decimals_and_times_of_old(legacy):
         assert legacy.rows(columns=[name]) == [{name: row[name]} for row in expected]
 
 
-def test_they_are_filtered_like_others(legacy):
+def test_predicates_on_legacy_layouts(legacy):
     assert [row["id"] for row in legacy.rows("d > 0")] == [1]
     assert len(legacy.rows("ts = '1900-01-01T00:00:00.123456Z'")) == 2
     assert legacy.rows("ts > '1900-01-01T00:00:00.123456Z'") == []
 
 
-def test_files_and_row_groups_without_a_row(tmp_path):
+def test_empty_files_and_row_groups(tmp_path):
     made = Rows(tmp_path / "t", [field("x", "long")], features=("deletionVectors",))
     nothing = pa.table({"x": pa.array([], pa.int64())})
     made.file("empty.parquet", nothing).file("marked.parquet", nothing, vector=inline([]))
@@ -199,7 +199,7 @@ ARROW = {
 
 @pytest.mark.parametrize("as_integer", [False, True], ids=["plain", "decimals-as-integers"])
 @pytest.mark.parametrize(("old", "new", "value", "widened"), WIDENINGS)
-def test_every_widening_at_every_place(tmp_path, old, new, value, widened, as_integer):
+def test_every_type_widening_at_every_depth(tmp_path, old, new, value, widened, as_integer):
     fields = [
         field("c", new),
         field("s", struct_of(x=new)),
@@ -223,7 +223,7 @@ def test_every_widening_at_every_place(tmp_path, old, new, value, widened, as_in
         "f.parquet", pa.table(data), partition={"p": str(value)},
         store_decimal_as_integer=as_integer,
     )  # fmt: skip
-    # A float's text is read in the new type, in which it need not be the same number.
+    # A serialized float is parsed in the new type, which may be another number.
     p = float(str(value)) if old == "float" else widened
     full = {"c": widened, "s": {"x": widened}, "l": [widened, None], "m": [(widened, widened)]}
     full |= {"n": [[("k", {"y": [widened]})]], "p": p}
@@ -238,10 +238,10 @@ def test_every_widening_at_every_place(tmp_path, old, new, value, widened, as_in
         ("byte", "decimal(4,1)", ["typeWidening-preview"], False),  # as Delta 3.2 widened it
         ("long", "double", ["typeWidening"], True),
         ("string", "long", ["typeWidening"], True),
-        ("string", "long", [], False),  # without the feature nobody asked what it means
+        ("string", "long", [], False),  # without the table feature type changes have no meaning
     ],
 )
-def test_a_change_of_type_that_is_no_widening_is_refused(tmp_path, old, new, features, is_refused):
+def test_an_unsupported_type_change_is_refused(tmp_path, old, new, features, is_refused):
     # PROTOCOL.md: readers must fail when finding any unsupported type change.
     changes = [{"fromType": "byte", "toType": "short"}, {"fromType": old, "toType": new}]
     inner = field("x", new) | {"metadata": {"delta.typeChanges": changes}}
@@ -254,8 +254,8 @@ def test_a_change_of_type_that_is_no_widening_is_refused(tmp_path, old, new, fea
         assert made.rows() == [{"l": None, "id": 1}]
 
 
-def test_statistics_in_the_old_type_skip_nothing_that_matches(tmp_path):
-    """A file keeps the statistics of its time: `9` of an integer is `9.00` of a decimal."""
+def test_statistics_in_the_old_type_lose_no_row(tmp_path):
+    """Statistics keep the type of their file: `9` of an integer is `9.00` of a decimal."""
     made = Rows(tmp_path / "t", [field("c", "decimal(12,2)")], features=("typeWidening",))
     for at in (1, 9, 10):
         stats = {"numRecords": 1, "minValues": {"c": at}, "maxValues": {"c": at}}
@@ -275,7 +275,7 @@ TEXTS = {1: "1970-01-01T00:00:00.000000123Z", 2: "1969-12-31T23:59:59.999999877Z
 
 @pytest.fixture
 def nanos(tmp_path):
-    """A table whose statistics are cut to milliseconds, as writers have them."""
+    """A table with statistics truncated to milliseconds."""
     fields = [
         field("id", "long"),
         field("ts", "timestamp_nanos"),
@@ -300,7 +300,7 @@ def nanos(tmp_path):
     return made.file("b.parquet", pa.table(coarse), partition={"p": None})
 
 
-def test_nanoseconds_are_read_to_the_last(nanos):
+def test_nanoseconds_are_read_exactly(nanos):
     found = nanos.open().scan().to_arrow().sort_by("id")
     assert found["ts"].cast(pa.int64()).to_pylist() == [123, -123, None, 7000]
     assert found["wall"].cast(pa.int64()).to_pylist() == [123, -123, None, None]
@@ -324,18 +324,18 @@ def test_nanoseconds_are_read_to_the_last(nanos):
         ("ts is null or p is null", [3, 4]),
     ],
 )
-def test_nanoseconds_are_compared_to_the_last(nanos, where, ids):
+def test_nanoseconds_are_compared_exactly(nanos, where, ids):
     scan = nanos.open().scan(where)
     assert sorted(scan.to_arrow()["id"].to_pylist()) == ids
     again = nanos.open().scan(str(scan.predicate))
     assert again.count() == len(ids)
 
 
-def test_bounds_in_nanoseconds_are_those_of_the_rows(nanos):
+def test_min_max_of_nanoseconds(nanos):
     low, high = nanos.open().scan().min_max("ts")
     assert (low.value, high.value) == (-123, 7000)
 
 
-def test_a_table_with_nanoseconds_is_not_written(nanos):
+def test_writes_to_a_table_with_nanoseconds_are_refused(nanos):
     with pytest.raises(errors.UnsupportedFeatureError, match="timestampNanos"):
         nanos.open().write(pa.table({"id": [5]}))

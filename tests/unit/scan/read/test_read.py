@@ -1,4 +1,4 @@
-"""Rows of whole tables: what is deleted, moved, renamed, filtered or missing, from the log up."""
+"""Rows of tables: deletion vectors, partitions, column mapping, predicates and limits."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_all_rows(table):
 )  # fmt: skip
 @pytest.mark.parametrize("deleted", [[], [0, 50, 99, 150, 299], range(100, 200), range(300)])
 @pytest.mark.parametrize("pushdown", [True, False])
-def test_vectors_and_predicates_meet(tmp_path, where, deleted, pushdown):
-    """Positions stay those of the file, whichever row groups the predicate leaves out."""
+def test_deletion_vectors_and_predicates(tmp_path, where, deleted, pushdown):
+    """Positions are those in the file, also if row groups are skipped."""
     made = Rows(tmp_path / "t", FIELDS, features=("deletionVectors",))
     expected = []
     for start in (0, 300):
@@ -73,10 +73,12 @@ def test_vectors_and_predicates_meet(tmp_path, where, deleted, pushdown):
     scan = made.open().scan(where, ["id"])
     found = scan.to_arrow(ReadOptions(enable_parquet_pushdown=pushdown, batch_rows=37)).to_pylist()
     assert ids(found) == [i for i in expected if test(i)]
-    assert all(set(row) == {"id"} for row in found)  # what only the filter needs is not shown
+    assert all(
+        set(row) == {"id"} for row in found
+    )  # a column only in the predicate is not returned
 
 
-def test_vectors_of_one_file_by_offset(tmp_path):
+def test_deletion_vectors_of_one_file_by_offset(tmp_path):
     made = Rows(tmp_path / "t", FIELDS, features=("deletionVectors",))
     first, second = made.vectors([0], [0, 1, 299], prefix="ab")
     made.file("a.parquet", numbers(0, 300), vector=first)
@@ -84,7 +86,7 @@ def test_vectors_of_one_file_by_offset(tmp_path):
     assert ids(made.rows()) == [*range(1, 300), *range(302, 599)]
 
 
-def test_a_vector_that_lists_rows_the_file_lacks_is_refused(tmp_path):
+def test_a_deletion_vector_beyond_the_last_row_is_refused(tmp_path):
     for rows in ([300], [2**40]):
         made = Rows(tmp_path / f"t{rows}", FIELDS, features=("deletionVectors",))
         made.file("a.parquet", numbers(0, 300), vector=inline(rows))
@@ -92,7 +94,7 @@ def test_a_vector_that_lists_rows_the_file_lacks_is_refused(tmp_path):
             made.rows()
 
 
-def test_a_missing_vector_never_brings_rows_back(tmp_path):
+def test_a_missing_deletion_vector_is_an_error(tmp_path):
     made = Rows(tmp_path / "t", FIELDS, features=("deletionVectors",))
     (vector,) = made.vectors([5])
     made.file("a.parquet", numbers(0, 300), vector=vector)
@@ -102,7 +104,7 @@ def test_a_missing_vector_never_brings_rows_back(tmp_path):
         made.rows()
 
 
-def test_a_vector_is_honoured_whatever_the_properties_say(tmp_path):
+def test_a_deletion_vector_applies_whatever_the_properties(tmp_path):
     made = Rows(
         tmp_path / "t", FIELDS, features=("deletionVectors",),
         configuration={"delta.enableDeletionVectors": "false"},
@@ -111,7 +113,7 @@ def test_a_vector_is_honoured_whatever_the_properties_say(tmp_path):
     assert ids(made.rows()) == [0, *range(3, 10)]
 
 
-def test_a_missing_file_says_what_took_it(table):
+def test_a_missing_file_names_the_likely_cause(table):
     opened = table.open()
     (table.path / "300.parquet").unlink()
     with pytest.raises(errors.DataFileNotFoundError, match="vacuum") as caught:
@@ -126,7 +128,7 @@ def test_a_damaged_file_is_named(table):
         opened.scan().to_arrow()
 
 
-def test_a_file_of_other_types_is_named(tmp_path):
+def test_a_file_with_incompatible_types_is_named(tmp_path):
     made = Rows(tmp_path / "t", FIELDS)
     made.file("a.parquet", pa.table({"id": ["not a number"], "name": ["x"]}))
     with pytest.raises(errors.DataFileError, match=r"'id'.*string.*long"):
@@ -134,7 +136,7 @@ def test_a_file_of_other_types_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["../secret.parquet", "%2e%2e/secret.parquet", "/etc/passwd"])
-def test_a_path_out_of_the_table_is_not_opened(tmp_path, path):
+def test_a_path_outside_the_table_is_not_opened(tmp_path, path):
     made = Rows(tmp_path / "t", FIELDS)
     made.file("a.parquet", numbers(0, 3), action={"path": path})
     (tmp_path / "secret.parquet").write_bytes((made.path / "a.parquet").read_bytes())
@@ -142,7 +144,7 @@ def test_a_path_out_of_the_table_is_not_opened(tmp_path, path):
         made.rows()
 
 
-def test_an_allowed_root_is_read_from(tmp_path):
+def test_a_path_in_an_allowed_root_is_read(tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     made = Rows(tmp_path / "t", FIELDS)
@@ -159,14 +161,14 @@ def partitioned(tmp_path):
     made = Rows(tmp_path / "t", kinds, partition_columns=["day", "k"])
     values = [("2020-01-01", "a b"), ("2020-01-02", "x=%2F"), (None, ""), ("2020-01-01", None)]
     for at, (day, k) in enumerate(values):
-        # The directory lies: only the log tells.
+        # Partition values come from the log, not from the directory.
         name = f"day=1999-01-01/k=z/{at}.parquet"
         data = pa.table({"id": [at], "day": ["in the file"], "k": [7]})
         made.file(name, data, partition={"day": day, "k": k})
     return made
 
 
-def test_partition_values_are_those_of_the_log(tmp_path):
+def test_partition_values_come_from_the_log(tmp_path):
     found = {row["id"]: (row["day"], row["k"]) for row in partitioned(tmp_path).rows()}
     assert found == {
         0: (date(2020, 1, 1), "a b"),
@@ -207,9 +209,7 @@ def test_no_columns_still_counts_rows(table):
 
 
 @pytest.mark.parametrize(("writer", "matches"), [(3, 1), (4, 0)])
-def test_a_generation_expression_means_nothing_where_the_protocol_has_none(
-    tmp_path, writer, matches
-):
+def test_a_generation_expression_without_the_feature_is_ignored(tmp_path, writer, matches):
     generated = {"delta.generationExpression": "CAST(n AS STRING)"}
     fields = [field("n", "long"), {**field("p", "string"), "metadata": generated}]
     made = Rows(tmp_path / "t", fields, partition_columns=["p"])
@@ -218,14 +218,14 @@ def test_a_generation_expression_means_nothing_where_the_protocol_has_none(
     assert len(made.rows("n = 7")) == matches
 
 
-def test_a_partition_value_that_is_none_is_an_error(tmp_path):
+def test_an_invalid_partition_value_is_an_error(tmp_path):
     made = Rows(tmp_path / "t", [field("p", "integer")], partition_columns=["p"])
     made.file("a.parquet", pa.table({"x": [1]}), partition={"p": "seven"})
     with pytest.raises(errors.SchemaError, match="'p'"):
         made.rows()
 
 
-def test_a_file_without_partition_values_is_in_no_partition(tmp_path):
+def test_a_file_without_partition_values_has_nulls(tmp_path):
     fields = [field("x", "long"), field("p", "integer")]
     made = Rows(tmp_path / "t", fields, partition_columns=["p"])
     made.file("a.parquet", pa.table({"x": [1]}), action={"partitionValues": None})
@@ -238,7 +238,7 @@ def test_a_file_without_partition_values_is_in_no_partition(tmp_path):
 # --- order, limit and stopping --------------------------------------------------------------------
 
 
-def test_the_order_of_the_plan_when_asked(table):
+def test_plan_order(table):
     options = ReadOptions(ordered=True, batch_rows=50)
     opened = table.open()
     files = [file.path for file in opened.scan().files()]
@@ -261,7 +261,7 @@ def test_a_limit_with_a_predicate_counts_matches(table):
 
 
 class Opening(MemoryStore):
-    """Notes which data files are opened."""
+    """Records opened data files."""
 
     def open_input(self, path, *, size=None):
         self.opened.append(path)
@@ -269,7 +269,7 @@ class Opening(MemoryStore):
 
 
 def in_memory(made, root="/memory"):
-    """Return the files of a table in a store of its own."""
+    """Return a memory store with the files of a table."""
     made.open()
     files = {
         str(path.relative_to(made.path)): path.read_bytes()
@@ -289,20 +289,20 @@ def test_a_limit_opens_no_more_files_than_it_needs(tmp_path):
     scan = Table(store, Config()).scan(limit=5)
     with scan.to_batches(ReadOptions(files_at_once=1)) as batches:
         found = next(batches).num_rows
-        time.sleep(0.2)  # nobody asks for more, and nothing that is not needed is opened
+        time.sleep(0.2)  # without further requests no more files are opened
         assert len(store.opened) <= 3
         assert found + sum(batch.num_rows for batch in batches) == 5
-    assert len(store.opened) == 3  # two rows of each are left
+    assert len(store.opened) == 3  # two rows of each remain
 
 
-def test_closing_stops_everything(table):
+def test_closing_stops_the_read(table):
     batches = table.open().scan().to_batches(ReadOptions(batch_rows=10, memory_limit=1))
     next(batches)
     batches.close()
     assert not [t for t in threading.enumerate() if t.name.startswith("lazydelta-")]
 
 
-def test_nothing_is_read_before_it_is_asked_for(tmp_path):
+def test_reads_are_lazy(tmp_path):
     made = Rows(tmp_path / "t", FIELDS)
     made.file("a.parquet", numbers(0, 3))
     scan = made.open().scan()
@@ -317,7 +317,7 @@ def test_nothing_is_read_before_it_is_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
-def test_mapped_columns_with_partitions_predicates_and_vectors(tmp_path, mode):
+def test_column_mapping_with_partitions_predicates_and_deletion_vectors(tmp_path, mode):
     kinds = [
         field("id", "long", physical="col-1", column_id=1),
         field("part", "integer", physical="col-2", column_id=2),
@@ -356,7 +356,7 @@ def test_a_widened_column_is_filtered_in_its_new_type(tmp_path):
     assert sorted(str(row["x"]) for row in found) == ["2.00", "2.00", "3.00", "5.00"]
 
 
-def test_a_predicate_on_a_part_of_a_struct(tmp_path):
+def test_a_predicate_on_a_struct_field(tmp_path):
     kind = {"type": "struct", "fields": [field("a", "long"), field("b", "string")]}
     made = Rows(tmp_path / "t", [field("id", "long"), field("s", kind)])
     rows = [{"a": 1, "b": "x"}, None, {"a": None, "b": "y"}, {"a": 4, "b": None}]
@@ -366,7 +366,7 @@ def test_a_predicate_on_a_part_of_a_struct(tmp_path):
     assert made.rows("s.b = 'y'") == [{"id": 2, "s": {"a": None, "b": "y"}}]
 
 
-def test_texts_that_files_keep_in_dictionaries_at_every_depth(tmp_path):
+def test_dictionary_encoded_strings_at_every_depth(tmp_path):
     inner = {"type": "struct", "fields": [field("t", "string"), field("new", "long")]}
     kinds = [
         field("t", "string"),
@@ -405,7 +405,7 @@ TRACKING = {
 }
 
 
-def test_row_ids_are_by_position_unless_they_were_moved(tmp_path):
+def test_row_ids_are_positions_or_materialized(tmp_path):
     made = Rows(
         tmp_path / "t", FIELDS, configuration=TRACKING,
         features=("rowTracking", "domainMetadata", "deletionVectors"),
@@ -432,18 +432,18 @@ def test_row_ids_are_by_position_unless_they_were_moved(tmp_path):
     }
 
 
-def test_row_ids_of_a_table_that_has_none(table):
+def test_row_ids_without_row_tracking(table):
     with pytest.raises(errors.UnsupportedFeatureError, match="rowTracking"):
         table.open().scan().to_batches(ReadOptions(row_id_column="row"))
 
 
-def test_a_shown_column_may_not_hide_one_of_the_table(table):
+def test_a_metadata_column_may_not_hide_a_table_column(table):
     with pytest.raises(errors.ConfigError, match="'id'"):
         table.open().scan().to_batches(ReadOptions(file_column_name="id"))
 
 
 @pytest.mark.parametrize("setting", ["batch_rows", "files_at_once"])
-def test_senseless_options_are_refused(setting):
+def test_invalid_options_are_refused(setting):
     with pytest.raises(errors.ConfigError, match=setting):
         ReadOptions(**{setting: 0})
 
@@ -456,8 +456,8 @@ def test_special_characters_in_a_path(tmp_path):
     assert set(found["f"].to_pylist()) == {"a b%c+é.parquet"}
 
 
-def test_rows_from_a_store_that_is_not_local(tmp_path):
-    """The way of remote files: whole row groups are buffered."""
+def test_rows_from_a_remote_store(tmp_path):
+    """Remote files: row groups are buffered."""
     made = Rows(tmp_path / "t", FIELDS, features=("deletionVectors",))
     (vector,) = made.vectors([0, 299])
     made.file("a.parquet", numbers(0, 300), row_group_size=100, vector=vector)
@@ -466,5 +466,5 @@ def test_rows_from_a_store_that_is_not_local(tmp_path):
     assert sorted(found) == [1, *range(151, 299)]
 
 
-def test_the_bitmap_of_these_tests_is_of_the_format():
+def test_the_bitmap_helper_writes_the_roaring_format():
     assert bitmap([1])[:4] == (1681511377).to_bytes(4, "little")

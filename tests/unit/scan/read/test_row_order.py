@@ -1,4 +1,4 @@
-"""Rows come in plan order, whichever file is read first."""
+"""Rows are returned in plan order, whichever file is read first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from lazydelta import Config, ReadOptions, Table
 from lazydelta.scan.read import reading as read
-from lazydelta.testing import TableBuilder, add
+from tests.builders import TableBuilder, add
 
 FILES = 12
 
@@ -86,7 +86,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("strategy", ["reverse", "forward"])
-def test_rows_come_in_plan_order(opened, late, way, strategy):
+def test_rows_are_in_plan_order(opened, late, way, strategy):
     scan = opened.scan(strategy=strategy)
     assert WAYS[way](scan)["id"].to_pylist() == planned(scan)
 
@@ -99,7 +99,7 @@ def test_a_limit_takes_the_first_rows_of_the_plan(opened, late, where):
     assert sorted(scan.to_arrow()["id"].to_pylist()) == sorted(expected)
 
 
-def test_as_ready_is_an_option(opened, late):
+def test_unordered_rows_are_an_option(opened, late):
     scan = opened.scan()
     options = ReadOptions(ordered=False, files_at_once=2)
     found = scan.to_arrow(options)["id"].to_pylist()
@@ -107,7 +107,7 @@ def test_as_ready_is_an_option(opened, late):
     assert found != planned(scan)
 
 
-def test_every_process_gets_the_same(directory):
+def test_every_process_returns_the_same_rows(directory):
     code = f"""
 from lazydelta import Table
 table = Table.open({str(directory)!r})

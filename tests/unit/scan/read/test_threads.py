@@ -1,4 +1,4 @@
-"""Who decodes side by side: columns of a file while files are few, then the files alone."""
+"""Parallelism: columns of a file while files are few, then files only."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.native.support import without_decoder
 from tests.unit.scan.read.tables import Rows, field, inline
 
 
-def asked_of(scan, *, cores, files_at_once):
-    """Read a scan as on a machine of so many cores; return whether each file was given threads."""
-    asked = []
+def thread_arguments(scan, *, cores, files_at_once):
+    """Read a scan with a number of cores; return the `threads` argument of each file."""
+    threads_used = []
 
     def opened(*args, threads, **more):
-        asked.append(threads)
+        threads_used.append(threads)
         return DataFile(*args, threads=threads, **more)
 
     with (
@@ -28,7 +28,7 @@ def asked_of(scan, *, cores, files_at_once):
         patch.object(reading, "threads_for", lambda _store, asked: asked or cores),
     ):
         options = ReadOptions(files_at_once=files_at_once, ordered=True)
-        return asked, scan.to_arrow(options)["n"].to_pylist()
+        return threads_used, scan.to_arrow(options)["n"].to_pylist()
 
 
 @pytest.mark.parametrize("vector", [None, [1]])
@@ -41,16 +41,18 @@ def asked_of(scan, *, cores, files_at_once):
         pytest.param(8, None, 4, 4, id="fewer-files-than-cores"),
     ],
 )
-def test_columns_are_decoded_side_by_side_unless_files_keep_the_cores_busy(
+def test_columns_are_decoded_in_parallel_only_while_files_are_few(
     tmp_path, vector, cores, files_at_once, least, most
 ):
-    """Which of the first files sees that there are more is a matter of chance."""
+    """The first files may be opened before the reader knows that there are more."""
     made = Rows(tmp_path / "t", [field("n", "long")], features=("deletionVectors",))
     for at in range(4):
         content = pa.table({"n": [at, at + 10, at + 20]})
         made.file(f"{at}.parquet", content, vector=None if vector is None else inline(vector))
-    asked, found = asked_of(made.open().scan(), cores=cores, files_at_once=files_at_once)
-    assert len(asked) == 4
-    assert least <= sum(asked) <= most
+    threads_used, found = thread_arguments(
+        made.open().scan(), cores=cores, files_at_once=files_at_once
+    )
+    assert len(threads_used) == 4
+    assert least <= sum(threads_used) <= most
     left = (0, 1, 2) if vector is None else (0, 2)
     assert found == [at + 10 * n for at in range(4) for n in left]

@@ -1,4 +1,4 @@
-"""From a file's columns to the table's: names, types and nesting, and nothing that loses a value."""
+"""Conversion of file columns to table columns, without loss of values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def fields(*items):
 
 
 def shown(table, items, mode="none"):
-    """Return each field as the table shows it, after a check that the array is sound."""
+    """Return each converted field, after validating the array."""
     wanted = fields(*items)
     fit = match_columns(table.schema, wanted, mode)
     (batch,) = table.combine_chunks().to_batches()
@@ -66,19 +66,19 @@ NAIVE = datetime(1960, 1, 2, 3, 4, 5, 678901)  # noqa: DTZ001
         pytest.param(pa.array([date(2020, 1, 1), None], pa.date64()), "date", [date(2020, 1, 1), None], id="date64"),
         pytest.param(pa.array(["é", None], pa.large_string()), "string", ["é", None], id="large-string"),
         pytest.param(pa.array(["é", None], pa.string_view()), "string", ["é", None], id="string-view"),
-        pytest.param(pa.array(["é".encode(), None], pa.binary()), "string", ["é", None], id="text-without-its-mark"),
+        pytest.param(pa.array(["é".encode(), None], pa.binary()), "string", ["é", None], id="binary-as-string"),
         pytest.param(pa.array([b"ab", None], pa.binary(2)), "binary", [b"ab", None], id="fixed-binary"),
         pytest.param(pa.array(["a", None, "a"]).dictionary_encode(), "string", ["a", None, "a"], id="dictionary"),
-        pytest.param(pa.nulls(2), "long", [None, None], id="a-column-of-nothing"),
+        pytest.param(pa.nulls(2), "long", [None, None], id="null-column"),
         pytest.param(pa.array(["a", "b"]), "void", [None, None], id="void"),
         pytest.param(pa.array(["a", "b"]), "varchar(3)", ["a", "b"], id="varchar"),
     ],
 )  # fmt: skip
-def test_values_keep_their_meaning(array, kind, expected):
+def test_lossless_conversions(array, kind, expected):
     assert shown(pa.table({"x": array}), [field("x", kind)]) == [expected]
 
 
-def test_times_are_utc():
+def test_timestamps_are_utc():
     for unit, tz in (("us", "UTC"), ("us", None), ("us", "+05:00"), ("ms", "UTC"), ("ns", None)):
         scale = {"ms": 1, "us": 1000, "ns": 1_000_000}[unit]
         array = pa.array([-1000 * scale, None, scale], pa.timestamp(unit, tz))
@@ -89,30 +89,30 @@ def test_times_are_utc():
 @pytest.mark.parametrize(
     ("array", "kind"),
     [
-        pytest.param(pa.array(["1"]), "long", id="text-for-a-number"),
-        pytest.param(pa.array([1]), "string", id="a-number-for-text"),
-        pytest.param(pa.array([1.0]), "long", id="a-float-for-a-whole-number"),
-        pytest.param(pa.array([1.0]), "float", id="a-double-for-a-float"),
-        pytest.param(pa.array([1], pa.int64()), "double", id="a-long-for-a-double"),
-        pytest.param(pa.array([1]), "boolean", id="a-number-for-a-boolean"),
-        pytest.param(pa.array([date(2020, 1, 1)]), "timestamp", id="a-date-for-a-zoned-time"),
-        pytest.param(pa.array([{"a": 1}]), "long", id="a-struct-for-a-number"),
-        pytest.param(pa.array([[1]]), {"type": "struct", "fields": []}, id="a-list-for-a-struct"),
+        pytest.param(pa.array(["1"]), "long", id="string-to-number"),
+        pytest.param(pa.array([1]), "string", id="number-to-string"),
+        pytest.param(pa.array([1.0]), "long", id="float-to-integer"),
+        pytest.param(pa.array([1.0]), "float", id="double-to-float"),
+        pytest.param(pa.array([1], pa.int64()), "double", id="long-to-double"),
+        pytest.param(pa.array([1]), "boolean", id="number-to-boolean"),
+        pytest.param(pa.array([date(2020, 1, 1)]), "timestamp", id="date-to-timestamp"),
+        pytest.param(pa.array([{"a": 1}]), "long", id="struct-to-number"),
+        pytest.param(pa.array([[1]]), {"type": "struct", "fields": []}, id="list-to-struct"),
     ],
 )
-def test_what_would_lose_values_is_refused(array, kind):
+def test_lossy_conversions_are_refused(array, kind):
     with pytest.raises(FileSchemaError, match="'x'"):
         match_columns(pa.schema([("x", array.type)]), fields(field("x", kind)), "none")
 
 
-def test_a_value_that_does_not_fit_is_an_error_and_never_wraps():
+def test_an_overflow_is_an_error():
     with pytest.raises(pa.ArrowInvalid):
         shown(pa.table({"x": pa.array([300, 1], pa.int32())}), [field("x", "byte")])
     with pytest.raises(pa.ArrowInvalid):
         shown(pa.table({"x": pa.array([b"\xff", b"a"])}), [field("x", "string")])
 
 
-def test_missing_columns_are_null_and_extra_ones_ignored():
+def test_missing_columns_are_null_and_extra_columns_ignored():
     table = pa.table({"other": [1, 2], "x": [3, 4]})
     found = shown(table, [field("y", "string"), field("x", "long"), field("v", "void")])
     assert found == [[None, None], [3, 4], [None, None]]
@@ -122,7 +122,7 @@ def test_missing_columns_are_null_and_extra_ones_ignored():
     ] == [("x",)]
 
 
-def test_case_matters_last():
+def test_exact_names_are_preferred_over_other_case():
     table = pa.table({"Name": [1, 2]})
     assert shown(table, [field("name", "long")]) == [[1, 2]]
     both = pa.table({"Name": [1, 2], "name": [3, 4]})
@@ -149,7 +149,7 @@ def test_structs_evolve():
     assert source.columns == ("s.a", "s.b")  # what is gone is not read
 
 
-def test_a_struct_of_new_parts_only_is_still_null_where_it_was():
+def test_a_struct_with_only_new_fields_keeps_its_nulls():
     table = pa.table({"s": pa.array([{"old": 1}, None], pa.struct([("old", pa.int64())]))})
     kind = {"type": "struct", "fields": [field("new", "string")]}
     assert shown(table, [field("s", kind)]) == [[{"new": None}, None]]
@@ -174,12 +174,12 @@ def test_structs_in_lists_evolve(make):
     assert shown(table, [field("x", array_of(STRUCT))]) == [EVOLVED]
 
 
-def test_lists_of_fixed_size():
+def test_fixed_size_lists():
     table = pa.table({"x": pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int32(), 2))})
     assert shown(table, [field("x", array_of("long"))]) == [[[1, 2], None, [3, 4]]]
 
 
-def test_maps_evolve_and_may_be_lists_of_pairs():
+def test_maps_evolve_and_may_be_lists_of_structs():
     rows = [[("k", {"a": 1, "b": 0.5})], None, [], [("x", None), ("y", {"a": 2, "b": None})]]
     inner = pa.struct([("a", pa.int32()), ("b", pa.float32())])
     expected = [
@@ -201,7 +201,7 @@ def identified(name, kind, at):
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_renamed_columns_at_every_depth(mode):
-    """Two parts have changed names with each other: the same type, so only the mapping tells."""
+    """Two fields of the same type have swapped names, so only the mapping identifies them."""
     inner = pa.struct([identified("p1", pa.int64(), 11), identified("p2", pa.int64(), 12)])
     schema = pa.schema(
         [
@@ -244,19 +244,19 @@ def test_renamed_columns_at_every_depth(mode):
     assert [column[0] for column in found] == expected
 
 
-def test_a_file_without_ids_is_refused_where_ids_are_needed():
+def test_a_file_without_ids_is_refused_in_id_mode():
     wanted = fields(field("x", "long", physical="x", column_id=1))
     with pytest.raises(FileSchemaError, match="no field ids"):
         match_columns(pa.schema([("x", pa.int64())]), wanted, "id")
 
 
-def test_the_wrong_name_does_not_count_where_ids_do():
+def test_names_are_ignored_in_id_mode():
     schema = pa.schema([identified("x", pa.int64(), 7)])
     fit = match_columns(schema, fields(field("x", "long", physical="x", column_id=1)), "id")
     assert fit.sources == (None,)
 
 
-def test_types_that_agree_are_passed_on():
+def test_equal_types_are_not_converted():
     table = pa.table(
         {"x": [1], "s": ["a"], "l": pa.array([[1]], pa.list_(pa.field("item", pa.int64())))}
     )
@@ -268,7 +268,7 @@ def test_types_that_agree_are_passed_on():
     assert [source.convert for source in fit.sources] == [None, None, None]
 
 
-def test_where_the_leaves_are():
+def test_leaf_column_paths():
     schema = pa.schema([("S", pa.struct([("A", pa.int64())])), ("l", pa.list_(pa.int64()))])
     kind = {"type": "struct", "fields": [field("a", "long")]}
     fit = match_columns(schema, fields(field("s", kind), field("l", array_of("long"))), "none")

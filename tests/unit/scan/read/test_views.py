@@ -1,4 +1,4 @@
-"""Files whose texts are views, as deltalake writes them while it deletes rows."""
+"""Files with string views, as deltalake writes them when it deletes rows."""
 
 from __future__ import annotations
 

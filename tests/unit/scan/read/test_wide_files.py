@@ -1,4 +1,4 @@
-"""Files with thousands of columns: matching them looks at each column once, not once per column."""
+"""Files with thousands of columns: column matching is linear."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIELDS = [
 
 
 class Counted:
-    """A schema that counts how often it is gone through."""
+    """A schema that counts iterations over its fields."""
 
     def __init__(self, schema):
         self.schema = schema
@@ -41,7 +41,7 @@ class Counted:
 
 
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
-def test_the_columns_are_gone_through_once(mode):
+def test_columns_are_matched_in_one_pass(mode):
     columns = [
         pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(at)})
         for at, name in enumerate(NAMES)
@@ -49,21 +49,21 @@ def test_the_columns_are_gone_through_once(mode):
     schema = Counted(pa.schema(columns[::-1]))
     fit = match_columns(schema, FIELDS, mode)
     assert [source.name for source in fit.sources] == NAMES
-    assert schema.passes <= 2  # one may be to see whether there are ids at all
+    assert schema.passes <= 2  # one may be the check for field ids
 
 
 @pytest.mark.parametrize(
     ("names", "found"),
     [(["X", "x"], "x"), (["x", "X"], "x"), (["X"], "X"), (["y"], None)],
 )
-def test_case_still_matters_last(names, found):
+def test_exact_names_are_preferred_over_other_case(names, found):
     schema = pa.schema([(name, pa.int64()) for name in names])
     (source,) = match_columns(schema, [StructField("x", PrimitiveType("long"))], "none").sources
     assert (source and source.name) == found
 
 
 @pytest.mark.parametrize("names", [["x", "x"], ["X", "X"]])
-def test_a_column_that_is_there_twice_is_still_refused(names):
+def test_a_duplicate_column_is_refused(names):
     schema = pa.schema([(name, pa.int64()) for name in names])
     with pytest.raises(FileSchemaError, match="more than one column"):
         match_columns(schema, [StructField("x", PrimitiveType("long"))], "none")

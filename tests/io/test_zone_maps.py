@@ -13,7 +13,7 @@ from lazydelta.expressions import as_predicate
 from lazydelta.replay.skipping import Pruner
 from lazydelta.scan.plan import split_checkpoint
 from lazydelta.store import MeteredStore
-from lazydelta.testing import TableBuilder, add
+from tests.builders import TableBuilder, add
 from tests.support import listed, memory_store
 from tests.zone_tables import TAG, V2, manifest_of, retag, without_tags, write_sidecars, zones_of
 
@@ -48,8 +48,8 @@ def plan(store, where, **options):
     metered = MeteredStore(store)
     scan = Table(metered, Config(**options)).snapshot().scan(where=where)
     found = sorted(listed(scan))
-    asked = {call.path for call in metered.calls if "_sidecars/" in call.path}
-    return found, scan.explain(), asked
+    read = {call.path for call in metered.calls if "_sidecars/" in call.path}
+    return found, scan.explain(), read
 
 
 def sidecar_paths(store):
@@ -77,9 +77,9 @@ def of_days(*numbers):
 )  # fmt: skip
 def test_only_sidecars_that_may_match_are_read(local, where, days, files):
     store, _ = built(local=local)
-    found, explained, asked = plan(store, where)
+    found, explained, read = plan(store, where)
     assert found == files
-    assert asked == {sidecar_paths(store)[at] for at in days}
+    assert read == {sidecar_paths(store)[at] for at in days}
     assert explained["checkpoint"]["leaves_opened"] == len(days)
     assert explained["checkpoint"]["sidecars_skipped"] == len(DAYS) - len(days)
     assert explained["files"]["pruned"] + len(files) == len(DAYS) * OF_A_DAY
@@ -105,25 +105,25 @@ def test_column_mapping(mode):
     write_sidecars(store, OF_A_DAY)
     assert list(zones_of(store)[0]["partitionValues"]) == ["col-day"]
     for where, files in (("day = '2026-01-02'", of_days(1)), ("id = 105", ["2026-01-02-0"])):
-        found, explained, asked = plan(store, where)
+        found, explained, read = plan(store, where)
         assert found == files
-        assert len(asked) == 1
+        assert len(read) == 1
         assert explained["files"]["pruned"] == 20 - len(files)
     schema = json.loads(builder.metadata["schemaString"])
     schema["fields"][0]["name"] = "renamed"
     builder.metadata["schemaString"] = json.dumps(schema)
     builder.commit({"metaData": builder.metadata})
-    found, _, asked = plan(store, "renamed = 105")
-    assert (found, len(asked)) == (["2026-01-02-0"], 1)
+    found, _, read = plan(store, "renamed = 105")
+    assert (found, len(read)) == (["2026-01-02-0"], 1)
 
 
 def test_the_tail_overrides_the_checkpoint():
     store, builder = built()
     newer = an_add(DAYS[1], 1)["add"] | {"path": "newer"}
     builder.commit("-2026-01-02-0 -2026-01-04-0", {"add": newer})
-    found, explained, asked = plan(store, "day = '2026-01-02'")
+    found, explained, read = plan(store, "day = '2026-01-02'")
     assert found == [*of_days(1)[1:], "newer"]
-    assert len(asked) == 1
+    assert len(read) == 1
     assert explained["checkpoint"]["sidecars_skipped"] == 4
     assert explained["files"]["superseded"] == 1
 
@@ -132,13 +132,13 @@ def test_sidecars_of_tombstones_are_not_read():
     store, builder = built(checkpoint=False)
     builder.commit("-2026-01-02-0")
     write_sidecars(store, OF_A_DAY)
-    found, explained, asked = plan(store, "day = '2026-01-02'")
+    found, explained, read = plan(store, "day = '2026-01-02'")
     assert found == of_days(1)[1:]
-    assert sidecar_paths(store)[-1] not in asked
+    assert sidecar_paths(store)[-1] not in read
     assert explained["files"]["pruned"] == 16
-    everything, _, asked = plan(store, None)
+    everything, _, read = plan(store, None)
     assert len(everything) == 19
-    assert asked == set(sidecar_paths(store))
+    assert read == set(sidecar_paths(store))
     builder.commit("+later")
     write_sidecars(store, OF_A_DAY)  # from a full replay, which reads all actions
     assert zones_of(store)[-1] == {"adds": 0}
@@ -162,24 +162,24 @@ def test_sidecars_of_tombstones_are_not_read():
 def test_invalid_tags_cost_footer_reads_but_no_files(change):
     store, _ = built()
     retag(store, change)
-    found, explained, asked = plan(store, "day = '2026-01-03'")
+    found, explained, read = plan(store, "day = '2026-01-03'")
     assert found == of_days(2)
-    assert asked == set(sidecar_paths(store))
+    assert read == set(sidecar_paths(store))
     assert explained["checkpoint"]["sidecars_skipped"] == 0
     assert explained["files"]["pruned"] == 16
 
 
 def test_a_column_with_a_changed_type_is_read_from_the_sidecars():
     store, builder = built(partitioned=False)
-    _, _, asked = plan(store, "id = 105")
-    assert len(asked) == 1
+    _, _, read = plan(store, "id = 105")
+    assert len(read) == 1
     schema = json.loads(builder.metadata["schemaString"])
     schema["fields"][0]["type"] = "string"
     builder.metadata["schemaString"] = json.dumps(schema)
     builder.commit({"metaData": builder.metadata})
     assert zones_of(store)[1]["columns"]["id"] == ["100", "139"]
-    _, _, asked = plan(store, "id = '12'")
-    assert asked == set(sidecar_paths(store))
+    _, _, read = plan(store, "id = '12'")
+    assert read == set(sidecar_paths(store))
 
 
 def test_a_file_without_valid_statistics_is_never_skipped():

@@ -1,9 +1,8 @@
-"""Random, valid histories of tables, for hypothesis: what was committed, and how it was laid out.
+"""Hypothesis strategies for valid table histories: the commits, and the layout of the log.
 
-A history knows its own live files, by a dictionary and nothing else. Everything an engine may meet
-is in them: files added again with and without a remove in between, deletion vectors swapped
-within a commit, restores, checkpoints of any kind at any version, compactions, checksums, hints
-and cleaned-up logs.
+A history computes its live files with a dictionary alone. It covers files added again with and
+without a remove in between, deletion vectors replaced within a commit, restores, checkpoints of
+any kind at any version, compactions, checksums, hints and cleaned-up logs.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from hypothesis import strategies as st
 
-from lazydelta.testing.table_builder import TableBuilder
+from tests.builders.table_builder import TableBuilder
 
 if TYPE_CHECKING:
     from lazydelta.store import Store
-    from lazydelta.testing.checkpoint_builder import CheckpointKind
+    from tests.builders.checkpoint_writer import CheckpointKind
 
 __all__ = ["History", "Layout", "histories"]
 
@@ -35,10 +34,10 @@ _KINDS: tuple[CheckpointKind, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How a history is laid out in the log: nothing of it changes which files are live."""
+    """Layout of the log; it never changes which files are live."""
 
     checkpoints: tuple[tuple[int, CheckpointKind, int, int], ...] = ()
-    """Version, kind, parts and rows in a row group."""
+    """Version, kind, parts and rows per row group."""
     compactions: tuple[tuple[int, int], ...] = ()
     checksums: tuple[int, ...] = ()
     hint: Literal["none", "newest", "stale", "dangling"] = "none"
@@ -47,12 +46,12 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Commits in shorthand, their layout, and the live files after the last of them."""
+    """Commits in shorthand, the layout of the log, and the live files at the last version."""
 
     commits: tuple[str, ...]
     layout: Layout
     live: frozenset[str]
-    """As in the shorthand: `path` or `path#vector`."""
+    """In shorthand: `path` or `path#vector`."""
 
     def build(self, target: Store | str) -> TableBuilder:
         """Write the table."""
@@ -80,11 +79,11 @@ class History:
 
 
 def live_after(commits: tuple[str, ...]) -> frozenset[str]:
-    """Return the live files after commits in shorthand: the newest action of a file decides."""
+    """Return the live files after commits in shorthand; the latest action of a file wins."""
     live: dict[str, bool] = {}
     for line in commits:
         tokens = line.split()
-        # Within a commit the order of lines means nothing; an add outlives a remove.
+        # Order within a commit is irrelevant; an add wins over a remove.
         for token in sorted(tokens, reverse=True):
             if token[0] in "+-":
                 live[token[1:]] = token[0] == "+"
@@ -96,8 +95,8 @@ def histories(draw: st.DrawFn, *, max_commits: int = 12, others: bool = True) ->
     """Draw a history.
 
     Args:
-        draw: Given by hypothesis.
-        max_commits: Longest history.
+        draw: Provided by hypothesis.
+        max_commits: Maximum number of commits.
         others: Whether commits also have transactions, domains, metadata and unknown actions.
     """
     step = st.tuples(st.sampled_from(_STEPS), st.integers(0, 5), st.integers(0, 3))
@@ -111,7 +110,7 @@ def histories(draw: st.DrawFn, *, max_commits: int = 12, others: bool = True) ->
 
 @st.composite
 def layouts(draw: st.DrawFn, newest: int) -> Layout:
-    """Draw a layout of a history that ends at a version."""
+    """Draw a layout for a history that ends at version `newest`."""
     version = st.integers(0, newest)
     checkpoint = st.tuples(
         version, st.sampled_from(_KINDS), st.integers(1, 3), st.sampled_from([1, 2, 1000])
@@ -129,13 +128,13 @@ def layouts(draw: st.DrawFn, newest: int) -> Layout:
 
 
 class _Model:
-    """Turns drawn numbers into commits that a correct writer could have made."""
+    """Turns drawn numbers into commits that a valid writer could have made."""
 
     def __init__(self, *, others: bool) -> None:
         self._with_others = others
         self._live: dict[str, str] = {}
         self._gone: list[str] = []
-        # The commit that creates the table has these two already.
+        # Version 0 has these two already.
         self._touched = {"!protocol", "!metaData"}
         self._files = 0
         self._vectors = 0
@@ -185,7 +184,7 @@ class _Model:
         return [f"-{path}{vector}" for path, vector in found]
 
     def _one_alive(self, which: int) -> list[tuple[str, str]]:
-        """Return a live file that this commit has not touched, if there is one."""
+        """Return a live file that this commit has not changed, if any."""
         alive = [(p, v) for p, v in self._live.items() if p not in self._touched]
         return [alive[which % len(alive)]] if alive else []
 

@@ -1,4 +1,4 @@
-"""A table of a shape as it is played between two engines, with the rows it must have."""
+"""Expected rows of a table that two engines write in turn."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ OPERATORS = {
 
 
 @dataclass(slots=True)
-class Story:
-    """One table, and the rows of each version as they were meant."""
+class TableModel:
+    """One table, and the expected rows of each version."""
 
     shape: Shape
     table: Table
@@ -41,38 +41,38 @@ class Story:
     numbers: Iterator[int] = field(default_factory=lambda: count(FURTHER))
 
     @classmethod
-    def told(cls, name: str, place: Path) -> Story:
-        """Write the table of a shape, step by step; every commit of ours must check out."""
+    def written(cls, name: str, place: Path) -> TableModel:
+        """Write the table of a shape and validate every commit."""
         shape = SHAPES[name]
-        story = cls(shape, shape.create(str(place / name)), str(place / name))
-        story.note([])
+        model = cls(shape, shape.create(str(place / name)), str(place / name))
+        model.note([])
         for step in shape.steps:
-            story.note(step(story.table, story.rows))
-        return story
+            model.note(step(model.table, model.rows))
+        return model
 
-    def copied(self, place: Path) -> Story:
-        """Return a story of its own with the same past, for a test that goes on with it."""
+    def copied(self, place: Path) -> TableModel:
+        """Return a copy of the table and its model, for a test that writes to it."""
         path = shutil.copytree(self.path, place / Path(self.path).name)
-        return Story(self.shape, Table.open(path), str(path), dict(self.versions))
+        return TableModel(self.shape, Table.open(path), str(path), dict(self.versions))
 
     @property
     def key(self) -> str:
-        """The column that has the number of a row: always the first."""
+        """The row number column: always the first."""
         return self.table.snapshot().schema.names[0]
 
     @property
     def rows(self) -> list[Row]:
-        """The rows of the newest version."""
+        """The rows of the latest version."""
         return self.versions[max(self.versions)]
 
     def note(self, rows: list[Row]) -> None:
-        """Note the rows that the newest version must have, and see that our `.crc` agrees."""
+        """Record the expected rows of the latest version and validate our `.crc`."""
         version = self.table.version
         self.versions[version] = [self.shape.stored(row) for row in rows]
         self.check()
 
     def check(self) -> None:
-        """See that the newest version has a `.crc` of ours that agrees with the log."""
+        """Validate our `.crc` of the latest version against the log."""
         found = self.table.check()
         assert found.checksum is not None
         assert found.checksum.version == self.table.version, "the commit left no .crc"
@@ -86,9 +86,9 @@ class Story:
         self.note([*self.rows, *new])
 
     def next_rows(self, how_many: int = 3) -> tuple[pa.Table, list[Row]]:
-        """Return rows that nobody has written yet: as they are to be given, and as they are read.
+        """Return new rows: as they are written, and as they are read.
 
-        In a column that an engine added meanwhile they have null.
+        A column that the other engine has added is null in them.
         """
         numbers = [next(self.numbers) for _ in range(how_many)]
         columns = dict.fromkeys(self.table.snapshot().schema.names)
@@ -96,13 +96,13 @@ class Story:
         return self.shape.given(self.table, new), new
 
     def other_wrote(self, rows: list[Row]) -> None:
-        """Note what the other engine made of the table, and read it ourselves."""
+        """Record the rows after a write of the other engine, and read them ourselves."""
         self.versions[self.table.version] = rows
         assert_rows(self.table.to_arrow(), rows)
 
 
 def assert_rows(found: pa.Table, rows: list[Row]) -> None:
-    """Compare rows that somebody read with those of the model, whatever their order."""
+    """Compare rows with those of the model, in any order."""
     schema = pa.schema([_plain_field(part) for part in found.schema])
     expected = pa.Table.from_pylist(rows, schema=schema).to_pylist()
     if rows:
@@ -117,14 +117,14 @@ def _plain_field(part: pa.Field) -> pa.Field:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A comparison of one column, which every engine can be asked and Python can answer."""
+    """A comparison of one column that every engine and Python can evaluate."""
 
     column: str
     operator: str
     value: Any
 
     def holds(self, row: Row) -> bool:
-        """Whether a row satisfies it, as in SQL: of null nothing is true."""
+        """Whether a row matches; null never does, as in SQL."""
         found = row[self.column]
         if self.operator == "is null":
             return found is None
@@ -132,22 +132,24 @@ class Condition:
 
 
 def _ranked(value: Any) -> Any:
-    """Return something that sorts as in SQL, where NaN is larger than every number."""
+    """Return a sort key; NaN is larger than every number, as in SQL."""
     if not isinstance(value, float):
         return value
     return (True, 0.0) if math.isnan(value) else (False, value)
 
 
 def conditions(rows: list[Row]) -> list[Condition]:
-    """Return comparisons of every plain column with its least, a middle and its greatest value."""
+    """Return comparisons of every primitive column with its minimum, median and maximum."""
     found = []
     for column in rows[0]:
         ordered = sorted({row[column] for row in rows if _is_plain(row[column])})
         if not ordered:
             continue
-        asked = {ordered[0]: ("<", "<="), ordered[len(ordered) // 2]: ("<", "=", ">")}
-        asked[ordered[-1]] = (*asked.get(ordered[-1], ()), ">=", ">")
-        found += [Condition(column, sign, value) for value in asked for sign in asked[value]]
+        operators = {ordered[0]: ("<", "<="), ordered[len(ordered) // 2]: ("<", "=", ">")}
+        operators[ordered[-1]] = (*operators.get(ordered[-1], ()), ">=", ">")
+        found += [
+            Condition(column, sign, value) for value in operators for sign in operators[value]
+        ]
         found.append(Condition(column, "is null", None))
     return found
 

@@ -1,4 +1,4 @@
-"""The checksum of `_last_checkpoint`, from the text of the protocol and not from the reader."""
+"""Reference checksum of `_last_checkpoint`, written from the protocol alone."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 __all__ = ["json_checksum"]
 
-_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
+_UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
 
 
 def json_checksum(obj: dict[str, Any]) -> str:
-    """Return the MD5 of the canonical form of an object, its own `checksum` left out.
+    """Return the MD5 of the canonical form of an object, without its `checksum`.
 
     >>> json_checksum({"k0": "'v 0'", "k1": {"k2": 2}}) == json_checksum(
     ...     {"k1": {"k2": 2}, "checksum": "any", "k0": "'v 0'"}
@@ -20,8 +20,8 @@ def json_checksum(obj: dict[str, Any]) -> str:
     True
     """
     pairs = _pairs({key: value for key, value in obj.items() if key != "checksum"})
-    text = ",".join(f"{'+'.join(path)}={value}" for path, value in sorted(pairs))
-    return hashlib.md5(text.encode()).hexdigest()  # noqa: S324 - the protocol's choice
+    canonical = ",".join(f"{'+'.join(path)}={value}" for path, value in sorted(pairs))
+    return hashlib.md5(canonical.encode()).hexdigest()
 
 
 def _pairs(value: Any) -> list[tuple[list[str], str]]:
@@ -32,6 +32,6 @@ def _pairs(value: Any) -> list[tuple[list[str], str]]:
     return [([], _quoted(value) if isinstance(value, str) else json.dumps(value))]
 
 
-def _quoted(text: str) -> str:
-    encoded = "".join(chr(b) if b in _PLAIN else f"%{b:02X}" for b in text.encode())
+def _quoted(string: str) -> str:
+    encoded = "".join(chr(b) if b in _UNRESERVED else f"%{b:02X}" for b in string.encode())
     return f'"{encoded}"'

@@ -1,6 +1,6 @@
-"""Checkpoints of every kind the protocol knows, as bytes by file name.
+"""Reference checkpoint writer for every kind of checkpoint in the protocol.
 
-Writes what it is told, row by row: made for tables of a test's size.
+It shares no code with the engine's writer and works row by row, for small tables.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lazydelta.schema import DataType, PrimitiveType, StructType, parse_schema, to_arrow_type
+from lazydelta.testing.log_actions import serialize_actions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lazydelta.testing.log_actions import Action, LogState
+    from lazydelta.testing.log_actions import Action
+    from tests.builders.log_state import LogState
 
 __all__ = ["CheckpointKind", "CheckpointOptions", "checkpoint_files"]
 
@@ -114,24 +116,24 @@ _MAPS = ("partitionValues", "tags", "configuration", "options")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointOptions:
-    """How a checkpoint is laid out."""
+    """Layout of a checkpoint."""
 
     kind: CheckpointKind = "classic"
     parts: int = 2
-    """Files of a multi-part checkpoint, or sidecars of a V2 one (0: the actions are inline)."""
+    """Parts of a multi-part checkpoint, or sidecars of a V2 one (0: inline actions)."""
     row_group_rows: int = 100_000
     stats_json: bool = True
     stats_parsed: bool = False
-    """Also the statistics as a struct, as `delta.checkpoint.writeStatsAsStruct` asks for."""
+    """Write `stats_parsed`, as with `delta.checkpoint.writeStatsAsStruct`."""
     partition_values_parsed: bool = False
     removes: bool = True
-    """Whether tombstones are kept."""
+    """Write tombstones."""
     compression: str = "zstd"
     page_checksums: bool = True
 
 
 def checkpoint_files(version: int, state: LogState, options: CheckpointOptions) -> dict[str, bytes]:
-    """Return the files of a checkpoint, by their names below `_delta_log`, its own name last."""
+    """Return the files of a checkpoint by name below `_delta_log`, the top-level file last."""
     stem = f"{version:020d}.checkpoint"
     write = _Writer(state, options)
     if options.kind == "classic":
@@ -141,9 +143,9 @@ def checkpoint_files(version: int, state: LogState, options: CheckpointOptions) 
         actions = [*state.other_actions(), *write.file_actions()]
         return {
             f"{stem}.{number:010d}.{options.parts:010d}.parquet": write.parquet(
-                share, [*_OTHERS, *write.files]
+                part, [*_OTHERS, *write.files]
             )
-            for number, share in enumerate(_shares(actions, options.parts), 1)
+            for number, part in enumerate(_split(actions, options.parts), 1)
         }
     return _v2_files(version, stem, write, options)
 
@@ -156,14 +158,14 @@ def _v2_files(
     actions += write.state.other_actions()
     if options.parts == 0:
         actions += write.file_actions()
-    for number, share in enumerate(_shares(write.file_actions(), options.parts)):
+    for number, part in enumerate(_split(write.file_actions(), options.parts)):
         name = f"{_uuid(version, number)}.parquet"
-        data = write.parquet(share, write.files)
+        data = write.parquet(part, write.files)
         files[f"_sidecars/{name}"] = data
         body = {"path": name, "sizeInBytes": len(data), "modificationTime": 1_700_000_000_000}
         actions.append({"sidecar": body})
     if options.kind == "v2-json":
-        files[f"{stem}.{_uuid(version, -1)}.json"] = b"".join(map(_line, actions))
+        files[f"{stem}.{_uuid(version, -1)}.json"] = serialize_actions(actions)
         return files
     name = f"{stem}.{_uuid(version, -1)}.parquet"
     if options.kind == "v2-classic":
@@ -174,14 +176,14 @@ def _v2_files(
 
 
 class _Writer:
-    """Rows -> Parquet in the types that the table's schema asks for."""
+    """Serializes actions to Parquet, with columns typed by the table schema."""
 
     def __init__(self, state: LogState, options: CheckpointOptions) -> None:
         self.state = state
         self._options = options
         metadata = state.metadata or {}
-        text = metadata.get("schemaString", '{"type":"struct","fields":[]}')
-        self._schema = parse_schema(text, where="the table being built")
+        schema_json = metadata.get("schemaString", '{"type":"struct","fields":[]}')
+        self._schema = parse_schema(schema_json, where="the table being built")
         self._partitions = tuple(metadata.get("partitionColumns", ()))
         extra: list[tuple[str, pa.DataType]] = []
         if options.stats_json:
@@ -193,17 +195,17 @@ class _Writer:
         self.files = [("add", pa.struct([*_ADD, *extra])), ("remove", pa.struct(_REMOVE))]
 
     def file_actions(self) -> list[Action]:
-        """Return the file actions with the fields the options ask for."""
-        found = []
+        """Return the file actions, with parsed fields where the options enable them."""
+        actions = []
         for action in self.state.file_actions():
             if "add" in action:
-                found.append({"add": self._with_parsed(action["add"])})
+                actions.append({"add": self._with_parsed(action["add"])})
             elif self._options.removes:
-                found.append(action)
-        return found
+                actions.append(action)
+        return actions
 
     def parquet(self, actions: Sequence[Action], columns: Sequence[tuple[str, Any]]) -> bytes:
-        """Return the rows as a Parquet file."""
+        """Return the actions as a Parquet file."""
         rows = [{kind: _paired(body) for kind, body in action.items()} for action in actions]
         table = pa.Table.from_pylist(rows, pa.schema(list(columns)))
         sink = io.BytesIO()
@@ -223,7 +225,7 @@ class _Writer:
         if options.partition_values_parsed:
             values = body["partitionValues"]
             parsed["partitionValues_parsed"] = {
-                name: _from_text(values.get(name), kind)
+                name: _parse_value(values.get(name), kind)
                 for name, kind in self._partition_kinds().items()
             }
         return parsed
@@ -236,14 +238,10 @@ class _Writer:
         return pa.struct([(n, to_arrow_type(k)) for n, k in self._partition_kinds().items()])
 
 
-def _shares(actions: Sequence[Action], count: int) -> list[Sequence[Action]]:
-    """Deal the actions out, keeping their order within each share."""
+def _split(actions: Sequence[Action], count: int) -> list[Sequence[Action]]:
+    """Split the actions into contiguous parts."""
     size = -(-len(actions) // count) if count else 0
     return [actions[at * size : (at + 1) * size] for at in range(count)]
-
-
-def _line(action: Action) -> bytes:
-    return json.dumps(action, separators=(",", ":")).encode() + b"\n"
 
 
 def _uuid(version: int, number: int) -> str:
@@ -251,7 +249,7 @@ def _uuid(version: int, number: int) -> str:
 
 
 def _paired(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the action with its maps as pairs, the way Arrow takes them."""
+    """Return the action with its maps as lists of pairs, as pyarrow expects them."""
     paired = dict(body)
     for name, value in body.items():
         if name == "format":
@@ -293,27 +291,27 @@ def _typed_stats(stats: Mapping[str, Any], schema: StructType) -> dict[str, Any]
 
 
 def _from_json(value: Any, kind: DataType) -> Any:
-    return _from_text(value, kind) if isinstance(value, str) else value
+    return _parse_value(value, kind) if isinstance(value, str) else value
 
 
-def _from_text(text: str | None, kind: DataType) -> Any:
-    """Return a value from its text in the log, as `pa.array` wants it."""
-    if not text:
+def _parse_value(string: str | None, kind: DataType) -> Any:
+    """Parse a serialized value to what `pa.array` takes."""
+    if not string:
         return None
     name = kind.name if isinstance(kind, PrimitiveType) else "decimal"
-    return _READERS.get(name, str)(text)
+    return _PARSERS.get(name, str)(string)
 
 
-_READERS: dict[str, Callable[[str], Any]] = {
+_PARSERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("byte", "short", "integer", "long"), int),
     **dict.fromkeys(("float", "double"), float),
     "boolean": "true".__eq__,
     "date": date.fromisoformat,
-    "timestamp": lambda text: _in_utc(datetime.fromisoformat(text)),
+    "timestamp": lambda string: _in_utc(datetime.fromisoformat(string)),
     "timestamp_ntz": datetime.fromisoformat,
     "decimal": Decimal,
 }
 
 
-def _in_utc(moment: datetime) -> datetime:
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+def _in_utc(time: datetime) -> datetime:
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
