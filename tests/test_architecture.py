@@ -24,13 +24,13 @@ PACKAGE = ROOT / "src" / "lazydelta"
 
 MODULE_LINES = 500
 FUNCTION_LINES = 40
-DOOR_NAMES = 15
+DOOR_NAMES = 16
 
 DOORS_WITHOUT_LIMIT = {
     "errors": "every error a caller can catch",
     "testing": "suites and builders for implementers",
+    "expressions.nodes": "a class for each node of the tree",
 }
-DOORS_TO_SHRINK = {"expr", "log", "parquet", "protocol", "schema", "writer"}
 
 # Command modules (cli) and error modules (errors) are named after the room or operation they serve.
 ROOMS_WITH_SHARED_BASENAMES = {"cli", "errors"}
@@ -218,7 +218,7 @@ def breaches_of_door_size(modules: list[Module]) -> list[str]:
         for module in modules
         if module.is_package
         and module.room is not None
-        and module.room not in DOORS_WITHOUT_LIMIT.keys() | DOORS_TO_SHRINK
+        and module.name.partition(".")[2] not in DOORS_WITHOUT_LIMIT
         and (count := len(exports(module) or [])) > DOOR_NAMES
     ]
 

@@ -162,7 +162,7 @@ def _normalized(file: IO[bytes]) -> IO[bytes]:
 
 
 class _NormalizedLines(io.RawIOBase):
-    """A file of JSON lines in the form that arro3 parses correctly (`join_surrogates`), in blocks."""
+    """A file of JSON lines, normalized for arro3 by `join_surrogates`, in blocks."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

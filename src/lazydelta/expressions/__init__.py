@@ -20,7 +20,7 @@ from lazydelta.expressions.functions import DATE_UNITS
 from lazydelta.expressions.generated import derivations
 from lazydelta.expressions.logic import split_conjuncts
 from lazydelta.expressions.nodes import Predicate
-from lazydelta.expressions.skipping import guarded, to_skipping
+from lazydelta.expressions.skipping_rewrite import guarded, to_skipping
 
 __all__ = [
     "DATE_UNITS",

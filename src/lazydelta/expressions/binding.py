@@ -28,7 +28,12 @@ from lazydelta.expressions.coercion import (
 )
 from lazydelta.expressions.evaluation import evaluate_checked
 from lazydelta.expressions.functions import ALIASES, CHOICES, FUNCTIONS, of_family
-from lazydelta.expressions.literals import FLIPPED, compare_literal, fit_options, read_string
+from lazydelta.expressions.literal_comparison import (
+    FLIPPED,
+    compare_literal,
+    fit_options,
+    read_string,
+)
 from lazydelta.expressions.logic import join_and, join_or, negation
 from lazydelta.expressions.nodes.patterns import split_pattern
 from lazydelta.expressions.nodes.predicates import (
@@ -43,7 +48,7 @@ from lazydelta.expressions.nodes.predicates import (
     Or,
     Predicate,
 )
-from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal, Stat
+from lazydelta.expressions.nodes.value_nodes import Call, Cast, Column, Literal, Stat
 from lazydelta.expressions.quoting import resolve_quotes
 from lazydelta.schema import DecimalType, PrimitiveType, StructType
 from lazydelta.schema.values import INTEGER_RANGES

@@ -13,7 +13,7 @@ from lazydelta.expressions.coercion import INTEGER, TIMES, is_float, is_number, 
 from lazydelta.expressions.functions import monotonic_argument
 from lazydelta.expressions.logic import join_or, required_columns
 from lazydelta.expressions.nodes.predicates import Compare, Constant, In, Predicate
-from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal, Stat
+from lazydelta.expressions.nodes.value_nodes import Call, Cast, Column, Literal, Stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lazydelta._arrow import from_numpy, to_numpy
 from lazydelta.expressions.coercion import is_exact_number, is_float, is_string
 from lazydelta.expressions.dates import days, format_dates, within
-from lazydelta.expressions.result import Result, attempt, nulls_failed
+from lazydelta.expressions.evaluation_result import Result, attempt, nulls_failed
 from lazydelta.schema import DataType, DecimalType, PrimitiveType, to_arrow_type
 from lazydelta.schema.values import INTEGER_RANGES, build_scalar, parse_partition_values
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import PredicateError
-from lazydelta.expressions.nodes.values import Literal
+from lazydelta.expressions.nodes.value_nodes import Literal
 from lazydelta.schema import DecimalType, PrimitiveType
 from lazydelta.schema.values import INTEGER_RANGES
 

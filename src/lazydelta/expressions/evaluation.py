@@ -18,6 +18,7 @@ from lazydelta._arrow import numpy_dtype
 from lazydelta.errors import InternalError, PredicateError
 from lazydelta.expressions.casts import cast
 from lazydelta.expressions.coercion import is_float, is_string, type_of
+from lazydelta.expressions.evaluation_result import FALSE, NULL, TRUE, Result, both, either
 from lazydelta.expressions.functions import constant_positions
 from lazydelta.expressions.kernels import KERNELS, compare, like
 from lazydelta.expressions.nodes.predicates import (
@@ -33,8 +34,7 @@ from lazydelta.expressions.nodes.predicates import (
     Or,
     Predicate,
 )
-from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal, Stat
-from lazydelta.expressions.result import FALSE, NULL, TRUE, Result, both, either
+from lazydelta.expressions.nodes.value_nodes import Call, Cast, Column, Literal, Stat
 from lazydelta.schema import PrimitiveType, to_arrow_type
 from lazydelta.schema.values import build_array, build_scalar
 

@@ -17,14 +17,14 @@ from lazydelta.expressions.binding import bind_value, cast_to
 from lazydelta.expressions.coercion import BOOLEAN, assignable, type_of
 from lazydelta.expressions.evaluation import evaluate_checked
 from lazydelta.expressions.nodes.predicates import Compare
-from lazydelta.expressions.nodes.values import Column, Literal, Stat
+from lazydelta.expressions.nodes.value_nodes import Column, Literal, Stat
 from lazydelta.expressions.parser import parse_expression
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lazydelta.expressions.evaluation_result import Result
     from lazydelta.expressions.nodes.base import Value
-    from lazydelta.expressions.result import Result
     from lazydelta.schema import DataType, StructType
 
 __all__ = [

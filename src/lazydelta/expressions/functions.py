@@ -27,7 +27,7 @@ from lazydelta.expressions.coercion import (
     is_string,
     type_of,
 )
-from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal
+from lazydelta.expressions.nodes.value_nodes import Call, Cast, Column, Literal
 from lazydelta.schema import DataType, DecimalType, PrimitiveType
 from lazydelta.schema.values import build_array
 

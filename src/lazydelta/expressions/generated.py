@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from lazydelta.errors import PredicateError, SchemaError
+from lazydelta.expressions import tuning
 from lazydelta.expressions.binding import bind_value, constant_of
 from lazydelta.expressions.coercion import type_of
 from lazydelta.expressions.functions import monotonic_argument
-from lazydelta.expressions.literals import compare_literal
+from lazydelta.expressions.literal_comparison import compare_literal
 from lazydelta.expressions.logic import join_and, join_or, required_columns
 from lazydelta.expressions.nodes.base import Node, Value
 from lazydelta.expressions.nodes.predicates import Compare, Constant, In, IsNull, Predicate
-from lazydelta.expressions.nodes.values import Call, Column, Literal, Stat
+from lazydelta.expressions.nodes.value_nodes import Call, Column, Literal, Stat
 from lazydelta.expressions.parser import parse_expression
 
 if TYPE_CHECKING:
@@ -34,20 +35,19 @@ __all__ = ["Derivation", "derivations"]
 
 _EXPRESSION = "delta.generationExpression"
 _DAYS = {"date": 1, "timestamp": 86_400_000_000, "timestamp_ntz": 86_400_000_000}
-"""What a day is in values of the types that know days."""
+"""The length of a day in the units of each type."""
 _ZONED_CALLS = ("date_trunc", "date_format")
-"""Spark makes a zoned timestamp of whatever time they are given."""
+"""Spark casts their argument to a timestamp with time zone."""
 _TRUE = Constant(True)
 _FIELDS = ("year", "month", "day", "hour")
-_MOST_OPTIONS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
     """Partition columns generated from one source; several only as year, month, day, hour.
 
-    SmallFileReader they are in the order of the source if each one is, or if they are the parts of a
-    time from the year down.
+    As a tuple they keep the order of the source if each one does, or if they are the fields of a
+    timestamp from the year down.
     """
 
     source: Column
@@ -64,7 +64,9 @@ class Derivation:
                 return join_and([IsNull(_stat(column)) for column in nulls])
             case Compare(op, left, Literal() as right) if left == self.source:
                 return self._compare(op, right)
-            case In(value, options) if value == self.source and len(options) <= _MOST_OPTIONS:
+            case In(value, options) if (
+                value == self.source and len(options) <= tuning.MAX_DERIVED_OPTIONS
+            ):
                 given = [option for option in options if option.value is not None]
                 return join_or([self._compare("=", option) for option in given])
         return _TRUE

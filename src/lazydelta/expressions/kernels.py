@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta.expressions.dates import days, format_dates, in_calendar, last_day, wall_clock
+from lazydelta.expressions.evaluation_result import FALSE, TRUE, Result, attempt, nulls_failed
 from lazydelta.expressions.functions import DATE_UNITS
 from lazydelta.expressions.nodes.patterns import fixed_prefix, to_regex
-from lazydelta.expressions.result import FALSE, TRUE, Result, attempt, nulls_failed
 from lazydelta.schema import DecimalType, PrimitiveType, to_arrow_type
 from lazydelta.schema.values import build_scalar
 

@@ -15,7 +15,7 @@ from lazydelta.expressions.nodes.predicates import (
     Or,
     Predicate,
 )
-from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal
+from lazydelta.expressions.nodes.value_nodes import Call, Cast, Column, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,7 +22,7 @@ from lazydelta.expressions.nodes.predicates import (
     Or,
     Predicate,
 )
-from lazydelta.expressions.nodes.values import Call, Cast, Column, DoubleQuoted, Literal
+from lazydelta.expressions.nodes.value_nodes import Call, Cast, Column, DoubleQuoted, Literal
 from lazydelta.expressions.tokens import Token, number_literal, tokenize
 from lazydelta.schema import DataType, DecimalType, PrimitiveType
 from lazydelta.schema.values import parse_value

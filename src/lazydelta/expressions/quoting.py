@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import PredicateError
 from lazydelta.expressions.nodes.predicates import And, IsNull, IsTrue, Not, Or, Predicate
-from lazydelta.expressions.nodes.values import Column, DoubleQuoted, Literal
+from lazydelta.expressions.nodes.value_nodes import Column, DoubleQuoted, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

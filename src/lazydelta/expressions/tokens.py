@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from lazydelta.errors import PredicateError
-from lazydelta.expressions.nodes.values import Literal
+from lazydelta.expressions.nodes.value_nodes import Literal
 from lazydelta.schema import DecimalType, PrimitiveType
 from lazydelta.schema.values import INTEGER_RANGES
 

@@ -128,7 +128,7 @@ class LazyDataset(pds.UnionDataset):  # type: ignore[misc]
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[LazyFragment]:  # noqa: A002
         """Return a few fragments that share one lazy stream of rows.
 
-        SmallFileReader they return every row once. Which fragment returns a row depends on timing.
+        Together they return every row once. Which fragment returns a row depends on timing.
         """
         if self._for_datafusion:
             DATAFUSION.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lazydelta.snapshot.load import load_snapshot
 from lazydelta.snapshot.segment_search import find_segment, undamaged_segment
-from lazydelta.snapshot.state import SnapshotState, skip_damaged_checkpoint
+from lazydelta.snapshot.snapshot_state import SnapshotState, skip_damaged_checkpoint
 from lazydelta.snapshot.time_travel import (
     HistoryEntry,
     file_times,

@@ -38,7 +38,7 @@ from lazydelta.schema import ArrayType, MapType, PrimitiveType, StructType, pars
 from lazydelta.schema.evolution import check_type_changes
 from lazydelta.schema.mapping import check_mapping
 from lazydelta.snapshot.segment_search import IncompleteLogError, find_segment, undamaged_segment
-from lazydelta.snapshot.state import SnapshotState
+from lazydelta.snapshot.snapshot_state import SnapshotState
 
 if TYPE_CHECKING:
     from lazydelta.config import Config

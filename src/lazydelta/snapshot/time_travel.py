@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lazydelta.config import Config
-    from lazydelta.snapshot.state import SnapshotState
+    from lazydelta.snapshot.snapshot_state import SnapshotState
     from lazydelta.store import Store
 
 __all__ = [

@@ -19,7 +19,7 @@ from lazydelta.store.memory_store import MemoryStore
 from lazydelta.store.metered_store import MeteredStore
 from lazydelta.store.os_errors import from_os_error
 from lazydelta.store.retrying_store import RetryingStore
-from lazydelta.store.schemes import StoreFactory, open_store, register_store
+from lazydelta.store.schemes import open_store, register_store
 from lazydelta.store.uploads import Output, open_output
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "Output",
     "RetryingStore",
     "Store",
-    "StoreFactory",
     "check_writable",
     "from_os_error",
     "is_local",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lazydelta.table.snapshot import Snapshot
+from lazydelta.table.public_snapshot import Snapshot
 from lazydelta.table.table import Table
 from lazydelta.table.writing import write
 

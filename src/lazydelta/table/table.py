@@ -22,7 +22,7 @@ from lazydelta.outputs import Outputs
 from lazydelta.scan import Bundle, Scan, TableCheck, Where, check_bundle, check_table
 from lazydelta.snapshot import load_snapshot, read_history, version_at
 from lazydelta.store import MeteredStore, RetryingStore, Store, is_local, open_store
-from lazydelta.table.snapshot import Snapshot
+from lazydelta.table.public_snapshot import Snapshot
 
 if TYPE_CHECKING:
     import os

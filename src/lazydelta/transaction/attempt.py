@@ -32,7 +32,7 @@ from lazydelta.transaction.prepare import PreparedCommit, check_allowed, prepare
 from lazydelta.transaction.read_snapshot import ReadSnapshot, commit_file
 from lazydelta.transaction.result import CommitResult, Committed
 from lazydelta.transaction.retry import Clock, RetryPolicy
-from lazydelta.transaction.state import TableState
+from lazydelta.transaction.table_state import TableState
 from lazydelta.transaction.winning_commit import read_txn_id, read_winning_commit
 
 if TYPE_CHECKING:

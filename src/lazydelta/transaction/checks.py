@@ -22,7 +22,7 @@ from lazydelta.transaction.transaction import ADDS, CHANGE_FILES, REMOVES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lazydelta.transaction.state import TableState
+    from lazydelta.transaction.table_state import TableState
     from lazydelta.transaction.transaction import Transaction
 
 __all__ = ["check_actions"]

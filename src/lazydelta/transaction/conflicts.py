@@ -31,7 +31,7 @@ from lazydelta.protocol.features import (
 )
 from lazydelta.replay.skipping import Pruner
 from lazydelta.transaction.metadata_compatibility import is_compatible
-from lazydelta.transaction.state import ROW_TRACKING_DOMAIN, TableState, effective_isolation
+from lazydelta.transaction.table_state import ROW_TRACKING_DOMAIN, TableState, effective_isolation
 
 if TYPE_CHECKING:
     from lazydelta.protocol import TableMetadata, TableProtocol

@@ -15,7 +15,7 @@ from lazydelta.schema.mapping import without_metadata
 if TYPE_CHECKING:
     from lazydelta.protocol import TableMetadata
     from lazydelta.schema import StructField
-    from lazydelta.transaction.state import TableState
+    from lazydelta.transaction.table_state import TableState
 
 __all__ = ["is_compatible", "only_moves_identity_marks"]
 

@@ -21,12 +21,12 @@ from lazydelta.protocol import DomainMetadata
 from lazydelta.protocol.features import unwritable_features, why_unreadable
 from lazydelta.transaction.checks import check_actions
 from lazydelta.transaction.metadata_compatibility import only_moves_identity_marks
-from lazydelta.transaction.state import ROW_TRACKING_DOMAIN, effective_isolation
+from lazydelta.transaction.table_state import ROW_TRACKING_DOMAIN, effective_isolation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lazydelta.transaction.state import EffectiveIsolation, TableState
+    from lazydelta.transaction.table_state import EffectiveIsolation, TableState
     from lazydelta.transaction.transaction import Transaction
 
 __all__ = ["PreparedCommit", "check_allowed", "prepare"]

@@ -20,7 +20,7 @@ from lazydelta.errors import (
 from lazydelta.log import CommitReader, LogFile, LogFileKind, list_log
 from lazydelta.protocol import CommitInfo, MalformedActionError
 from lazydelta.transaction import tuning
-from lazydelta.transaction.state import TableState, row_id_high_water_mark
+from lazydelta.transaction.table_state import TableState, row_id_high_water_mark
 
 if TYPE_CHECKING:
     from lazydelta.config import Config

@@ -17,7 +17,7 @@ from lazydelta.protocol import (
     TableProtocol,
 )
 from lazydelta.protocol.schemas import ADD
-from lazydelta.transaction.state import NO_ROW_IDS, row_id_high_water_mark
+from lazydelta.transaction.table_state import NO_ROW_IDS, row_id_high_water_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

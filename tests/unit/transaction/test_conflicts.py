@@ -9,7 +9,7 @@ import pytest
 
 from lazydelta.transaction.conflicts import AlreadyApplied, check
 from lazydelta.transaction.read_snapshot import ReadSnapshot
-from lazydelta.transaction.state import effective_isolation
+from lazydelta.transaction.table_state import effective_isolation
 from lazydelta.transaction.winning_commit import read_winning_commit
 from tests.unit.transaction.matrix import CASES, ERRORS, MINE, WINNERS, outcome
 from tests.unit.transaction.support import (

@@ -23,7 +23,7 @@ from lazydelta.expressions.nodes.predicates import (
     Predicate,
 )
 from lazydelta.expressions.nodes.sql import quote_path
-from lazydelta.expressions.nodes.values import Call, Cast, Column, DoubleQuoted, Literal, Stat
+from lazydelta.expressions.nodes.value_nodes import Call, Cast, Column, DoubleQuoted, Literal, Stat
 
 __all__ = [
     "And",

@@ -10,7 +10,7 @@ from lazydelta.expressions.nodes.sql import quote_string
 from lazydelta.schema import DataType, PrimitiveType
 
 if TYPE_CHECKING:
-    from lazydelta.expressions.nodes.values import Literal
+    from lazydelta.expressions.nodes.value_nodes import Literal
 
 __all__ = [
     "And",

@@ -33,7 +33,7 @@ from lazydelta.expressions.nodes.predicates import (
     Or,
     Predicate,
 )
-from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal
+from lazydelta.expressions.nodes.value_nodes import Call, Cast, Column, Literal
 from lazydelta.schema import DataType, DecimalType, PrimitiveType
 from lazydelta.schema.values import INTEGER_RANGES, parse_value
 

@@ -48,7 +48,7 @@ from lazydelta.expressions.nodes.predicates import (
     Or,
     Predicate,
 )
-from lazydelta.expressions.nodes.values import Call, Cast, Column, Literal, Stat
+from lazydelta.expressions.nodes.value_nodes import Call, Cast, Column, Literal, Stat
 from lazydelta.schema import StructType
 from lazydelta.schema.values import INTEGER_RANGES
 
