@@ -243,7 +243,7 @@ def test_sort_and_join_in_memory(dataset):
     small = dataset.filter(pc.field("id") < 4)
     assert small.sort_by([("id", "descending")]).to_table()["id"].to_pylist() == [3, 2, 1, 0]
     other = pds.dataset(pa.table({"id": [1, 2], "word": ["one", "two"]}))
-    narrow = Table.open(dataset.feed.snapshot.store.root).scan(columns=["id"])
+    narrow = Table.open(dataset.scan.snapshot.store.root).scan(columns=["id"])
     ids = to_pyarrow_dataset(narrow).filter(pc.field("id") < 4)
     joined = ids.join(other, "id", join_type="inner").to_table()
     assert sorted(joined["word"].to_pylist()) == ["one", "two"]

@@ -47,7 +47,7 @@ def test_schema_at_version(table, version):
     snapshot = table.snapshot(version)
     golden = json.loads((GOLDEN / f"v{version:02}-{STEPS[version].name}.json").read_text())
     assert json.loads(schema_to_json(snapshot.schema)) == golden["delta"]
-    assert described(snapshot.scan().presentation().schema) == golden["arrow"]
+    assert described(snapshot.scan().output_schema().schema) == golden["arrow"]
     assert list(snapshot.partition_columns) == golden["partition_columns"]
     assert dict(snapshot.metadata.configuration) == golden["configuration"]
 
@@ -66,7 +66,7 @@ def test_rows_at_version(table, version):
     scan = table.snapshot(version).scan()
     found = scan.to_arrow()
     found.validate(full=True)
-    assert found.schema == scan.presentation().schema
+    assert found.schema == scan.output_schema().schema
     expected = pa.Table.from_pylist(by_id(expected_rows(version)), schema=found.schema)
     assert by_id(found.to_pylist()) == expected.to_pylist()
 

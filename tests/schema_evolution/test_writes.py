@@ -62,7 +62,7 @@ def test_append_keeps_protocol_and_metadata(tmp_path, version):
     assert set(files) < {file.path for file in after.scan().files()}
     scan = after.scan()
     wanted = pa.Table.from_pylist(
-        by_id([*expected_rows(version), *rows]), schema=scan.presentation().schema
+        by_id([*expected_rows(version), *rows]), schema=scan.output_schema().schema
     )
     assert by_id(scan.to_arrow().to_pylist()) == wanted.to_pylist()
 

@@ -1,4 +1,4 @@
-"""Puts whose outcome the store does not tell: never applied twice, never taken for another's."""
+"""Puts with an unknown outcome: never applied twice, never mistaken for another writer's."""
 
 from __future__ import annotations
 
@@ -121,14 +121,14 @@ def test_an_unknown_outcome_is_settled_by_committing_the_same_transaction_again(
     assert txn_ids(inner).count(mine.txn_id) == 1
 
 
-def test_an_open_version_is_open_until_somebody_takes_it():
+def test_an_unresolved_version_is_open_until_it_is_committed():
     inner, mine = make_table(), append()
     assert resolve_commit(inner, mine.txn_id, 1) == "open"
     put(inner, 1, txnId="another's")
     assert resolve_commit(inner, mine.txn_id, 1) == "lost"
 
 
-def test_a_refusal_is_the_stores_own_error_when_nothing_is_open():
+def test_a_store_error_is_raised_when_no_put_is_unresolved():
     class Refusing(FaultyStore):
         def write(self, path, data, *, overwrite):
             raise StoreAccessError(path, "403")
@@ -139,7 +139,7 @@ def test_a_refusal_is_the_stores_own_error_when_nothing_is_open():
     assert versions(inner) == [0]
 
 
-def test_a_refusal_after_a_lost_answer_is_unknown():
+def test_a_store_error_after_a_lost_response_is_unknown():
     class RefusingLater(FaultyStore):
         puts = 0
 
@@ -170,7 +170,7 @@ def test_the_same_bytes_are_put_until_the_version_is_seen():
     assert len(set(puts)) == 1
 
 
-def test_other_writers_who_keep_winning_are_an_error_that_says_so():
+def test_too_many_conflicts_are_a_typed_error():
     from dataclasses import replace
 
     store = make_table()
@@ -214,7 +214,7 @@ def test_a_winner_that_stays_broken_is_an_error_that_names_it():
 
 
 @pytest.mark.parametrize("kind", ["stale", "twice"])
-def test_listings_may_lie(kind):
+def test_stale_listings(kind):
     inner = make_table()
     base = base_of(inner)
     for version in (1, 2, 3):
@@ -263,7 +263,7 @@ def _check_storm(inner, results, expected):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_faults_lose_and_double_nothing(seed):
+def test_random_faults_lose_and_duplicate_nothing(seed):
     inner = make_table()
     faults = RandomFaults(seed=seed, before=0.1, after=0.1, stale=0.1, twice=0.1)
     store = FaultyStore(inner, random_faults=faults)

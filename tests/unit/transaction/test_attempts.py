@@ -50,7 +50,7 @@ def test_a_lost_race_costs_a_read_per_winner_and_one_listing_for_many(tmp_path, 
     assert store.requests_by_operation() == requests
 
 
-def test_an_old_base_is_looked_past_before_anything_is_put():
+def test_an_old_base_is_refreshed_before_the_put():
     store = MeteredStore(make_table())
     base = load_snapshot(store, CONFIG)
     for version in (1, 2):
@@ -107,7 +107,7 @@ def _paths(snapshot):
         return [batch.column("path").to_pylist() for batch in batches]
 
 
-def test_phases_are_told_in_order():
+def test_the_observer_receives_phases_in_order():
     store = make_table()
     base = base_of(store)
     put(store, 1, ("add", add("w")), blind=True)

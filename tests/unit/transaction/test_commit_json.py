@@ -35,7 +35,7 @@ from tests.unit.transaction.support import (
 # --- what it says -----------------------------------------------------------------------------
 
 
-def test_the_words_of_a_commit():
+def test_the_actions_of_a_commit():
     store = make_table()
     mine = append(
         parameters={"mode": "Append", "partitionBy": ["p"], "nothing": None},
@@ -117,14 +117,14 @@ def test_commit_metadata_that_cannot_be_written_is_refused(own, reason):
 # --- creating ---------------------------------------------------------------------------------
 
 
-def test_a_table_that_is_there_cannot_be_created():
+def test_an_existing_table_cannot_be_created():
     store = make_table()
     with pytest.raises(TableExistsError):
         make_table(store)
     assert versions(store) == [0]
 
 
-def test_a_table_whose_first_commits_are_cleaned_up_is_there():
+def test_a_table_without_its_first_commits_exists():
     store = memory_store()
     store.write(f"_delta_log/{7:020d}.checkpoint.parquet", b"PAR1", overwrite=False)
     with pytest.raises(TableExistsError):
@@ -152,7 +152,7 @@ def test_a_table_starts_with_protocol_and_metadata():
 # --- applications -----------------------------------------------------------------------------
 
 
-def test_a_step_of_an_application_is_applied_once():
+def test_an_application_transaction_is_applied_once():
     store = make_table()
     step = append(txns=(SetTransaction(app_id="app", version=3),))
     assert not run(step, store).already_applied
@@ -163,7 +163,7 @@ def test_a_step_of_an_application_is_applied_once():
     assert run(append("more", txns=(SetTransaction(app_id="app", version=4),)), store).version == 2
 
 
-def test_a_race_of_two_steps_of_one_application_is_a_conflict():
+def test_concurrent_transactions_of_one_application_conflict():
     store = make_table()
     base = base_of(store)
     run(append("one", txns=(SetTransaction(app_id="app", version=1),)), store, base)

@@ -94,7 +94,7 @@ RACED = [
 
 
 @pytest.mark.parametrize("case", RACED, ids=_id)
-def test_the_same_in_a_race(case):
+def test_verdict_in_a_race(case):
     """The winner takes the version after this writer prepared its commit, before it is put."""
     name, winner_name, level = case
     store = make_table()
@@ -186,7 +186,7 @@ def test_only_own_actions_lower_the_isolation(fields, level, expected):
     assert effective_isolation(mine, _state(store, mine)) == expected
 
 
-def test_the_table_says_which_isolation_it_wants():
+def test_the_isolation_level_is_a_table_property():
     store = make_table(metadata=with_properties(isolationLevel="WriteSerializable"))
     mine = append()
     assert effective_isolation(mine, _state(store, mine)) == "WriteSerializable"

@@ -1,4 +1,4 @@
-"""Which tables may be written, and how a protocol grows."""
+"""Writable protocols, and adding features to a protocol."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ _LEGACY_4 = ("appendOnly", "changeDataFeed", "checkConstraints", "generatedColum
         ),
     ],
 )
-def test_growing(before, names, after):
+def test_adding_features(before, names, after):
     grown = with_features(before, names)
     assert grown == after
     check_protocol(grown)
@@ -185,7 +185,7 @@ def test_versions_and_lists_that_contradict_each_other(given, reason):
     ],
 )
 @pytest.mark.parametrize("reader", [1, 3])
-def test_tables_of_a_catalog_are_refused_in_either_list(feature, reader):
+def test_catalog_managed_tables_are_refused(feature, reader):
     given = protocol(reader, 7, (feature,) if reader == 3 else None, (feature,))
     assert unreadable_features(given) == (feature,)
     assert unwritable_features(given) == (feature,)

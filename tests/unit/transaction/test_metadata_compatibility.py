@@ -48,7 +48,7 @@ def _switched(**properties):
     ],
     ids=["row-tracking", "timestamps", "checkpoints", "column-mapping"],
 )
-def test_an_append_goes_on_as_if_it_had_known(features, metadata):
+def test_an_append_is_compatible_with_the_change(features, metadata):
     store = make_table()
     base = base_of(store)
     put(

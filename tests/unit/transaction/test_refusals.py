@@ -1,4 +1,4 @@
-"""What a commit refuses before anything is put: tables, and actions that contradict each other."""
+"""Transactions refused before the put: unwritable tables, contradicting actions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_commit_may_not_make_the_table_unwritable_either():
         run(Transaction(operation="UPGRADE", protocol=newer), store)
 
 
-def test_a_table_that_only_grows():
+def test_an_append_only_table():
     store = make_table(metadata=with_properties(appendOnly="true"))
     deleting = Transaction(operation="DELETE", removes=removes(remove("fa")))
     with pytest.raises(AppendOnlyError, match="DELETE"):

@@ -1,4 +1,4 @@
-"""What depends on the version a commit becomes: ids of rows, and the time it carries."""
+"""Row ids and in-commit timestamps, which depend on the committed version."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_rows_that_cannot_be_counted_are_refused():
         run(Transaction(operation="WRITE", adds=adds(add("n", stats=False))), store)
 
 
-def test_rows_get_no_ids_while_that_is_suspended():
+def test_no_row_ids_while_row_tracking_is_suspended():
     store = make_table(protocol=TRACKING, metadata=with_properties(rowTrackingSuspended="true"))
     run(append(), store)
     assert not any("baseRowId" in a for v in (0, 1) for a in actions_of(store, v, "add"))
@@ -105,7 +105,7 @@ TIMED = with_features(PROTOCOL, ["inCommitTimestamp"])
 TIMED_METADATA = with_properties(enableInCommitTimestamps="true")
 
 
-def test_commits_carry_their_time_and_it_only_grows():
+def test_in_commit_timestamps_increase():
     store = make_table(protocol=TIMED, metadata=TIMED_METADATA)
     first = info_of(store, 0)["inCommitTimestamp"]
     assert "delta.inCommitTimestampEnablementVersion" not in str(actions_of(store, 0, "metaData"))
@@ -117,7 +117,7 @@ def test_commits_carry_their_time_and_it_only_grows():
     assert info_of(store, 3)["inCommitTimestamp"] == first + 1001
 
 
-def test_the_first_of_them_is_later_than_the_commit_before_even_at_a_checkpoint():
+def test_the_first_in_commit_timestamp_is_later_than_the_previous_commit():
     store = make_table()
     Table(store, CONFIG).checkpoint()
     before = next(file.modified_ms for file in list_log(store) if file.kind is LogFileKind.COMMIT)
@@ -126,7 +126,7 @@ def test_the_first_of_them_is_later_than_the_commit_before_even_at_a_checkpoint(
     assert info_of(store, 1)["inCommitTimestamp"] == before + 1
 
 
-def test_a_table_that_gets_them_later_says_from_where_on():
+def test_enabling_in_commit_timestamps_records_the_version():
     store = make_table()
     base = base_of(store)
     mine = Transaction(operation="ALTER", protocol=TIMED, metadata=TIMED_METADATA)

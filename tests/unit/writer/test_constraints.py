@@ -1,4 +1,4 @@
-"""Rules of a table: what breaks them, how that is told, and what is refused before any row."""
+"""Constraints: violations, their messages, and expressions refused before any row."""
 
 from __future__ import annotations
 
@@ -67,25 +67,25 @@ def test_a_check_must_be_true_and_null_is_not(text, good, bad):
         assert f"2 of {rows.num_rows} rows" in line
 
 
-def test_a_violation_shows_the_first_row_that_breaks_it():
+def test_a_violation_names_the_first_row():
     (line,) = violations(checked("id > 0"), batch(ID, (1, "a"), (-7, "b"), (-8, "c")))
     assert line == (
         "CHECK constraint 'rule' (id > 0): violated by 2 of 3 rows, the first has id=-7"
     )
 
 
-def test_a_check_that_cannot_be_computed_is_broken():
+def test_a_check_that_cannot_be_computed_is_violated():
     (line,) = violations(checked("id + 1 > 0"), batch(ID, (1, "a"), (2**63 - 1, "b")))
     assert "cannot be computed for 1 of 2 rows, the first has id=9223372036854775807" in line
 
 
-def test_a_long_value_is_cut():
+def test_a_long_value_is_truncated():
     (line,) = violations(checked("length(name) < 5"), batch(ID, (1, "x" * 10_000)))
     assert len(line) < 300
     assert line.endswith("xxx...")
 
 
-def test_all_broken_rules_are_named_at_once():
+def test_all_violated_constraints_are_named_at_once():
     invariant = {"delta.invariants": '{"expression":{"expression":"name <> \'\'"}}'}
     schema = with_metadata("id bigint not null, name string", "name", invariant)
     enforcement = planned(
@@ -103,7 +103,7 @@ def test_all_broken_rules_are_named_at_once():
 
 
 @pytest.mark.parametrize("text", ["score(id) > 0", "id > ", "id +", "id", "id ? 1", "name > id"])
-def test_a_check_that_is_not_understood_refuses_the_write(text):
+def test_an_unsupported_check_refuses_the_write(text):
     with pytest.raises(UnsupportedFeatureError, match="checkConstraints") as refused:
         checked(text)
     assert "'rule'" in str(refused.value)
@@ -132,7 +132,7 @@ def test_an_empty_batch_breaks_nothing():
         ((1, None, [{"k": 1}, {"k": None}], None), "l.element.k"),
     ],
 )
-def test_nulls_within_are_refused_only_where_the_outer_is_there(row, path):
+def test_nested_nulls_are_refused_only_in_non_null_parents(row, path):
     enforcement = planned(NESTED_TABLE, NESTED)
     fine = (0, {"x": 1, "t": {"y": "b"}}, [{"k": 2}, None, {"k": 3}], [("a", [1, None])])
     rows = batch(NESTED, fine, (5, None, None, None), row, row)
@@ -145,7 +145,7 @@ def test_nulls_within_are_refused_only_where_the_outer_is_there(row, path):
             assert line.startswith(f"column {path!r} is NOT NULL: null in 2 of {4 - start} rows")
 
 
-def test_elements_and_values_that_take_no_nulls():
+def test_not_null_elements_and_values():
     integer, text = PrimitiveType("integer"), PrimitiveType("string")
     deep = ArrayType(ArrayType(integer, contains_null=False))
     schema = StructType(
@@ -168,7 +168,7 @@ def test_elements_and_values_that_take_no_nulls():
     assert "null in 1 of 2 rows" in lines[0]
 
 
-def test_an_invariant_of_a_nested_field_counts():
+def test_an_invariant_of_a_nested_field_is_enforced():
     rule = {"delta.invariants": '{"expression":{"expression":"s.x > 0"}}'}
     inner = StructType((StructField("x", PrimitiveType("integer"), True, rule),))
     schema = StructType((StructField("s", inner),))
@@ -182,7 +182,7 @@ def test_an_invariant_of_a_nested_field_counts():
 @pytest.mark.parametrize(
     "raw", ["not json", "{}", '{"expression":"x"}', '{"expression":{"expression":"f(name)"}}']
 )
-def test_an_invariant_that_is_not_understood_refuses_the_write(raw):
+def test_an_unsupported_invariant_refuses_the_write(raw):
     schema = with_metadata("id bigint, name string", "name", {"delta.invariants": raw})
     with pytest.raises(UnsupportedFeatureError, match="invariant of column 'name'"):
         planned(schema, ID)
@@ -191,14 +191,14 @@ def test_an_invariant_that_is_not_understood_refuses_the_write(raw):
 @pytest.mark.parametrize(
     ("kind", "given", "taken"), [("varchar(3)", "日本x", "日本x"), ("char(3)", "a", "a  ")]
 )
-def test_texts_of_limited_length(kind, given, taken):
+def test_char_and_varchar_lengths(kind, given, taken):
     enforcement = planned(with_metadata("id bigint, name string", "name", {DECLARED: kind}), ID)
     assert enforcement(batch(ID, (1, given), (2, None))).column(1).to_pylist() == [taken, None]
     (line,) = violations(enforcement, batch(ID, (1, "four")))
     assert line.startswith(f"column 'name' is {kind}: violated by 1 of 1 rows")
 
 
-def test_texts_of_limited_length_within_a_column_are_refused():
+def test_nested_char_and_varchar_are_refused():
     schema = with_metadata("id bigint, name array<string>", "name", {DECLARED: "array<char(2)>"})
     with pytest.raises(UnsupportedFeatureError, match="char and varchar"):
         planned(schema, pa.schema([("id", pa.int64())]))
@@ -208,6 +208,6 @@ def test_texts_of_limited_length_within_a_column_are_refused():
         planned(nested, pa.schema([("s", pa.struct([("t", pa.string())]))]))
 
 
-def test_a_rule_on_a_column_that_is_gone_is_told_as_that():
+def test_a_constraint_on_a_missing_column_names_the_column():
     with pytest.raises(SchemaMismatchError, match="needs column 'gone'"):
         checked("gone > 1")

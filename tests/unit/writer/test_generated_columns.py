@@ -1,4 +1,4 @@
-"""Columns that a table computes: generated ones and defaults; and those it would number."""
+"""Generated columns and column defaults."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_generated_column_is_computed_when_it_is_absent():
     taken.validate(full=True)
 
 
-def test_a_generated_column_is_compared_null_safely_when_it_is_given():
+def test_an_explicit_generated_column_is_compared_null_safely():
     enforcement = generated("CAST(at AS DATE)", WITH_DAY)
     good = batch(WITH_DAY, (1, NOON, date(2026, 3, 1)), (2, None, None))
     assert enforcement(good).to_pylist() == good.to_pylist()
@@ -49,7 +49,7 @@ def test_a_generated_column_may_read_a_default():
     assert planned(schema, rows.schema)(rows).to_pylist() == [{"id": 1, "n": 21, "twice": 42}]
 
 
-def test_a_generated_value_that_does_not_exist_refuses_the_rows():
+def test_a_generation_expression_that_fails_refuses_the_rows():
     table = "id int, at timestamp, twice int"
     enforcement = generated("id * 2", table=table, column="twice")
     with pytest.raises(ConstraintViolationError, match="cannot be computed for 1 of 2 rows") as e:
@@ -57,7 +57,7 @@ def test_a_generated_value_that_does_not_exist_refuses_the_rows():
     assert "id=2147483647" in str(e.value)
 
 
-def test_a_generated_column_that_takes_no_nulls_is_checked_for_them():
+def test_a_not_null_generated_column_is_checked_for_nulls():
     enforcement = generated("CAST(at AS DATE)", table="id int, at timestamp, day date not null")
     assert enforcement(batch(AT, (1, NOON))).num_rows == 1
     with pytest.raises(ConstraintViolationError, match="column 'day' is NOT NULL"):
@@ -66,7 +66,7 @@ def test_a_generated_column_that_takes_no_nulls_is_checked_for_them():
 
 @pytest.mark.parametrize("incoming", [AT, WITH_DAY], ids=["absent", "given"])
 @pytest.mark.parametrize("text", ["my_udf(at)", "CAST(at AS", "id", "from_unixtime(id)"])
-def test_an_expression_that_is_not_understood_refuses_the_write(text, incoming):
+def test_an_unsupported_expression_refuses_the_write(text, incoming):
     with pytest.raises(UnsupportedFeatureError, match="generatedColumns") as refused:
         generated(text, incoming)
     assert "generated column 'day'" in str(refused.value)
@@ -88,19 +88,19 @@ def test_an_expression_that_is_not_understood_refuses_the_write(text, incoming):
         ("string", "upper('a') || 'b'", "Ab"),
     ],
 )
-def test_a_default_stands_for_a_column_that_is_not_given(kind, text, value):
+def test_a_default_fills_a_missing_column(kind, text, value):
     schema = with_metadata(f"id int, d {kind}", "d", {"CURRENT_DEFAULT": text})
     rows = batch([("id", pa.int32())], (1,), (2,))
     assert planned(schema, rows.schema)(rows).column("d").to_pylist() == [value, value]
 
 
-def test_a_null_that_is_given_stays_one():
+def test_an_explicit_null_stays_null():
     schema = with_metadata("id int, d int", "d", {"CURRENT_DEFAULT": "7"})
     rows = batch([("id", pa.int32()), ("d", pa.int32())], (1, None), (2, 3))
     assert planned(schema, rows.schema)(rows).column("d").to_pylist() == [None, 3]
 
 
-def test_a_default_makes_a_column_that_takes_no_nulls_optional():
+def test_a_default_makes_a_not_null_column_optional():
     rows = batch([("id", pa.int32())], (1,))
     with pytest.raises(SchemaMismatchError, match="column 'd': missing"):
         planned("id int, d int not null", rows.schema)
@@ -128,7 +128,7 @@ def test_today_is_a_date():
 
 
 @pytest.mark.parametrize("text", ["uuid()", "id + 1", "current_user()", "array(1)", "'x'"])
-def test_a_default_that_is_not_understood_refuses_the_write_only_when_it_is_needed(text):
+def test_an_unsupported_default_refuses_only_writes_that_need_it(text):
     schema = with_metadata("id int, d int", "d", {"CURRENT_DEFAULT": text})
     rows = batch([("id", pa.int32()), ("d", pa.int32())], (1, 2))
     assert planned(schema, rows.schema)(rows).to_pylist() == rows.to_pylist()

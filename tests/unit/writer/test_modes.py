@@ -1,4 +1,4 @@
-"""What a write makes of the table: schema, properties and protocol after it, in each mode."""
+"""Schema, properties and protocol after a write, in each schema mode."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_rows_of_the_tables_own_schema_change_nothing(mode):
     assert enforcement.schema is mapped_schema
 
 
-def test_merging_adds_columns_and_parts_of_them():
+def test_merging_adds_columns_and_nested_fields():
     enforcement = planned(BASE, MORE, schema_mode="merge")
     assert str(enforcement.schema) == (
         "struct<id: long, s: struct<x: integer, y: array<byte>>, new: string>"
@@ -60,7 +60,7 @@ def test_merging_adds_columns_and_parts_of_them():
     ]
 
 
-def test_merging_takes_rows_that_lack_columns():
+def test_merging_accepts_rows_that_lack_columns():
     enforcement = planned(BASE, pa.schema([("new", pa.int8())]), schema_mode="merge")
     assert enforcement(batch([("new", pa.int8())], (1,))).to_pylist() == [
         {"id": None, "s": None, "new": 1}
@@ -103,7 +103,7 @@ def test_merging_widens_where_the_table_allows_it():
         planned("a int, l array<float>", given, schema_mode="merge", **on)
 
 
-def test_a_date_that_partitions_is_not_widened():
+def test_a_date_partition_column_is_not_widened():
     on = {"delta__enableTypeWidening": "true"}
     given = pa.schema([("p", pa.timestamp("us")), ("d", pa.timestamp("us"))])
     with pytest.raises(SchemaMismatchError, match=r"'p': the table has date") as refused:
@@ -112,7 +112,7 @@ def test_a_date_that_partitions_is_not_widened():
     assert "'d'" not in str(refused.value)
 
 
-def test_a_column_that_a_rule_reads_is_not_widened():
+def test_a_column_of_a_constraint_is_not_widened():
     on = {"delta__enableTypeWidening": "true", "delta__constraints__known": "a > 0"}
     given = pa.schema([("a", pa.int64()), ("b", pa.int64())])
     with pytest.raises(SchemaMismatchError, match=r"column 'a' would be widened.*'known'"):
@@ -144,7 +144,7 @@ def test_new_columns_get_new_ids_and_names_of_their_own():
     assert enforcement.schema.fields[2].metadata[physical].startswith("col-")
 
 
-def test_new_types_bring_their_table_features():
+def test_new_types_add_their_table_features():
     ntz = pa.schema([("id", pa.int64()), ("wall", pa.timestamp("us"))])
     enforcement = planned("id bigint", ntz, schema_mode="merge")
     assert enforcement.protocol.min_writer_version == 7
@@ -190,7 +190,7 @@ def test_overwriting_gives_every_column_a_new_id():
     assert enforcement.metadata.configuration["delta.columnMapping.maxColumnId"] == "5"
 
 
-def test_overwriting_keeps_partition_columns_and_rules():
+def test_overwriting_keeps_partition_columns_and_constraints():
     given = pa.schema([("id", pa.int64())])
     with pytest.raises(SchemaMismatchError, match=r"column 'day': missing.*partitioned by it"):
         planned("id bigint, day date", given, schema_mode="overwrite", partition_columns=("day",))
@@ -216,13 +216,13 @@ def test_overwriting_keeps_partition_columns_and_rules():
         (pa.list_(pa.struct([("a", pa.list_(pa.null()))])), "'v.element.a.element'"),
     ],
 )
-def test_a_column_without_a_type_is_refused_where_files_need_one(kind, reason):
+def test_a_nested_void_column_is_refused(kind, reason):
     with pytest.raises(SchemaError) as refused:
         planned("id bigint", pa.schema([("v", kind)]), schema_mode="merge")
     assert reason in str(refused.value)
 
 
-def test_a_column_without_a_type_takes_nulls_and_later_gets_one():
+def test_a_void_column_accepts_nulls_and_later_gets_a_type():
     nothing = pa.schema([("id", pa.int64()), ("v", pa.null())])
     enforcement = planned("id bigint", nothing, schema_mode="merge")
     assert str(enforcement.schema) == "struct<id: long, v: void>"

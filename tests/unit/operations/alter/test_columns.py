@@ -82,7 +82,7 @@ def test_nested_fields_are_added_through_structs_lists_and_maps(tmp_path, proper
     ]
 
 
-def test_columns_may_be_put_in_a_place(tmp_path):
+def test_columns_are_added_first_or_after_another(tmp_path):
     table = make(tmp_path, data=[{"id": 1, "name": "a"}])
     table.alter.add_columns("x int, y int", after="id")
     table.alter.add_columns("first int", first=True)
@@ -155,7 +155,7 @@ def test_a_dropped_column_does_not_come_back(tmp_path):
     assert rows(tmp_path, version=1) == [old]
 
 
-def test_mapping_is_turned_on_for_files_that_are_there(tmp_path):
+def test_column_mapping_is_enabled_with_existing_files(tmp_path):
     columns = "id long, s struct<a: int, l: array<struct<q: int>>>"
     old = {"id": 1, "s": {"a": 1, "l": [{"q": 1}]}}
     table = make(tmp_path, columns, [old])
@@ -246,7 +246,7 @@ def test_a_clustering_column_is_not_dropped(tmp_path):
         ("change_type", ("id", "double"), AlterationError, "Set delta.enableTypeWidening"),
     ],
 )
-def test_changes_that_make_no_sense(tmp_path, verb, arguments, error, reason):
+def test_invalid_changes_are_refused(tmp_path, verb, arguments, error, reason):
     table = make(tmp_path, "id long, name string, s struct<a: int>", properties=MAPPED)
     with pytest.raises(error) as caught:
         getattr(table.alter, verb)(*arguments)
@@ -279,7 +279,7 @@ def test_nulls_are_allowed_and_forbidden(tmp_path):
     assert len(same_rows(tmp_path)) == 3
 
 
-def test_nulls_inside_lists_are_not_looked_for(tmp_path):
+def test_not_null_inside_lists_is_refused(tmp_path):
     table = make(tmp_path, "id int, l array<struct<a: int>>")
     with pytest.raises(AlterationError, match="inside lists and maps"):
         table.alter.set_nullable("l.element.a", nullable=False)
@@ -360,13 +360,13 @@ def test_types_are_widened_inside_lists_and_maps_and_once_more(tmp_path):
         ("string", "binary"),
     ],
 )
-def test_types_that_do_not_take_every_value(tmp_path, old, new):
+def test_types_that_cannot_be_widened(tmp_path, old, new):
     table = make(tmp_path, f"id int, v {old}", properties={"delta.enableTypeWidening": "true"})
     with pytest.raises(AlterationError, match="cannot be widened"):
         table.alter.change_type("v", new)
 
 
-def test_what_is_so_already_commits_nothing(tmp_path):
+def test_a_change_without_effect_commits_nothing(tmp_path):
     table = make(tmp_path, "id long comment 'c', n long", properties=MAPPED)
     results = [
         table.alter.set_comment("id", "c"),
@@ -397,7 +397,7 @@ def test_what_is_so_already_commits_nothing(tmp_path):
         (lambda alter: alter.set_comment("id", "\ud800"), SchemaError),
     ],
 )
-def test_what_no_engine_could_read_does_not_get_into_the_log(tmp_path, change, error):
+def test_invalid_field_metadata_is_refused(tmp_path, change, error):
     table = make(tmp_path)
     with pytest.raises(error, match=r"string|bool|not of type str|JSON"):
         change(table.alter)
@@ -411,7 +411,7 @@ def test_what_no_engine_could_read_does_not_get_into_the_log(tmp_path, change, e
 @pytest.mark.parametrize(
     "kind", ["array<struct<a: int, b: void>>", "map<string, void>", "struct<>"]
 )
-def test_a_column_that_no_file_could_hold_is_not_declared(tmp_path, kind):
+def test_a_void_only_column_is_refused(tmp_path, kind):
     table = make(tmp_path)
     with pytest.raises(SchemaError, match=r"give (it|one) a type"):
         table.alter.add_columns(f"n {kind}")

@@ -36,7 +36,7 @@ def test_a_new_table_is_read_and_filled(tmp_path, properties):
     assert same_rows(tmp_path) == data
 
 
-def test_what_people_are_told(tmp_path):
+def test_name_and_description(tmp_path):
     Table.create(tmp_path, COLUMNS, name="trips", description="of taxis", properties={"own": "er"})
     theirs = deltalake.DeltaTable(tmp_path)
     told = theirs.metadata()

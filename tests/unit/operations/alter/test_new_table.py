@@ -1,4 +1,4 @@
-"""What a new table says of itself: the protocol that it needs and no more, and what is refused."""
+"""The protocol and metadata of new tables: the lowest protocol, and invalid requests."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_the_protocol_is_the_lowest_that_is_enough(given, expected):
     assert _protocol(**given) == expected
 
 
-def test_what_changes_the_protocol_is_not_stored():
+def test_properties_that_change_the_protocol_are_not_stored():
     _, metadata = new_table(
         parse_columns(PLAIN),
         properties={
@@ -161,7 +161,7 @@ def test_deltalake_would_write_the_same(tmp_path, properties):
     assert schemas[0] == schemas[1]
 
 
-def test_ids_of_another_table_are_not_taken_over():
+def test_column_ids_of_another_table_are_dropped():
     mode = {"delta.columnMapping.mode": "name"}
     _, first = new_table(parse_columns(PLAIN), properties=mode)
     schema = parse_schema(first.schema_string, where="first")
@@ -178,7 +178,7 @@ def test_ids_of_another_table_are_not_taken_over():
     assert not names[0] & names[1]
 
 
-def test_tracked_rows_have_columns_for_their_ids():
+def test_row_tracking_names_its_materialized_columns():
     _, metadata = new_table(parse_columns(PLAIN), **_on("enableRowTracking"))
     stored = dict(metadata.configuration)
     assert stored.pop("delta.enableRowTracking") == "true"
@@ -283,7 +283,7 @@ def test_expressions_that_are_refused(columns, error, reason):
 
 
 @pytest.mark.parametrize("key", ["delta.generationExpression", "CURRENT_DEFAULT"])
-def test_only_whole_columns_have_expressions(key):
+def test_only_top_level_columns_have_expressions(key):
     inner = StructField("b", PrimitiveType("integer"), metadata={key: "1"})
     schema = StructType((StructField("a", StructType((inner,))),))
     with pytest.raises(SchemaError, match=r"a\.b: only top-level columns can have expressions"):
@@ -322,7 +322,7 @@ def test_identity_columns_that_are_refused(kind, said, reason):
     assert reason in str(caught.value)
 
 
-def test_where_no_identity_column_can_be():
+def test_nested_identity_columns_are_refused():
     inner = StructField("b", PrimitiveType("long"), metadata=_IDENTITY)
     with pytest.raises(SchemaError, match=r"'a\.b': only top-level columns"):
         new_table(StructType((StructField("a", StructType((inner,))),)))
@@ -330,7 +330,7 @@ def test_where_no_identity_column_can_be():
         new_table(StructType((inner, StructField("c", inner.type))), partition_by=["b"])
 
 
-def test_an_identity_column_that_says_more_than_is_known_is_refused_by_name():
+def test_unknown_identity_metadata_is_refused_by_name():
     said = _IDENTITY | {"delta.identity.concurrent.sequenceId": "s"}
     field = StructField("a", PrimitiveType("long"), metadata=said)
     with pytest.raises(UnsupportedFeatureError, match=r"sequenceId.*") as caught:
@@ -338,14 +338,14 @@ def test_an_identity_column_that_says_more_than_is_known_is_refused_by_name():
     assert caught.value.features == ("identityColumns",)
 
 
-def test_the_marks_of_another_table_are_left_behind():
+def test_high_water_marks_of_another_table_are_dropped():
     said = _IDENTITY | {"delta.identity.highWaterMark": 7}
     field = StructField("a", PrimitiveType("long"), metadata=said)
     _, metadata = new_table(StructType((field,)))
     assert parse_schema(metadata.schema_string, where="").fields[0].metadata == _IDENTITY
 
 
-def test_odd_names_are_fine_under_column_mapping():
+def test_special_characters_are_allowed_under_column_mapping():
     mode = {"delta.columnMapping.mode": "name"}
     _, metadata = new_table(parse_columns("`a b` int, `c,;{}()\n\t=` int"), properties=mode)
     assert parse_schema(metadata.schema_string, where="").names == ("a b", "c,;{}()\n\t=")
@@ -358,13 +358,13 @@ def test_partition_columns_are_spelt_as_in_the_schema():
         new_table(parse_columns(PLAIN), partition_by=["dya"])
 
 
-def test_columns_with_statistics_must_be_there():
+def test_columns_with_statistics_must_exist():
     with pytest.raises(ColumnNotFoundError, match="nope"):
         new_table(parse_columns(PLAIN), properties={"delta.dataSkippingStatsColumns": "id, nope"})
     new_table(parse_columns(PLAIN), properties={"delta.dataSkippingStatsColumns": "ID, `day`"})
 
 
-def test_a_type_that_is_not_written():
+def test_an_unsupported_type():
     schema = parse_columns("a array<string>")
     odd = StructType((*schema.fields, StructField("b", ArrayType(PrimitiveType("interval year")))))
     with pytest.raises(SchemaError, match=r"'b\.element'.*'interval year'"):

@@ -1,4 +1,4 @@
-"""Properties, features and constraints of existing tables, and the protocol they bring along."""
+"""Properties, features and constraints of existing tables, and the protocol they require."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def versions(table):
         ({"delta.feature.timestampNtz": "supported"}, {"timestampNtz"}, LEGACY | {"timestampNtz"}),
     ],
 )
-def test_a_property_brings_the_feature_it_needs(table, tmp_path, properties, readers, writers):
+def test_a_property_adds_the_feature_it_requires(table, tmp_path, properties, readers, writers):
     result = table.alter.set_properties(properties)
     assert result.changed
     assert features(table) == (readers, writers)
@@ -123,7 +123,7 @@ def test_features_add_up_and_stay(table):
     assert features(table) == ({"deletionVectors"}, both)
 
 
-def test_in_commit_timestamps_say_since_when(table):
+def test_in_commit_timestamps_record_their_enablement(table):
     table.alter.set_properties({"delta.enableInCommitTimestamps": "true"})
     stored = table.snapshot().metadata.configuration
     assert stored["delta.inCommitTimestampEnablementVersion"] == "2"
@@ -159,7 +159,7 @@ def test_properties_that_are_refused(table, properties, error, reason):
     assert table.version == 1
 
 
-def test_mapping_is_not_turned_off(table):
+def test_column_mapping_cannot_be_disabled(table):
     table.alter.set_properties({"delta.columnMapping.mode": "name"})
     for change in (
         lambda: table.alter.set_properties({"delta.columnMapping.mode": "none"}),
@@ -171,7 +171,7 @@ def test_mapping_is_not_turned_off(table):
     assert table.version == 2
 
 
-def test_an_empty_table_may_begin_to_track_rows(tmp_path):
+def test_row_tracking_is_enabled_on_an_empty_table(tmp_path):
     table = Table.create(tmp_path, "id long")
     table.alter.set_properties({"delta.enableRowTracking": "true"})
     table.write(pa.table({"id": [1, 2]}))
@@ -211,7 +211,7 @@ def test_names_and_descriptions(table):
     assert operations == ["SET TABLE DESCRIPTION", "SET TABLE NAME"]
 
 
-def test_the_protocol_is_raised_and_never_lowered(table):
+def test_the_protocol_is_upgraded_and_never_downgraded(table):
     assert table.alter.upgrade_protocol(writer=4).changed
     assert features(table) == (set(), set())
     assert table.alter.upgrade_protocol(reader=3).changed
@@ -233,7 +233,7 @@ def test_features_by_name(table):
 # --- constraints -----------------------------------------------------------------------------
 
 
-def test_a_constraint_holds_for_rows_to_come(table, tmp_path):
+def test_a_constraint_is_enforced_on_new_rows(table, tmp_path):
     table.alter.add_constraint("Positive", "id > 0")
     assert table.snapshot().metadata.configuration == {"delta.constraints.positive": "id > 0"}
     assert versions(table) == (1, 3)
@@ -256,7 +256,7 @@ def test_a_constraint_holds_for_rows_to_come(table, tmp_path):
         ("id > 2", "violated by 2 of 2 rows"),
     ],
 )
-def test_rows_that_are_there_are_checked(table, expression, row):
+def test_existing_rows_are_checked(table, expression, row):
     with pytest.raises(ConstraintViolationError) as caught:
         table.alter.add_constraint("c", expression)
     assert row in str(caught.value)
@@ -282,12 +282,12 @@ def test_constraints_that_are_refused(table, name, expression, error):
     assert table.version == 2
 
 
-def test_a_constraint_that_is_not_there(table):
+def test_dropping_a_missing_constraint(table):
     with pytest.raises(AlterationError, match="existing: none"):
         table.alter.drop_constraint("c")
 
 
-def test_a_mapping_mode_that_the_protocol_does_not_allow(table, tmp_path):
+def test_a_mapping_mode_without_protocol_support(table, tmp_path):
     log = tmp_path / "_delta_log" / f"{2:020d}.json"
     metadata = table.snapshot().metadata.to_json()
     metadata["configuration"]["delta.columnMapping.mode"] = "name"

@@ -104,7 +104,7 @@ def test_two_changes_at_once(table, winner, loser):
     assert table.version == 2
 
 
-def test_an_append_takes_column_mapping_over(tmp_path):
+def test_an_append_rebases_on_enabled_column_mapping(tmp_path):
     table = Table.create(tmp_path, "id long, n string")
     append(table)
     mapping = {"delta.columnMapping.mode": "name"}
@@ -113,7 +113,7 @@ def test_an_append_takes_column_mapping_over(tmp_path):
     assert same_rows(tmp_path) == [{"id": 9, "m": "z"}] * 2
 
 
-def test_row_tracking_is_not_turned_on_behind_an_append(tmp_path):
+def test_enabling_row_tracking_conflicts_with_an_append(tmp_path):
     table = Table.create(tmp_path, "id long, n string")
     tracking = {"delta.enableRowTracking": "true"}
     with pytest.raises(ConcurrentAppendError):

@@ -1,4 +1,4 @@
-"""Replacing a part of a file in a table that records its changes: the feed tells exactly that."""
+"""Replace where with the change feed enabled: change data files have exactly the changes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def rows(url):
         pytest.param("t = 'u'", [("z", 7, "u"), ("b", 8, "u")], [ALL[0], ALL[2]], id="null-stays"),
     ],
 )
-def test_exactly_what_changed_is_told(tmp_path, partition_by, where, new, gone):
+def test_the_feed_has_exactly_the_changed_rows(tmp_path, partition_by, where, new, gone):
     ld.write(tmp_path, data(*ALL), partition_by=partition_by, properties=ON)
     ld.write(tmp_path, data(*new), "overwrite", where=where)
     assert changes(tmp_path, 1) == told(1, gone=gone, new=new)
@@ -74,7 +74,7 @@ def test_exactly_what_changed_is_told(tmp_path, partition_by, where, new, gone):
     assert rows(tmp_path) == sorted([row for row in ALL if row not in gone] + new, key=repr)
 
 
-def test_whole_files_that_go_along_are_told_too(tmp_path):
+def test_the_feed_includes_rows_of_whole_removed_files(tmp_path):
     for part in (ALL[:2], ALL[2:3], ALL[3:]):
         ld.write(tmp_path, data(*part), "append", properties=ON)
     done = ld.write(tmp_path, data(("z", 3, "n")), "overwrite", where="x in (2, 3)")
@@ -103,7 +103,7 @@ def test_the_actions_are_those_of_the_protocol(tmp_path):
     assert not any("_change_data" in a["path"] for a in actions(tmp_path, 1, "add"))
 
 
-def test_where_whole_files_go_there_are_no_change_files(tmp_path):
+def test_whole_file_removals_need_no_change_files(tmp_path):
     ld.write(tmp_path, data(*ALL), partition_by="p", properties=ON)
     ld.write(tmp_path, data(("b", 9, "n")), "overwrite", where="p = 'b'")
     assert actions(tmp_path, 1, "cdc") == []
@@ -137,7 +137,7 @@ def test_new_columns_may_come_with_it(tmp_path):
     assert changes(tmp_path, 1) == told(1, gone=[(*ALL[0], None)], new=[("a", 1, "n", 1.5)])
 
 
-def test_rows_deleted_before_are_not_told_again(tmp_path):
+def test_rows_deleted_before_are_not_in_the_feed(tmp_path):
     url = tmp_path / "t"
     generate_rows(RowsSpec(files=1, rows_per_file=100, deleted_percent=20), url)
     table = ld.Table.open(url)
@@ -151,7 +151,7 @@ def test_rows_deleted_before_are_not_told_again(tmp_path):
     assert set(found["_change_type"].to_pylist()) == {"delete"}
 
 
-def test_checkpoints_and_checksums_know_nothing_of_them(tmp_path):
+def test_checkpoints_and_checksums_omit_change_files(tmp_path):
     table = ld.Table.open(tmp_path)
     table.write(data(*ALL), properties={**ON, "delta.checkpointInterval": "1"})
     table.write(data(("a", 1, "n")), "overwrite", where="x = 1")
@@ -176,7 +176,7 @@ def test_a_rival_that_adds_matching_rows_is_a_conflict_still(tmp_path):
     assert changes(tmp_path, 1) == told(1, new=[("a", 1, "rival")])
 
 
-def test_a_failure_on_the_way_changes_nothing_and_removes_what_it_wrote_of_them(tmp_path):
+def test_a_failure_changes_nothing_and_deletes_change_files(tmp_path):
     ld.write(tmp_path, data(*ALL), partition_by="p", properties=ON)
     options = ld.WriteOptions(files_at_once=1)
     with (

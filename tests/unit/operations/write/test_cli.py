@@ -1,4 +1,4 @@
-"""`lazydelta write`: files in, one version out."""
+"""`lazydelta write`: input files become one version."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_files_of_every_kind(tmp_path, sources, name):
     assert [row["v"] for row in rows] == [1.5, None]
 
 
-def test_times_of_96_bits_after_2262(tmp_path):
+def test_int96_timestamps_after_2262(tmp_path):
     late = datetime(9999, 12, 31, 23, 59, 59, 999999, UTC).replace(tzinfo=None)
     rows = pa.table({"t": pa.array([late], pa.timestamp("us"))})
     pq.write_table(rows, tmp_path / "rows.parquet", use_deprecated_int96_timestamps=True)
@@ -55,7 +55,7 @@ def test_times_of_96_bits_after_2262(tmp_path):
 NOTES = {"org.apache.spark.version": "3.5.0", "org.apache.spark.legacyDateTime": ""}
 
 
-def test_days_of_spark_s_legacy_calendar_keep_their_names(tmp_path):
+def test_dates_of_the_legacy_calendar_are_rebased(tmp_path):
     stored = pa.table({"d": pa.array([-141428, 0, None], pa.int32()).cast(pa.date32())})
     pq.write_table(stored.replace_schema_metadata(NOTES), tmp_path / "rows.parquet")
     written(tmp_path / "t", tmp_path / "rows.parquet")
@@ -73,7 +73,7 @@ def test_legacy_timestamps_of_another_zone_than_utc_are_refused(tmp_path):
     assert "'No/Where'" in result.stderr
 
 
-def test_texts_take_the_types_of_the_table(tmp_path, sources):
+def test_csv_values_are_parsed_as_the_table_types(tmp_path, sources):
     ld.Table.create(tmp_path / "t", "id int, day date, v decimal(5,2)")
     for name in ("rows.csv", "rows.jsonl"):
         written(tmp_path / "t", sources / name)
@@ -100,7 +100,7 @@ def test_many_files_partitions_and_modes(tmp_path, sources):
     assert sorted(ld.Table.open(url).to_arrow()["id"].to_pylist()) == [1, 2, 2]
 
 
-def test_a_schema_grows_only_when_asked(tmp_path, sources):
+def test_a_schema_is_merged_only_on_request(tmp_path, sources):
     written(tmp_path / "t", sources / "rows.parquet")
     more = sources / "more.parquet"
     pq.write_table(DATA.append_column("extra", pa.array(["x", "y"])), more)
@@ -142,7 +142,7 @@ def test_json_with_escaped_characters_of_high_planes(tmp_path):
     assert ld.Table.open(tmp_path / "t").to_arrow().sort_by("n").to_pylist() == rows
 
 
-def test_columns_that_come_late_are_not_lost(tmp_path):
+def test_columns_that_appear_late_are_kept(tmp_path):
     lines = ['{"id": 1}'] * 20_000 + ['{"id": 2, "late": 3}']
     (tmp_path / "rows.jsonl").write_text("\n".join(lines))
     written(tmp_path / "t", tmp_path / "rows.jsonl")
@@ -163,7 +163,7 @@ def test_columns_that_come_late_are_not_lost(tmp_path):
         ("m map<string, struct<a: int>>", {"m": {"k": {"a": 1, "b": 2}}}, "m.value.b"),
     ],
 )
-def test_parts_of_json_that_the_table_has_not_are_refused_or_merged(tmp_path, columns, row, extra):
+def test_unknown_json_fields_are_refused_or_merged(tmp_path, columns, row, extra):
     table = ld.Table.create(tmp_path / "t", columns)
     (tmp_path / "rows.jsonl").write_text(json.dumps(row))
     result = run("write", tmp_path / "t", tmp_path / "rows.jsonl")
@@ -185,7 +185,7 @@ def test_parts_of_json_that_the_table_has_not_are_refused_or_merged(tmp_path, co
         ("deep.parquet", deepened(file_of(data_page()), 1000), "more than 100 levels deep"),
     ],
 )
-def test_files_that_fail_on_the_way_are_named(tmp_path, name, content, reason):
+def test_files_that_fail_midway_are_named(tmp_path, name, content, reason):
     (tmp_path / name).write_bytes(content)
     result = run("write", tmp_path / "t", tmp_path / name)
     assert result.exit_code == 1
@@ -202,7 +202,7 @@ def test_files_that_fail_on_the_way_are_named(tmp_path, name, content, reason):
         ("rows.json", '[{"id": 1}]', "is not the JSON of a Delta schema"),
     ],
 )
-def test_a_schema_is_not_taken_from_a_file_that_has_none(tmp_path, name, content, reason):
+def test_a_file_without_a_schema_is_refused(tmp_path, name, content, reason):
     (tmp_path / name).write_text(content)
     result = run("create", tmp_path / "t", "--schema-from", tmp_path / name)
     assert result.exit_code == 1

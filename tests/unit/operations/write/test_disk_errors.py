@@ -70,7 +70,7 @@ def test_a_data_file_that_cannot_be_named(table, tmp_path, monkeypatch, code):
     assert left_over(tmp_path) == before
 
 
-def test_a_file_that_the_disk_does_not_take(table, tmp_path):
+def test_a_full_disk(table, tmp_path):
     """A limit of the process stands for a full disk: pyarrow meets both while it encodes."""
     before = left_over(tmp_path)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -108,7 +108,7 @@ def test_a_commit_that_cannot_be_staged(table, tmp_path, monkeypatch, code):
     assert table.to_arrow()["x"].to_pylist() == [1]
 
 
-def test_a_commit_that_is_there_but_not_flushed_counts(table, tmp_path, monkeypatch):
+def test_a_published_commit_counts_without_its_flush(table, tmp_path, monkeypatch):
     """Its name is visible, so the commit is attempted again and found to be ours."""
     real, calls = os.fsync, []
 

@@ -1,4 +1,4 @@
-"""Appends to tables with features: what each of them asks of a writer is done."""
+"""Appends to tables with table features."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_tables_with_features_are_appended_to(tmp_path, properties):
         assert sorted(found["x"].to_pylist()) == list(range(12))
 
 
-def test_no_column_gets_the_name_that_files_have_for_row_ids(tmp_path):
+def test_materialized_row_id_columns_are_reserved(tmp_path):
     ld.write(tmp_path, {"x": [1]}, properties={"delta.enableRowTracking": "true"})
     table = ld.Table.open(tmp_path)
     key = "delta.rowTracking.materializedRowIdColumnName"
@@ -62,7 +62,7 @@ def test_no_column_gets_the_name_that_files_have_for_row_ids(tmp_path):
     assert table.version == 0
 
 
-def test_row_ids_are_given_out_once(tmp_path):
+def test_row_ids_are_unique(tmp_path):
     for n in range(3):
         ld.write(tmp_path, {"x": [n, n]}, "append", properties={"delta.enableRowTracking": "true"})
     options = ld.ReadOptions(row_id_column="id", row_commit_version_column="at")

@@ -1,4 +1,4 @@
-"""Identity columns: numbers that the table gives, each once, whoever else writes."""
+"""Identity columns: unique generated values under concurrent writes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def said(table, column="id"):
 # --- numbers -------------------------------------------------------------------------------------
 
 
-def test_rows_are_numbered_over_batches_partitions_and_writes(tmp_path):
+def test_values_continue_over_batches_partitions_and_writes(tmp_path):
     columns = f"id BIGINT {ALWAYS} (START WITH 10 INCREMENT BY 5), n INT, p STRING"
     table = ld.Table.create(tmp_path, columns, partition_by=["p"])
     assert said(table) == {
@@ -82,7 +82,7 @@ def test_rows_are_numbered_over_batches_partitions_and_writes(tmp_path):
     assert protocol.writer_features is None
 
 
-def test_numbers_may_fall():
+def test_a_negative_step():
     table, _ = make(f"{ALWAYS} (START WITH 0 INCREMENT BY -3)")
     table.write(texts("a", "b"))
     table.write(texts("c"))
@@ -90,7 +90,7 @@ def test_numbers_may_fall():
     assert said(table)[MARK] == -6
 
 
-def test_an_overwrite_goes_on_and_what_stays_keeps_its_number():
+def test_an_overwrite_continues_and_kept_rows_keep_their_values():
     table, _ = make(ALWAYS)
     table.write(texts("a", "b", "c"))
     table.write(texts("b", "b"), "overwrite", where="v = 'b'")
@@ -100,14 +100,14 @@ def test_an_overwrite_goes_on_and_what_stays_keeps_its_number():
     assert ids(table) == [6]
 
 
-def test_no_rows_move_no_mark():
+def test_no_rows_do_not_advance_the_mark():
     table, store = make(ALWAYS)
     table.write(texts())
     assert MARK not in said(table)
     assert actions_of(store, 1, "metaData") == []
 
 
-def test_not_null_rules_and_generated_columns_see_the_numbers():
+def test_constraints_and_generated_columns_see_identity_values():
     columns = f"id BIGINT NOT NULL {ALWAYS}, twice BIGINT GENERATED ALWAYS AS (id * 2), v STRING"
     store = MemoryStore()
     create_table(store, CONFIG, parse_columns(columns), constraints={"few": "id < 3"})
@@ -129,7 +129,7 @@ def test_columns_that_are_mapped_and_renamed(tmp_path):
     assert said(table, "number")[MARK] == 2
 
 
-def test_a_table_by_version_numbers_goes_on_from_the_mark_of_others(tmp_path):
+def test_a_legacy_protocol_continues_from_the_mark_of_other_engines(tmp_path):
     builder = TableBuilder(
         tmp_path,
         schema={"id": "long", "v": "string"},
@@ -155,7 +155,7 @@ def test_a_table_by_version_numbers_goes_on_from_the_mark_of_others(tmp_path):
 
 
 @pytest.mark.parametrize("number", [7, None], ids=["a-number", "a-null"])
-def test_where_only_the_table_numbers_no_number_is_taken(tmp_path, number):
+def test_generated_always_refuses_explicit_values(tmp_path, number):
     table = ld.Table.create(tmp_path, f"id BIGINT {ALWAYS}, v STRING")
     with pytest.raises(SchemaMismatchError, match=r"'id'.*GENERATED ALWAYS(.|\n)*Leave it out"):
         table.write(numbered((number, "a")))
@@ -163,7 +163,7 @@ def test_where_only_the_table_numbers_no_number_is_taken(tmp_path, number):
     assert not list(tmp_path.glob("*.parquet"))
 
 
-def test_own_numbers_are_taken_and_never_given_again():
+def test_explicit_values_are_never_generated_again():
     table, _ = make(f"{BY_DEFAULT} (START WITH 1 INCREMENT BY 10)")
     table.write(numbered((-5, "before-the-start")))
     assert MARK not in said(table)
@@ -174,7 +174,7 @@ def test_own_numbers_are_taken_and_never_given_again():
     assert ids(table) == [-5, 11, 12, 25, 41, 51]
 
 
-def test_a_null_that_is_given_stays_one():
+def test_an_explicit_null_stays_null():
     table, _ = make(BY_DEFAULT)
     table.write(numbered((None, "a")))
     table.write(texts("b"))
@@ -191,7 +191,7 @@ def test_a_null_that_is_given_stays_one():
     ("start", "step", "room"),
     [(LAST - 2, 1, 3), (-LAST, -1, 2), (LAST - 5, 4, 2), (-(2**63), LAST, 3)],
 )
-def test_numbers_of_more_than_64_bits_are_refused(start, step, room):
+def test_values_beyond_64_bits_are_refused(start, step, room):
     table, _ = make(f"{ALWAYS} (START WITH {start} INCREMENT BY {step})")
     with pytest.raises(IdentityExhaustedError, match="'id'"):
         table.write(texts(*"x" * (room + 1)))
@@ -202,7 +202,7 @@ def test_numbers_of_more_than_64_bits_are_refused(start, step, room):
         table.write(texts("one-more"))
 
 
-def test_an_own_number_behind_the_last_leaves_none():
+def test_an_explicit_maximum_exhausts_the_column():
     table, _ = make(f"{BY_DEFAULT} (INCREMENT BY 10)")
     table.write(numbered((LAST, "a")))
     assert said(table)[MARK] == LAST - 6
@@ -219,7 +219,7 @@ STEPS = st.integers(-(2**62), 2**62).filter(bool)
     STEPS | st.integers(-5, 5).filter(bool),
     st.lists(st.integers(0, 4) | st.lists(st.integers(-50, 50), max_size=3), max_size=6),
 )
-def test_every_number_is_new_and_in_steps(start, step, writes):
+def test_every_value_is_new_and_a_multiple_of_the_step(start, step, writes):
     """A write is a number of rows to be numbered, or the numbers that rows bring along."""
     column = IdentityColumn(
         name="id", start=start, step=step, high_water_mark=None, allows_explicit=True
@@ -269,7 +269,7 @@ def against(store, phase, rival, rows, request=APPEND):
     ],
     ids=["both-numbered", "after-own-numbers", "own-numbers-after"],
 )
-def test_of_two_that_number_rows_at_once_the_second_starts_again(phase, mine, rival):
+def test_of_two_concurrent_identity_writes_the_second_conflicts(phase, mine, rival):
     table, store = make(BY_DEFAULT)
     table.write(texts("first"))
     with pytest.raises(MetadataChangedError) as lost:
@@ -281,7 +281,7 @@ def test_of_two_that_number_rows_at_once_the_second_starts_again(phase, mine, ri
     assert said(table)[MARK] == max(found)
 
 
-def test_who_numbers_nothing_goes_on_after_who_does():
+def test_a_write_that_does_not_advance_the_mark_does_not_conflict():
     table, store = make(BY_DEFAULT)
     table.write(texts("first"))
     done = against(store, "prepared", lambda: table.write(texts("r")), numbered((-1, "mine")))
@@ -289,14 +289,14 @@ def test_who_numbers_nothing_goes_on_after_who_does():
     assert said(table)[MARK] == 2  # and the mark of the rival stays
 
 
-def test_a_change_of_the_table_and_numbers_at_once():
+def test_a_metadata_change_and_an_identity_write_conflict():
     table, store = make(ALWAYS)
     with pytest.raises(MetadataChangedError):
         against(store, "prepared", lambda: table.alter.set_comment("v", "c"), texts("mine"))
     assert table.to_arrow().num_rows == 0
 
 
-def test_spark_is_told_that_only_marks_moved():
+def test_a_commit_is_marked_as_identity_only_metadata_update():
     table, store = make(ALWAYS)
     table.write(texts("a"))
     assert info_of(store, 1)["tags"] == {"delta.identity.schemaUpdate": "true"}
@@ -307,7 +307,7 @@ def test_spark_is_told_that_only_marks_moved():
 # --- what is refused -----------------------------------------------------------------------------
 
 
-def test_files_that_others_make_are_refused_by_name():
+def test_distributed_writes_are_refused_by_name():
     _, store = make(ALWAYS)
     with pytest.raises(UnsupportedFeatureError, match=r"identityColumns.*'id'.*lazydelta\.write"):
         plan_write(store, CONFIG, texts("a").schema, APPEND)
@@ -329,14 +329,14 @@ def test_alterations_that_are_refused(change, reason):
     assert table.version == 0
 
 
-def test_a_number_of_another_type_is_refused():
+def test_an_identity_column_of_another_type_is_refused():
     table, _ = make(BY_DEFAULT)
     table.write(texts("a"))
     with pytest.raises(SchemaError, match="'id': its type must be BIGINT, not string"):
         table.write({"id": ["x"], "v": ["y"]}, "overwrite", schema_mode="overwrite")
 
 
-def test_a_protocol_that_does_not_allow_what_a_column_says_is_refused(tmp_path):
+def test_identity_columns_need_protocol_support(tmp_path):
     builder = TableBuilder(tmp_path, schema={"id": "long", "v": "string"})
     schema = json.loads(builder.metadata["schemaString"])
     schema["fields"][0]["metadata"] = dict(parse_columns(f"id BIGINT {ALWAYS}").fields[0].metadata)

@@ -1,4 +1,4 @@
-"""What each mode does to a table, and what is refused before anything is written."""
+"""Write modes, and requests refused before anything is written."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_an_overwrite_only_removes_what_it_read(tmp_path):
     assert rows(tmp_path) == [{"x": 1}, {"x": 9}]
 
 
-def test_appends_that_meet_both_stay(tmp_path):
+def test_concurrent_appends_both_succeed(tmp_path):
     ld.write(tmp_path, {"x": [1]})
 
     def parts():
@@ -104,7 +104,7 @@ def test_appends_that_meet_both_stay(tmp_path):
     assert rows(tmp_path) == [{"x": 1}, {"x": 2}, {"x": 3}]
 
 
-def test_two_first_appends_of_one_schema_both_stay(tmp_path):
+def test_concurrent_first_appends_of_one_schema_both_succeed(tmp_path):
     def parts():
         yield {"x": [2]}
         ld.write(tmp_path, {"x": [1]})
@@ -113,7 +113,7 @@ def test_two_first_appends_of_one_schema_both_stay(tmp_path):
     assert rows(tmp_path) == [{"x": 1}, {"x": 2}]
 
 
-def test_to_ignore_a_table_is_to_ignore_one_that_is_made_meanwhile(tmp_path):
+def test_ignore_includes_a_table_created_meanwhile(tmp_path):
     def parts():
         yield {"x": [2]}
         ld.write(tmp_path, {"x": ["text"]})
@@ -154,7 +154,7 @@ def test_empty_batches_between_others_do_no_harm(tmp_path):
 # --- once only
 
 
-def test_a_step_of_an_application_is_written_once(tmp_path):
+def test_an_application_transaction_is_written_once(tmp_path):
     first = ld.write(tmp_path, {"x": [1]}, "append", app_id="job", app_version=7)
     again = ld.write(tmp_path, {"x": [1]}, "append", app_id="job", app_version=7)
     older = ld.write(tmp_path, {"x": [0]}, "append", app_id="job", app_version=6)
@@ -165,7 +165,7 @@ def test_a_step_of_an_application_is_written_once(tmp_path):
     assert rows(tmp_path) == [{"x": 1}, {"x": 2}]
 
 
-def test_a_step_that_a_rival_commits_first_is_not_written_again(tmp_path):
+def test_a_transaction_that_a_rival_commits_first_is_not_repeated(tmp_path):
     ld.write(tmp_path, {"x": [0]})
 
     def parts():
@@ -178,7 +178,7 @@ def test_a_step_that_a_rival_commits_first_is_not_written_again(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["error", "overwrite", "ignore"])
-def test_a_step_that_made_the_table_may_be_repeated_in_any_mode(tmp_path, mode):
+def test_a_transaction_that_created_the_table_may_be_repeated(tmp_path, mode):
     step = {"app_id": "job", "app_version": 1}
 
     def parts():
@@ -193,7 +193,7 @@ def test_a_step_that_made_the_table_may_be_repeated_in_any_mode(tmp_path, mode):
 # --- other schemas
 
 
-def test_new_columns_are_merged_in_when_asked(tmp_path):
+def test_new_columns_are_merged_on_request(tmp_path):
     ld.write(tmp_path, {"x": [1]})
     ld.write(tmp_path, {"x": [2], "y": ["new"]}, "append", schema_mode="merge")
     assert rows(tmp_path) == [{"x": 1, "y": None}, {"x": 2, "y": "new"}]
@@ -227,7 +227,7 @@ def test_a_schema_is_replaced_with_all_rows(tmp_path):
         ({"mode": "append", "properties": {"delta.appendOnly": "true"}}, "table.alter"),
     ],
 )
-def test_wishes_that_contradict_are_refused(tmp_path, how, match):
+def test_contradicting_options_are_refused(tmp_path, how, match):
     ld.write(tmp_path, {"x": [1], "y": [2]})
     with pytest.raises(ConfigError, match=match):
         ld.write(tmp_path, {"x": [1], "y": [2]}, **how)
@@ -257,7 +257,7 @@ def test_an_append_only_table_is_not_overwritten(tmp_path):
     assert data_files(tmp_path) == 2
 
 
-def test_a_table_beyond_us_is_refused_by_name(tmp_path):
+def test_unsupported_features_are_refused_by_name(tmp_path):
     ld.write(tmp_path, {"x": [1]})
     (commit,) = (tmp_path / "_delta_log").glob("*.json")
     lists = '"minReaderVersion":1,"minWriterVersion":7,"writerFeatures":["icebergCompatV2"]'
@@ -297,7 +297,7 @@ def test_a_failure_while_files_are_written_leaves_the_table_as_it_was(tmp_path, 
     assert not list(tmp_path.rglob("*.tmp"))
 
 
-def test_a_small_append_asks_the_store_little(tmp_path):
+def test_a_small_append_makes_few_requests(tmp_path):
     store = MeteredStore(MemoryStore())
     table = ld.Table(store, ld.Config())
     for n in range(3):
@@ -309,7 +309,7 @@ def test_a_small_append_asks_the_store_little(tmp_path):
     assert store.requests <= 8, store.requests_by_operation()
 
 
-def test_the_history_tells_what_was_done(tmp_path):
+def test_the_history_records_the_write(tmp_path):
     ld.write(tmp_path, {"x": [1]}, commit_metadata={"why": "nightly"})
     ld.write(tmp_path, {"x": [2]}, "overwrite", where="x = 2")
     newest, first = ld.Table.open(tmp_path).history()
@@ -352,7 +352,7 @@ def test_a_declared_identity_column_is_kept(tmp_path):
     assert table.to_arrow()["id"].to_pylist() == [5, 7]
 
 
-def test_a_merged_column_keeps_its_comment_and_no_rule(tmp_path):
+def test_a_merged_column_keeps_its_comment_and_no_constraint(tmp_path):
     ld.write(tmp_path, {"x": [1]})
     rules = {"comment": "new", "CURRENT_DEFAULT": "1", "delta.generationExpression": "x"}
     rows = pa.table(

@@ -53,7 +53,7 @@ def with_nulls(kind):
 
 @pytest.mark.parametrize("mode", ["none", "id"])
 @pytest.mark.parametrize("name", KINDS)
-def test_null_structs_come_back_from_us_and_from_deltalake(tmp_path, name, mode):
+def test_null_structs_round_trip_in_both_engines(tmp_path, name, mode):
     kind, value = KINDS[name]
     struct = pa.struct([pa.field("v", kind, nullable=False)])
     columns = pa.schema({"s": struct, "l": pa.list_(struct)})
@@ -74,7 +74,7 @@ def test_null_structs_come_back_from_us_and_from_deltalake(tmp_path, name, mode)
     assert table.to_arrow().to_pylist() == rows.to_pylist()
 
 
-def test_blanks_are_in_no_statistics(tmp_path):
+def test_placeholders_are_not_in_statistics(tmp_path):
     table = ld.Table.create(tmp_path, "s struct<n: bigint not null, f: double not null>")
     table.write({"s": pa.array([None, {"n": 7, "f": 2.5}])})
     lines = (tmp_path / "_delta_log" / f"{1:020}.json").read_text().splitlines()
@@ -95,7 +95,7 @@ def test_the_column_is_required_in_the_file(tmp_path):
     assert not pq.read_schema(file).field("s").type.field("n").nullable
 
 
-def test_a_null_in_a_struct_that_is_there_is_refused(tmp_path):
+def test_a_null_in_a_non_null_struct_is_refused(tmp_path):
     table = ld.Table.create(tmp_path, "s struct<n: bigint not null>")
     with pytest.raises(ConstraintViolationError, match=r"'s\.n' is NOT NULL"):
         table.write({"s": pa.array([None, {"n": None}], pa.struct([("n", pa.int64())]))})

@@ -1,4 +1,4 @@
-"""Rows in forms that are hard to take: encodings, frames of objects, readers that fail."""
+"""Unusual row sources: encodings, object columns, readers that fail."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def of_runs(kind):
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
-def test_encoded_texts_of_every_kind(tmp_path, kind):
+def test_encoded_strings_of_every_kind(tmp_path, kind):
     places = pa.array([0, None, 1, 0])
     column = pa.DictionaryArray.from_arrays(places, pa.array(["x", "y"], kind))
     nested = pa.ListArray.from_arrays(pa.array([0, 2, 2, 3, 4], pa.int32()), column)
@@ -73,7 +73,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("make", UNFIT.values(), ids=UNFIT.keys())
-def test_what_does_not_become_columns_is_refused_with_a_type(tmp_path, make):
+def test_unconvertible_data_is_a_typed_error(tmp_path, make):
     # An older pandas offers no Arrow of its own, and is told what can be given instead.
     expression_error = r"^data: (cannot convert .* to Arrow: |cannot read rows from )"
     with pytest.raises(ConfigError, match=expression_error):
@@ -81,7 +81,7 @@ def test_what_does_not_become_columns_is_refused_with_a_type(tmp_path, make):
     assert not list(tmp_path.iterdir())
 
 
-def test_half_a_surrogate_pair_is_refused_in_a_text_that_can_be_printed(tmp_path):
+def test_a_lone_surrogate_is_refused_with_a_printable_message(tmp_path):
     with pytest.raises(ConfigError, match="surrogates not allowed") as refused:
         ld.write(tmp_path, pd.DataFrame({"a": pd.Series(["\ud800"], dtype=object)}))
     assert str(refused.value).isascii()
@@ -92,7 +92,7 @@ def test_rows_that_are_dicts_are_refused_with_a_cure(tmp_path):
         ld.write(tmp_path, [{"a": 1}, {"a": 2}])
 
 
-def test_parts_that_differ_in_nulls_alone_are_told_apart(tmp_path):
+def test_items_that_differ_in_nullability_are_refused(tmp_path):
     whole = pa.table({"a": [1]}, schema=pa.schema([pa.field("a", pa.int64(), nullable=False)]))
     with pytest.raises(SchemaMismatchError, match="a: int64, not a: int64 not null"):
         ld.write(tmp_path, iter([whole, pa.table({"a": [2]})]))
@@ -132,7 +132,7 @@ def test_an_error_of_a_reader_keeps_its_type(tmp_path):
 
 @pytest.mark.parametrize("length", [2, 2000])
 @pytest.mark.parametrize("partition_by", [None, "t"])
-def test_texts_that_are_not_utf8_are_refused_by_column(tmp_path, length, partition_by):
+def test_invalid_utf8_is_refused_by_column(tmp_path, length, partition_by):
     places = pa.array([0, length], pa.int32()).buffers()[1]
     bad = pa.Array.from_buffers(pa.string(), 1, [None, places, pa.py_buffer(b"\xff" * length)])
     with pytest.raises(SchemaError, match="column 't'"):

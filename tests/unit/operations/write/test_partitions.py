@@ -1,4 +1,4 @@
-"""Rows go to their partitions, files to safe places, and both in bounded memory."""
+"""Partitioned writes: values, directories, bounded memory and open files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ODD = [
 ]  # fmt: skip
 
 
-def test_odd_texts_come_back_from_us_and_from_others(tmp_path):
+def test_special_characters_round_trip_in_all_engines(tmp_path):
     data = pa.table({"p": [*ODD, None, ""], "n": list(range(len(ODD) + 2))})
     ld.write(tmp_path / "t", data, partition_by="p")
     expected = dict(enumerate([*ODD, None, None]))  # the log cannot tell an empty text from null
@@ -53,7 +53,7 @@ def test_every_file_is_where_the_log_says(tmp_path):
         assert (tmp_path / unquote(path)).resolve().is_relative_to(tmp_path.resolve())
 
 
-def test_directories_are_hives(tmp_path):
+def test_directories_are_hive_style(tmp_path):
     ld.write(
         tmp_path, {"day": [date(2026, 1, 31)], "c": ["a/b"], "x": [1]}, partition_by=["day", "c"]
     )
@@ -64,7 +64,7 @@ def test_directories_are_hives(tmp_path):
     assert encode_path("c=a%2Fb") == "c=a%252Fb"
 
 
-def test_many_long_values_do_not_make_a_path_that_no_store_takes(tmp_path):
+def test_long_partition_values_do_not_exceed_path_limits(tmp_path):
     columns = {f"p{n}": ["v" * 240] for n in range(20)}
     ld.write(tmp_path, {**columns, "x": [1]}, partition_by=list(columns))
     (path,) = tmp_path.rglob("part-*.parquet")
@@ -99,7 +99,7 @@ def test_values_of_every_type(tmp_path, kind, values, texts):
     assert table.to_arrow().sort_by("n")["p"].to_pylist() == [*values, None]
 
 
-def test_values_the_log_cannot_hold_are_refused(tmp_path):
+def test_values_that_cannot_be_serialized_are_refused(tmp_path):
     with pytest.raises(SchemaError, match=r"'p'.*UTF-8"):
         ld.write(tmp_path, pa.table({"p": [b"\xff"], "x": [1]}), partition_by="p")
     assert not list(tmp_path.rglob("*.parquet"))
@@ -134,7 +134,7 @@ def test_splitting_loses_no_row_and_keeps_the_order_within_a_partition(pairs):
     assert {part.values: rows["n"].to_pylist() for part, rows in parts} == expected
 
 
-def test_many_combinations_of_values_are_told_apart():
+def test_many_combinations_of_values_are_distinct():
     random.seed(1)
     count = 3000
     columns = {name: [random.randrange(count) for _ in range(count)] for name in "abc"}
@@ -215,7 +215,7 @@ def test_a_partition_is_one_file_where_the_bound_allows(tmp_path):
     assert ld.Table.open(tmp_path).to_arrow().num_rows == 2000
 
 
-def test_files_that_wait_longest_are_closed_first():
+def test_least_recently_written_files_are_closed_first():
     """Rows sorted by partition never need more files than partitions, under the smallest bound."""
     store = Watched()
     data = spread(40, 25).sort_by("p")
@@ -248,7 +248,7 @@ def test_buffered_rows_are_bounded(monkeypatch):
     assert 0 < most <= 21 * piece  # buffered rows, and the rows being sorted
 
 
-def test_a_staged_file_is_not_seen_before_it_is_whole(tmp_path):
+def test_a_staged_file_is_invisible_until_complete(tmp_path):
     store = open_store(tmp_path)
     output = open_output(store, "a/b.parquet")
     output.file.write(b"half")

@@ -1,4 +1,4 @@
-"""Wishes and rows that must be refused, by name, before a data file or a version is written."""
+"""Invalid options and rows are refused by name before a data file or a version is written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def files_of(path):
         ("p binary not null, x bigint", {}, "'p' is NOT NULL"),
     ],
 )
-def test_an_empty_partition_value_breaks_what_a_null_breaks(tmp_path, columns, constraints, rule):
+def test_an_empty_partition_value_violates_not_null(tmp_path, columns, constraints, rule):
     table = ld.Table.create(tmp_path, columns, partition_by=["p"], constraints=constraints)
     empty = b"" if "binary" in columns else ""
     with pytest.raises(ConstraintViolationError, match=rule):
@@ -53,7 +53,7 @@ def test_an_empty_partition_value_is_null_to_a_predicate(tmp_path):
     assert found == [*ROWS.to_pylist(), {"p": None, "x": 3}]
 
 
-def test_an_empty_text_elsewhere_is_an_empty_text(tmp_path):
+def test_an_empty_string_in_a_data_column_stays_empty(tmp_path):
     ld.Table.create(tmp_path, "p string not null, x bigint").write({"p": [""], "x": [1]})
     assert ld.Table.open(tmp_path).to_arrow().to_pylist() == [{"p": "", "x": 1}]
 
@@ -83,7 +83,7 @@ def test_new_partition_columns_are_spelt_as_the_schema_spells_them(tmp_path):
         ({"p": ["a"]}, None, "all columns"),
     ],
 )
-def test_a_partitioning_that_no_table_can_have(tmp_path, rows, partition_by, match):
+def test_invalid_partition_columns_are_refused(tmp_path, rows, partition_by, match):
     ld.write(tmp_path, ROWS, partition_by="p")
     before = files_of(tmp_path)
     with pytest.raises((SchemaError, SchemaMismatchError), match=match):
@@ -118,7 +118,7 @@ def test_the_same_properties_may_be_given_again(tmp_path, properties):
     "key", ["delta.appendOnly", "delta.feature.deletionVectors", "delta.minWriterVersion"]
 )
 @pytest.mark.parametrize("schema_mode", [None, "overwrite"])
-def test_properties_that_a_table_has_not_are_never_passed_over(tmp_path, key, schema_mode):
+def test_properties_that_differ_from_the_table_are_refused(tmp_path, key, schema_mode):
     ld.write(tmp_path, ROWS, partition_by="p")
     value = {"delta.appendOnly": True, "delta.minWriterVersion": 7}.get(key, "supported")
     how = {"schema_mode": schema_mode, "partition_by": ["x"] if schema_mode else None}
@@ -155,7 +155,7 @@ def test_an_argument_of_the_wrong_kind_is_named(tmp_path, how, setting):
 @pytest.mark.parametrize(
     ("codec", "level"), [("snappy", 3), ("none", 1), ("gzip", 10), ("zstd", 99), ("brotli", -1)]
 )
-def test_levels_that_a_codec_has_not(tmp_path, codec, level):
+def test_invalid_compression_levels(tmp_path, codec, level):
     options = ld.WriteOptions(codec=codec, compression_level=level)
     with pytest.raises(ConfigError, match=f"^compression_level: {codec} has"):
         ld.write(tmp_path, ROWS, options=options)
@@ -169,13 +169,13 @@ def test_sizes_are_whole_numbers(given):
 
 
 @pytest.mark.parametrize("metadata", [{"operation": "MINE"}, {"why": object()}])
-def test_metadata_that_no_commit_can_have_is_refused_before_files(tmp_path, metadata):
+def test_invalid_commit_metadata_is_refused_before_files(tmp_path, metadata):
     with pytest.raises(InvalidCommitError, match="commit metadata"):
         ld.write(tmp_path, ROWS, commit_metadata=metadata)
     assert not list(tmp_path.iterdir())
 
 
-def test_steps_of_applications_are_numbers_in_the_log(tmp_path):
+def test_application_versions_are_64_bit_integers(tmp_path):
     ld.write(tmp_path, ROWS, app_id="loader", app_version=2**63 - 1)
     lines = (tmp_path / "_delta_log" / f"{0:020}.json").read_text().splitlines()
     txn = next(action["txn"] for line in lines if (action := json.loads(line)).get("txn"))
@@ -205,7 +205,7 @@ def test_a_table_of_other_files_than_parquet_is_not_written_to(tmp_path):
     assert files_of(tmp_path) == []
 
 
-def test_a_damaged_counter_of_columns_is_named(tmp_path):
+def test_an_invalid_max_column_id_is_named(tmp_path):
     ld.Table.create(tmp_path, "x bigint", properties={"delta.columnMapping.mode": "name"})
     counter = {"delta.columnMapping.maxColumnId": "many"}
     table = changed_by_hand(tmp_path, lambda metadata: metadata["configuration"].update(counter))
@@ -215,7 +215,7 @@ def test_a_damaged_counter_of_columns_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["name", "Name"])
-def test_column_mapping_is_what_protocol_and_property_say_together(tmp_path, mode):
+def test_column_mapping_needs_protocol_and_property(tmp_path, mode):
     wanted = {"delta.columnMapping.mode": mode}
     ld.Table.create(tmp_path / "plain", "x bigint")
     plain = changed_by_hand(tmp_path / "plain", lambda m: m["configuration"].update(wanted))
@@ -230,7 +230,7 @@ def test_column_mapping_is_what_protocol_and_property_say_together(tmp_path, mod
     assert mapped.snapshot().schema.fields[1].metadata["delta.columnMapping.id"] == 2
 
 
-def test_options_of_the_format_are_handed_on(tmp_path):
+def test_format_options_are_kept(tmp_path):
     ld.Table.create(tmp_path, "x bigint")
     kept = {"provider": "parquet", "options": {"compression": "snappy"}}
     table = changed_by_hand(tmp_path, lambda metadata: metadata.update(format=kept))

@@ -1,4 +1,4 @@
-"""Overwriting a part of a table: exactly the rows that match go, whatever files they are in."""
+"""Replace where: exactly the matching rows are replaced, in whichever files they are."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ALL = [("a", 1, "u"), ("a", 2, None), ("b", 3, "u"), (None, 4, "v")]
         pytest.param("t is null", [], [ALL[0], *ALL[2:]], 1, 1, id="only-the-null"),
     ],
 )  # fmt: skip
-def test_exactly_the_matching_rows_go(url, where, new, kept, removed, written):
+def test_exactly_the_matching_rows_are_replaced(url, where, new, kept, removed, written):
     result = ld.write(url, data(*new), "overwrite", where=where)
     assert rows(url) == sorted([*kept, *new], key=repr)
     assert (result.files_removed, result.files_added) == (removed, written)
@@ -141,7 +141,7 @@ def test_column_mapping(tmp_path):
     assert sorted((tuple(row.values()) for row in found), key=repr) == expected
 
 
-def test_rows_that_are_tracked_are_not_rewritten_silently(tmp_path):
+def test_rewriting_under_row_tracking_is_refused(tmp_path):
     tracked = {"delta.enableRowTracking": "true", "delta.enableChangeDataFeed": "true"}
     ld.write(tmp_path, data(*ALL), partition_by="p", properties=tracked)
     before = paths(tmp_path)
@@ -167,7 +167,7 @@ def test_deleted_rows_stay_deleted(tmp_path):
     assert sorted(theirs["id"].to_pylist()) == expected
 
 
-def test_the_change_feed_tells_of_whole_files_that_went(tmp_path):
+def test_the_change_feed_reads_removed_files(tmp_path):
     ld.write(
         tmp_path, data(*ALL), partition_by="p", properties={"delta.enableChangeDataFeed": "true"}
     )
@@ -199,7 +199,7 @@ CONDITIONS = st.sampled_from(
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(VALUES, min_size=1, max_size=6), min_size=1, max_size=4), CONDITIONS)
-def test_what_stays_is_what_does_not_match(files, condition):
+def test_rows_that_do_not_match_are_kept(files, condition):
     store = MemoryStore()
     table = ld.Table(store, ld.Config(write_checksums=False, write_checkpoints=False))
     for rows_of_file in files:

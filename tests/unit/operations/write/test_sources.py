@@ -1,4 +1,4 @@
-"""Anything that has rows can be written, and streams are taken as they come."""
+"""Row sources: every supported input type, and streams written incrementally."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_an_index_with_a_name_is_a_column(tmp_path):
     assert ld.Table.open(tmp_path / "b").to_arrow().to_pydict() == {"x": [2]}
 
 
-def test_a_stream_is_written_while_it_comes():
+def test_a_stream_is_written_incrementally():
     store = MemoryStore()
     table = ld.Table(store, ld.Config())
     before: list[int] = []
@@ -98,7 +98,7 @@ def test_a_stream_is_written_while_it_comes():
     assert before == list(range(1, 11))
 
 
-def test_large_batches_are_cut():
+def test_large_batches_are_sliced():
     source = as_source(pa.table({"x": pa.array(range(600_000))}))
     assert [batch.num_rows for batch in source.batches] == [262_144, 262_144, 75_712]
 
@@ -106,13 +106,13 @@ def test_large_batches_are_cut():
 @pytest.mark.parametrize(
     "data", [42, "text", b"bytes", None, [], iter(()), [1, 2], {"x": 1}, object()]
 )
-def test_what_has_no_rows_is_refused(tmp_path, data):
+def test_unsupported_objects_are_refused(tmp_path, data):
     with pytest.raises(ConfigError, match=r"^data: "):
         ld.write(tmp_path, data)
     assert not list(tmp_path.iterdir())
 
 
-def test_parts_of_another_schema_are_refused_and_nothing_is_left(tmp_path):
+def test_items_of_another_schema_are_refused_and_leave_no_file(tmp_path):
     parts = iter([{"x": [1]}, {"x": [2]}, {"x": ["text"]}])
     with pytest.raises(SchemaMismatchError, match="item 2"):
         ld.write(tmp_path, parts)
@@ -151,7 +151,7 @@ def test_an_untyped_column_of_new_rows_has_the_type_of_the_table(tmp_path):
     assert ld.Table.open(tmp_path).to_arrow()["t"].null_count == 3
 
 
-def test_a_stream_is_held_only_until_its_columns_have_types(monkeypatch):
+def test_a_stream_is_buffered_until_its_columns_have_types(monkeypatch):
     monkeypatch.setattr("lazydelta.writer.tuning.BUFFERED_BYTES", 100)
     taken = []
 

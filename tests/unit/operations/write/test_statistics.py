@@ -1,4 +1,4 @@
-"""The statistics of new files: what they say, and that they never say anything untrue."""
+"""Statistics of new files: their values, and that they never exclude a row."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_bounds(values, kind, expected):
     assert [str(v) for v in found] == [str(v) for v in expected]  # the sign of zero too
 
 
-def test_times_are_cut_outwards_to_milliseconds():
+def test_timestamp_bounds_are_rounded_outwards_to_milliseconds():
     moment = datetime(2026, 1, 1, 0, 0, 0, 123_456)  # noqa: DTZ001
     expected = ("2026-01-01T00:00:00.123", "2026-01-01T00:00:00.124")
     assert bounds([moment], pa.timestamp("us")) == expected
@@ -132,7 +132,7 @@ def test_names_with_dots_are_not_mistaken_for_one_another():
     assert found["minValues"] == {"c.d": 3}  # the two that look alike in a footer are left out
 
 
-def test_row_groups_are_taken_together():
+def test_statistics_combine_row_groups():
     rows = pa.table({"x": list(range(100)), "t": [f"{n:03}" for n in range(100)]})
     found = parsed(rows, options=ld.WriteOptions(row_group_rows=7))
     assert found["minValues"] == {"x": 0, "t": "000"}
@@ -151,7 +151,7 @@ def test_row_groups_are_taken_together():
     ],
     ids=["the-first-32", "two", "none", "all", "named"],
 )
-def test_the_table_chooses_the_columns(properties, expected):
+def test_properties_select_the_indexed_columns(properties, expected):
     found = parsed({f"c{n}": [n] for n in range(40)}, properties=properties)
     assert list(found.get("minValues", {})) == expected
     assert found["numRecords"] == 1
@@ -171,7 +171,7 @@ def test_partition_columns_have_none_and_do_not_count():
     assert found["minValues"] == {"x": 2}
 
 
-def test_an_absurd_property_is_refused():
+def test_an_invalid_property_is_refused():
     store = MemoryStore()
     with pytest.raises((SchemaError, ld.errors.ConfigError), match="dataSkippingNumIndexedCols"):
         ld.Table(store, ld.Config()).write(

@@ -308,7 +308,7 @@ def test_reads_are_lazy(tmp_path):
     scan = made.open().scan()
     (made.path / "a.parquet").unlink()
     stream = scan.to_batches()
-    assert scan.presentation().schema.names == ["id", "name"]
+    assert scan.output_schema().schema.names == ["id", "name"]
     with pytest.raises(errors.DataFileNotFoundError):
         next(stream)
 
@@ -421,7 +421,7 @@ def test_row_ids_are_positions_or_materialized(tmp_path):
         row_id_column="row", row_commit_version_column="at", file_column_name="file"
     )
     scan = made.open().scan("id != 3")
-    assert scan.presentation(options).schema.names == ["id", "name", "file", "row", "at"]
+    assert scan.output_schema(options).schema.names == ["id", "name", "file", "row", "at"]
     found = {r["id"]: (r["row"], r["at"], r["file"]) for r in scan.to_arrow(options).to_pylist()}
     assert found == {
         0: (100, 7, "a.parquet"),

@@ -1,4 +1,4 @@
-"""Random rows that fit come out as they went in, however they are encoded and cut."""
+"""Property test: enforcement preserves random rows, however they are encoded and sliced."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def as_batch(rows, schema):
 
 @settings(max_examples=60, deadline=None)
 @given(rows=st.lists(ROWS, max_size=6), start=st.integers(0, 6), count=st.integers(0, 6))
-def test_intake_is_the_identity_on_values(rows, start, count):
+def test_enforcement_preserves_values(rows, start, count):
     wanted = as_batch(rows, TABLE_ROWS).slice(start, count).to_pylist()
     for schema in (TABLE_ROWS, OTHER_ROWS):
         enforcement = pickle.loads(pickle.dumps(planned(TABLE, schema)))
