@@ -86,7 +86,7 @@ def numbers(count):
 
 
 def sizes(**more):
-    fields = {"texts": (1, I64, 0), "repetitions": (2, LIST, []), "definitions": (3, LIST, [])}
+    fields = {"strings": (1, I64, 0), "repetitions": (2, LIST, []), "definitions": (3, LIST, [])}
     found = []
     for name, value in more.items():
         number, kind, _ = fields[name]
@@ -140,7 +140,7 @@ MAKE_NO_SENSE = {
     "more-levels-than-there-are": (sizes(definitions=numbers(3)), "definition levels"),
     "fewer-levels-than-there-are": (sizes(definitions=numbers(1)), "definition levels"),
     "levels-of-a-list-that-it-is-not": (sizes(repetitions=numbers(2)), "repetition levels"),
-    "lengths-of-texts-that-it-has-not": (sizes(texts=12), "no strings"),
+    "lengths-of-strings-that-it-has-not": (sizes(strings=12), "no strings"),
 }  # fmt: skip
 
 

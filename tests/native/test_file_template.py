@@ -227,12 +227,12 @@ def test_an_error_names_the_file(tmp_path, what):
 def test_invalid_utf8_in_mid_file(tmp_path):
     """With views they are refused. Without, pyarrow returns the remaining rows, none twice."""
     raw = [b"\xffnone" if n == 250 else b"text %d" % n for n in range(300)]
-    texts = pa.Array.from_buffers(pa.string(), 300, pa.array(raw).buffers())
+    strings = pa.Array.from_buffers(pa.string(), 300, pa.array(raw).buffers())
     made = Rows(tmp_path / "t", FIELDS[:2])
     for at in range(4):
         rows = rows_of(at).select(["n", "t"])
         if at == 3:
-            rows = rows.set_column(1, "t", texts)
+            rows = rows.set_column(1, "t", strings)
         made.file(f"{at}.parquet", rows, use_dictionary=False)
     made.commit()
     options = replace(IN_ORDER, batch_rows=64)

@@ -20,7 +20,7 @@ from tests.native.support import is_view, plain, read, read_chosen, watched
 
 TAKEN = ("none", "snappy", "zstd")
 CODECS = (*TAKEN, "gzip", "brotli", "lz4")
-TEXTS = st.text(max_size=20) | st.sampled_from(["", "\0", "twelve bytes", "é" * 7, "🦆" * 40])
+STRINGS = st.text(max_size=20) | st.sampled_from(["", "\0", "twelve bytes", "é" * 7, "🦆" * 40])
 BYTES = st.binary(max_size=20) | st.sampled_from([b"", b"\0" * 12, b"\xff" * 13])
 WHOLE = st.integers(-(10**9), 10**9)  # of any unit of time
 NUMBERS = pa.list_(pa.int8())
@@ -63,10 +63,10 @@ def kinds():
     for precision, scale in DECIMALS:
         found.append((pa.decimal128(precision, scale), decimals(precision, scale)))
     found += [(pa.decimal256(50, 3), decimals(38, 3))]
-    found += [(pa.string(), TEXTS), (pa.binary(), BYTES)] * 4  # what this is all about
-    found += [(pa.large_string(), TEXTS), (pa.large_binary(), BYTES)]
+    found += [(pa.string(), STRINGS), (pa.binary(), BYTES)] * 4  # what this is all about
+    found += [(pa.large_string(), STRINGS), (pa.large_binary(), BYTES)]
     found += [(pa.binary(3), st.binary(min_size=3, max_size=3)), (pa.null(), st.none())]
-    found += [(pa.dictionary(pa.int32(), pa.string()), TEXTS), (pa.duration("us"), WHOLE)]
+    found += [(pa.dictionary(pa.int32(), pa.string()), STRINGS), (pa.duration("us"), WHOLE)]
     return found
 
 

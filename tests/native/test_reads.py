@@ -42,7 +42,7 @@ FIELDS = [
     field("part", "string"),
 ]
 FLAT = ["id", "name", "raw", "price", "at", "wide", "later", "part"]
-TEXTS = ["name", "raw", "later", "part"]
+STRINGS = ["name", "raw", "later", "part"]
 ROWS = 40
 FILES = ("whole", "without-a-column", "narrow", "deleted", "gzip", "small-groups", "moved")
 TAKEN = {"whole", "without-a-column", "deleted", "narrow", "small-groups", "moved"}
@@ -103,7 +103,7 @@ def viewed_names(rows):
 def test_flat_columns_of_every_file(table):
     found, taken = three_ways(table.scan(columns=FLAT), file_column_name="file")
     assert sum(taken) == len(TAKEN)
-    assert viewed_names(found) == [*TEXTS, "file"]
+    assert viewed_names(found) == [*STRINGS, "file"]
     assert found.num_rows == len(FILES) * ROWS - 3
 
 
@@ -219,7 +219,7 @@ def test_a_remote_table(made):
     remote = Table(MemoryStore(files, root="memory://t"), Config())
     found, taken = three_ways(remote.scan(columns=FLAT))
     assert not any(taken)
-    assert viewed_names(found) == TEXTS
+    assert viewed_names(found) == STRINGS
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
@@ -330,6 +330,6 @@ def test_without_the_decoder_pyarrow_reads_views_too(table):
             ReadOptions(schema_force_view_types=True, ordered=True)
         )
     assert not any(taken)
-    assert viewed_names(found) == TEXTS
+    assert viewed_names(found) == STRINGS
     shown = table.scan(columns=FLAT).to_arrow(ReadOptions(ordered=True))
     assert plain(found).equals(plain(shown))

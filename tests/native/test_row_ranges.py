@@ -133,7 +133,7 @@ def test_damaged_pages_are_an_error(path):
     ],
 )
 def test_what_only_pyarrow_reads_is_decoded_once(tmp_path, column, options, monkeypatch):
-    """It cannot begin anywhere, so whoever finds matches far from each other does not leap."""
+    """pyarrow cannot start at any row, so distant matches are read in one pass."""
     rows, asked = PyArrowReader.read, []
 
     def noted(self, columns, groups, **more):

@@ -28,13 +28,13 @@ ORDERED = ReadOptions(ordered=True)
 
 def rows_of(at, count=50):
     numbers = np.arange(at * 1000, at * 1000 + count)
-    texts = [None if n % 7 == 0 else f"a text of some length, {n}" for n in numbers]
+    strings = [None if n % 7 == 0 else f"a text of some length, {n}" for n in numbers]
     return pa.table(
         {
             "n": numbers,
-            "t": texts,
+            "t": strings,
             "x": pa.array(numbers / 3, mask=numbers % 5 == 0),
-            "b": pa.array([None if t is None else t.encode() for t in texts], pa.binary()),
+            "b": pa.array([None if t is None else t.encode() for t in strings], pa.binary()),
         }
     )
 

@@ -49,8 +49,8 @@ def large(tmp_path_factory):
     """A file that is large enough for several threads."""
     path = tmp_path_factory.mktemp("large") / "a.parquet"
     numbers = np.arange(MANY)
-    texts = np.array([f"text number {n}" for n in range(1000)])[numbers % 1000]
-    table = pa.table({"a": numbers, "b": numbers[::-1], "t": texts, "u": np.roll(texts, 7)})
+    strings = np.array([f"text number {n}" for n in range(1000)])[numbers % 1000]
+    table = pa.table({"a": numbers, "b": numbers[::-1], "t": strings, "u": np.roll(strings, 7)})
     pq.write_table(
         table, path, data_page_size=1 << 13, row_group_size=300_000, use_dictionary=["u"]
     )

@@ -376,10 +376,10 @@ def _function(draw: st.DrawFn, functions: dict[str, list[Any]]) -> str:
 def _membership(draw: st.DrawFn) -> str:
     name = draw(st.sampled_from(sorted(VALUES)))
     options = draw(st.lists(st.sampled_from(VALUES[name]), min_size=1, max_size=4))
-    texts = [_text(option) for option in options]
+    strings = [_text(option) for option in options]
     if draw(st.integers(0, 5)) == 0:
-        texts.append("NULL")
-    return f"{name} {draw(st.sampled_from(['IN', 'NOT IN']))} ({', '.join(texts)})"
+        strings.append("NULL")
+    return f"{name} {draw(st.sampled_from(['IN', 'NOT IN']))} ({', '.join(strings)})"
 
 
 _LEAVES = st.one_of(

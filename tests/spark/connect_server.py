@@ -45,7 +45,7 @@ class ConnectServer:
         return False
 
     def close(self) -> None:
-        """End the server: it stops when nobody holds its standard input any more."""
+        """Stop the server: it exits when its standard input is closed."""
         self._process.stdin.close()
         try:
             self._process.wait(60)

@@ -27,7 +27,7 @@ _SECONDS = 300
 
 
 class JarsMissingError(RuntimeError):
-    """The JARs cannot be had here; the text says why, for whoever skips a test or a benchmark."""
+    """The JARs are not available; the message is the reason of the skipped test or benchmark."""
 
 
 def delta_jars(cache: Path = CACHE) -> list[Path]:

@@ -27,7 +27,7 @@ IDS = [0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 32, 40, 41, 42]
 def table(tmp_path):
     """Files in a checkpoint that nothing can replace, and in a tail; row 31 is deleted.
 
-    The checksum tells protocol and metadata, so the log itself is read by whoever looks for files.
+    The checksum has protocol and metadata, so only the search for files reads the log itself.
     """
     made = FeedTable(tmp_path / "t")
 

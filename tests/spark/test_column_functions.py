@@ -1,4 +1,4 @@
-"""Texts and times on Spark are what they are in process, whatever the session is set to."""
+"""Strings and times on Spark are what they are in process, whatever the session is set to."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NUMBERS = [
     "-",
     "x",
 ]
-TEXTS = {
+STRINGS = {
     "byte": [*NUMBERS, "127", "128", "-129"],
     "integer": [*NUMBERS, "2147483647", "2147483648", "9" * 30, "9" * 31],
     "long": [*NUMBERS, str(2**63 - 1), str(2**63), str(-(2**63))],
@@ -57,7 +57,7 @@ TEXTS = {
     "string": ["", " a ", "é"],
     "binary": ["", "é", "\U0001f600"],
 }
-TEXTS["date"] += [" 2026-01-01 ", "2026-01-01T00:00:00", "2026-01", "20260101", "2026-13-01", ""]
+STRINGS["date"] += [" 2026-01-01 ", "2026-01-01T00:00:00", "2026-01", "20260101", "2026-13-01", ""]
 TIMES = [
     *("2026-01-31", "2026-1-1 1:02", "2026-01-01T23:59:59", "2026-03-08 02:30:00"),
     *("2026-01-01 00:00:00.1", "2026-01-01 00:00:00.123456789", "2026-01-01 00:00:00Z"),
@@ -67,7 +67,7 @@ TIMES = [
     *("+12026-01-01 00:00:00", "-0044-03-15 12:00:00", "2026-01-01 00:00:00 CET", "noon", ""),
     *("1969-12-31 23:59:59.999999", "2026-02-30 00:00:00", "2026-01-01+01:00", "12:00:00"),
 ]
-TEXTS["timestamp"] = TEXTS["timestamp_ntz"] = TIMES
+STRINGS["timestamp"] = STRINGS["timestamp_ntz"] = TIMES
 
 
 def kind_of(name):
@@ -101,21 +101,23 @@ def zoned(request, spark):
 
 
 def test_texts_are_read_alike(zoned):
-    """One job for all types: a column for each, as long as the longest list of texts."""
-    size = max(map(len, TEXTS.values()))
-    padded = {name: [*texts, *[None] * (size - len(texts))] for name, texts in TEXTS.items()}
+    """One job for all types: a column for each, as long as the longest list of strings."""
+    size = max(map(len, STRINGS.values()))
+    padded = {
+        name: [*strings, *[None] * (size - len(strings))] for name, strings in STRINGS.items()
+    }
     frame = frame_of(zoned, pa.RecordBatch.from_pydict(padded))
     columns = [
         as_numbers(parse_string(f.when(text != "", text), kind_of(name)), kind_of(name)).alias(name)
-        for name, text in ((name, f.col(f"`{name}`")) for name in TEXTS)
+        for name, text in ((name, f.col(f"`{name}`")) for name in STRINGS)
     ]
     found = frame.select("at", *columns).toArrow().sort_by("at")
-    for name, texts in padded.items():
-        wanted = parse_partition_values(pa.array(texts), kind_of(name), on_error="null")
+    for name, strings in padded.items():
+        wanted = parse_partition_values(pa.array(strings), kind_of(name), on_error="null")
         got = found.column(name).combine_chunks()
-        pairs = zip(texts, map(repr, got.to_pylist()), strict=True)
+        pairs = zip(strings, map(repr, got.to_pylist()), strict=True)
         assert list(pairs) == list(
-            zip(texts, map(repr, arrow_numbers(wanted).to_pylist()), strict=True)
+            zip(strings, map(repr, arrow_numbers(wanted).to_pylist()), strict=True)
         ), name
 
 
@@ -165,14 +167,14 @@ def test_functions_of_times_are_computed_alike(zoned):
         ],
         names=["t", "n", "d"],
     )
-    texts = [text.format(name) for text in FUNCTIONS for name in "tnd"]
-    texts = [text for text in texts if text not in ("hour(d)", "cast(d as date)")]
-    values = [bound_value(text) for text in texts]
+    strings = [text.format(name) for text in FUNCTIONS for name in "tnd"]
+    strings = [text for text in strings if text not in ("hour(d)", "cast(d as date)")]
+    values = [bound_value(text) for text in strings]
     columns = [
         as_numbers(_value(value), value.type).alias(f"c{at}") for at, value in enumerate(values)
     ]
     found = frame_of(zoned, rows).select("at", *columns).toArrow().sort_by("at")
-    for at, (text, value) in enumerate(zip(texts, values, strict=True)):
+    for at, (text, value) in enumerate(zip(strings, values, strict=True)):
         wanted = evaluate(value, lambda ref: rows.column(ref.path[0]), rows.num_rows)
         wanted = arrow_numbers(wanted)
         assert found.column(f"c{at}").to_pylist() == wanted.to_pylist(), text

@@ -25,7 +25,7 @@ def distributed(spark):
 def built(place, kind="classic", *, older=False, **options):
     """Make a log with a checkpoint, and of older versions their commits or a checkpoint.
 
-    The checksum tells protocol and metadata, so that nobody has looked at the checkpoint before.
+    The checksum has protocol and metadata, so nothing has read the checkpoint before.
     """
     return build(place, kind, older=older, cleaned_up=older, **options).crc()
 

@@ -104,7 +104,7 @@ def pickled(monkeypatch):
 
 
 def shown(frame, capsys):
-    """Return what Spark tells of a plan, whoever asks."""
+    """Return every representation of a plan that Spark prints."""
     capsys.readouterr()
     frame.explain("extended")
     frame.explain("formatted")

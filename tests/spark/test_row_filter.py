@@ -35,24 +35,24 @@ def on_arrow(predicate, rows):
     return evaluate(bound, column, rows.num_rows).to_pylist()
 
 
-def check(spark, seed, texts):
+def check(spark, seed, strings):
     rows = rows_of(make_files(seed, 16))
-    found = truths(frame_of(spark, rows), [row_condition(TABLE, text) for text in texts])
-    for text, truth in zip(texts, found, strict=True):
+    found = truths(frame_of(spark, rows), [row_condition(TABLE, text) for text in strings])
+    for text, truth in zip(strings, found, strict=True):
         assert truth == on_arrow(text, rows), text
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32), predicates(40))
-def test_rows_are_true_false_and_unknown_alike(spark, seed, texts):
-    check(spark, seed, texts)
+def test_rows_are_true_false_and_unknown_alike(spark, seed, strings):
+    check(spark, seed, strings)
 
 
 @pytest.mark.long
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32), predicates(60))
-def test_rows_are_true_false_and_unknown_alike_in_many_cases(spark, seed, texts):
-    check(spark, seed, texts)
+def test_rows_are_true_false_and_unknown_alike_in_many_cases(spark, seed, strings):
+    check(spark, seed, strings)
 
 
 def test_the_comparison_can_fail(spark):
@@ -76,7 +76,7 @@ LONG_LIST = ", ".join(f"{number}.0D" for number in range(40))
         pytest.param("s LIKE '%.'", [False, True, False, None], id="a-dot-is-a-dot"),
         pytest.param("s LIKE '%\\n'", [False, False, True, None], id="the-last-newline-counts"),
         pytest.param("s LIKE '_b'", [False, False, False, None], id="nothing-before-a-newline-end"),
-        pytest.param("s < '\U00010000'", [True, True, True, None], id="texts-by-code-point"),
+        pytest.param("s < '\U00010000'", [True, True, True, None], id="strings-by-code-point"),
         pytest.param("`odd.name``d` = 1", [True, False, False, None], id="a-name-is-not-a-path"),
         pytest.param("part IS NULL", [False, False, True, True], id="a-struct-may-be-null"),
     ],

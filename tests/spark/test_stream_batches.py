@@ -37,8 +37,8 @@ class Query:
     """What Spark does with a stream: asks for offsets, keeps them, reads what lies between."""
 
     def __init__(self, directory, **options):
-        texts = {name: str(value) for name, value in options.items()}
-        self.options = {"path": str(directory)} | texts
+        strings = {name: str(value) for name, value in options.items()}
+        self.options = {"path": str(directory)} | strings
         self.rows = []
         self.batches = 0
         self.start = None

@@ -1,4 +1,4 @@
-"""`lazydelta.spark.write`: one meaning with `lazydelta.write`, whoever makes the files."""
+"""`lazydelta.spark.write`: the same result as `lazydelta.write`, with files written by executors."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_an_error_is_a_delta_error_and_a_builtin_one_and_says_something(kind):
     error = example(kind)
     assert isinstance(error, DeltaError)
     builtin = [k for k in kind.__mro__ if k.__module__ == "builtins"]
-    assert builtin[0] is not Exception, "nobody could catch it without importing lazydelta"
+    assert builtin[0] is not Exception, "no caller could catch it without importing lazydelta"
     assert len(str(error)) > 10
     assert kind.__doc__
 

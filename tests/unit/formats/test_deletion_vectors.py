@@ -198,7 +198,7 @@ def test_vectors_of_one_file_are_fetched_in_one_call():
     store = Counting({f"ab/{NAME}": data}, root=ROOT)
     store.calls = []
     found = group(*vectors, None, inline([7]), store=store)
-    assert store.calls == []  # nobody has asked yet
+    assert store.calls == []  # nothing was requested yet
     assert found.take(3) is None
     assert found.take(4).positions() == [7]
     assert store.calls == []  # neither needs the file

@@ -192,10 +192,10 @@ OBJECTS = st.dictionaries(
 )
 def test_any_statistics_are_parsed_as_by_json(rows, spaces, ascii_only):
     separators = None if spaces else (",", ":")
-    texts = [json.dumps(row, separators=separators, ensure_ascii=ascii_only) for row in rows]
-    if any("\ud800" <= c <= "\udfff" for text in texts for c in text):
+    strings = [json.dumps(row, separators=separators, ensure_ascii=ascii_only) for row in rows]
+    if any("\ud800" <= c <= "\udfff" for text in strings for c in text):
         return
-    found = parse(texts, minValues__id=LONG, minValues__a__s=STRING, numRecords=LONG)
+    found = parse(strings, minValues__id=LONG, minValues__a__s=STRING, numRecords=LONG)
 
     def long(value):
         return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -98,13 +98,13 @@ def test_a_long_repeated_string_is_stored_once_and_batches_are_split():
 
 @pytest.mark.parametrize("root", [ROOT, "memory://table"])
 def test_growing_delta_strings_are_decoded_in_small_batches(root):
-    texts = pa.table({"s": ["x" * length for length in range(2000)]})
-    data = written(texts, use_dictionary=False, column_encoding={"s": "DELTA_BYTE_ARRAY"})
+    strings = pa.table({"s": ["x" * length for length in range(2000)]})
+    data = written(strings, use_dictionary=False, column_encoding={"s": "DELTA_BYTE_ARRAY"})
     assert len(data) < 20_000  # for two million bytes
     file = opened(data, root=root, limit=100_000)
     pieces = list(file.read(["s"], [0], batch_rows=2000))
     assert max(rows.columns.nbytes for rows in pieces) < 120_000
-    assert pa.Table.from_batches([rows.columns for rows in pieces]).equals(texts)
+    assert pa.Table.from_batches([rows.columns for rows in pieces]).equals(strings)
 
 
 def test_wide_rows_are_decoded_in_smaller_batches():

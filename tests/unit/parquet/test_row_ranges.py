@@ -86,15 +86,15 @@ def test_matching_ranges_are_kept(where, kept, version, index):
 
 def test_ranges_are_split_at_the_pages_of_both_columns():
     """Pages of `y` have thirty rows, those of `x` ten: the rows where both may match are kept."""
-    texts = pa.array([f"{i // 30:02d}" for i in range(90)])
+    strings = pa.array([f"{i // 30:02d}" for i in range(90)])
     sink = io.BytesIO()
-    table = pa.table({"x": np.arange(90), "y": texts})
+    table = pa.table({"x": np.arange(90), "y": strings})
     pq.write_table(table, sink, data_page_size=80, write_batch_size=10, use_dictionary=["y"])
     source = pa.BufferReader(sink.getvalue())
     paging = PageFilter(read_footer(source), source)
     assert len(paging._pages_of(0, 0).rows) > len(paging._pages_of(0, 1).rows)
     rule = rule_for("x between 25 and 45 and y >= '01'")
-    matching = [r for r in range(90) if 25 <= r <= 45 and texts[r].as_py() >= "01"]
+    matching = [r for r in range(90) if 25 <= r <= 45 and strings[r].as_py() >= "01"]
     ranges = paging.row_ranges(0, rule, LEAVES, {})
     assert ranges
     assert all(any(start <= row < end for start, end in ranges) for row in matching)

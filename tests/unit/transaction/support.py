@@ -214,7 +214,7 @@ def reader(store):
 
 
 class FakeClock:
-    """Time that passes only when somebody sleeps."""
+    """A clock that advances only while a caller sleeps."""
 
     def __init__(self, now_ms=1_800_000_000_000):
         self.seconds = 0.0

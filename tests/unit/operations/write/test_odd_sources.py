@@ -10,7 +10,7 @@ import pytest
 import lazydelta as ld
 from lazydelta.errors import ConfigError, SchemaError, SchemaMismatchError
 
-TEXTS = ["x", None, "y", "x"]
+STRINGS = ["x", None, "y", "x"]
 
 
 def written(path, data):
@@ -20,7 +20,7 @@ def written(path, data):
 
 def of_runs(kind):
     ends = pa.array([1, 2, 3, 4, 9], pa.int32())
-    whole = pa.RunEndEncodedArray.from_arrays(ends, pa.array([*TEXTS, "z"], kind))
+    whole = pa.RunEndEncodedArray.from_arrays(ends, pa.array([*STRINGS, "z"], kind))
     return whole.slice(0, 4)
 
 
@@ -33,7 +33,7 @@ def test_encoded_strings_of_every_kind(tmp_path, kind):
     column = pa.DictionaryArray.from_arrays(places, pa.array(["x", "y"], kind))
     nested = pa.ListArray.from_arrays(pa.array([0, 2, 2, 3, 4], pa.int32()), column)
     found = written(tmp_path, {"d": column, "r": of_runs(kind), "l": nested})
-    assert found == {"d": TEXTS, "r": TEXTS, "l": [["x", None], [], ["y"], ["x"]]}
+    assert found == {"d": STRINGS, "r": STRINGS, "l": [["x", None], [], ["y"], ["x"]]}
 
 
 def test_run_ends_within_a_slice(tmp_path):
@@ -43,8 +43,8 @@ def test_run_ends_within_a_slice(tmp_path):
 @pytest.mark.parametrize("kind", [pl.Categorical(), pl.Enum(["x", "y", "Object"])], ids=str)
 @pytest.mark.parametrize("lazy", [False, True])
 def test_categories_of_polars(tmp_path, kind, lazy):
-    frame = pl.DataFrame({"c": pl.Series(TEXTS, dtype=kind)})
-    assert written(tmp_path, frame.lazy() if lazy else frame) == {"c": TEXTS}
+    frame = pl.DataFrame({"c": pl.Series(STRINGS, dtype=kind)})
+    assert written(tmp_path, frame.lazy() if lazy else frame) == {"c": STRINGS}
 
 
 # --- what would be nonsense as rows

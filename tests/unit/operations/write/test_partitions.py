@@ -73,7 +73,7 @@ def test_long_partition_values_do_not_exceed_path_limits(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "values", "texts"),
+    ("kind", "values", "strings"),
     [
         (pa.int8(), [-128, 127], ["-128", "127"]),
         (pa.int64(), [-(2**63), 2**63 - 1], [str(-(2**63)), str(2**63 - 1)]),
@@ -87,7 +87,7 @@ def test_long_partition_values_do_not_exceed_path_limits(tmp_path):
     ],
     ids=lambda value: str(value) if isinstance(value, pa.DataType) else "",
 )  # fmt: skip
-def test_values_of_every_type(tmp_path, kind, values, texts):
+def test_values_of_every_type(tmp_path, kind, values, strings):
     data = pa.table({"p": pa.array([*values, None], kind), "n": list(range(len(values) + 1))})
     ld.write(tmp_path, data, partition_by="p")
     table = ld.Table.open(tmp_path)
@@ -95,7 +95,7 @@ def test_values_of_every_type(tmp_path, kind, values, texts):
         found = [
             dict(row)["p"] for batch in batches for row in batch["partition_values"].to_pylist()
         ]
-    assert sorted(map(str, found)) == sorted(map(str, [*texts, None]))
+    assert sorted(map(str, found)) == sorted(map(str, [*strings, None]))
     assert table.to_arrow().sort_by("n")["p"].to_pylist() == [*values, None]
 
 

@@ -181,7 +181,7 @@ def test_an_invalid_property_is_refused():
 
 # --- they never lie ------------------------------------------------------------------------------
 
-TEXTS = st.text(st.characters(codec="utf-8"), max_size=40) | st.sampled_from(
+STRINGS = st.text(st.characters(codec="utf-8"), max_size=40) | st.sampled_from(
     ["x" * 33, "x" * 32 + "é", "\U0010ffff" * 33, "x" * 32 + "\x7f", "Z" * 70]
 )
 COLUMNS = {
@@ -189,7 +189,7 @@ COLUMNS = {
     "l": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
     "d": (pa.float64(), st.floats(allow_nan=True, allow_infinity=True)),
     "f": (pa.float32(), st.floats(width=32, allow_nan=True, allow_infinity=True)),
-    "t": (pa.string(), TEXTS),
+    "t": (pa.string(), STRINGS),
     "day": (pa.date32(), st.dates()),
     "at": (pa.timestamp("us"), st.datetimes()),
     "utc": (pa.timestamp("us", "UTC"), st.datetimes(timezones=st.just(UTC))),

@@ -205,8 +205,8 @@ def test_typed_statistics_with_json_as_fallback():
             ]
         ),
     )
-    texts = [None, stats({"id": 5}, {"id": 6}), None]
-    batch = adds(texts, stats_parsed=parsed)
+    strings = [None, stats({"id": 5}, {"id": 6}), None]
+    batch = adds(strings, stats_parsed=parsed)
     assert kept("id = 5", batch) == [False, True, True]
     assert kept("id = 1", batch) == [True, False, True]
     assert kept("id = 5", adds(stats_parsed=parsed)) == [False, True, True]

@@ -20,7 +20,7 @@ from lazydelta.scan.read.reading import ReadOptions
 deltalake = pytest.importorskip("deltalake")
 
 DAY, TIME = date(2020, 1, 1), datetime(2020, 1, 1, tzinfo=UTC)
-TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4)
+STRINGS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4)
 SCALARS = {
     "i8": (pa.int8(), st.integers(-128, 127)),
     "i16": (pa.int16(), st.integers(-(2**15), 2**15 - 1)),
@@ -29,7 +29,7 @@ SCALARS = {
     "f32": (pa.float32(), st.floats(width=32)),
     "f64": (pa.float64(), st.floats()),
     "b": (pa.bool_(), st.booleans()),
-    "s": (pa.string(), TEXTS),
+    "s": (pa.string(), STRINGS),
     "y": (pa.binary(), st.binary(max_size=3)),
     "d": (pa.date32(), st.integers(-40_000, 40_000).map(lambda n: DAY + timedelta(days=n))),
     "t": (
@@ -47,7 +47,7 @@ SCALARS = {
 NESTED = {
     "st": (
         pa.struct([("a", pa.int64()), ("b", pa.string())]),
-        st.fixed_dictionaries({"a": st.none() | st.integers(0, 3), "b": st.none() | TEXTS}),
+        st.fixed_dictionaries({"a": st.none() | st.integers(0, 3), "b": st.none() | STRINGS}),
     ),
     "li": (pa.list_(pa.int32()), st.lists(st.none() | st.integers(0, 3), max_size=3)),
     "mp": (

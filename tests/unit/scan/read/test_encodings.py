@@ -122,7 +122,7 @@ def test_decimals_in_every_encoding(tmp_path, precision, scale, as_integer, phys
 
 
 INTEGERS = pa.array([0, -1, None, 2**31 - 1, -(2**31), 7] * 50, pa.int32())
-TEXTS = pa.array(["", "a", None, "é" * 40, "prefix 1", "prefix 2"] * 50)
+STRINGS = pa.array(["", "a", None, "é" * 40, "prefix 1", "prefix 2"] * 50)
 FLOATS = pa.array([0.0, -0.0, None, 1e308, 5e-324, float("inf")] * 50)
 
 
@@ -134,9 +134,9 @@ FLOATS = pa.array([0.0, -0.0, None, 1e308, 5e-324, float("inf")] * 50)
         pytest.param("integer", INTEGERS, "PLAIN", id="plain"),
         pytest.param("integer", INTEGERS, "DELTA_BINARY_PACKED", id="delta"),
         pytest.param("integer", INTEGERS, None, id="dictionary"),
-        pytest.param("string", TEXTS, "DELTA_BYTE_ARRAY", id="delta-byte-array"),
-        pytest.param("string", TEXTS, "DELTA_LENGTH_BYTE_ARRAY", id="delta-length-byte-array"),
-        pytest.param("string", TEXTS, None, id="dictionary-of-strings"),
+        pytest.param("string", STRINGS, "DELTA_BYTE_ARRAY", id="delta-byte-array"),
+        pytest.param("string", STRINGS, "DELTA_LENGTH_BYTE_ARRAY", id="delta-length-byte-array"),
+        pytest.param("string", STRINGS, None, id="dictionary-of-strings"),
         pytest.param("double", FLOATS, "BYTE_STREAM_SPLIT", id="byte-stream-split"),
     ],
 )

@@ -115,10 +115,10 @@ def test_a_row_group_without_a_match_decodes_only_the_predicate_columns(tmp_path
     made = Rows(tmp_path / "t", FIELDS[:2])
     values = np.tile([0, 10**6], 500)
     values[777] = 5
-    texts = [f"{TEXT} {i}" for i in range(1000)]
-    made.file("a.parquet", pa.table({"id": values, "text": texts}), row_group_size=100)
+    strings = [f"{TEXT} {i}" for i in range(1000)]
+    made.file("a.parquet", pa.table({"id": values, "text": strings}), row_group_size=100)
     found = made.open().scan("id = 5").to_arrow().to_pylist()
-    assert found == [{"id": 5, "text": texts[777]}]
+    assert found == [{"id": 5, "text": strings[777]}]
     assert [call[:2] for call in read if "text" in call[0]] == [(("text",), [7])]
 
 
@@ -170,9 +170,9 @@ def test_same_rows_as_a_plain_read(tmp_path, where, deleted, batch_rows):
 def test_columns_in_smaller_batches_stay_aligned(tmp_path, read):
     """Long dictionary strings are returned in smaller batches than the numbers beside them."""
     made = Rows(tmp_path / "t", FIELDS)
-    texts = [f"{TEXT} {i}" for i in range(2000)]
+    strings = [f"{TEXT} {i}" for i in range(2000)]
     kinds = [str(i % 4) * 1000 for i in range(2000)]
-    made.file("a.parquet", pa.table({"id": np.arange(2000), "text": texts, "kind": kinds}))
+    made.file("a.parquet", pa.table({"id": np.arange(2000), "text": strings, "kind": kinds}))
     scan = made.open().scan("id between 50 and 1000")
     with scan.to_batches(ReadOptions(max_inflated_bytes=64_000)) as batches:
         found = list(batches)
@@ -182,7 +182,7 @@ def test_columns_in_smaller_batches_stay_aligned(tmp_path, read):
     ]
     rows = pa.Table.from_batches(found)
     assert rows["id"].to_pylist() == list(range(50, 1001))
-    assert rows["text"].to_pylist() == texts[50:1001]
+    assert rows["text"].to_pylist() == strings[50:1001]
     assert rows["kind"].to_pylist() == kinds[50:1001]
 
 
@@ -280,11 +280,11 @@ def test_columns_without_skipping_are_decoded_once(tmp_path, small_pages, read):
     """The page index selects two ranges of `id`, but a struct is decoded from its start."""
     struct = {"type": "struct", "fields": [field("a", "long")]}
     made = Rows(tmp_path / "t", [*FIELDS[:2], field("part", struct)])
-    texts, parts = [f"{TEXT} {i}" for i in range(1000)], [{"a": i} for i in range(1000)]
-    table = pa.table({"id": np.arange(1000), "text": texts, "part": parts})
+    strings, parts = [f"{TEXT} {i}" for i in range(1000)], [{"a": i} for i in range(1000)]
+    table = pa.table({"id": np.arange(1000), "text": strings, "part": parts})
     made.file("a.parquet", table, use_dictionary=False, **small_pages)
     scan = made.open().scan("id in (300, 900) and part.a > 0")
-    assert scan.to_arrow().column("text").to_pylist() == [texts[300], texts[900]]
+    assert scan.to_arrow().column("text").to_pylist() == [strings[300], strings[900]]
     assert len([columns for columns, _, _ in read if "part.a" in columns]) == 1
 
 
@@ -324,12 +324,12 @@ def test_a_gap_between_matches_is_skipped(tmp_path, small_pages, decoded):
     made = Rows(tmp_path / "t", FIELDS[:2])
     ids = np.tile([0, 10**6], 500)
     ids[[20, 900]] = 5
-    texts = [f"{TEXT} {i}" for i in range(1000)]
+    strings = [f"{TEXT} {i}" for i in range(1000)]
     made.file(
-        "a.parquet", pa.table({"id": ids, "text": texts}), use_dictionary=False, **small_pages
+        "a.parquet", pa.table({"id": ids, "text": strings}), use_dictionary=False, **small_pages
     )
     found = made.open().scan("id = 5").to_arrow(ReadOptions(batch_rows=100))
-    assert found.column("text").to_pylist() == [texts[20], texts[900]]
+    assert found.column("text").to_pylist() == [strings[20], strings[900]]
     assert sum(sum(lengths) for columns, lengths in decoded if columns == ("text",)) < 300
 
 

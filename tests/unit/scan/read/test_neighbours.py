@@ -12,15 +12,15 @@ from tests.unit.scan.read.tables import Rows, field
 
 def shapes(count):
     """Columns of every kind of type, most with a conversion."""
-    texts = [None if i % 5 == 0 else f"text {i % 3}" for i in range(count)]
+    strings = [None if i % 5 == 0 else f"text {i % 3}" for i in range(count)]
     micros = pa.array([i * 1_000_003 for i in range(count)], pa.timestamp("us"))
     return pa.table(
         {
             "id": np.arange(count),
             "small": pa.array([i % 100 for i in range(count)], pa.int8()),
-            "t": texts,
+            "t": strings,
             "time": micros.cast(pa.timestamp("ns")),
-            "s": [None if i % 7 == 0 else {"t": t} for i, t in enumerate(texts)],
+            "s": [None if i % 7 == 0 else {"t": t} for i, t in enumerate(strings)],
             "l": pa.array([[i] * (i % 4) for i in range(count)], pa.large_list(pa.int32())),
             "m": pa.array([[(str(i), i)] for i in range(count)], pa.map_(pa.string(), pa.int16())),
             "yes": [i % 3 == 0 for i in range(count)],

@@ -270,7 +270,7 @@ def test_statistics_in_the_old_type_lose_no_row(tmp_path):
 # --- times in nanoseconds
 
 NANOS = pa.timestamp("ns", "UTC")
-TEXTS = {1: "1970-01-01T00:00:00.000000123Z", 2: "1969-12-31T23:59:59.999999877Z"}
+STRINGS = {1: "1970-01-01T00:00:00.000000123Z", 2: "1969-12-31T23:59:59.999999877Z"}
 
 
 @pytest.fixture
@@ -313,12 +313,12 @@ def test_nanoseconds_are_read_exactly(nanos):
 @pytest.mark.parametrize(
     ("where", "ids"),
     [
-        (f"ts = '{TEXTS[1]}'", [1]),
-        (f"ts >= '{TEXTS[1]}'", [1, 4]),
-        (f"wall <= '{TEXTS[2]}'", [2]),
+        (f"ts = '{STRINGS[1]}'", [1]),
+        (f"ts >= '{STRINGS[1]}'", [1, 4]),
+        (f"wall <= '{STRINGS[2]}'", [2]),
         ("ts < timestamp '1970-01-01 00:00:00Z'", [2]),
         ("ts < timestamp '9999-01-01 00:00:00Z'", [1, 2, 4]),
-        (f"ts in ('{TEXTS[2]}', '1970-01-01T00:00:00.000007Z')", [2, 4]),
+        (f"ts in ('{STRINGS[2]}', '1970-01-01T00:00:00.000007Z')", [2, 4]),
         ("p = '1970-01-01T00:00:00.123456789Z'", [1, 2, 3]),
         ("p = '1970-01-01T00:00:00.123456Z'", []),
         ("ts is null or p is null", [3, 4]),

@@ -375,21 +375,21 @@ def test_dictionary_encoded_strings_at_every_depth(tmp_path):
         field("l", {"type": "array", "elementType": "string", "containsNull": True}),
         field("a.b", "string"),
     ]
-    texts = [None if i % 5 == 0 else f"text {i % 3}" for i in range(5000)]
+    strings = [None if i % 5 == 0 else f"text {i % 3}" for i in range(5000)]
     data = pa.table(
         {
-            "t": texts,
-            "b": pa.array([None if t is None else t.encode() for t in texts], pa.binary()),
-            "s": [{"t": t} for t in texts],
-            "l": [[t, t] for t in texts],
-            "a.b": texts,
+            "t": strings,
+            "b": pa.array([None if t is None else t.encode() for t in strings], pa.binary()),
+            "s": [{"t": t} for t in strings],
+            "l": [[t, t] for t in strings],
+            "a.b": strings,
         }
     )
     made = Rows(tmp_path / "t", kinds, features=("deletionVectors",))
     made.file("a.parquet", data, row_group_size=1000, vector=inline([0, 2, 4999]))
     found = made.open().scan("t = 'text 1' or s.t is null").to_arrow()
     found.validate(full=True)
-    left = [t for i, t in enumerate(texts) if i not in (0, 2, 4999)]
+    left = [t for i, t in enumerate(strings) if i not in (0, 2, 4999)]
     expected = [t for t in left if t in ("text 1", None)]
     assert found["t"].to_pylist() == expected
     assert found["a.b"].to_pylist() == expected

@@ -30,7 +30,7 @@ def table(tmp_path):
     DeltaTable(tmp_path).delete("id = 3")
     rewritten = DeltaTable(tmp_path).file_uris()[0]
     if int(pa.__version__.split(".")[0]) < 21:
-        pytest.skip("this pyarrow reads views as plain texts; a newer one runs it")
+        pytest.skip("this pyarrow reads views as plain strings; a newer one runs it")
     assert pa.types.is_string_view(pq.read_schema(rewritten).field("many").type)
     return ld.Table.open(tmp_path)
 
