@@ -23,7 +23,7 @@ FRAME = (
 )
 
 
-def pingpong(spark, url, properties):
+def round_trip(spark, url, properties):
     """Write in turns with the reference, and let it read all of it."""
     import lazydelta as ld
     import lazydelta.spark as executors
@@ -61,7 +61,7 @@ def report(spark, place):
     from lazydelta.spark import register
 
     register(spark)
-    return {name: pingpong(spark, f"{place}/{name}", TABLES[name]) for name in TABLES}
+    return {name: round_trip(spark, f"{place}/{name}", TABLES[name]) for name in TABLES}
 
 
 if __name__ == "__main__":
