@@ -89,7 +89,7 @@ class LazyDeltaScanner:
 
     def _planned(self) -> Scan:
         if self._scan is None:
-            asked = self._config
-            snapshot = self._table.snapshot(asked.version)
-            self._scan = snapshot.scan(asked.predicate, strategy=asked.strategy)
+            requested = self._config
+            snapshot = self._table.snapshot(requested.version)
+            self._scan = snapshot.scan(requested.predicate, strategy=requested.strategy)
         return self._scan

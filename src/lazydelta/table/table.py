@@ -276,7 +276,7 @@ class Table(Outputs):
             ChangeFeedDisabledError: A version of the range has no change data feed.
             ChangeFeedSchemaError: The schema changed incompatibly within the range.
         """
-        asked = RequestedRange(
+        requested = RequestedRange(
             starting_version=starting_version,
             ending_version=ending_version,
             starting_timestamp=starting_timestamp,
@@ -284,7 +284,7 @@ class Table(Outputs):
             allow_out_of_range=allow_out_of_range,
         )
         return find_changes(
-            self._store, self._config, asked, columns=columns, where=where, options=options
+            self._store, self._config, requested, columns=columns, where=where, options=options
         )
 
     def write(
