@@ -86,7 +86,7 @@ def overwrite(
     schema: pa.Schema | None = None,
     **how: Any,
 ) -> Step:
-    """Replace all rows, or with a `predicate` those for which `keeps` is false."""
+    """Replace all rows, or with `where` those for which `keeps` is false."""
 
     def step(table: Table, rows: list[Row]) -> list[Row]:
         new = [row(number) for number in numbers]

@@ -226,7 +226,7 @@ def test_deltalake_reads_our_change_feed(written, tmp_path):
     they_delete(model)
     model.append()
     theirs = pa.table(deltalake.DeltaTable(model.path).load_cdf(starting_version=0).read_all())
-    ours = Table.open(model.path).changes(start_version=0).to_arrow()
+    ours = Table.open(model.path).changes(starting_version=0).to_arrow()
     shown = ["_change_type", "_commit_version", *model.table.snapshot().schema.names]
     assert len({row["_change_type"] for row in ours.to_pylist()}) == 2
     assert counted(theirs.select(shown).to_pylist()) == counted(ours.select(shown).to_pylist())

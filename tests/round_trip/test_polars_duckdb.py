@@ -62,5 +62,9 @@ def test_polars_data_skipping_loses_no_row(tmp_path, name):
 def test_duckdb_reads_our_files(tmp_path, name):
     duckdb = pytest.importorskip("duckdb")
     model = TableModel.written(name, tmp_path)
-    found = duckdb.connect().read_parquet(model.table.file_uris()).to_arrow_table()
+    found = (
+        duckdb.connect()
+        .read_parquet([file.uri for file in model.table.scan().files()])
+        .to_arrow_table()
+    )
     assert_rows(found, model.rows)
