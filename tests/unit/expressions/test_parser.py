@@ -161,7 +161,7 @@ def test_sql(sql, expected):
         ("(a = 1", r"expected '\)'"),
         ("a like b", "constant pattern"),
         ("a is 5", "expected NULL, TRUE, FALSE or DISTINCT"),
-        ("a = date '2026-99-01'", "not a day"),
+        ("a = date '2026-99-01'", "not a calendar date"),
         ("cast(a as nosuch)", "expected a type"),
         ("cast(a as decimal(99))", "at most 38"),
         ("5", "is not a condition"),

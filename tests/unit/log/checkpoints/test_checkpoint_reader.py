@@ -56,7 +56,7 @@ def test_a_truncated_json_manifest_is_a_damaged_checkpoint(line):
     snapshot = truncated_manifest(line, has_commits=True)
     assert snapshot.transactions()["app"].version == 1
     assert list(snapshot.domain_metadata()) == ["d"]
-    with pytest.raises(LogCorruptError, match="not one whole JSON object"):
+    with pytest.raises(LogCorruptError, match="not one complete JSON object"):
         truncated_manifest(line, has_commits=False).transactions()
 
 
