@@ -165,7 +165,7 @@ def test_sql_reads_and_writes_a_table_of_the_catalog(spark, tmp_path):
         assert "lazydelta.options" not in stored, "options of the catalog do not leak into tables"
     finally:
         spark.sql("DROP TABLE trips")
-    assert Table.open(url).version() == 1, "dropping it leaves the files alone"
+    assert Table.open(url).version == 1, "dropping it leaves the files alone"
 
 
 def test_a_location_names_a_table_of_the_catalog_and_options_are_still_validated(spark, tmp_path):
