@@ -7,6 +7,7 @@ package with a breach, and on ours.
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import subprocess
 import sys
@@ -17,7 +18,6 @@ from pathlib import Path
 import pytest
 
 import lazydelta
-from lazydelta import checkpoint, operations
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "lazydelta"
@@ -176,12 +176,15 @@ def breaches_of_local_imports(modules: list[Module]) -> list[str]:
 
 
 def breaches_of_hidden_imports(modules: list[Module]) -> list[str]:
-    """Only the package's own door imports a room by name: no tool can see such an import."""
+    """Only the package's own door imports a room by name: no tool can see such an import.
+
+    `_lazy` imports modules of the door that calls it, which its TYPE_CHECKING block shows to tools.
+    """
     top = modules[0].name.split(".")[0]
     return [
         f"{module.name}:{node.lineno} imports by name"
         for module in modules
-        if module.room is not None
+        if module.room not in (None, "_lazy")
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).rpartition(".")[2] in ("import_module", "__import__")
@@ -480,7 +483,6 @@ _LIST_MODULES = """
 import json, sys
 before = set(sys.modules)
 import lazydelta
-from lazydelta import checkpoint, operations
 lazydelta.Table, lazydelta.Config, lazydelta.col  # public names are loaded on first use
 print(json.dumps({
     "file": lazydelta.__file__,
@@ -519,13 +521,14 @@ def test_import_does_not_load_what_belongs_to_one_door(loaded_by_import):
     assert not NEVER_ON_IMPORT & loaded_by_import["loaded"].keys()
 
 
-@pytest.mark.parametrize("door", [checkpoint, operations], ids=lambda door: door.__name__)
-def test_a_door_that_loads_on_demand_has_all_that_it_offers(door):
-    assert sorted(door.__all__) == sorted(door._MODULES)
-    for name in door.__all__:
-        assert getattr(door, name) is getattr(
-            sys.modules[f"{door.__name__}.{door._MODULES[name]}"], name
-        )
+@pytest.mark.parametrize(
+    "name",
+    ["aggregates", "changes", "checkpoint", "expressions", "formats", "operations", "parquet"],
+)
+def test_a_lazy_door_has_all_that_it_offers(name):
+    room = "lazydelta.scan." if name == "aggregates" else "lazydelta."
+    door = importlib.import_module(f"{room}{name}")
+    assert [exported for exported in door.__all__ if not hasattr(door, exported)] == []
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = door.nonsense
 

@@ -6,8 +6,9 @@ All are derived and optional: if writing one fails, the commits still define the
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lazydelta.checkpoint.checkpoint_writer import CheckpointResult, write_checkpoint
@@ -22,19 +23,11 @@ __all__ = [
     "write_checkpoint",
 ]
 
-_MODULES = {
-    "CheckpointResult": "checkpoint_writer",
-    "CompactionResult": "log_compaction",
-    "compact_log": "log_compaction",
-    "post_commit_hooks": "hooks",
-    "write_checkpoint": "checkpoint_writer",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import the module that defines a name on first use: readers do not load writers."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__package__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "checkpoint_writer": ("CheckpointResult", "write_checkpoint"),
+        "hooks": ("post_commit_hooks",),
+        "log_compaction": ("CompactionResult", "compact_log"),
+    },
+)

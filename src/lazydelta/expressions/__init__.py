@@ -6,21 +6,26 @@ and one evaluator for filters, CHECK constraints, invariants, generated columns 
 
 from __future__ import annotations
 
-from lazydelta.expressions.binding import bind
-from lazydelta.expressions.build import as_predicate, col, lit
-from lazydelta.expressions.evaluation import evaluate
-from lazydelta.expressions.expression import (
-    BoundExpression,
-    bind_condition,
-    bind_equality,
-    bind_expression,
-    bind_literal,
-)
-from lazydelta.expressions.functions import DATE_UNITS
-from lazydelta.expressions.generated import derivations
-from lazydelta.expressions.logic import split_conjuncts
-from lazydelta.expressions.nodes import Predicate
-from lazydelta.expressions.skipping_rewrite import guarded, to_skipping
+from typing import TYPE_CHECKING
+
+from lazydelta._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from lazydelta.expressions.binding import bind
+    from lazydelta.expressions.build import as_predicate, col, lit
+    from lazydelta.expressions.evaluation import evaluate
+    from lazydelta.expressions.expression import (
+        BoundExpression,
+        bind_condition,
+        bind_equality,
+        bind_expression,
+        bind_literal,
+    )
+    from lazydelta.expressions.functions import DATE_UNITS
+    from lazydelta.expressions.generated import derivations
+    from lazydelta.expressions.logic import split_conjuncts
+    from lazydelta.expressions.nodes import Predicate
+    from lazydelta.expressions.skipping_rewrite import guarded, to_skipping
 
 __all__ = [
     "DATE_UNITS",
@@ -40,3 +45,24 @@ __all__ = [
     "split_conjuncts",
     "to_skipping",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "binding": ("bind",),
+        "build": ("as_predicate", "col", "lit"),
+        "evaluation": ("evaluate",),
+        "expression": (
+            "BoundExpression",
+            "bind_condition",
+            "bind_equality",
+            "bind_expression",
+            "bind_literal",
+        ),
+        "functions": ("DATE_UNITS",),
+        "generated": ("derivations",),
+        "logic": ("split_conjuncts",),
+        "nodes": ("Predicate",),
+        "skipping_rewrite": ("guarded", "to_skipping"),
+    },
+)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from lazydelta.formats.deletion_vectors import DeletedRows, DeletionVectorGroup
-from lazydelta.formats.json_lines import (
-    BadLineError,
-    JsonLimits,
-    decode_lines,
-    join_surrogates,
-    normalized_lines,
-    object_mask,
-    parse_object,
-    split_lines,
-)
-from lazydelta.formats.stats_json import num_records, parse_stats
-from lazydelta.formats.variant import BadVariantError, check_shredding, unshred
+from typing import TYPE_CHECKING
+
+from lazydelta._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from lazydelta.formats.deletion_vectors import DeletedRows, DeletionVectorGroup
+    from lazydelta.formats.json_lines import (
+        BadLineError,
+        JsonLimits,
+        decode_lines,
+        join_surrogates,
+        normalized_lines,
+        object_mask,
+        parse_object,
+        split_lines,
+    )
+    from lazydelta.formats.stats_json import num_records, parse_stats
+    from lazydelta.formats.variant import BadVariantError, check_shredding, unshred
 
 __all__ = [
     "BadLineError",
@@ -33,3 +38,22 @@ __all__ = [
     "split_lines",
     "unshred",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "deletion_vectors": ("DeletedRows", "DeletionVectorGroup"),
+        "json_lines": (
+            "BadLineError",
+            "JsonLimits",
+            "decode_lines",
+            "join_surrogates",
+            "normalized_lines",
+            "object_mask",
+            "parse_object",
+            "split_lines",
+        ),
+        "stats_json": ("num_records", "parse_stats"),
+        "variant": ("BadVariantError", "check_shredding", "unshred"),
+    },
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lazydelta.operations.alter import Alter, AlterResult
@@ -30,28 +31,14 @@ __all__ = [
     "write_rows",
 ]
 
-_MODULES = {
-    "Alter": "alter",
-    "AlterResult": "alter",
-    "Columns": "column_declarations",
-    "CreateMode": "create",
-    "FileTask": "file_task",
-    "WriteMode": "write_request",
-    "WriteOperation": "write",
-    "WriteRequest": "write_request",
-    "WriteResult": "write_request",
-    "WrittenRows": "file_task",
-    "as_schema": "column_declarations",
-    "create_table": "create",
-    "plan_write": "write",
-    "write_rows": "write",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import the module that defines a name on first use: readers do not load writers."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__package__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "alter": ("Alter", "AlterResult"),
+        "column_declarations": ("Columns", "as_schema"),
+        "create": ("CreateMode", "create_table"),
+        "file_task": ("FileTask", "WrittenRows"),
+        "write": ("WriteOperation", "plan_write", "write_rows"),
+        "write_request": ("WriteMode", "WriteRequest", "WriteResult"),
+    },
+)

@@ -16,7 +16,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.expressions import evaluate
+from lazydelta import expressions
 from lazydelta.parquet.datetime_rebase import first_unambiguous
 from lazydelta.parquet.footer.leaf_index import leaf_columns
 from lazydelta.schema import DecimalType
@@ -62,7 +62,7 @@ def matching_row_groups(
 
 def may_match(rule: Predicate, ranges: RangeStatistics) -> list[bool]:
     """Return for which ranges of rows the rule is not FALSE."""
-    result = evaluate(rule, ranges.stat, len(ranges.num_rows))
+    result = expressions.evaluate(rule, ranges.stat, len(ranges.num_rows))
     kept: list[bool] = pc.or_kleene(result, pc.is_null(result)).to_pylist()
     return kept
 

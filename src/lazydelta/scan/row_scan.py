@@ -18,7 +18,7 @@ import pyarrow as pa
 from lazydelta._stream import Stream
 from lazydelta.config import ReadOptions, check_options, validate_columns
 from lazydelta.outputs import Outputs, metered
-from lazydelta.scan.read.output_schema import OutputSchema
+from lazydelta.scan import read
 from lazydelta.schema import StructType
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class RowScan(Outputs):
 
     def output_schema(
         self, options: ReadOptions | None = None, *, views: bool = True
-    ) -> OutputSchema:
+    ) -> read.OutputSchema:
         """Return the output conversion of the rows; see `scan.read.output_schema`."""
         options = self._resolve_options(options)
         return self._conversion(self._row_batches(options), options, views=views)
@@ -190,9 +190,11 @@ class RowScan(Outputs):
         check_options("options", options, ReadOptions)
         return options
 
-    def _conversion(self, rows: RowBatches, options: ReadOptions, **flags: bool) -> OutputSchema:
+    def _conversion(
+        self, rows: RowBatches, options: ReadOptions, **flags: bool
+    ) -> read.OutputSchema:
         snapshot = self._output_snapshot
-        return OutputSchema(
+        return read.OutputSchema(
             rows.schema,
             options,
             existing=self._full_schema.names,
@@ -201,7 +203,7 @@ class RowScan(Outputs):
             **flags,
         )
 
-    def _convert(self, rows: RowBatches, output: OutputSchema) -> Generator[pa.RecordBatch]:
+    def _convert(self, rows: RowBatches, output: read.OutputSchema) -> Generator[pa.RecordBatch]:
         snapshot = self._output_snapshot
         return metered(
             output.batches(rows.batches()),

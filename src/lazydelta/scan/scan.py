@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import pyarrow as pa
 
+from lazydelta import expressions
 from lazydelta._parallel import prefetch
 from lazydelta._stream import FlatStream, Stream
 from lazydelta.config import ReadOptions, ScanStrategy, Strategy, validate_integer
 from lazydelta.errors import ConfigError
-from lazydelta.expressions import Predicate, as_predicate
+from lazydelta.expressions.nodes import Predicate
 from lazydelta.replay.skipping import Pruner
-from lazydelta.scan.aggregates.count_min_max import MinMax, count, min_max
-from lazydelta.scan.aggregates.distinct_partitions import partition_values
+from lazydelta.scan import aggregates, read
 from lazydelta.scan.pagination import FilePage, Pages
 from lazydelta.scan.plan.add_columns import ALL_FIELDS, PLAN_FIELDS, adds_schema
 from lazydelta.scan.plan.explain import Explanation, explain
@@ -28,8 +28,6 @@ from lazydelta.scan.plan.run import ScanRun
 from lazydelta.scan.plan.scan_files import FileBatches, FileColumns, ScanFile
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
 from lazydelta.scan.plan.strategy import Choice, choose_strategy
-from lazydelta.scan.read.output_schema import columns_to_read
-from lazydelta.scan.read.reading import Reading
 from lazydelta.scan.row_scan import RowBatches, RowScan
 from lazydelta.schema.mapping import physical_name
 from lazydelta.snapshot import BYTES_PER_ADD, SnapshotState
@@ -86,7 +84,7 @@ class Scan(RowScan):
         self.options = snapshot.config.read
         self.options = self._resolve_options(options)
         self._pruner = Pruner.build(
-            as_predicate(where),
+            None if where is None else expressions.as_predicate(where),
             schema=snapshot.schema,
             partition_columns=snapshot.partition_columns,
             mapping_mode=snapshot.column_mapping_mode,
@@ -215,9 +213,9 @@ class Scan(RowScan):
         return self.snapshot.schema
 
     def _row_batches(self, options: ReadOptions) -> RowBatches:
-        columns = columns_to_read(options.schema, self.columns, self._full_schema.names)
+        columns = read.columns_to_read(options.schema, self.columns, self._full_schema.names)
         views = options.schema_force_view_types and options.schema is None
-        reading = Reading(self, options, None, columns, views=views)
+        reading = read.Reading(self, options, None, columns, views=views)
         buffered = partial(reading.batches, keeps_all=True)
         return RowBatches(reading.projection.schema, reading.batches, buffered)
 
@@ -235,14 +233,14 @@ class Scan(RowScan):
 
     def count(self) -> int:
         """Return the number of matching rows; files are read only if the log has no exact count."""
-        return count(self)
+        return aggregates.count(self)
 
-    def min_max(self, column: str) -> MinMax:
+    def min_max(self, column: str) -> aggregates.MinMax:
         """Return minimum and maximum of a column, as Python values.
 
         Uses the statistics of the log where they are exact, and reads the other files.
         """
-        return min_max(self, column)
+        return aggregates.min_max(self, column)
 
     def partition_values(self) -> pa.Table:
         """Return the partitions with matching rows: one row of typed values each.
@@ -250,7 +248,7 @@ class Scan(RowScan):
         Uses the log where it proves that a partition has a matching row; otherwise files are read
         until one is found. A table without partition columns has one row without columns.
         """
-        return partition_values(self)
+        return aggregates.partition_values(self)
 
     def explain(self, *, count_files: bool = True) -> Explanation:
         """Return the plan and, once the scan has run, what it read and pruned.

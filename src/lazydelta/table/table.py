@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
-from lazydelta import checkpoint, operations
+from lazydelta import changes, checkpoint, operations
 from lazydelta._deltalake_names import TABLE_NAMES, no_attribute
 from lazydelta._html import table_html
-from lazydelta.changes import ChangeFeed, RequestedRange, find_changes
 from lazydelta.config import (
     Config,
     ReadOptions,
@@ -255,7 +254,7 @@ class Table(Outputs):
         where: Where = None,
         allow_out_of_range: bool = False,
         options: ReadOptions | None = None,
-    ) -> ChangeFeed:
+    ) -> changes.ChangeFeed:
         """Return the rows that changed in a range of versions or times, both ends inclusive.
 
         Besides the table's columns each row has `_change_type` (`insert`, `delete`,
@@ -276,14 +275,14 @@ class Table(Outputs):
             ChangeFeedDisabledError: A version of the range has no change data feed.
             ChangeFeedSchemaError: The schema changed incompatibly within the range.
         """
-        requested = RequestedRange(
+        requested = changes.RequestedRange(
             starting_version=starting_version,
             ending_version=ending_version,
             starting_timestamp=starting_timestamp,
             ending_timestamp=ending_timestamp,
             allow_out_of_range=allow_out_of_range,
         )
-        return find_changes(
+        return changes.find_changes(
             self._store, self._config, requested, columns=columns, where=where, options=options
         )
 

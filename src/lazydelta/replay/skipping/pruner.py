@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.expressions import bind, derivations, evaluate, to_skipping
+from lazydelta import expressions
 from lazydelta.expressions.nodes import Constant, Stat
 from lazydelta.replay.skipping.file_stats import (
     FileStats,
@@ -77,10 +77,10 @@ class Pruner:
         """
         if predicate is None:
             return cls()
-        bound = bind(predicate, schema, partition_columns)
-        derived = derivations(schema, partition_columns) if generated else ()
-        rule = to_skipping(bound, derived)
-        quick = to_skipping(bound, derived, null_checks=False)
+        bound = expressions.bind(predicate, schema, partition_columns)
+        derived = expressions.derivations(schema, partition_columns) if generated else ()
+        rule = expressions.to_skipping(bound, derived)
+        quick = expressions.to_skipping(bound, derived, null_checks=False)
         return cls(
             predicate=bound,
             rule=rule,
@@ -138,7 +138,7 @@ class Pruner:
         typed = "stats_parsed" in adds.schema.names
         first = self.rule if typed or self.quick is None else self.quick
         stats = self._file_stats(adds, first)
-        matches = evaluate(first, stats.stat, adds.num_rows)
+        matches = expressions.evaluate(first, stats.stat, adds.num_rows)
         if first is not self.rule:
             matches = self._resolve_unknown(adds, matches)
         keep = pc.or_kleene(matches, pc.is_null(matches))
@@ -165,7 +165,7 @@ class Pruner:
             return matches
         undecided = adds.filter(unknown)
         stats = self._file_stats(undecided, self.rule)
-        resolved = evaluate(self.rule, stats.stat, undecided.num_rows)
+        resolved = expressions.evaluate(self.rule, stats.stat, undecided.num_rows)
         return pc.replace_with_mask(matches, unknown, resolved)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.expressions import evaluate, guarded, to_skipping
+from lazydelta import expressions
 from lazydelta.expressions.nodes import Column, Stat
 from lazydelta.parquet import ColumnBounds, first_unambiguous
 from lazydelta.parquet.footer import leaf_columns
@@ -46,7 +46,7 @@ def row_group_rule(rule: Predicate) -> Predicate | None:
 
     The path of a `Stat` in it is the kind and the path of a statistic of `rule`.
     """
-    return to_skipping(_on_columns(guarded(rule)))
+    return expressions.to_skipping(_on_columns(expressions.guarded(rule)))
 
 
 def keep_row_groups(
@@ -58,7 +58,7 @@ def keep_row_groups(
     groups = [group for group in range(count) if footer.adds[group] != 0]
     if rule is None or not groups:
         return groups
-    matches = evaluate(rule, footer.stat, count)
+    matches = expressions.evaluate(rule, footer.stat, count)
     keep = pc.or_kleene(matches, pc.is_null(matches)).to_pylist()
     return [group for group in groups if keep[group]]
 

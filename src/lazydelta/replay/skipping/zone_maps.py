@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.expressions import evaluate
+from lazydelta import expressions
 from lazydelta.replay.skipping.file_stats import sanitize_stats
 from lazydelta.schema import PrimitiveType, to_arrow_type
 from lazydelta.schema.values import build_array
@@ -96,7 +96,7 @@ def keep_zone_maps(
     present = [zone for zone in zones if zone is not None]
     if rule is None or not present:
         return [True] * len(zones)
-    matches = evaluate(rule, _ZoneStats(present, physical).stat, len(present))
+    matches = expressions.evaluate(rule, _ZoneStats(present, physical).stat, len(present))
     may_match = iter(pc.or_kleene(matches, pc.is_null(matches)).to_pylist())
     return [zone is None or (next(may_match) and zone.adds > 0) for zone in zones]
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from lazydelta.scan.read.file_stores import FileStores
-from lazydelta.scan.read.output_schema import columns_to_read
-from lazydelta.scan.read.pipeline import read_ahead, threads_for
-from lazydelta.scan.read.reading import read_files
-from lazydelta.scan.read.row_projection import FileProjection, RowProjection
-from lazydelta.scan.read.transform import FileSchemaError, data_file_error
+from typing import TYPE_CHECKING
+
+from lazydelta._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from lazydelta.scan.read.file_stores import FileStores
+    from lazydelta.scan.read.output_schema import OutputSchema, columns_to_read
+    from lazydelta.scan.read.pipeline import read_ahead, threads_for
+    from lazydelta.scan.read.reading import Reading, read_files
+    from lazydelta.scan.read.row_projection import FileProjection, RowProjection
+    from lazydelta.scan.read.transform import FileSchemaError, data_file_error
 
 __all__ = [
     "FileProjection",
     "FileSchemaError",
     "FileStores",
+    "OutputSchema",
+    "Reading",
     "RowProjection",
     "columns_to_read",
     "data_file_error",
@@ -20,3 +27,15 @@ __all__ = [
     "read_files",
     "threads_for",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "file_stores": ("FileStores",),
+        "output_schema": ("OutputSchema", "columns_to_read"),
+        "pipeline": ("read_ahead", "threads_for"),
+        "reading": ("Reading", "read_files"),
+        "row_projection": ("FileProjection", "RowProjection"),
+        "transform": ("FileSchemaError", "data_file_error"),
+    },
+)
