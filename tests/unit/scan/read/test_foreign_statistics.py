@@ -181,13 +181,13 @@ def with_typed_partition(path, name, kind, text, typed):
     metadata = merged["metaData"]
     metadata["format"] = {"provider": "parquet"}
     metadata["configuration"] = list(metadata["configuration"].items())
-    strings = pa.map_(pa.string(), pa.string())
+    string_map = pa.map_(pa.string(), pa.string())
     strings = pa.list_(pa.string())
     schema = pa.schema(
         [
             ("protocol", pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32()), ("readerFeatures", strings), ("writerFeatures", strings)])),
-            ("metaData", pa.struct([("id", pa.string()), ("format", pa.struct([("provider", pa.string())])), ("schemaString", pa.string()), ("partitionColumns", strings), ("configuration", strings)])),
-            ("add", pa.struct([("path", pa.string()), ("partitionValues", strings), ("size", pa.int64()), ("modificationTime", pa.int64()), ("dataChange", pa.bool_()), ("partitionValues_parsed", pa.struct([(name, typed.type)]))])),
+            ("metaData", pa.struct([("id", pa.string()), ("format", pa.struct([("provider", pa.string())])), ("schemaString", pa.string()), ("partitionColumns", strings), ("configuration", string_map)])),
+            ("add", pa.struct([("path", pa.string()), ("partitionValues", string_map), ("size", pa.int64()), ("modificationTime", pa.int64()), ("dataChange", pa.bool_()), ("partitionValues_parsed", pa.struct([(name, typed.type)]))])),
         ]
     )  # fmt: skip
     lines = [{"protocol": merged["protocol"]}, {"metaData": metadata}, {"add": add}]

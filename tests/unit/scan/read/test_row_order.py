@@ -60,7 +60,7 @@ def late(monkeypatch):
             yield from super()._read(tasks)
             self._second_is_done.set()
 
-    monkeypatch.setattr("lazydelta.scan.scan.Reading", Late)
+    monkeypatch.setattr("lazydelta.scan.read.Reading", Late)
 
 
 def polars(scan):
