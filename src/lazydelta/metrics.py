@@ -36,6 +36,8 @@ class StoreCalled:
     requests: int
     bytes: int
     seconds: float
+    depth: int = 1
+    """Dependency depth: its place in the longest chain of calls that waited for each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

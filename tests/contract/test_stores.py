@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lazydelta.config import Config
-from lazydelta.store import MemoryStore, MeteredStore, RetryingStore, open_store
+from lazydelta.store import MemoryStore, open_store
+from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.retrying_store import RetryingStore
 from lazydelta.testing import StoreContract
 
 

@@ -8,7 +8,8 @@ import uuid
 import pytest
 
 from lazydelta.errors import ObjectNotFoundError, StoreAccessError, StoreError
-from lazydelta.store import MeteredStore, open_store
+from lazydelta.store import open_store
+from lazydelta.store.metered_store import MeteredStore
 from lazydelta.testing import StoreContract
 
 pytestmark = pytest.mark.emulator

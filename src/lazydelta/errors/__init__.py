@@ -25,6 +25,7 @@ from lazydelta.errors.callers import (
     TransientStoreError,
     UnsupportedOperationError,
 )
+from lazydelta.errors.os_errors import from_os_error
 from lazydelta.errors.rows import (
     ChangeFeedDisabledError,
     ChangeFeedSchemaError,
@@ -124,6 +125,7 @@ __all__ = [
     "VersionCleanedUpError",
     "VersionNotCommittedError",
     "VersionNotFoundError",
+    "from_os_error",
     "redact",
 ]
 

@@ -17,6 +17,7 @@ from lazydelta.log.file_names import (
     sidecar_path,
 )
 from lazydelta.log.listing import list_log
+from lazydelta.log.log_store import open_log_store
 from lazydelta.log.segment import CheckpointFiles, LogSegment, choose_segment, earliest_version
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "compacted_path",
     "earliest_version",
     "list_log",
+    "open_log_store",
     "read_checksum",
     "sidecar_path",
 ]

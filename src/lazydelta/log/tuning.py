@@ -26,9 +26,6 @@ MAX_CHECKSUM_BYTES = 64 << 20
 LOCAL_BUFFER_BYTES = 1 << 20
 """Read buffer of local checkpoints: the page cache makes small reads cheap."""
 
-REMOTE_BUFFER_BYTES = 4 << 20
-"""Read buffer of remote checkpoints: every request costs latency and money."""
-
 MANIFEST_ROWS = 8192
 """Rows per batch when searching a checkpoint for actions other than adds."""
 

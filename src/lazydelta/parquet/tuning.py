@@ -43,6 +43,8 @@ MAX_PAGE_HEADER_BYTES = 16 << 20
 
 FOOTER_READ_BYTES = 64 << 10
 """First read at the end of a file: a second request to a remote store costs more than the bytes."""
+WHOLE_FILE_BYTES = 1 << 20
+"""Remote files up to this size are read in one request: the bytes cost less than a round trip."""
 THRIFT_LIMIT = 256 << 20
 """Maximum bytes of a footer and of its strings, and maximum values of its lists."""
 MAX_SCHEMA_DEPTH = 100

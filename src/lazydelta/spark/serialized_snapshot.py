@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConfigError, StoreAccessError
-from lazydelta.log import Checksum, CommitReader, LogSegment
+from lazydelta.log import Checksum, CommitReader, LogSegment, open_log_store
 from lazydelta.protocol import TableMetadata, TableProperties, TableProtocol
 from lazydelta.protocol.paths import PathResolver
 from lazydelta.schema import parse_schema
 from lazydelta.snapshot import SnapshotState
 from lazydelta.spark.conf import STORAGE_OPTIONS_FILE
-from lazydelta.store import MeteredStore, RetryingStore, is_local, open_store
+from lazydelta.store import is_local, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,11 +51,10 @@ def open_table_store(
     if storage_options is None:
         store = TableLocation(root=os.fspath(url), config=config, options_file=options_file).open()
     else:
-        store = open_store(url, storage_options)
+        store = open_log_store(url, storage_options, config)
         if not is_local(store):
             _require_options_file(options_file)
-            store = RetryingStore(store, config)
-    return store if config.observer is None else MeteredStore(store, config.observer)
+    return store
 
 
 def _require_options_file(options_file: str | None) -> None:
@@ -105,8 +104,7 @@ class TableLocation:
         Raises:
             ConfigError: The storage options file is missing or invalid.
         """
-        store = open_store(self.root, self._options())
-        return store if is_local(store) else RetryingStore(store, self.config)
+        return open_log_store(self.root, self._options(), self.config)
 
     def _options(self) -> dict[str, str] | None:
         if self.options_file is None:

@@ -5,6 +5,7 @@ Independent of Delta. The cloud client is imported when a cloud URL is opened.
 
 from __future__ import annotations
 
+from lazydelta.store.caching_store import prefetch
 from lazydelta.store.interface import (
     LISTING_SCHEMA,
     Buffer,
@@ -14,29 +15,27 @@ from lazydelta.store.interface import (
     is_local,
     local_path,
 )
-from lazydelta.store.local_store import LocalStore
+from lazydelta.store.layers import cached_store, retried_store
 from lazydelta.store.memory_store import MemoryStore
-from lazydelta.store.metered_store import MeteredStore
-from lazydelta.store.os_errors import from_os_error
-from lazydelta.store.retrying_store import RetryingStore
+from lazydelta.store.ranged_input import RangedInput
 from lazydelta.store.schemes import open_store, register_store
 from lazydelta.store.uploads import Output, open_output
 
 __all__ = [
     "LISTING_SCHEMA",
     "Buffer",
-    "LocalStore",
     "MemoryStore",
-    "MeteredStore",
     "ObjectMeta",
     "Output",
-    "RetryingStore",
+    "RangedInput",
     "Store",
+    "cached_store",
     "check_writable",
-    "from_os_error",
     "is_local",
     "local_path",
     "open_output",
     "open_store",
+    "prefetch",
     "register_store",
+    "retried_store",
 ]

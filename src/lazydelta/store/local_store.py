@@ -24,11 +24,11 @@ from lazydelta.errors import (
     StoreAccessError,
     StoreError,
     TransientStoreError,
+    from_os_error,
 )
 from lazydelta.store import tuning
 from lazydelta.store.interface import Buffer, ObjectMeta
 from lazydelta.store.object_names import join_path, listing_batch, validate_directory, validate_path
-from lazydelta.store.os_errors import from_os_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from lazydelta.errors import StoreError
 from lazydelta.metrics import Observer, StoreCalled, notify
+from lazydelta.store import tuning
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
 
@@ -35,8 +36,14 @@ class MeteredStore:
         self._inner = inner
         self._observer = observer
         self._lock = threading.Lock()
-        self.calls: list[StoreCalled] = []
-        """Every call so far, in order of completion."""
+        self.calls: deque[StoreCalled] = deque(maxlen=tuning.KEPT_CALLS)
+        """The last calls, in order of completion."""
+        self.requests = 0
+        """Number of requests of all operations."""
+        self.bytes_read = 0
+        """Bytes of objects read."""
+        self.depth = 0
+        """Longest chain of calls in which each started after the one before had ended."""
 
     @property
     def inner(self) -> Store:
@@ -47,16 +54,6 @@ class MeteredStore:
     def root(self) -> str:
         """The root of the wrapped store."""
         return self._inner.root
-
-    @property
-    def requests(self) -> int:
-        """Number of requests of all operations."""
-        return sum(call.requests for call in self.calls)
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes of objects read."""
-        return sum(call.bytes for call in self.calls if call.operation == "read")
 
     def requests_by_operation(self) -> dict[str, int]:
         """Return the number of requests per operation."""
@@ -77,6 +74,7 @@ class MeteredStore:
         """Forget all calls."""
         with self._lock:
             self.calls.clear()
+            self.requests = self.bytes_read = self.depth = 0
 
     def __repr__(self) -> str:
         return f"MeteredStore({self._inner!r}, {self.requests} requests, {self.bytes_read} bytes)"
@@ -91,14 +89,14 @@ class MeteredStore:
         fetched = False
         try:
             while True:
-                started = time.perf_counter()
+                start = self._start()
                 try:
                     page = next(pages, None)
                 except StoreError:
-                    self._count("list", directory, 1, 0, started)
+                    self._count("list", directory, 1, 0, start)
                     raise
                 if page is not None or not fetched:
-                    self._count("list", directory, 1, 0, started)
+                    self._count("list", directory, 1, 0, start)
                 if page is None:
                     return
                 fetched = True
@@ -165,25 +163,37 @@ class MeteredStore:
         requests: int,
         size: Callable[[R], int],
     ) -> R:
-        started = time.perf_counter()
+        start = self._start()
         try:
             result = run()
         except Exception:
-            self._count(operation, path, requests, 0, started)
+            self._count(operation, path, requests, 0, start)
             raise
-        self._count(operation, path, requests, size(result), started)
+        self._count(operation, path, requests, size(result), start)
         return result
 
-    def _count(self, operation: str, path: str, requests: int, size: int, started: float) -> None:
+    def _start(self) -> tuple[float, int]:
+        """Return the time, and the depth of a call that starts now."""
+        return time.perf_counter(), self.depth + 1
+
+    def _count(
+        self, operation: str, path: str, requests: int, size: int, start: tuple[float, int]
+    ) -> None:
+        started, depth = start
         call = StoreCalled(
             operation=operation,
             path=path,
             requests=requests,
             bytes=size,
             seconds=time.perf_counter() - started,
+            depth=depth,
         )
         with self._lock:
             self.calls.append(call)
+            self.requests += requests
+            self.bytes_read += size if operation == "read" else 0
+            if requests:
+                self.depth = max(self.depth, depth)
         notify(self._observer, call)
 
 

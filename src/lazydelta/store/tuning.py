@@ -8,6 +8,18 @@ LISTING_PAGE = 1000
 COALESCE_GAP = 1 << 20
 """Byte ranges this close are fetched in one request: reading a gap is faster than a round trip."""
 
+PREFETCH_THREADS = 64
+"""Requests ahead of need that run at once; the threads only wait."""
+
+KEPT_CALLS = 10_000
+"""Calls that a meter remembers one by one; its totals count all of them."""
+
+CACHE_BYTES = 32 << 20
+"""Bytes of log objects that a table handle keeps in memory."""
+
+CACHED_BLOCK_BYTES = 1 << 20
+"""Larger ranges are not cached: they are columns, which are read once."""
+
 DELETE_THREADS = 16
 """Concurrent deletes where a bulk delete is not possible."""
 

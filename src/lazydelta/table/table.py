@@ -17,10 +17,10 @@ from lazydelta.config import (
     validate_integer,
 )
 from lazydelta.errors import ConfigError
+from lazydelta.log import open_log_store
 from lazydelta.outputs import Outputs
 from lazydelta.scan import Bundle, Scan, TableCheck, Where, check_bundle, check_table
 from lazydelta.snapshot import load_snapshot, read_history, version_at
-from lazydelta.store import MeteredStore, RetryingStore, Store, is_local, open_store
 from lazydelta.table.public_snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lazydelta.protocol import TableMetadata
     from lazydelta.schema import StructType
     from lazydelta.snapshot import HistoryEntry
+    from lazydelta.store import Store
 
 __all__ = ["Table"]
 
@@ -67,12 +68,7 @@ class Table(Outputs):
         """
         config = Config.from_env() if config is None else config
         check_options("config", config, Config)
-        store = open_store(url, storage_options)
-        if not is_local(store):
-            store = RetryingStore(store, config)
-        if config.observer is not None:
-            store = MeteredStore(store, config.observer)
-        return cls(store, config)
+        return cls(open_log_store(url, storage_options, config), config)
 
     @classmethod
     def create(

@@ -19,7 +19,8 @@ from lazydelta.checkpoint.full_replay import full_replay
 from lazydelta.protocol import DomainMetadata, SetTransaction, TableMetadata, TableProtocol
 from lazydelta.scan import check_table
 from lazydelta.snapshot import load_snapshot
-from lazydelta.store import MemoryStore, MeteredStore
+from lazydelta.store import MemoryStore
+from lazydelta.store.metered_store import MeteredStore
 from lazydelta.transaction import ADDS, REMOVES, Transaction, commit
 from tests.unit.checkpoint.checkpoint_cases import NOW, built, snapshot_of
 

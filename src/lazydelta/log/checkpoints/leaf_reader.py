@@ -16,8 +16,14 @@ from lazydelta._parallel import BackgroundIterator
 from lazydelta.errors import LogCorruptError, ObjectNotFoundError, StoreError
 from lazydelta.log import tuning
 from lazydelta.parquet import THRIFT_LIMIT, NestedFile, legacy_calendar, with_string_types
-from lazydelta.parquet.footer import int96_leaves, leaf_columns, read_footer
-from lazydelta.store import is_local, local_path
+from lazydelta.parquet.footer import (
+    chunk_ranges,
+    footer_range,
+    int96_leaves,
+    leaf_columns,
+    read_footer,
+)
+from lazydelta.store import RangedInput, is_local, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -93,17 +99,16 @@ class LeafReader:
         # Threads hide the latency of remote reads; local reads have little.
         self._is_remote = not is_local(context.store)
         with self._guarded():
-            source = context.store.open_input(leaf.path, size=leaf.size)
+            self._input = RangedInput(context.store, leaf.path, leaf.size)
             metadata = metadata or context.footers.get(leaf.path)
             if metadata is None:
-                metadata = read_footer(source).metadata
+                self._input.fetch([footer_range(self._input.size())])
+                metadata = read_footer(self._input.file).metadata
             self._file = pq.ParquetFile(
-                source,
+                self._input.file,
                 metadata=metadata,
                 pre_buffer=False,
-                buffer_size=(
-                    tuning.REMOTE_BUFFER_BYTES if self._is_remote else tuning.LOCAL_BUFFER_BYTES
-                ),
+                buffer_size=0 if self._is_remote else tuning.LOCAL_BUFFER_BYTES,
                 thrift_string_size_limit=THRIFT_LIMIT,
                 thrift_container_size_limit=THRIFT_LIMIT,
                 coerce_int96_timestamp_unit="us",  # nanoseconds overflow in the year 2262
@@ -119,6 +124,7 @@ class LeafReader:
     def close(self) -> None:
         """Close the file."""
         self._file.close(force=True)
+        self._input.close()
 
     def column_bytes(self, columns: Collection[str], row_groups: Sequence[int]) -> int:
         """Return the compressed size of these columns in these row groups."""
@@ -137,8 +143,19 @@ class LeafReader:
         String fields have the type `string`, whatever the file declares. Typed values are rebased
         to the proleptic Gregorian calendar.
         """
+        self.fetch(columns, row_groups)
         for batch in self._decoded(columns, row_groups, rows):
             yield self._with_strings(self._rebased(batch))
+
+    def fetch(self, columns: Collection[str], row_groups: Sequence[int]) -> None:
+        """Request columns of row groups together, so that decoding them waits for no request."""
+        leaves = [self.columns[name] for name in columns]
+        with self._guarded():
+            self._input.fetch(chunk_ranges(self.metadata, leaves, row_groups))
+
+    def release(self) -> None:
+        """Free what was fetched."""
+        self._input.release()
 
     def _decoded(
         self, columns: Sequence[str], row_groups: Sequence[int], rows: int

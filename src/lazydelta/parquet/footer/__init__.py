@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from lazydelta.parquet.footer.file_footer import read_footer
-from lazydelta.parquet.footer.leaf_index import int96_leaves, leaf_columns
+from lazydelta.parquet.footer.file_footer import footer_range, read_footer
+from lazydelta.parquet.footer.leaf_index import chunk_ranges, int96_leaves, leaf_columns
 
 __all__ = [
+    "chunk_ranges",
+    "footer_range",
     "int96_leaves",
     "leaf_columns",
     "read_footer",

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 
 from lazydelta.parquet.footer.footer_validation import validate_footer
 from lazydelta.parquet.footer.thrift import ThriftError
-from lazydelta.parquet.tuning import FOOTER_READ_BYTES, THRIFT_LIMIT
+from lazydelta.parquet.tuning import FOOTER_READ_BYTES, THRIFT_LIMIT, WHOLE_FILE_BYTES
 
-__all__ = ["THRIFT_LIMIT", "Footer", "read_footer"]
+__all__ = ["THRIFT_LIMIT", "Footer", "footer_range", "read_footer"]
 
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
 _END_BYTES = 8  # the footer's length and the magic number
@@ -25,6 +25,11 @@ class Footer(NamedTuple):
     metadata: pq.FileMetaData
     """As parsed by pyarrow, without invalid statistics."""
     schema: pa.Schema
+
+
+def footer_range(size: int) -> tuple[int, int]:
+    """Return the bytes to read first of a file: its end, or all of a small file."""
+    return (0 if size <= WHOLE_FILE_BYTES else size - FOOTER_READ_BYTES), size
 
 
 def read_footer(source: pa.NativeFile) -> Footer:

@@ -11,7 +11,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["LeafColumns", "compression_codecs", "int96_leaves", "leaf_columns", "leaves_below"]
+__all__ = [
+    "LeafColumns",
+    "chunk_ranges",
+    "compression_codecs",
+    "int96_leaves",
+    "leaf_columns",
+    "leaves_below",
+]
 
 
 def leaf_columns(metadata: pq.FileMetaData) -> pq.ParquetSchema:
@@ -73,6 +80,22 @@ class LeafColumns:
         """Return the fields of the file's schema that are leaves themselves."""
         names = {self.paths[at] for at in leaves}
         return [field for field in schema if field.name in names]
+
+
+def chunk_ranges(
+    metadata: pq.FileMetaData, leaves: Sequence[int], row_groups: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Return the byte ranges of column chunks in the file."""
+    ranges = []
+    for group in row_groups:
+        row_group = metadata.row_group(group)
+        for leaf in leaves:
+            chunk = row_group.column(leaf)
+            start = chunk.data_page_offset
+            if chunk.has_dictionary_page and chunk.dictionary_page_offset < start:
+                start = chunk.dictionary_page_offset
+            ranges.append((start, start + chunk.total_compressed_size))
+    return ranges
 
 
 def compression_codecs(

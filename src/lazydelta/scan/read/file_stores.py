@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ObjectNotFoundError, TransientStoreError
-from lazydelta.store import RetryingStore, Store, is_local, open_store
+from lazydelta.store import Store, open_store, retried_store
 
 if TYPE_CHECKING:
     from lazydelta.config import Config
@@ -27,9 +27,8 @@ class FileStores:
     """
 
     def __init__(self, own: Store, config: Config) -> None:
-        if not is_local(own):
-            own = RetryingStore(own, config, errors=(ObjectNotFoundError,))
         self._config = config
+        own = retried_store(own, config, (ObjectNotFoundError,))
         self._stores: dict[str | None, Store] = {None: own}
         self._lock = threading.Lock()
 
@@ -43,7 +42,5 @@ class FileStores:
             return store
 
     def _open(self, root: str) -> Store:
-        store = open_store(root)
-        if is_local(store):
-            return store
-        return RetryingStore(store, self._config, errors=(ObjectNotFoundError, TransientStoreError))
+        errors = (ObjectNotFoundError, TransientStoreError)
+        return retried_store(open_store(root), self._config, errors)

@@ -21,11 +21,11 @@ import pyarrow as pa
 
 from lazydelta._arrow import from_numpy
 from lazydelta._failpoints import failpoint
-from lazydelta.errors import StoreError
+from lazydelta.errors import StoreError, from_os_error
 from lazydelta.parquet.write import FileSchema, ParquetEncoder, dictionary_columns
 from lazydelta.schema import PrimitiveType, StructType
 from lazydelta.schema.values import build_array
-from lazydelta.store import from_os_error, is_local, open_output
+from lazydelta.store import is_local, open_output
 from lazydelta.transaction import ADDS
 from lazydelta.writer import tuning
 from lazydelta.writer.files.file_roll import FileRoll

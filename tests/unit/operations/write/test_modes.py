@@ -16,7 +16,8 @@ from lazydelta.errors import (
     TableExistsError,
     UnsupportedFeatureError,
 )
-from lazydelta.store import MemoryStore, MeteredStore
+from lazydelta.store import MemoryStore
+from lazydelta.store.metered_store import MeteredStore
 
 
 def rows(url) -> list[dict]:

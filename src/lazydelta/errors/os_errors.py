@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from lazydelta.errors import StoreAccessError, StoreError, TransientStoreError
+from lazydelta.errors.callers import StoreAccessError, StoreError, TransientStoreError
 
 __all__ = ["from_os_error"]
 

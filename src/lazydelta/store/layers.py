@@ -1,0 +1,51 @@
+"""The layers over a store: retries, request counts, cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lazydelta.errors import TransientStoreError
+from lazydelta.store import tuning
+from lazydelta.store.caching_store import CachingStore
+from lazydelta.store.interface import is_local
+from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.retrying_store import RetryingStore
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from lazydelta.config import Config
+    from lazydelta.errors import StoreError
+    from lazydelta.store.interface import Store
+
+__all__ = ["cached_store", "retried_store"]
+
+
+def retried_store(
+    store: Store,
+    config: Config,
+    errors: tuple[type[StoreError], ...] = (TransientStoreError,),
+) -> Store:
+    """Return a store that retries errors, by default transient ones; a local store needs none."""
+    return store if is_local(store) else RetryingStore(store, config, errors=errors)
+
+
+def cached_store(
+    store: Store, config: Config, *, directory: str, mutable: Collection[str]
+) -> Store:
+    """Return a store that retries, counts its requests and caches the objects of a directory.
+
+    A local store is only counted, and only for an observer.
+
+    Args:
+        store: The store.
+        config: Retries, observer and size of the cache.
+        directory: The directory with immutable objects.
+        mutable: Paths of the objects in it that may change.
+    """
+    if is_local(store):
+        return store if config.observer is None else MeteredStore(store, config.observer)
+    metered = MeteredStore(retried_store(store, config), config.observer)
+    return CachingStore(
+        metered, directory=directory, mutable=mutable, memory_limit=tuning.CACHE_BYTES
+    )
