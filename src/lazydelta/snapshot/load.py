@@ -25,6 +25,7 @@ from lazydelta.log import (
 )
 from lazydelta.log.checkpoints import Checkpoint, CheckpointHint, open_checkpoint
 from lazydelta.metrics import SegmentListed, notify
+from lazydelta.parquet.footer import footer_range
 from lazydelta.protocol import MalformedActionError, TableMetadata, TableProperties, TableProtocol
 from lazydelta.protocol.features import (
     allows_column_mapping,
@@ -37,8 +38,15 @@ from lazydelta.protocol.paths import PathResolver
 from lazydelta.schema import ArrayType, MapType, PrimitiveType, StructType, parse_schema
 from lazydelta.schema.evolution import check_type_changes
 from lazydelta.schema.mapping import check_mapping
-from lazydelta.snapshot.segment_search import IncompleteLogError, find_segment, undamaged_segment
+from lazydelta.snapshot import tuning
+from lazydelta.snapshot.segment_search import (
+    IncompleteLogError,
+    find_segment,
+    newer_segment,
+    undamaged_segment,
+)
 from lazydelta.snapshot.snapshot_state import SnapshotState
+from lazydelta.store import prefetch
 
 if TYPE_CHECKING:
     from lazydelta.config import Config
@@ -51,14 +59,37 @@ _VARIANT = PrimitiveType("variant")
 _WIDENING = {"typeWidening", "typeWidening-preview"}
 
 
-def load_snapshot(store: Store, config: Config, *, version: int | None = None) -> SnapshotState:
-    """Return the snapshot of a version, by default the latest."""
+def load_snapshot(
+    store: Store,
+    config: Config,
+    *,
+    version: int | None = None,
+    previous: SnapshotState | None = None,
+) -> SnapshotState:
+    """Return the snapshot of a version, by default the latest.
+
+    Args:
+        store: The table's store.
+        config: Settings of the engine.
+        version: The version; None is the latest.
+        previous: An older snapshot of the table: with it, only what is newer is listed and read.
+    """
     started = time.perf_counter()
-    segment, hint = find_segment(store, config, version=version)
+    newer = None
+    if previous is not None and version is None:
+        newer = newer_segment(store, config, previous.segment)
+    if previous is not None and newer == previous.segment:
+        return previous
+    if newer is None or previous is None:
+        previous = None
+        segment, hint = find_segment(store, config, version=version)
+    else:
+        segment, hint = newer, previous.hint
+    _prefetch(store, segment)
     resolver = PathResolver(store.root, config.allowed_roots)
     commits = CommitReader(store, config)
     while True:
-        resolution = _Resolution(store, config, segment, hint, commits, resolver)
+        resolution = _Resolution(store, config, segment, hint, commits, resolver, previous)
         try:
             protocol, metadata = resolution.run()
             break
@@ -88,6 +119,20 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
         hint=hint,
         footers=resolution.footers,
     )
+
+
+def _prefetch(store: Store, segment: LogSegment) -> None:
+    """Request together what loading, and the first batch of a scan, read of the log."""
+    if segment.checksum is not None and segment.checksum.size <= tuning.PREFETCH_FILE_BYTES:
+        prefetch(store, segment.checksum.path)
+    for file in segment.tail[: -tuning.PREFETCH_COMMITS - 1 : -1]:
+        if file.size <= tuning.PREFETCH_FILE_BYTES:
+            prefetch(store, file.path)
+    for file in () if segment.checkpoint is None else segment.checkpoint.files:
+        if file.name.endswith(".parquet"):
+            prefetch(store, file.path, *footer_range(file.size))
+        elif file.size <= tuning.PREFETCH_FILE_BYTES:
+            prefetch(store, file.path)
 
 
 def _schema(store: Store, protocol: TableProtocol, metadata: TableMetadata) -> StructType:
@@ -120,6 +165,7 @@ class _Resolution:
     hint: CheckpointHint | None
     commits: CommitReader
     resolver: PathResolver
+    previous: SnapshotState | None = None
     checksum: Checksum | None = None
     found: dict[str, TableProtocol | TableMetadata] = field(default_factory=dict)
     footers: dict[str, Any] = field(default_factory=dict)
@@ -129,10 +175,11 @@ class _Resolution:
         file = self.segment.checksum
         if file is not None and file.version >= self.segment.base_version:
             self.checksum = read_checksum(self.store, file)
-        self._search_tail()
-        if self.checksum is not None:
-            self.found.setdefault("protocol", self.checksum.protocol)
-            self.found.setdefault("metaData", self.checksum.metadata)
+        base = self._base()
+        self._search_tail(self.segment.base_version if base is None else base.version)
+        if base is not None:
+            self.found.setdefault("protocol", base.protocol)
+            self.found.setdefault("metaData", base.metadata)
         if self.segment.checkpoint is not None and len(self.found) < len(_KINDS):
             self._search_checkpoint()
         protocol, metadata = self.found.get("protocol"), self.found.get("metaData")
@@ -145,8 +192,16 @@ class _Resolution:
             raise UnsupportedFeatureError(self.store.root, (f"files of format {kind}",), "read")
         return protocol, metadata
 
-    def _search_tail(self) -> None:
-        base = self.segment.base_version if self.checksum is None else self.checksum.version
+    def _base(self) -> Checksum | SnapshotState | None:
+        """Return the newest known version of the tail: of the checksum or the previous snapshot."""
+        known = [
+            base
+            for base in (self.checksum, self.previous)
+            if base is not None and base.version >= self.segment.base_version
+        ]
+        return max(known, key=lambda base: base.version, default=None)
+
+    def _search_tail(self, base: int) -> None:
         newer = [f for f in reversed(self.segment.tail) if f.last_version > base]
         for file, actions in self.commits.find_each(newer, _KINDS):
             is_unreconciled = any(len(of_kind) > 1 for of_kind in actions.values())
