@@ -182,13 +182,13 @@ def test_a_location_names_a_table_of_the_catalog_and_options_are_still_validated
         spark.sql(f"CREATE TABLE bad USING lazydelta OPTIONS (path '{tmp_path}', wherever 'x')")
 
 
-def test_mistakes_are_told_by_name(spark, directory, tmp_path):
-    for options, text in (
+def test_mistakes_are_named_in_the_error(spark, directory, tmp_path):
+    for options, message in (
         ({"account_key": "hush-hush"}, "account_key: lazydelta has no such option"),
         ({"columns": "id,nowhere"}, "ColumnNotFoundError: no column 'nowhere'"),
         ({"versionAsOf": "77"}, "cannot read version 77"),
     ):
-        with pytest.raises(PySparkException, match=text) as caught:
+        with pytest.raises(PySparkException, match=message) as caught:
             load(spark, directory, **options)
         assert "hush-hush" not in str(caught.value)
     with pytest.raises(PySparkException, match="no Delta table at"):

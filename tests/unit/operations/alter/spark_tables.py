@@ -11,7 +11,7 @@ from datetime import date
 import pyarrow as pa
 
 from lazydelta import Table
-from tests.spark.reference import tell
+from tests.spark.reference import print_report
 
 MAPPED = {"delta.columnMapping.mode": "name"}
 
@@ -141,4 +141,4 @@ def agreed(spark, path):
 
 
 if __name__ == "__main__":
-    tell(report)
+    print_report(report)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.spark.reference import told_by
+from tests.spark.reference import run_program
 from tests.unit.operations.alter.spark_tables import TABLES
 
 pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -13,7 +13,9 @@ pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     """What a session with the reference connector saw."""
-    return told_by("tests.unit.operations.alter.spark_tables", tmp_path_factory.mktemp("altered"))
+    return run_program(
+        "tests.unit.operations.alter.spark_tables", tmp_path_factory.mktemp("altered")
+    )
 
 
 @pytest.mark.parametrize("name", TABLES)
