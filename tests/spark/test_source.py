@@ -116,7 +116,7 @@ def test_options_choose_version_columns_and_rows(spark, directory):
     assert found.collect() == [(dt.date(2026, 1, 1), 3)]
 
 
-def test_a_frame_that_is_filtered_in_several_ways_gives_each_answer(spark, directory):
+def test_each_filter_of_one_frame_returns_its_own_rows(spark, directory):
     found = load(spark, directory)
     assert found.where("id = 3 AND day IS NULL").count() == 1
     assert found.count() == 5

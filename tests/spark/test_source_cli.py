@@ -65,7 +65,7 @@ def table(tmp_path_factory):
     return made.directory
 
 
-def test_plan_tells_its_story(session, table):
+def test_plan_reports_replay_files_and_times(session, table):
     result = run("spark", "plan", table, "--where", "day > '2026-01-02'", "--json")
     assert result.exit_code == 0, result.stderr
     report = json.loads(result.stdout)
@@ -94,7 +94,7 @@ def test_plan_by_executors_finds_the_same_files(session, table, spark):
     assert report["files.after"] == "3"
 
 
-def test_read_gives_rows_and_tells_what_it_took(session, table):
+def test_read_prints_rows_and_reports_its_cost(session, table):
     result = run("spark", "read", table, "--where", "id >= 12", "--columns", "id", "--json")
     assert result.exit_code == 0, result.stderr
     rows = [json.loads(line) for line in result.stdout.splitlines()]

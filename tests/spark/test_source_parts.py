@@ -88,7 +88,9 @@ def expected(directory, **selection):
 def test_parts_together_give_the_rows_of_the_scan(tmp_path, selection, max_files):
     build(tmp_path)
     where = (
-        None if "where" not in selection else Table.open(tmp_path).scan(selection["where"]).predicate
+        None
+        if "where" not in selection
+        else Table.open(tmp_path).scan(selection["where"]).predicate
     )
     read = SnapshotRead(
         snapshot=serialized(tmp_path),
@@ -219,7 +221,7 @@ def test_options_of_the_other_kind_of_read_are_refused(tmp_path):
             getattr(source, method)(source.schema())
 
 
-def test_the_version_is_fixed_when_the_schema_is_asked_for(tmp_path):
+def test_the_version_is_fixed_when_the_schema_is_requested(tmp_path):
     table = build(tmp_path, files=3)
     source = LazyDeltaSource({"path": str(tmp_path)})
     schema = source.schema()

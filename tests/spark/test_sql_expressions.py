@@ -8,7 +8,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from tests.spark.cases import interpreting
-from tests.unit.writer.expression_cases import ROWS, as_text, golden
+from tests.unit.writer.expression_cases import ROWS, as_strings, golden
 
 # The results of Spark are kept in tests/unit/writer/golden, which the default suite checks expressions against.
 pytestmark = pytest.mark.long
@@ -58,7 +58,7 @@ def test_values_and_types_are_sparks(spark, ansi):
         )
         assert (expression, one["values"]) == (
             expression,
-            as_text(table.column(number).combine_chunks()),
+            as_strings(table.column(number).combine_chunks()),
         )
 
 
