@@ -42,7 +42,7 @@ def keep() -> None:
 
 
 def main() -> int:
-    """Do what was asked for."""
+    """Run the requested command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("restore", "keep"))
     if shutil.which("cargo") is None:

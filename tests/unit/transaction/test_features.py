@@ -43,7 +43,7 @@ _LEGACY_4 = ("appendOnly", "changeDataFeed", "checkConstraints", "generatedColum
             protocol(1, 2),
             ["deletionVectors"],
             protocol(3, 7, ("deletionVectors",), ("appendOnly", "deletionVectors", "invariants")),
-            id="readers-are-told-what-concerns-them",
+            id="reader-features-are-listed-for-readers",
         ),
         pytest.param(
             protocol(2, 5),
