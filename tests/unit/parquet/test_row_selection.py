@@ -1,6 +1,6 @@
 """Row selection by position, where pyarrow decodes all of a file or continues after the decoder.
 
-Whether the compiled decoder gives the same is tested in `tests/native`.
+Whether the native decoder gives the same is tested in `tests/native`.
 """
 
 from __future__ import annotations
