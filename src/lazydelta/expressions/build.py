@@ -80,6 +80,10 @@ class Operand:
     def __neg__(self) -> Operand:
         return Operand(Call("-", (self.node,)))
 
+    def __bool__(self) -> bool:
+        msg = f"{self!r} has no truth value in Python: compare it, and combine with & | ~"
+        raise TypeError(msg)
+
     def __repr__(self) -> str:
         return f"col({str(self.node)!r})" if isinstance(self.node, Column) else str(self.node)
 
