@@ -34,7 +34,7 @@ from lazydelta.operations.file_task import FileTask
 from lazydelta.operations.replace_where import Replacement, replace_where
 from lazydelta.operations.write_request import WriteResult
 from lazydelta.protocol import SetTransaction
-from lazydelta.protocol.features import supported_by_table, unwritable_features
+from lazydelta.protocol.features import supported_features, unsupported_error, unwritable_features
 from lazydelta.schema import from_arrow_schema, parse_schema, schema_to_json
 from lazydelta.schema.mapping import without_metadata
 from lazydelta.snapshot import load_snapshot
@@ -440,7 +440,7 @@ def _base_definition(
             table=table,
         )
     if features := unwritable_features(snapshot.protocol):
-        raise UnsupportedFeatureError(table, features, "write")
+        raise unsupported_error(table, features, "write")
     if request.mode == "overwrite" and snapshot.properties.append_only:
         raise AppendOnlyError(table, "an overwrite")
     return snapshot.protocol, _unchanged(request, snapshot)
@@ -467,7 +467,7 @@ def _check_properties(request: WriteRequest, snapshot: SnapshotState) -> None:
     requested = RequestedProperties.parse(request.properties)
     protocol, existing = snapshot.protocol, snapshot.metadata.configuration
     different = [k for k, value in requested.configuration.items() if existing.get(k) != value]
-    features = set(requested.features) - supported_by_table(protocol)
+    features = set(requested.features) - supported_features(protocol)
     different += [f"delta.feature.{name}" for name in sorted(features)]
     if (requested.min_reader_version or 1) > protocol.min_reader_version:
         different.append("delta.minReaderVersion")

@@ -29,9 +29,9 @@ from lazydelta.protocol import MalformedActionError, TableMetadata, TablePropert
 from lazydelta.protocol.features import (
     allows_column_mapping,
     check_protocol,
-    supported_by_table,
+    supported_features,
     unreadable_features,
-    why_unreadable,
+    unsupported_error,
 )
 from lazydelta.protocol.paths import PathResolver
 from lazydelta.schema import ArrayType, MapType, PrimitiveType, StructType, parse_schema
@@ -103,7 +103,7 @@ def _schema(store: Store, protocol: TableProtocol, metadata: TableMetadata) -> S
     mode = TableProperties.parse(metadata.configuration).column_mapping_mode
     try:
         check_mapping(schema, mode, supported=allows_column_mapping(protocol))
-        if supported_by_table(protocol) & _WIDENING:
+        if supported_features(protocol) & _WIDENING:
             check_type_changes(schema)
     except SchemaError as error:
         raise SchemaError(error.reason, store.root) from None
@@ -203,9 +203,7 @@ class _Resolution:
         """Refuse an unsupported protocol, before anything else is interpreted."""
         features = unreadable_features(protocol)
         if features:
-            raise UnsupportedFeatureError(
-                self.store.root, features, "read", why_unreadable(features)
-            )
+            raise unsupported_error(self.store.root, features, "read")
         try:
             check_protocol(protocol)
         except MalformedActionError as error:

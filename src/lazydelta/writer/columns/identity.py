@@ -21,7 +21,7 @@ from lazydelta.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from lazydelta.protocol.features import supported_by_table
+from lazydelta.protocol.features import supported_features
 from lazydelta.schema import PrimitiveType, StructType
 from lazydelta.writer.field_paths import all_fields
 
@@ -153,7 +153,7 @@ def plan_identity(
         UnsupportedFeatureError: The protocol does not support identity columns.
     """
     columns = identity_columns(schema, table)
-    if columns and _FEATURE not in supported_by_table(protocol):
+    if columns and _FEATURE not in supported_features(protocol):
         reason = f"column {columns[0].name!r} is one, and the protocol does not support the feature"
         raise UnsupportedFeatureError(table, (_FEATURE,), "write", reason)
     refused = tuple(

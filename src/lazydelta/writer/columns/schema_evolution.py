@@ -14,7 +14,7 @@ from lazydelta.protocol import TableProperties
 from lazydelta.protocol.features import (
     WRITER_FEATURES,
     allows_column_mapping,
-    supported_by_table,
+    supported_features,
     with_features,
 )
 from lazydelta.schema import ArrayType, DataType, MapType, StructField, StructType, schema_to_json
@@ -54,7 +54,7 @@ class TableDefinition:
 def with_merged_schema(definition: TableDefinition, incoming: StructType) -> TableDefinition:
     """Return the definition with the new columns of an input schema; the same object if none."""
     widen = is_enabled(definition.metadata.configuration, "delta.enableTypeWidening") and (
-        "typeWidening" in supported_by_table(definition.protocol)
+        "typeWidening" in supported_features(definition.protocol)
     )
     merged = merge_schemas(definition.schema, incoming, widen=widen)
     return _with_schema(definition, _with_partition_dates(merged, definition))
@@ -92,7 +92,7 @@ def with_replaced_schema(definition: TableDefinition, incoming: StructType) -> T
             definition, metadata=replace(definition.metadata, partition_columns=partitions)
         )
     is_unchanged = new_schema == unmapped
-    if "clustering" in supported_by_table(definition.protocol) and (partitions or not is_unchanged):
+    if "clustering" in supported_features(definition.protocol) and (partitions or not is_unchanged):
         reason = "a new schema or partitioning would contradict the columns it is clustered by"
         raise UnsupportedFeatureError(definition.table, ("clustering",), "write", reason)
     return definition if is_unchanged else _with_schema(definition, new_schema)
