@@ -26,6 +26,7 @@ NEVER_ON_IMPORT = {
         "lazydelta.transaction",
         "lazydelta.writer",
         "lazydelta.operations.write",
+        "lazydelta.operations.write_operation",
         "lazydelta.checkpoint.checkpoint_writer",
     ),
 }
