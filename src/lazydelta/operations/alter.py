@@ -25,10 +25,9 @@ from lazydelta.operations.existing_rows import (
 )
 from lazydelta.operations.schema_edits import enclosing_field, find_field
 from lazydelta.operations.table_draft import TableDraft
-from lazydelta.schema import StructType, schema_to_json
+from lazydelta.schema import StructType, format_path, schema_to_json
 from lazydelta.snapshot import load_snapshot
 from lazydelta.transaction import Reads, Transaction, commit
-from lazydelta.writer import format_path
 from lazydelta.writer.properties import ROW_TRACKING, is_enabled
 
 if TYPE_CHECKING:

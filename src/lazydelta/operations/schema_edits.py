@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ColumnNotFoundError, SchemaError
-from lazydelta.schema import ArrayType, MapType, StructField, StructType
-from lazydelta.writer import format_path
+from lazydelta.schema import ArrayType, MapType, StructField, StructType, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -193,11 +192,7 @@ def _within(
 
 
 def _get(struct: StructType, path: Path) -> StructField:
-    item = struct.get(path[-1])
-    if item is None:
-        candidates = tuple(format_path((*path[:-1], name)) for name in struct.names)
-        raise ColumnNotFoundError("", "", format_path(path), candidates)
-    return item
+    return struct.find(path[-1:], prefix=path[:-1])[0]
 
 
 def _no_such_path(kind: DataType, path: Path, depth: int) -> ColumnNotFoundError:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import types as t
 from pyspark.sql.datasource import InputPartition
 
 from lazydelta.changes import (
+    CHANGE_FIELDS,
     ChangeFeed,
     ChangeRange,
     ChangeSplit,
@@ -34,19 +34,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import types as t
 
     from lazydelta.expressions import Predicate
     from lazydelta.log import LogFile
     from lazydelta.scan import Where
 
-__all__ = ["CHANGE_FIELDS", "ChangesRead", "CommitsPartition", "changes"]
-
-CHANGE_FIELDS = (
-    t.StructField("_change_type", t.StringType()),
-    t.StructField("_commit_version", t.LongType()),
-    t.StructField("_commit_timestamp", t.TimestampType()),
-)
-"""Columns of the change feed besides those of the table."""
+__all__ = ["ChangesRead", "CommitsPartition", "changes"]
 
 
 def changes(

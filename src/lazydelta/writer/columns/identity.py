@@ -23,7 +23,6 @@ from lazydelta.errors import (
 )
 from lazydelta.protocol.features import supported_features
 from lazydelta.schema import PrimitiveType, StructType
-from lazydelta.writer.field_paths import all_fields
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -123,7 +122,7 @@ def identity_columns(schema: StructType, table: str) -> tuple[IdentityColumn, ..
         UnsupportedFeatureError: The metadata has an unknown `delta.identity.*` key.
     """
     columns = []
-    for path, field in all_fields(schema):
+    for path, field in schema.all_fields():
         if not is_identity(field):
             continue
         if unknown := sorted(k for k in field.metadata if k.startswith(_PREFIX) and k not in _KEYS):

@@ -21,7 +21,6 @@ from lazydelta.schema import ArrayType, DataType, MapType, StructField, StructTy
 from lazydelta.schema.evolution import TYPE_CHANGES, merge_schemas
 from lazydelta.schema.mapping import assign_column_ids, without_column_ids
 from lazydelta.writer.columns.column_names import check_names, check_partition_columns
-from lazydelta.writer.field_paths import all_fields
 from lazydelta.writer.properties.property_validation import MAX_COLUMN_ID, is_enabled
 from lazydelta.writer.properties.required_protocol import required_features
 
@@ -111,10 +110,10 @@ def _with_partition_dates(merged: StructType, definition: TableDefinition) -> St
 
 def widened_columns(old: StructType, new: StructType) -> frozenset[str]:
     """Return the top-level columns with a widened type at any depth."""
-    before = {path: part.metadata.get(TYPE_CHANGES) for path, part in all_fields(old)}
+    before = {path: part.metadata.get(TYPE_CHANGES) for path, part in old.all_fields()}
     return frozenset(
         path[0]
-        for path, part in all_fields(new)
+        for path, part in new.all_fields()
         if path in before and part.metadata.get(TYPE_CHANGES) != before[path]
     )
 

@@ -29,7 +29,6 @@ from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_scalar
 from lazydelta.writer import tuning
 from lazydelta.writer.enforcement.nullability import is_fully_nullable, null_violations
-from lazydelta.writer.field_paths import all_fields
 from lazydelta.writer.properties.property_validation import CONSTRAINT_PREFIX
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ def table_constraints(
         constraints += _length_constraints(part, schema, table)
         if part.name in input_columns and GENERATION_EXPRESSION in part.metadata:
             constraints.append(_generation_constraint(part, schema, table))
-    for path, part in all_fields(schema):
+    for path, part in schema.all_fields():
         if len(path) > 1 and _DECLARED_TYPE in part.metadata:
             raise _nested_limit(".".join(path), str(part.metadata[_DECLARED_TYPE]), table)
         constraints += _invariants(".".join(path), part, schema, table)

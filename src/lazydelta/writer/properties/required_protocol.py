@@ -18,7 +18,6 @@ from lazydelta.protocol.features import (
     with_features,
 )
 from lazydelta.schema import ArrayType, DecimalType, MapType, StructType
-from lazydelta.writer.field_paths import all_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -71,7 +70,7 @@ def required_features(schema: StructType, configuration: Mapping[str, str]) -> f
         SchemaError: A column has a type that lazydelta does not write.
     """
     features = set(enabled_features(configuration))
-    for path, field in all_fields(schema):
+    for path, field in schema.all_fields():
         keys = _METADATA_FEATURES.keys() & field.metadata.keys()
         features.update(_METADATA_FEATURES[key] for key in keys)
         features.update(_type_features(path, field.type))
