@@ -62,21 +62,22 @@ def tokenize(sql: str, *, limit: int) -> list[Token]:
         PredicateError: A character that starts no token, or more than `limit` tokens.
     """
     tokens: list[Token] = []
-    at = 0
-    while at < len(sql):
-        match = _TOKEN.match(sql, at)
+    position = 0
+    while position < len(sql):
+        match = _TOKEN.match(sql, position)
         if match is None:
             shown = sql if len(sql) <= 200 else sql[:197] + "..."
-            raise PredicateError(shown, f"cannot read {sql[at : at + 12]!r} at character {at + 1}")
+            unread = sql[position : position + 12]
+            raise PredicateError(shown, f"cannot read {unread!r} at character {position + 1}")
         kind = str(match.lastgroup)
         if kind != "space":
-            tokens.append(_token(kind, match[0], at))
+            tokens.append(_token(kind, match[0], position))
         if len(tokens) > limit:
             raise PredicateError(
                 sql[:200] + "...",
                 f"it has more than {limit} parts; give many values as col(...).isin([...])",
             )
-        at = match.end()
+        position = match.end()
     tokens.append(Token("end", "", len(sql)))
     return tokens
 

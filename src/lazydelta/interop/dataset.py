@@ -135,7 +135,7 @@ class LazyDataset(pds.UnionDataset):  # type: ignore[misc]
         shared = SharedRows()
         self._shares.add(shared)
         where = _both(self._where, filter)
-        return iter([LazyFragment(self, where, shared, at) for at in range(shared.width)])
+        return iter([LazyFragment(self, where, shared, index) for index in range(shared.width)])
 
     def to_batches(self, columns: Any = None, **settings: Any) -> Iterator[pa.RecordBatch]:
         """Yield the rows as batches; see `scanner` for the arguments."""
@@ -279,12 +279,12 @@ class LazyFragment:
     """A share of the rows of a dataset; the other fragments return the rest."""
 
     def __init__(
-        self, dataset: LazyDataset, where: pc.Expression | None, shared: SharedRows, at: int
+        self, dataset: LazyDataset, where: pc.Expression | None, shared: SharedRows, index: int
     ) -> None:
         self._dataset = dataset
         self._where = where
         self._shared = shared
-        self._at = at
+        self._at = index
 
     @property
     def physical_schema(self) -> pa.Schema:

@@ -102,7 +102,7 @@ def replace_where(snapshot: SnapshotState, where: Where) -> Replacement:
         may_stay = pc.is_in(batch.column("path"), value_set=maybe_kept)
         removed.append(batch.filter(pc.invert(may_stay)))
         undecided = batch.filter(may_stay)
-        files = (undecided.slice(at, 1) for at in range(undecided.num_rows))
+        files = (undecided.slice(index, 1) for index in range(undecided.num_rows))
         partial += [file for file in files if _has_rows(matching, file)]
     rewritten = [file for file in partial if _has_rows(kept, file)]
     if rewritten:

@@ -99,13 +99,13 @@ def move_field(schema: StructType, path: Path, *, after: str | None) -> StructTy
     def moved(struct: StructType) -> StructType:
         item = _get(struct, path)
         others = [f for f in struct if f is not item]
-        at = 0
+        index = 0
         if after is not None:
             previous = _get(struct, (*path[:-1], after))
             if previous is item:
                 raise SchemaError(f"{format_path(path)} cannot be after itself")
-            at = others.index(previous) + 1
-        return StructType((*others[:at], item, *others[at:]))
+            index = others.index(previous) + 1
+        return StructType((*others[:index], item, *others[index:]))
 
     return _within_struct(schema, path, moved)
 

@@ -137,8 +137,8 @@ class DataFile:
         Once the native decoder has refused the columns, the rows between the ranges are returned
         too: pyarrow would decode the row group from its start for each range.
         """
-        for at, (start, end) in enumerate(ranges):
-            is_last = at > 0 and not self._native.can_read(columns, [row_group])
+        for index, (start, end) in enumerate(ranges):
+            is_last = index > 0 and not self._native.can_read(columns, [row_group])
             stop = ranges[-1][1] if is_last else end
             yield from self.read_range(columns, row_group, start, stop, batch_rows=batch_rows)
             if is_last:
@@ -192,8 +192,8 @@ class DataFile:
     def column_bytes(self, columns: Collection[str], row_groups: Sequence[int]) -> int:
         """Return the bytes in the file that reading columns of row groups takes."""
         leaves = self._file.leaves.siblings(columns)
-        groups = [self.metadata.row_group(at) for at in row_groups]
-        return sum(group.column(at).total_compressed_size for group in groups for at in leaves)
+        groups = [self.metadata.row_group(index) for index in row_groups]
+        return sum(group.column(leaf).total_compressed_size for group in groups for leaf in leaves)
 
     def template(
         self,

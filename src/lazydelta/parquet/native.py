@@ -261,7 +261,7 @@ def _is_part(decoded: pa.DataType, whole: pa.DataType) -> bool:
     if not (pt.is_struct(decoded) and pt.is_struct(whole)):
         return bool(decoded == whole)
     pairs = [(field.type, whole.get_field_index(field.name)) for field in decoded]
-    return all(at >= 0 and _is_part(kind, whole.field(at).type) for kind, at in pairs)
+    return all(index >= 0 and _is_part(kind, whole.field(index).type) for kind, index in pairs)
 
 
 def _is_like_pyarrow(schema: pa.Schema, fields: Sequence[pa.Field], *, views: bool) -> bool:

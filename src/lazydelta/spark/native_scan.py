@@ -170,7 +170,7 @@ class NativeScan:
             groups = [_Group(values={}, paths=paths)] if paths else []
             return cls(snapshot=snapshot, groups=tuple(groups), names=tuple(names))
         strings = partition_strings(snapshot, files.column("partitionValues"), names).values()
-        keys = [str(at) for at in range(len(partition_fields))]
+        keys = [str(index) for index in range(len(partition_fields))]
         table = pa.table([*strings, from_numpy(np.arange(len(paths)))], [*keys, "at"])
         found = table.group_by(keys, use_threads=False).aggregate([("at", "list")])
         values = [
@@ -180,8 +180,8 @@ class NativeScan:
         fields = [field.name for field in partition_fields]
         rows = zip(found.column("at_list").to_pylist(), *values, strict=True)
         groups = [
-            _Group(values=dict(zip(fields, some, strict=True)), paths=[paths[n] for n in at])
-            for at, *some in rows
+            _Group(values=dict(zip(fields, some, strict=True)), paths=[paths[n] for n in index])
+            for index, *some in rows
         ]
         return cls(snapshot=snapshot, groups=tuple(groups), names=tuple(names))
 

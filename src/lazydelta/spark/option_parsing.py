@@ -138,13 +138,13 @@ def size(name: str, value: str) -> int:
 
 def column_names(name: str, value: str) -> tuple[str, ...]:
     """Parse comma-separated names; backticks quote a name that contains a comma."""
-    names, at = [], 0
-    while at < len(value):
-        found = _NAME.match(value, at)
+    names, position = [], 0
+    while position < len(value):
+        found = _NAME.match(value, position)
         if found is None:
             raise ConfigError(name, f"must be names separated by commas, not {value!r}")
         names.append(found[1] or found[2])
-        at = found.end()
+        position = found.end()
     return tuple(names)
 
 

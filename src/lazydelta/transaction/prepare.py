@@ -122,8 +122,8 @@ def _fill(files: pa.Table, name: str, value: pa.Scalar) -> pa.Table:
     column = files.column(name)
     if not column.null_count:
         return files
-    at = files.schema.get_field_index(name)
-    return files.set_column(at, files.schema.field(at), pc.fill_null(column, value))
+    index = files.schema.get_field_index(name)
+    return files.set_column(index, files.schema.field(index), pc.fill_null(column, value))
 
 
 def _with_row_ids(transaction: Transaction, after: TableState) -> Transaction:
@@ -158,8 +158,8 @@ def _number(value: int) -> pa.Int64Scalar:
 
 
 def _set(files: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
-    at = files.schema.get_field_index(name)
-    return files.set_column(at, files.schema.field(at), values)
+    index = files.schema.get_field_index(name)
+    return files.set_column(index, files.schema.field(index), values)
 
 
 def _row_tracking_tags(transaction: Transaction, after: TableState) -> Mapping[str, str]:

@@ -85,8 +85,8 @@ class IdentityColumn:
             raise IdentityExhaustedError(table, self.name, self.start, self.step)
         # Intermediate products may wrap around; the sum wraps back, because it is in range.
         values = np.arange(batch.num_rows, dtype=np.int64) * np.int64(self.step) + np.int64(first)
-        at = batch.schema.get_field_index(self.name)
-        return batch.set_column(at, batch.schema.field(at), from_numpy(values))
+        index = batch.schema.get_field_index(self.name)
+        return batch.set_column(index, batch.schema.field(index), from_numpy(values))
 
     def furthest(self, *values: int | None) -> int | None:
         """Return the value that is furthest in the direction of the step."""

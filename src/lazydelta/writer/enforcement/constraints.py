@@ -136,8 +136,8 @@ def table_constraints(
         SchemaMismatchError: An expression names a column that the schema does not have.
     """
     constraints = [
-        _check_constraint(key.removeprefix(CONSTRAINT_PREFIX), text, schema, table=table)
-        for key, text in sorted(configuration.items())
+        _check_constraint(key.removeprefix(CONSTRAINT_PREFIX), sql, schema, table=table)
+        for key, sql in sorted(configuration.items())
         if key.startswith(CONSTRAINT_PREFIX)
     ]
     for part in schema:
@@ -151,11 +151,11 @@ def table_constraints(
     return Constraints(table=table, schema=schema, constraints=tuple(constraints))
 
 
-def _check_constraint(name: str, text: str, schema: StructType, *, table: str) -> Constraint:
+def _check_constraint(name: str, sql: str, schema: StructType, *, table: str) -> Constraint:
 
-    what = f"CHECK constraint {name!r} ({text})"
+    what = f"CHECK constraint {name!r} ({sql})"
     try:
-        return Constraint(title=what, test=bind_condition(text, schema))
+        return Constraint(title=what, test=bind_condition(sql, schema))
     except DeltaError as error:
         raise expression_error("checkConstraints", what, error, table) from None
 
@@ -205,16 +205,16 @@ def _length_constraints(part: StructField, schema: StructType, table: str) -> It
     limit = declared_length(part, table)
     if limit is not None:
         name = f"`{part.name.replace('`', '``')}`"
-        text = f"{name} IS NULL OR length({name}) <= {limit[1]}"
-        test = bind_condition(text, schema)
+        sql = f"{name} IS NULL OR length({name}) <= {limit[1]}"
+        test = bind_condition(sql, schema)
         yield Constraint(title=f"column {part.name!r} is {limit[0]}({limit[1]})", test=test)
 
 
 def _generation_constraint(part: StructField, schema: StructType, table: str) -> Constraint:
-    text = str(part.metadata[GENERATION_EXPRESSION])
-    what = f"generated column {part.name!r} ({text})"
+    sql = str(part.metadata[GENERATION_EXPRESSION])
+    what = f"generated column {part.name!r} ({sql})"
     try:
-        return Constraint(title=what, test=bind_equality(part.name, text, schema))
+        return Constraint(title=what, test=bind_equality(part.name, sql, schema))
     except DeltaError as error:
         raise expression_error("generatedColumns", what, error, table) from None
 
@@ -227,14 +227,14 @@ def _invariants(
         return
     what = f"invariant of column {path!r}"
     try:
-        text = orjson.loads(raw)["expression"]["expression"]
+        sql = orjson.loads(raw)["expression"]["expression"]
     except (orjson.JSONDecodeError, LookupError, TypeError):
         reason = SchemaError(f"{raw!r:.200} is not the JSON of an invariant")
         raise expression_error("invariants", what, reason, table) from None
     try:
-        yield Constraint(title=f"{what} ({text})", test=bind_condition(text, schema))
+        yield Constraint(title=f"{what} ({sql})", test=bind_condition(sql, schema))
     except DeltaError as error:
-        raise expression_error("invariants", f"{what} ({text})", error, table) from None
+        raise expression_error("invariants", f"{what} ({sql})", error, table) from None
 
 
 def _count(rows: np.ndarray, batch: pa.RecordBatch) -> str:
