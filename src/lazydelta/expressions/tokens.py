@@ -132,13 +132,13 @@ def _token(kind: str, source: str, start: int) -> Token:
             return Token(kind, source, start, source)
 
 
-def _unescape(found: re.Match[str]) -> str:
-    if found[1] or found[2]:
-        code = int(found[1] or found[2], 16)
-        return chr(code) if code < 0x110000 else found[0]
-    if found[3]:
-        return chr(int(found[3], 8))
-    return _ESCAPED.get(found[4], found[4])
+def _unescape(match: re.Match[str]) -> str:
+    if match[1] or match[2]:
+        code = int(match[1] or match[2], 16)
+        return chr(code) if code < 0x110000 else match[0]
+    if match[3]:
+        return chr(int(match[3], 8))
+    return _ESCAPED.get(match[4], match[4])
 
 
 def _joined_pairs(string: str, start: int) -> str:

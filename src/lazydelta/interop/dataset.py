@@ -257,14 +257,14 @@ class LazyScanner:
 
     def head(self, num_rows: int) -> pa.Table:
         """Return the first rows found, then stop reading."""
-        found: list[pa.RecordBatch] = []
+        rows: list[pa.RecordBatch] = []
         left = num_rows
         batches = self.to_batches()
         while left > 0 and (batch := next(batches, None)) is not None:
-            found.append(batch.slice(0, left))
-            left -= found[-1].num_rows
+            rows.append(batch.slice(0, left))
+            left -= rows[-1].num_rows
         batches.close()  # type: ignore[attr-defined]
-        return pa.Table.from_batches(found, self.projected_schema)
+        return pa.Table.from_batches(rows, self.projected_schema)
 
     def take(self, indices: Any) -> pa.Table:
         """Return rows by position."""

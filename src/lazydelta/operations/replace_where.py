@@ -69,8 +69,8 @@ class Replacement:
         """
         if self.predicate is None or not batch.num_rows:
             return batch
-        found = evaluate(self.predicate, lambda column: _values(batch, column), batch.num_rows)
-        unmatched = pc.invert(pc.and_kleene(found, pc.is_valid(found)))
+        matches = evaluate(self.predicate, lambda column: _values(batch, column), batch.num_rows)
+        unmatched = pc.invert(pc.and_kleene(matches, pc.is_valid(matches)))
         if unmatched.true_count:
             (row,) = batch.filter(unmatched).slice(0, 1).to_pylist()
             reason = f"{unmatched.true_count} of {batch.num_rows} rows do not match the predicate"

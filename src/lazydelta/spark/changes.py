@@ -144,7 +144,7 @@ class ChangesRead:
     @classmethod
     def of(
         cls,
-        found: ChangeRange,
+        change_range: ChangeRange,
         *,
         options_file: str | None,
         columns: Sequence[str] | None,
@@ -156,15 +156,15 @@ class ChangesRead:
             ColumnNotFoundError: An unknown column.
             PredicateError: The predicate does not fit the schema.
         """
-        ChangeFeed(found, columns=columns, where=where)  # validates columns and predicate
+        ChangeFeed(change_range, columns=columns, where=where)  # validates columns and predicate
         return cls(
-            commits=found.commits,
-            times=found.times,
-            start=SerializedSnapshot.of(found.start, options_file),
-            end=SerializedSnapshot.of(found.end, options_file),
+            commits=change_range.commits,
+            times=change_range.times,
+            start=SerializedSnapshot.of(change_range.start, options_file),
+            end=SerializedSnapshot.of(change_range.end, options_file),
             columns=None if columns is None else tuple(columns),
             where=where,
-            schema=read_schema(found.end, columns, CHANGE_FIELDS),
+            schema=read_schema(change_range.end, columns, CHANGE_FIELDS),
         )
 
     def plan(self) -> list[InputPartition]:

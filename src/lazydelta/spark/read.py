@@ -252,8 +252,8 @@ class _Plan:
 
     def _list(self) -> pa.RecordBatch:
         adds = live_adds(self.snapshot, FILE_FIELDS, pruner_for(self.snapshot, self.where))
-        found = [batch.select(FILE_FIELDS.names) for batch in adds]
-        return pa.concat_batches(found or [pa.RecordBatch.from_pylist([], FILE_FIELDS)])
+        selected = [batch.select(FILE_FIELDS.names) for batch in adds]
+        return pa.concat_batches(selected or [pa.RecordBatch.from_pylist([], FILE_FIELDS)])
 
     def _with(self, **changed: object) -> _Plan:
         return _Plan(**{**self.__dict__, **changed})

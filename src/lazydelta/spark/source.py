@@ -76,8 +76,8 @@ class LazyDeltaSource(DataSource):
     @reports_typed_errors
     def schema(self) -> t.StructType:
         """Return the schema of the rows, and fix the version."""
-        found = self._schema(self._parse(self.options))
-        return _with_options(found, self.options) if is_catalog_table(self.options) else found
+        schema = self._schema(self._parse(self.options))
+        return _with_options(schema, self.options) if is_catalog_table(self.options) else schema
 
     @reports_typed_errors
     def reader(self, schema: t.StructType) -> DataSourceReader:
@@ -108,9 +108,9 @@ class LazyDeltaSource(DataSource):
         return StreamSink(options, schema, overwrite=overwrite)
 
     def _parse(self, options: Mapping[str, str]) -> SourceOptions:
-        found = SourceOptions.parse(options)
-        file = found.storage_options_file or self.options_file
-        return replace(found, storage_options_file=file)
+        parsed = SourceOptions.parse(options)
+        file = parsed.storage_options_file or self.options_file
+        return replace(parsed, storage_options_file=file)
 
     def _schema(self, options: SourceOptions) -> t.StructType:
         snapshot = self._snapshot(options).open()

@@ -223,12 +223,12 @@ def _check_removes(mine: Transaction, winner: WinningCommit, state: TableState) 
         raise _conflict(ConcurrentDeleteReadError, state, winner, detail)
     if reads.paths is not None:
         read = state.resolver.keys(_paths(reads.paths))
-        if (found := _first_in(read, removed)) is not None:
-            raise _conflict(ConcurrentDeleteReadError, state, winner, found)
+        if (path := _first_in(read, removed)) is not None:
+            raise _conflict(ConcurrentDeleteReadError, state, winner, path)
     # By path alone: two new deletion vectors of one file would both stay live.
     own = state.resolver.keys(_paths(mine.removes.column("path")))
-    if (found := _first_in(own, removed)) is not None:
-        raise _conflict(ConcurrentDeleteDeleteError, state, winner, found)
+    if (path := _first_in(own, removed)) is not None:
+        raise _conflict(ConcurrentDeleteDeleteError, state, winner, path)
 
 
 def _paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -236,5 +236,5 @@ def _paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _first_in(paths: pa.Array, removed: pa.Array) -> str | None:
-    found = paths.filter(pc.is_in(paths, value_set=removed))
-    return found[0].as_py() if len(found) else None
+    common = paths.filter(pc.is_in(paths, value_set=removed))
+    return common[0].as_py() if len(common) else None

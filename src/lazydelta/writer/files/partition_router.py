@@ -119,11 +119,11 @@ class PartitionRouter:
         return codes, columns
 
     def _partition(self, values: tuple[str | None, ...]) -> Partition:
-        found = self._partitions.get(values)
-        if found is None:
+        partition = self._partitions.get(values)
+        if partition is None:
             pairs = tuple(zip(self._names, values, strict=True))
-            found = self._partitions[values] = Partition(pairs, self._directory(values))
-        return found
+            partition = self._partitions[values] = Partition(pairs, self._directory(values))
+        return partition
 
     def _directory(self, values: tuple[str | None, ...]) -> str:
         if self._is_mapped:
