@@ -58,7 +58,7 @@ def rows_of(read):
         pytest.param({"starting_version": 1, "ending_version": 3}, id="some-versions"),
         pytest.param({"where": "_change_type = 'delete' AND id > 300"}, id="a-filter"),
         pytest.param(
-            {"columns": ["_commit_version", "id"], "starting_version": 2}, id="some-columns"
+            {"columns": ["_commit_version", "ID"], "starting_version": 2}, id="some-columns"
         ),
     ],
 )

@@ -111,7 +111,7 @@ def test_rows_of_every_type_are_those_of_the_reader_in_this_process(spark, direc
 
 
 def test_options_choose_version_columns_and_rows(spark, directory):
-    found = load(spark, directory, versionAsOf=1, columns="day,id", where="id > 1")
+    found = load(spark, directory, versionAsOf=1, columns="Day,ID", where="id > 1")
     assert found.schema.simpleString() == "struct<day:date,id:bigint>"
     assert found.collect() == [(dt.date(2026, 1, 1), 3)]
 
@@ -186,6 +186,7 @@ def test_mistakes_are_named_in_the_error(spark, directory, tmp_path):
     for options, message in (
         ({"account_key": "hush-hush"}, "account_key: lazydelta has no such option"),
         ({"columns": "id,nowhere"}, "ColumnNotFoundError: no column 'nowhere'"),
+        ({"columns": "idd"}, r"no column 'idd' \(did you mean 'id'\?\)"),
         ({"versionAsOf": "77"}, "cannot read version 77"),
     ):
         with pytest.raises(PySparkException, match=message) as caught:

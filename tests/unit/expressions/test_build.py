@@ -150,9 +150,10 @@ def test_a_bad_filter_is_refused(where, reason):
         as_predicate(where)
 
 
-def test_python_and_is_refused_rather_than_wrong():
+@pytest.mark.parametrize("value", [col("a") > 1, col("a"), col("a") + 1, lit(True)])
+def test_python_and_is_refused_rather_than_wrong(value):
     with pytest.raises(TypeError, match="combine with &"):
-        bool(col("a") > 1)
+        value and col("b")
 
 
 def test_chains_stay_flat():

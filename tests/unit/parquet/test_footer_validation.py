@@ -93,7 +93,7 @@ def test_a_valid_footer_is_unchanged(tmp_path, written):
 
 def test_the_decoder_accepts_only_unchanged_footers():
     if not has_native_decoder():
-        pytest.skip("the compiled decoder is not installed: `make native` builds it")
+        pytest.skip("the native decoder is not installed: `make native` builds it")
     whole = by_pyarrow()
     yes = no = 0
     for what, footer in changes(footer_of(whole), every=3):
