@@ -11,7 +11,7 @@ import pytest
 from lazydelta import Config
 from lazydelta.errors import ObjectExistsError
 from lazydelta.store import open_store
-from lazydelta.store.retrying_store import RetryingStore
+from lazydelta.store.layers.retrying_store import RetryingStore
 from lazydelta.transaction import commit
 from tests.crash import harness
 from tests.emulators.conftest import azurite, emulator, moto

@@ -9,7 +9,7 @@ import pytest
 
 from lazydelta.errors import ObjectNotFoundError, StoreAccessError, StoreError
 from lazydelta.store import open_store
-from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.layers.metered_store import MeteredStore
 from lazydelta.testing import StoreContract
 
 pytestmark = pytest.mark.emulator

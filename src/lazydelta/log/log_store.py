@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazydelta.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY
-from lazydelta.store import cached_store, open_store
+from lazydelta.store import open_store
+from lazydelta.store.layers import cached_store
 
 if TYPE_CHECKING:
     import os

@@ -46,7 +46,7 @@ from lazydelta.snapshot.segment_search import (
     undamaged_segment,
 )
 from lazydelta.snapshot.snapshot_state import SnapshotState
-from lazydelta.store import prefetch
+from lazydelta.store.layers import prefetch
 
 if TYPE_CHECKING:
     from lazydelta.config import Config
@@ -75,16 +75,26 @@ def load_snapshot(
         previous: An older snapshot of the table: with it, only what is newer is listed and read.
     """
     started = time.perf_counter()
-    newer = None
     if previous is not None and version is None:
         newer = newer_segment(store, config, previous.segment)
-    if previous is not None and newer == previous.segment:
-        return previous
-    if newer is None or previous is None:
-        previous = None
-        segment, hint = find_segment(store, config, version=version)
-    else:
-        segment, hint = newer, previous.hint
+        if newer == previous.segment:
+            return previous
+        if newer is not None:
+            return _load(store, config, newer, previous.hint, previous=previous, started=started)
+    segment, hint = find_segment(store, config, version=version)
+    return _load(store, config, segment, hint, started=started)
+
+
+def _load(
+    store: Store,
+    config: Config,
+    segment: LogSegment,
+    hint: CheckpointHint | None,
+    *,
+    previous: SnapshotState | None = None,
+    started: float,
+) -> SnapshotState:
+    """Return the snapshot of a segment, or of another one if a file of it is corrupt."""
     _prefetch(store, segment)
     resolver = PathResolver(store.root, config.allowed_roots)
     commits = CommitReader(store, config)
@@ -95,16 +105,7 @@ def load_snapshot(
             break
         except LogCorruptError as error:
             segment = undamaged_segment(store, config, segment, error)
-    notify(
-        config.observer,
-        SegmentListed(
-            table=store.root,
-            version=segment.version,
-            checkpoint_version=None if segment.checkpoint is None else segment.base_version,
-            commits=len(segment.tail),
-            seconds=time.perf_counter() - started,
-        ),
-    )
+    _report(store, config, segment, started)
     return SnapshotState(
         store=store,
         config=config,
@@ -118,6 +119,19 @@ def load_snapshot(
         checksum=resolution.checksum,
         hint=hint,
         footers=resolution.footers,
+    )
+
+
+def _report(store: Store, config: Config, segment: LogSegment, started: float) -> None:
+    notify(
+        config.observer,
+        SegmentListed(
+            table=store.root,
+            version=segment.version,
+            checkpoint_version=None if segment.checkpoint is None else segment.base_version,
+            commits=len(segment.tail),
+            seconds=time.perf_counter() - started,
+        ),
     )
 
 

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lazydelta._parallel import start
+from lazydelta._parallel import start_thread
 from lazydelta.errors import (
     DeltaError,
     LogCorruptError,
@@ -123,7 +123,7 @@ def _first_listing(
         hint = read_hint(store)
         files = list_log(store, from_version=usable(hint), to_version=version)
     else:
-        reading = start(lambda: read_hint(store))
+        reading = start_thread(lambda: read_hint(store))
 
         def wait() -> CheckpointHint | None:
             with suppress(TimeoutError):

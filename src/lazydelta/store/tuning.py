@@ -8,9 +8,6 @@ LISTING_PAGE = 1000
 COALESCE_GAP = 1 << 20
 """Byte ranges this close are fetched in one request: reading a gap is faster than a round trip."""
 
-PREFETCH_THREADS = 64
-"""Requests ahead of need that run at once; the threads only wait."""
-
 KEPT_CALLS = 10_000
 """Calls that a meter remembers one by one; its totals count all of them."""
 

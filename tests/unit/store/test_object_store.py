@@ -18,7 +18,7 @@ from lazydelta.errors import (
     TransientStoreError,
 )
 from lazydelta.store import object_store, open_store
-from lazydelta.store.retrying_store import RetryingStore
+from lazydelta.store.layers.retrying_store import RetryingStore
 
 SECRET = "the-secret-of-the-test"
 

@@ -13,7 +13,7 @@ from lazydelta.errors import (
     TransientStoreError,
 )
 from lazydelta.store import MemoryStore
-from lazydelta.store.retrying_store import RetryingStore
+from lazydelta.store.layers.retrying_store import RetryingStore
 
 CONFIG = Config(retry_attempts=4, retry_base_seconds=1.0, retry_cap_seconds=3.0)
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import TransientStoreError
 from lazydelta.store import tuning
-from lazydelta.store.caching_store import CachingStore
 from lazydelta.store.interface import is_local
-from lazydelta.store.metered_store import MeteredStore
-from lazydelta.store.retrying_store import RetryingStore
+from lazydelta.store.layers.caching_store import CachingStore
+from lazydelta.store.layers.metered_store import MeteredStore
+from lazydelta.store.layers.retrying_store import RetryingStore
 
 if TYPE_CHECKING:
     from collections.abc import Collection

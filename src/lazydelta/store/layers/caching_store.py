@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lazydelta._parallel import start_thread
 from lazydelta.store import tuning
 from lazydelta.store.interface import check_writable
 from lazydelta.store.ranges import open_ranges
@@ -67,7 +68,6 @@ class CachingStore:
         self._objects: OrderedDict[str, list[_Block]] = OrderedDict()
         self._held = 0
         self._identities: dict[str, tuple[int, int]] = {}
-        self._pool: ThreadPoolExecutor | None = None
         self._process = os.getpid()
 
     @property
@@ -93,15 +93,16 @@ class CachingStore:
         )
         return build, (self._inner,)
 
-    def prefetch(self, path: str, start: int = 0, end: int | None = None) -> None:
+    def prefetch(self, path: str, first: int = 0, end: int | None = None) -> None:
         """Request a range of an object, by default all of it, without waiting for it.
 
-        Only immutable objects are prefetched. An error is raised by the read that needs the bytes.
+        Each request has its own thread: callers bound their number. Only immutable objects are
+        prefetched. An error is raised by the read that needs the bytes.
         """
         if self._is_cached(path):
-            block, is_new = self._claim(path, start, end)
+            block, is_new = self._claim(path, first, end)
             if is_new:
-                self._executor().submit(self._fetch, path, block)
+                start_thread(partial(self._fetch, path, block))
 
     def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
         """List; objects with another size or modification time than before are dropped."""
@@ -237,27 +238,17 @@ class CachingStore:
         """In a forked child, forget the requests of the parent: its threads do not exist here."""
         if os.getpid() != self._process:
             self._process = os.getpid()
-            self._pool = None
             self._objects.clear()
             self._held = 0
 
-    def _executor(self) -> ThreadPoolExecutor:
-        with self._lock:
-            self._leave_parent()
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(
-                    tuning.PREFETCH_THREADS, thread_name_prefix="lazydelta-prefetch"
-                )
-            return self._pool
 
-
-def prefetch(store: Store, path: str, start: int = 0, end: int | None = None) -> None:
+def prefetch(store: Store, path: str, first: int = 0, end: int | None = None) -> None:
     """Request a range of an object, by default all of it, without waiting for it.
 
     Does nothing for stores that do not cache, such as local ones.
     """
     if isinstance(store, CachingStore):
-        store.prefetch(path, start, end)
+        store.prefetch(path, first, end)
 
 
 def _as_buffer(data: Buffer) -> pa.Buffer:
