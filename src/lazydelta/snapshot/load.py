@@ -21,9 +21,9 @@ from lazydelta.log import (
     LogFile,
     LogFileKind,
     LogSegment,
+    checkpoints,
     read_checksum,
 )
-from lazydelta.log.checkpoints import Checkpoint, CheckpointHint, open_checkpoint
 from lazydelta.metrics import SegmentListed, notify
 from lazydelta.protocol import MalformedActionError, TableMetadata, TableProperties, TableProtocol
 from lazydelta.protocol.features import (
@@ -42,6 +42,7 @@ from lazydelta.snapshot.snapshot_state import SnapshotState
 
 if TYPE_CHECKING:
     from lazydelta.config import Config
+    from lazydelta.log.checkpoints import Checkpoint, CheckpointHint
     from lazydelta.store import Store
 
 __all__ = ["load_snapshot"]
@@ -179,7 +180,7 @@ class _Resolution:
                 self._record(kind, actions[kind], files.files[0].path, files.version)
 
     def _open(self, files: CheckpointFiles) -> Checkpoint:
-        return open_checkpoint(
+        return checkpoints.open_checkpoint(
             self.store,
             files,
             commits=self.commits,
