@@ -9,7 +9,6 @@ token whose fingerprint does not match, as after a new checkpoint, is refused.
 from __future__ import annotations
 
 import base64
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -129,6 +128,8 @@ def _parse_token(scan: PagedScan, token: str) -> int:
 
 def _fingerprint(scan: PagedScan) -> str:
     """Return a hash of everything that determines the files and their order."""
+    import hashlib  # slow to import, and most scans have no pages
+
     snapshot, segment = scan.snapshot, scan.snapshot.segment
     parts = [
         snapshot.metadata.id,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -253,6 +252,8 @@ def _arrow_field(
 
 
 def _not_found(path: Sequence[str], existing: Sequence[str], depth: int) -> ColumnNotFoundError:
+    from difflib import get_close_matches  # slow to import
+
     column = ".".join(p if _SIMPLE_NAME.fullmatch(p) else f"`{p}`" for p in path)
     lowered = {name.lower(): name for name in existing}
     matches = get_close_matches(path[depth].lower(), lowered, n=3, cutoff=0.6)

@@ -6,7 +6,6 @@ Reading it never raises for its content.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from dataclasses import dataclass
 from functools import lru_cache
@@ -115,6 +114,8 @@ def json_checksum(obj: dict[str, Any]) -> str:
     ... )
     '6a92d155a59bf2eecbd4b4ec7fd1f875'
     """
+    import hashlib  # slow to import, and most tables have no hint
+
     pairs: list[tuple[str, str]] = []
     _flatten("", {key: value for key, value in obj.items() if key != "checksum"}, pairs)
     pairs.sort(key=lambda pair: pair[0].encode())

@@ -92,7 +92,7 @@ class Pruner:
     @property
     def matches_nothing(self) -> bool:
         """Whether no row of any file can match."""
-        return self.rule == nodes.Constant(False)
+        return self.rule is not None and self.rule == nodes.Constant(False)
 
     @cached_property
     def row_groups(self) -> Predicate | None:
