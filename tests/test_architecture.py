@@ -469,7 +469,7 @@ def made_up_package(where: Path, changed: dict[str, str]) -> list[Module]:
 ALLOWED_THIRD_PARTY = {"pyarrow", "numpy", "orjson", "arro3", "cloudpickle"}
 NEVER_ON_IMPORT = {
     *("click", "rich", "pandas", "obstore", "polars", "deltalake", "duckdb", "datafusion"),
-    *("pyarrow.dataset", "lazydelta.interop"),
+    *("pyarrow.dataset", "pyarrow.parquet", "lazydelta.interop"),
     # What writes a table: a reader does not wait for it.
     *(
         "lazydelta.transaction",
@@ -521,13 +521,16 @@ def test_import_does_not_load_what_belongs_to_one_door(loaded_by_import):
     assert not NEVER_ON_IMPORT & loaded_by_import["loaded"].keys()
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["aggregates", "changes", "checkpoint", "expressions", "formats", "operations", "parquet"],
+LAZY_DOORS = (
+    *("changes", "checkpoint", "expressions", "expressions.nodes", "formats", "log.checkpoints"),
+    *("operations", "parquet", "parquet.footer", "protocol", "scan", "scan.aggregates"),
+    *("scan.plan", "scan.read", "schema", "store.cloud"),
 )
+
+
+@pytest.mark.parametrize("name", LAZY_DOORS)
 def test_a_lazy_door_has_all_that_it_offers(name):
-    room = "lazydelta.scan." if name == "aggregates" else "lazydelta."
-    door = importlib.import_module(f"{room}{name}")
+    door = importlib.import_module(f"lazydelta.{name}")
     assert [exported for exported in door.__all__ if not hasattr(door, exported)] == []
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = door.nonsense

@@ -9,8 +9,7 @@ token whose fingerprint does not match, as after a new checkpoint, is refused.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import orjson
 import pyarrow as pa
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["FilePage", "Pages"]
 
 
-@dataclass(frozen=True, slots=True)
-class FilePage:
+class FilePage(NamedTuple):
     """A page of files, with the columns of `file_batches()`."""
 
     files: pa.Table

@@ -7,9 +7,8 @@ Reading it never raises for its content.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import orjson
@@ -29,8 +28,7 @@ __all__ = ["CheckpointHint", "read_hint", "write_hint"]
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointHint:
+class CheckpointHint(NamedTuple):
     """The content of `_last_checkpoint`."""
 
     version: int
