@@ -60,6 +60,7 @@ _OTHERS = {
     *("lazydelta.scan.plan.log_splits", "lazydelta.scan.pinning", "lazydelta.scan.verify"),
     *("lazydelta.protocol.retention", "lazydelta.schema.ddl", "lazydelta.store.cloud.object_store"),
     *("lazydelta.transaction", "lazydelta.writer", "lazydelta.operations.write"),
+    *("lazydelta.errors.writes", "lazydelta.metrics.events"),
 }
 
 

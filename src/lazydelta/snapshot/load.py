@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lazydelta import metrics
 from lazydelta.errors import LogCorruptError, SchemaError, UnsupportedFeatureError
 from lazydelta.log import (
     LOG_DIRECTORY,
@@ -24,7 +25,6 @@ from lazydelta.log import (
     checkpoints,
     read_checksum,
 )
-from lazydelta.metrics import SegmentListed, notify
 from lazydelta.protocol import MalformedActionError, TableMetadata, TableProperties, TableProtocol
 from lazydelta.protocol.features import (
     allows_column_mapping,
@@ -65,16 +65,15 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
             break
         except LogCorruptError as error:
             segment = undamaged_segment(store, config, segment, error)
-    notify(
-        config.observer,
-        SegmentListed(
+    if config.observer is not None:
+        event = metrics.SegmentListed(
             table=store.root,
             version=segment.version,
             checkpoint_version=None if segment.checkpoint is None else segment.base_version,
             commits=len(segment.tail),
             seconds=time.perf_counter() - started,
-        ),
-    )
+        )
+        metrics.notify(config.observer, event)
     return SnapshotState(
         store=store,
         config=config,
