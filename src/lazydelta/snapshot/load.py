@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lazydelta import metrics
 from lazydelta.errors import LogCorruptError, SchemaError, UnsupportedFeatureError
 from lazydelta.log import (
     LOG_DIRECTORY,
@@ -21,10 +22,9 @@ from lazydelta.log import (
     LogFile,
     LogFileKind,
     LogSegment,
+    checkpoints,
     read_checksum,
 )
-from lazydelta.log.checkpoints import Checkpoint, CheckpointHint, open_checkpoint
-from lazydelta.metrics import SegmentListed, notify
 from lazydelta.protocol import MalformedActionError, TableMetadata, TableProperties, TableProtocol
 from lazydelta.protocol.features import (
     allows_column_mapping,
@@ -42,6 +42,7 @@ from lazydelta.snapshot.snapshot_state import SnapshotState
 
 if TYPE_CHECKING:
     from lazydelta.config import Config
+    from lazydelta.log.checkpoints import Checkpoint, CheckpointHint
     from lazydelta.store import Store
 
 __all__ = ["load_snapshot"]
@@ -64,16 +65,15 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
             break
         except LogCorruptError as error:
             segment = undamaged_segment(store, config, segment, error)
-    notify(
-        config.observer,
-        SegmentListed(
+    if config.observer is not None:
+        event = metrics.SegmentListed(
             table=store.root,
             version=segment.version,
             checkpoint_version=None if segment.checkpoint is None else segment.base_version,
             commits=len(segment.tail),
             seconds=time.perf_counter() - started,
-        ),
-    )
+        )
+        metrics.notify(config.observer, event)
     return SnapshotState(
         store=store,
         config=config,
@@ -179,7 +179,7 @@ class _Resolution:
                 self._record(kind, actions[kind], files.files[0].path, files.version)
 
     def _open(self, files: CheckpointFiles) -> Checkpoint:
-        return open_checkpoint(
+        return checkpoints.open_checkpoint(
             self.store,
             files,
             commits=self.commits,
