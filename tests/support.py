@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from dataclasses import replace
 
 from hypothesis import settings
@@ -21,6 +23,55 @@ def examples(usual: int, *, long: int) -> settings:
 def memory_store(*, local: bool = True):
     """Return a memory store; a `local` one is read without prefetch threads."""
     return MemoryStore(root="/memory" if local else "memory://table")
+
+
+class RoundTripStore(MemoryStore):
+    """A remote store that counts round trips: it answers when no further request arrives.
+
+    Requests that a client sends together are answered together, whatever the machine's load.
+    """
+
+    native_files = False
+    _quiet_seconds = 0.2
+
+    def __init__(self, objects=None):
+        super().__init__(objects)
+        self.round_trips = 0
+        self.is_remote = True  # False answers at once, to build a table
+        self._arrival = threading.Condition()
+        self._arrived = 0.0
+
+    def list_from(self, directory, *, after=None):
+        self._wait()
+        return super().list_from(directory, after=after)
+
+    def head(self, path):
+        self._wait()
+        return super().head(path)
+
+    def read(self, path):
+        self._wait()
+        return super().read(path)
+
+    def read_ranges(self, path, ranges):
+        self._wait()
+        return super().read_ranges(path, ranges)
+
+    def write(self, path, data, *, overwrite):
+        self._wait()
+        super().write(path, data, overwrite=overwrite)
+
+    def _wait(self):
+        with self._arrival:
+            self._arrived = time.monotonic()
+            trip = self.round_trips
+            while self.is_remote and self.round_trips == trip:
+                left = self._arrived + self._quiet_seconds - time.monotonic()
+                if left > 0:
+                    self._arrival.wait(left)
+                else:  # nothing arrived for a while: this ends the round trip of all that wait
+                    self.round_trips += 1
+                    self._arrival.notify_all()
 
 
 def name_of(path, vector):

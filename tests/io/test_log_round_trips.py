@@ -1,65 +1,53 @@
 """Round trips to the log of a remote table: dependency depth, and what optional objects cost.
 
-A `MeteredStore` counts the longest chain of requests that waited for each other.
+`RoundTripStore` answers the requests that are sent together at once, and counts the rounds.
 """
 
 from __future__ import annotations
-
-import threading
 
 import pytest
 
 from lazydelta import Config, Table
 from lazydelta.errors import LogCorruptError, ObjectNotFoundError, StoreAccessError, StoreError
 from lazydelta.log import LOG_DIRECTORY
-from lazydelta.store import MemoryStore
 from lazydelta.store.layers import cached_store
 from tests.builders import TableBuilder, add
-from tests.support import listed
+from tests.support import RoundTripStore, listed
 
 HINT = f"{LOG_DIRECTORY}/_last_checkpoint"
 
 
-class Remote(MemoryStore):
-    """A remote store whose parallel requests overlap, and whose reads can be made to fail."""
-
-    native_files = False
+class Remote(RoundTripStore):
+    """A remote store whose reads can be made to fail, and whose listing can be empty."""
 
     def __init__(self):
         super().__init__()
         self.errors = {}
-        self._pause = threading.Event()
 
     def list_from(self, directory, *, after=None):
-        self._pause.wait(0.1)
-        if "list" in self.errors:
-            return iter(())
-        return super().list_from(directory, after=after)
+        pages = super().list_from(directory, after=after)
+        return iter(()) if "list" in self.errors else pages
 
     def read(self, path):
-        self._pause.wait(0.1)
+        data = super().read(path)
         error = self.errors.get(path)
+        if isinstance(error, list):
+            error = error.pop() if error else None
         if error is not None:
-            if isinstance(error, list):
-                if error:
-                    raise error.pop()
-            else:
-                raise error
-        return super().read(path)
-
-    def read_ranges(self, path, ranges):
-        self._pause.wait(0.1)
-        return super().read_ranges(path, ranges)
+            raise error
+        return data
 
 
 def opened(build):
     """Return a handle on a remote table, its store and the meter."""
     remote = Remote()
+    remote.is_remote = False
     build(TableBuilder(remote, schema={"id": "long"}))
     return handle(remote)
 
 
 def handle(remote):
+    remote.is_remote = True
     config = Config(retry_base_seconds=0.001)
     store = cached_store(remote, config, directory=LOG_DIRECTORY, mutable=(HINT,))
     return Table(store, config), remote, store.inner
@@ -80,9 +68,9 @@ def with_tail(table):
 
 @pytest.mark.parametrize("build", [with_checkpoint, with_tail, lambda t: with_tail(t).crc()])
 def test_all_files_take_two_round_trips_of_a_small_log(build):
-    table, _, meter = opened(build)
+    table, remote, meter = opened(build)
     assert len(listed(table.scan())) >= 200
-    assert meter.depth == 2
+    assert remote.round_trips == meter.depth == 2
 
 
 def test_the_first_file_of_a_large_checkpoint_takes_three_round_trips(monkeypatch):
@@ -125,6 +113,7 @@ def test_a_second_snapshot_lists_only_what_is_newer():
 def test_a_table_that_was_replaced_is_listed_again():
     table, remote, _ = opened(with_tail)
     table.snapshot()
+    remote.is_remote = False
     remote.delete(list(remote._objects))
     TableBuilder(remote, schema={"other": "string"}).commit("+a")
     assert table.snapshot().schema.names == ("other",)

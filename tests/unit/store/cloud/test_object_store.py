@@ -17,7 +17,8 @@ from lazydelta.errors import (
     StoreError,
     TransientStoreError,
 )
-from lazydelta.store import object_store, open_store
+from lazydelta.store import open_store
+from lazydelta.store.cloud import object_store
 from lazydelta.store.layers.retrying_store import RetryingStore
 
 SECRET = "the-secret-of-the-test"
