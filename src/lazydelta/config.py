@@ -253,6 +253,11 @@ class Config:
     """Backoff before the second attempt; it doubles, with jitter, up to the cap."""
     retry_cap_seconds: float = 2.0
     """Maximum backoff between two attempts."""
+    cache_directory: str | None = None
+    """Local directory in which log objects of remote tables are cached, shared by processes;
+    by default there is no such cache."""
+    cache_bytes: int = 1024 * 1024 * 1024
+    """Maximum size of that cache."""
     commit_attempts: int = 100
     """Maximum number of attempts of a commit, lost races and store failures included."""
     commit_seconds: float = 300.0
@@ -330,7 +335,9 @@ def _check_kind(name: str, kind: str, value: Any) -> None:
         check_options(name, value, ReadOptions)
     if kind == "WriteOptions":
         check_options(name, value, WriteOptions)
-    if kind.endswith("| None") and value is not None and not callable(value):
+    if kind == "str | None" and not isinstance(value, str | None):
+        raise ConfigError(name, f"must be a string, not {value!r}")
+    if kind.startswith(("Callable", "Observer")) and value is not None and not callable(value):
         raise ConfigError(name, f"must be a function, not {value!r}")
     # A single string would be read letter by letter.
     if kind == "tuple[str, ...]" and (
@@ -351,6 +358,7 @@ _MINIMUMS: dict[str, int] = {
     "reverse_window_commits": 1,
     "forward_tail_commits": 0,
     "retry_attempts": 1,
+    "cache_bytes": 0,
     "commit_attempts": 1,
     "max_line_bytes": 1024,
     "max_json_depth": 8,
@@ -366,5 +374,6 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "float": float,
     "bool": lambda value: {"1": True, "true": True, "0": False, "false": False}[value.lower()],
     "Tripwire": str,
+    "str | None": str,
     "tuple[str, ...]": lambda value: tuple(filter(None, value.split(","))),
 }

@@ -49,7 +49,13 @@ def opened(build):
 def handle(remote):
     remote.is_remote = True
     config = Config(retry_base_seconds=0.001)
-    store = cached_store(remote, config, directory=LOG_DIRECTORY, mutable=(HINT,))
+    store = cached_store(
+        remote,
+        config,
+        directory=LOG_DIRECTORY,
+        mutable=(HINT,),
+        unique=f"{LOG_DIRECTORY}/_sidecars",
+    )
     return Table(store, config), remote, store.inner
 
 

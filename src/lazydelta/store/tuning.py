@@ -8,6 +8,9 @@ LISTING_PAGE = 1000
 COALESCE_GAP = 1 << 20
 """Byte ranges this close are fetched in one request: reading a gap is faster than a round trip."""
 
+DISK_CACHE_BLOCKS = 8
+"""Fraction of the disk cache that one block may take, and that is written between evictions."""
+
 KEPT_CALLS = 10_000
 """Calls that a meter remembers one by one; its totals count all of them."""
 

@@ -22,7 +22,7 @@ def cached(objects, *, memory_limit=1 << 20):
     """Return a caching store over a metered one, and the metered one."""
     metered = MeteredStore(MemoryStore(objects))
     return CachingStore(
-        metered, directory="log", mutable=(HINT,), memory_limit=memory_limit
+        metered, directory="log", mutable=(HINT,), unique="log/unique", memory_limit=memory_limit
     ), metered
 
 
@@ -76,7 +76,7 @@ def test_an_error_of_a_prefetch_is_raised_by_the_read_and_not_cached():
 def test_a_failed_read_is_repeated():
     fault = Fault(operation="read", kind="before", path="log/1")
     inner = FaultyStore(MemoryStore({"log/1": b"abc"}), [fault])
-    store = CachingStore(inner, directory="log", mutable=(), memory_limit=100)
+    store = CachingStore(inner, directory="log", mutable=(), unique="log/unique", memory_limit=100)
     with pytest.raises(TransientStoreError):
         store.read("log/1")
     assert bytes(store.read("log/1")) == b"abc"

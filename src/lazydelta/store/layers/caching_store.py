@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from lazydelta.store.interface import Buffer, ObjectMeta, Store
+    from lazydelta.store.layers.disk_cache import DiskCache
 
 __all__ = ["CachingStore", "prefetch"]
 
@@ -54,15 +55,27 @@ class CachingStore:
         inner: The wrapped store.
         directory: Objects in it and below it are cached.
         mutable: Paths of objects in it that may change, which are not.
+        unique: Directory whose names are never used again, so that they identify their objects.
+            Other objects are identified by size and modification time of the last listing.
         memory_limit: Maximum bytes of the cache; the least recently used objects are dropped.
+        disk: A second cache, of objects that were identified.
     """
 
     def __init__(
-        self, inner: Store, *, directory: str, mutable: Collection[str], memory_limit: int
+        self,
+        inner: Store,
+        *,
+        directory: str,
+        mutable: Collection[str],
+        unique: str,
+        memory_limit: int,
+        disk: DiskCache | None = None,
     ) -> None:
         self._inner = inner
         self._directory = directory
         self._mutable = mutable
+        self._unique = unique
+        self._disk = disk
         self._memory_limit = memory_limit
         self._lock = threading.Lock()
         self._objects: OrderedDict[str, list[_Block]] = OrderedDict()
@@ -89,6 +102,8 @@ class CachingStore:
             CachingStore,
             directory=self._directory,
             mutable=self._mutable,
+            unique=self._unique,
+            disk=self._disk,
             memory_limit=self._memory_limit,
         )
         return build, (self._inner,)
@@ -141,11 +156,11 @@ class CachingStore:
             blocks = self._objects.get(path, ())
             hits = [next((b for b in blocks if b.covers(*span)), None) for span in ranges]
         missing = [span for span, block in zip(ranges, hits, strict=True) if block is None]
-        fetched = iter(self._inner.read_ranges(path, missing) if missing else ())
+        fetched = iter(self._request(path, missing))
         buffers: list[Buffer] = []
         for (start, end), hit in zip(ranges, hits, strict=True):
             if hit is None:
-                data = _as_buffer(next(fetched))
+                data = next(fetched)
                 if data.size <= tuning.CACHED_BLOCK_BYTES:
                     block = _Block(start, end)
                     self._register(path, block)
@@ -203,15 +218,40 @@ class CachingStore:
     def _fetch(self, path: str, block: _Block) -> None:
         """Request a block; its future has the bytes or the error."""
         try:
-            if block.end is None:
-                data = _as_buffer(self._inner.read(path))
-            else:
-                data = _as_buffer(self._inner.read_ranges(path, [(block.start, block.end)])[0])
+            (data,) = self._request(path, [(block.start, block.end)])
         except BaseException as error:  # noqa: BLE001 - raised in the thread that reads
             self._drop(path)
             block.data.set_exception(error)
             return
         self._complete(path, block, data)
+
+    def _request(self, path: str, ranges: Sequence[tuple[int, int | None]]) -> list[pa.Buffer]:
+        """Return ranges from the disk cache, and the others by one call of the wrapped store."""
+        identity = self._identity(path)
+        disk = None if identity is None else self._disk
+        key = (self.root, path, identity)
+        blocks = [None if disk is None else disk.get(*key, *span) for span in ranges]
+        missing = [span for span, block in zip(ranges, blocks, strict=True) if block is None]
+        fetched = iter(self._read_inner(path, missing))
+        for index, span in enumerate(ranges):
+            if blocks[index] is None:
+                blocks[index] = data = _as_buffer(next(fetched))
+                if disk is not None:
+                    disk.put(data, *key, *span)
+        return [block for block in blocks if block is not None]
+
+    def _read_inner(self, path: str, ranges: Sequence[tuple[int, int | None]]) -> Sequence[Buffer]:
+        if any(end is None for _, end in ranges):
+            return [self._inner.read(path)]
+        spans = [(start, end) for start, end in ranges if end is not None]
+        return self._inner.read_ranges(path, spans) if spans else []
+
+    def _identity(self, path: str) -> tuple[int, int] | None:
+        """Return what identifies an object besides its path; None if that is unknown."""
+        if path.startswith(f"{self._unique}/"):
+            return (0, 0)
+        with self._lock:
+            return self._identities.get(path)
 
     def _complete(self, path: str, block: _Block, data: pa.Buffer) -> None:
         """Publish the bytes of a block, and drop the least recently used objects above the limit.
