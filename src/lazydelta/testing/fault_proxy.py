@@ -196,12 +196,8 @@ class FaultProxy:
     def _settle(self) -> None:
         """Wait until requests whose last byte was sent are recorded."""
 
-        async def iterate() -> None:
-            for _ in range(3):
-                await asyncio.sleep(0)
-
         if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(iterate(), self._loop).result()
+            asyncio.run_coroutine_threadsafe(_iterate(), self._loop).result()
 
     # --- everything below runs in the thread of the event loop
 
@@ -211,12 +207,13 @@ class FaultProxy:
         self._ready.set()
         await self._stop.wait()
         server.close()
+        await _iterate()  # start the tasks of connections that were just accepted
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
         for _, _, writer in self._idle:
             writer.transport.abort()
-        await asyncio.sleep(0)  # transports close their sockets in the next iteration
+        await _iterate()  # transports close their sockets in the next iteration
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -418,6 +415,12 @@ class _Exchange:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
         return False
+
+
+async def _iterate() -> None:
+    """Let the event loop run everything that is ready, and what that makes ready."""
+    for _ in range(5):
+        await asyncio.sleep(0)
 
 
 def _is_persistent(answer: Head) -> bool:

@@ -55,9 +55,13 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128
+
+
 @pytest.fixture
 def upstream():
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
+    with _Server(("127.0.0.1", 0), _Handler) as server:
         server.seen = []
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
