@@ -195,7 +195,6 @@ class FaultProxy:
 
     def _settle(self) -> None:
         """Wait until requests whose last byte was sent are recorded."""
-
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(_iterate(), self._loop).result()
 
@@ -206,11 +205,13 @@ class FaultProxy:
         server = await asyncio.start_server(self._accept, sock=self._listener, limit=4 * BUFFER)
         self._ready.set()
         await self._stop.wait()
-        server.close()
-        await _iterate()  # start the tasks of connections that were just accepted
+        # asyncio leaks a connection that it accepts in the iteration in which the server closes.
+        self._loop.remove_reader(self._listener)
+        await _iterate()
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+        server.close()
         for _, _, writer in self._idle:
             writer.transport.abort()
         await _iterate()  # transports close their sockets in the next iteration
