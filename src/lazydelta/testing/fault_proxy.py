@@ -135,10 +135,13 @@ class FaultProxy:
     Args:
         upstream: URL of the server, such as an emulator's endpoint. Only `http` is supported.
         latency: Seconds by which every response is delayed; may be set while running.
+        rewrite_host: Whether the upstream receives its own `Host` header. By default it receives
+            the client's, which signatures of S3 cover.
     """
 
-    def __init__(self, upstream: str, *, latency: float = 0.0) -> None:
+    def __init__(self, upstream: str, *, latency: float = 0.0, rewrite_host: bool = False) -> None:
         self._upstream = urlsplit(upstream)
+        self.host = self._upstream.netloc if rewrite_host else None
         self.latency = latency
         self._rules: list[_Rule] = []
         self._recorded: list[ProxyRequest] = []
@@ -341,6 +344,8 @@ class _Exchange:
         done = False
         try:
             has_length = body or head.get("content-length") or method in ("PUT", "POST")
+            if proxy.host:
+                head = head.with_host(proxy.host)
             writer.write(head.encode(length=len(body) if has_length else None) + body)
             await writer.drain()
             answer = await read_head(reader)

@@ -28,6 +28,11 @@ class Head:
         """Return a header by its lower-case name, or an empty string."""
         return next((value for key, value in self.headers if key.lower() == name), "")
 
+    def with_host(self, host: str) -> Head:
+        """Return the head with another `Host` header."""
+        kept = tuple(pair for pair in self.headers if pair[0].lower() != "host")
+        return Head(self.start, (("Host", host), *kept))
+
     def encode(self, *, length: int | None = None, is_chunked: bool = False) -> bytes:
         """Encode for the next hop, with new framing if `length` or `is_chunked` is given.
 

@@ -108,6 +108,15 @@ def test_the_upstream_receives_the_host_of_the_client(proxy, client, upstream):
     assert headers["X-Ms-Version"] == "1"
 
 
+def test_the_host_can_be_rewritten(upstream):
+    host = f"127.0.0.1:{upstream.server_address[1]}"
+    with FaultProxy(f"http://{host}", rewrite_host=True) as proxy:
+        client = http.client.HTTPConnection(urlsplit(proxy.endpoint).netloc, timeout=30)
+        fetch(client)
+        client.close()
+    assert upstream.seen[0][2]["Host"] == host
+
+
 def test_the_endpoint_keeps_the_path_of_the_upstream(proxy):
     assert urlsplit(proxy.endpoint).path == "/base"
 
