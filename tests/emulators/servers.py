@@ -234,7 +234,7 @@ def _wait_for_port(name: str, port: int, process: subprocess.Popen) -> None:
 def _stop(process: subprocess.Popen) -> None:
     process.terminate()
     try:
-        process.wait(10)
+        process.wait(2)  # versitygw would wait for idle connections
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait(10)
