@@ -24,7 +24,7 @@ from tests.emulators import servers
 pytestmark = [pytest.mark.emulator, pytest.mark.timeout(20)]
 
 CLIENT = {
-    "timeout": "1s",
+    "timeout": "500ms",
     "max_retries": "1",
     "retry_timeout": "3s",
     "backoff_config.init_backoff": "10ms",
@@ -74,6 +74,13 @@ ALWAYS = {
     "garbage": answer(status=200, times=None),
     "flipped byte": ProxyFault(action="flip", times=None),
 }
+# Faults that are close to another one: only in the long run.
+SIMILAR = {"truncated", "429", "500", "lost", "stall within the body"}
+LONG = {id(fault) for name, fault in ALWAYS.items() if name in SIMILAR}
+LONG |= {id(ONCE[name]) for name in ("429", "500", "stall within the body")}
+
+EMPTY_LISTING = b"""<?xml version="1.0" encoding="utf-8"?><EnumerationResults>
+<Prefix></Prefix><Blobs></Blobs><NextMarker/></EnumerationResults>"""
 
 
 @pytest.fixture(scope="module")
@@ -179,12 +186,17 @@ def _requests():
 
 
 def _matrix(faults, *, is_optional=None):
+    """Parametrize by operation, request and fault; only reads can be optional."""
     return pytest.mark.parametrize(
         ("operation", "fault", "path", "method"),
         [
-            pytest.param(operation, fault, path, method, id=f"{operation.__name__}-{kind}-{name}")
+            pytest.param(
+                *(operation, fault, path, method),
+                id=f"{operation.__name__}-{kind}-{name}",
+                marks=[pytest.mark.long] if id(fault) in LONG else [],
+            )
             for operation, kind, path, method in _requests()
-            if is_optional is None or is_optional == (path in OPTIONAL.values())
+            if is_optional in (None, kind in OPTIONAL)
             for name, fault in faults.items()
         ],
     )
@@ -217,6 +229,20 @@ def _run_or_typed_error(operate, operation, fault, path, method):
         raise
     except DeltaError:
         pass
+
+
+@pytest.mark.parametrize("operation", [read_files, read_rows, append, checkpoint])
+def test_an_empty_listing_of_a_table_is_an_error(operate, operation):
+    """The hint exists, so there is a table: an append must not create another one."""
+    fault = answer(status=200, body=EMPTY_LISTING, times=None)
+    with pytest.raises(DeltaError):
+        operate(operation, fault, LISTING, "GET")
+
+
+@pytest.mark.parametrize("at", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
+def test_flipped_bytes_of_data_files_are_detected(operate, at):
+    fault = ProxyFault(action="flip", at=at, times=None)
+    _run_or_typed_error(operate, read_rows, fault, DATA, "GET")
 
 
 def test_the_matrix_covers_the_requests(azurite, proxy, table_dir):
