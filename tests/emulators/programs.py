@@ -111,7 +111,8 @@ def _run(command: list[str], name: str, seconds: int, env: dict[str, str] | None
         raise Unavailable(f"{tool} did not install {name} in {seconds} s") from None
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if "downloading" not in line]
-        reason = next((line for line in lines if line.startswith("npm err")), lines[-1:] or "?")
+        last = lines[-1] if lines else "no reason given"
+        reason = next((line for line in lines if line.startswith("npm err")), last)
         raise Unavailable(f"{tool} could not install {name}: {reason}")
 
 
