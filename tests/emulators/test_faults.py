@@ -185,6 +185,11 @@ def _requests():
         yield checkpoint, f"put of {kind}", path, "PUT"
 
 
+def _is_long(operation, fault):
+    """Whether only the long run has it: a permanent stall takes seconds."""
+    return id(fault) in LONG or (fault is ALWAYS["stall"] and operation not in (read_rows, append))
+
+
 def _matrix(faults, *, is_optional=None):
     """Parametrize by operation, request and fault; only reads can be optional."""
     return pytest.mark.parametrize(
@@ -193,7 +198,7 @@ def _matrix(faults, *, is_optional=None):
             pytest.param(
                 *(operation, fault, path, method),
                 id=f"{operation.__name__}-{kind}-{name}",
-                marks=[pytest.mark.long] if id(fault) in LONG else [],
+                marks=[pytest.mark.long] if _is_long(operation, fault) else [],
             )
             for operation, kind, path, method in _requests()
             if is_optional in (None, kind in OPTIONAL)
