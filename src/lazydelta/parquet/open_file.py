@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from lazydelta.errors import DataFileError, StoreError
 from lazydelta.parquet.decode_limits import DecodedSizeError, limited_batch_rows
-from lazydelta.parquet.footer.file_footer import read_footer
-from lazydelta.parquet.footer.leaf_index import LeafColumns
+from lazydelta.parquet.footer.file_footer import footer_range, read_footer
+from lazydelta.parquet.footer.leaf_index import LeafColumns, chunk_ranges
 from lazydelta.parquet.pages.page_headers import BadPageError
 from lazydelta.parquet.row_batches import batch_size
-from lazydelta.store import is_local, local_path
+from lazydelta.store import RangedInput, is_local, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -50,17 +50,45 @@ class OpenFile:
         self.local_path = local_path(store, path)
         self.max_decoded_bytes = max_decoded_bytes
         with self.errors():
-            self.input: pa.NativeFile = store.open_input(path, size=size)
+            self._ranges = RangedInput(store, path, size)
             try:
+                self._ranges.fetch([footer_range(self._ranges.size())])
                 self.footer = read_footer(self.input)
                 # Reads all names: those that are not UTF-8 fail here, with the file's path.
                 self.leaves = LeafColumns(self.footer.metadata)
             except BaseException:
-                self.input.close()
+                self.close()
                 raise
         self.metadata: pq.FileMetaData = self.footer.metadata
         self.schema: pa.Schema = self.footer.schema
         self._starts: list[int] | None = None
+
+    @property
+    def input(self) -> pa.NativeFile:
+        """The file object: reads of a remote file that were not fetched are requests."""
+        return self._ranges.file
+
+    def close(self) -> None:
+        """Close the file."""
+        self._ranges.close()
+
+    @contextmanager
+    def fetched(self, leaves: Sequence[int], row_groups: Sequence[int]) -> Iterator[None]:
+        """Keep columns of row groups in memory for the duration of the context.
+
+        Those of a remote file are requested together. A local file is read in place.
+        """
+        if not self.is_remote:
+            yield
+            return
+        size = self._ranges.size()
+        ranges = [
+            (start, end)
+            for start, end in chunk_ranges(self.metadata, leaves, row_groups)
+            if 0 <= start < end <= size  # pyarrow reports the others
+        ]
+        with self._ranges.fetched(ranges):
+            yield
 
     @property
     def row_group_starts(self) -> list[int]:

@@ -8,8 +8,8 @@ __all__: list[str] = []
 
 LOCAL_BUFFER_BYTES = 1 << 20
 """Read buffer of pyarrow for a local column chunk: small reads hit the page cache."""
-REMOTE_RUN_BYTES = 64 << 20
-"""Bytes of adjacent row groups of a remote file that are fetched and buffered together."""
+REMOTE_FETCH_BYTES = 16 << 20
+"""Bytes of a remote file that are fetched together and held in memory; at least a row group."""
 BATCH_BYTES = 32 << 20
 """Target size of a decoded batch, estimated from the footer."""
 MIN_BATCH_ROWS = 1024

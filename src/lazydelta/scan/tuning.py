@@ -30,3 +30,7 @@ LATE_MAX_DECODED = 0.5
 """Share of a row group from its first to its last match up to which it has paid."""
 LATE_MAX_FILTER_BYTES = 0.5
 """Share of the bytes to read that the predicate's columns may have for it to be tried."""
+LATE_MIN_REMOTE_BYTES = 4 << 20
+"""Bytes of the other columns of a remote file up to which all columns are fetched together: they
+take about as long as a round trip.
+"""

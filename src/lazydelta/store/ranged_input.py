@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from lazydelta.store.interface import is_local
 from lazydelta.store.ranges import merged_ranges, open_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lazydelta.store.interface import Store
 
@@ -49,12 +50,30 @@ class RangedInput:
 
     def fetch(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Request ranges, all at once, and keep them until `release`."""
+        self._fetch(ranges)
+
+    @contextmanager
+    def fetched(self, ranges: Sequence[tuple[int, int]]) -> Iterator[None]:
+        """Request ranges, all at once, and keep them for the duration of the context.
+
+        Contexts may overlap: ranges that another one has fetched are not requested again.
+        """
+        starts = self._fetch(ranges)
+        try:
+            yield
+        finally:
+            blocks = dict(zip(self._starts, self._blocks, strict=True))
+            self._set({start: block for start, block in blocks.items() if start not in starts})
+
+    def _fetch(self, ranges: Sequence[tuple[int, int]]) -> set[int]:
+        """Request the ranges that are missing; returns the positions of the new blocks."""
         if self._is_local:
-            return
+            return set()
         missing = [span for span in ranges if self._block(*span) is None]
         merged = merged_ranges(missing, gap=tuning.COALESCE_GAP)
         if not merged:
-            return
+            return set()
+        starts = set()
         blocks = dict(zip(self._starts, self._blocks, strict=True))
         for (start, _), data in zip(
             merged, self._store.read_ranges(self._path, merged), strict=True
@@ -62,7 +81,9 @@ class RangedInput:
             block = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
             if start not in blocks or blocks[start].size < block.size:
                 blocks[start] = block
+                starts.add(start)
         self._set(blocks)
+        return starts
 
     def release(self) -> None:
         """Free what was fetched, except the end of the object: the footer is read again."""

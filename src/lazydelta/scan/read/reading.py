@@ -22,6 +22,7 @@ from lazydelta.scan.read.file_tasks import ADD_FIELDS, ROW_TRACKING_FIELDS, File
 from lazydelta.scan.read.file_templates import FileTemplates
 from lazydelta.scan.read.pipeline import read_ahead, threads_for
 from lazydelta.scan.read.read_path import ReadRequest
+from lazydelta.scan.read.row_limit import RowLimit
 from lazydelta.scan.read.row_projection import RowProjection
 from lazydelta.scan.read.small_files import SmallFileBatches
 from lazydelta.store import is_local
@@ -105,7 +106,7 @@ class Reading:
         columns = scan.columns if columns is None else columns
         self.projection = _projection(snapshot, columns, residual, options)
         # Without a filter all rows of a file count toward the limit: enough files end the plan.
-        self._enough_rows = scan.limit if residual is None else None
+        self._row_limit = RowLimit(scan.limit if residual is None else None)
         has_limit = scan.limit is not None
         stores = FileStores(snapshot.store, snapshot.config)
         templates = FileTemplates.build(self.projection, snapshot.store, has_limit=has_limit)
@@ -123,6 +124,7 @@ class Reading:
             rule=None if pushdown is None else to_skipping(pushdown),
             templates=templates,
             stores=stores,
+            limit=self._row_limit,
             uses_threads=lambda: min(self._num_files, self._width) < self._cores,
         )
 
@@ -170,13 +172,18 @@ class Reading:
         )
 
     def _read(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
-        return self._files.read(tasks)
+        try:
+            yield from self._files.read(tasks)
+        except BaseException:  # a thread that waits for the rows of this file has to end
+            self._row_limit.stop()
+            raise
 
     def _plan(self) -> Iterator[pa.RecordBatch]:
         """Return the add actions of the scan; those of a remote table are prefetched by a thread.
 
         A local table is planned by the reading threads: there is nothing to wait for, and threads
-        that run Python in parallel only block each other.
+        that run Python in parallel only block each other. Nor is a plan prefetched of which the
+        first file may be enough.
         """
         snapshot, scan = self._scan.snapshot, self._scan
         tracking = ROW_TRACKING_FIELDS if self.projection.tracks_rows else ()
@@ -189,19 +196,18 @@ class Reading:
         )
         run.metrics.take(0)
         scan._last_run = self._metrics = run.metrics  # noqa: SLF001
-        if is_local(snapshot.store):
+        if is_local(snapshot.store) or self._row_limit.is_active:
             return run.batches()
         return prefetch(run.batches, depth=snapshot.config.prefetch_batches)
 
     def _tasks(self) -> Iterator[Sequence[FileTask]]:
-        enough = self._enough_rows
         with Stream(self._adds()) as batches:
             for adds in batches:
                 for tasks in self._batches_of.of(self._tasks_of.of(adds)):
                     self._metrics.take(len(tasks))
                     self._num_files += len(tasks)
                     yield tasks
-                    if enough is not None and self._files.num_rows >= enough:
+                    if not self._row_limit.admit():
                         return
 
 
