@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 
 from hypothesis import settings
@@ -21,6 +22,32 @@ def examples(usual: int, *, long: int) -> settings:
 def memory_store(*, local: bool = True):
     """Return a memory store; a `local` one is read without prefetch threads."""
     return MemoryStore(root="/memory" if local else "memory://table")
+
+
+class LatencyStore(MemoryStore):
+    """A remote store whose requests take time, so that those that run in parallel overlap."""
+
+    native_files = False
+
+    def __init__(self, objects=None, *, seconds=0.03):
+        super().__init__(objects)
+        self._seconds = seconds
+
+    def list_from(self, directory, *, after=None):
+        time.sleep(self._seconds)
+        return super().list_from(directory, after=after)
+
+    def head(self, path):
+        time.sleep(self._seconds)
+        return super().head(path)
+
+    def read(self, path):
+        time.sleep(self._seconds)
+        return super().read(path)
+
+    def read_ranges(self, path, ranges):
+        time.sleep(self._seconds)
+        return super().read_ranges(path, ranges)
 
 
 def name_of(path, vector):

@@ -279,7 +279,11 @@ class DeletionVectorGroup:
         fetch, is_new = self._claim(location)
         if is_new:
             self._run(location, fetch)
-        fetch.result()
+        try:
+            fetch.result()
+        except BaseException:
+            self._fetches.pop(location, None)  # the next call tries again
+            raise
         payload = self._payloads.pop(at)
         if isinstance(payload, DeletionVectorError):
             raise payload
@@ -294,11 +298,10 @@ class DeletionVectorGroup:
             return self._fetches.setdefault(location, Future()), is_new
 
     def _run(self, location: Location, fetch: Future[None]) -> None:
-        """Fetch the vectors of a `.bin` file; after an error, the next `take` tries again."""
+        """Fetch the vectors of a `.bin` file; the future gets the error."""
         try:
             self._fetch(location, self._pending[location])
         except BaseException as error:  # noqa: BLE001 - raised by `take`
-            del self._fetches[location]
             fetch.set_exception(error)
         else:
             fetch.set_result(None)

@@ -55,6 +55,7 @@ class FileReader:
         templates: File templates.
         stores: Stores of the files.
         limit: Receives the rows of each file that are not deleted.
+        num_files: Returns the number of files that were started.
         uses_threads: Whether pyarrow decodes the columns of the next file in parallel.
     """
 
@@ -69,6 +70,7 @@ class FileReader:
         templates: FileTemplates,
         stores: FileStores,
         limit: RowLimit,
+        num_files: Callable[[], int],
         uses_threads: Callable[[], bool],
     ) -> None:
         self._snapshot = snapshot
@@ -78,6 +80,7 @@ class FileReader:
         self._rule = rule
         self._templates = templates
         self._stores = stores
+        self._num_files = num_files
         self._uses_threads = uses_threads
         self._late = LateMaterialization()
         self._limit = limit
@@ -183,19 +186,16 @@ class FileReader:
             self._request,
             has_deleted_rows=deleted is not None,
             views=views,
-            late_pays=self._request.pushes_down and self._late.pays(file, projection, groups),
+            late_pays=self._request.pushes_down
+            and self._late.pays(file, projection, groups, num_files=self._num_files()),
         )
         read = FileRead(
             file, task, projection, groups, self._rule, deleted, self._request.batch_rows
         )
-        has_match = False
         for rows in self._selected_rows(path, read, views=views):
             batch = projection.batch(rows, task, views=views)
             if batch is not None:
-                has_match = True
                 yield batch
-        if file.is_remote and path is ReadPath.FILTERED:
-            self._late.observe(has_match=has_match)
 
     def _selected_rows(self, path: ReadPath, read: FileRead, *, views: bool) -> Iterator[RowBatch]:
         match path:

@@ -5,7 +5,8 @@ other columns, the rows from the first to the last match of a batch are decoded,
 them where it is too short to skip (`DataFile.read_range`).
 
 Of a remote file, a match fetches the other columns of its row group, after another round trip. So
-all columns are fetched together where they are small or where most files have a match.
+all columns are fetched together where few files are read and the other columns are small, or where
+most row groups match.
 """
 
 from __future__ import annotations
@@ -40,14 +41,28 @@ class LateMaterialization:
         self._tries = 0
         self._successes = 0
 
-    def pays(self, file: DataFile, projection: FileProjection, row_groups: Sequence[int]) -> bool:
-        """Whether late materialization is expected to pay for row groups of a file."""
+    def pays(
+        self,
+        file: DataFile,
+        projection: FileProjection,
+        row_groups: Sequence[int],
+        *,
+        num_files: int,
+    ) -> bool:
+        """Whether late materialization is expected to pay for row groups of a file.
+
+        Args:
+            file: The file.
+            projection: The predicate's columns, and the others.
+            row_groups: The row groups that may match.
+            num_files: Number of files that were started.
+        """
         if not row_groups or not projection.filter_columns or not projection.other_columns:
             return False
         is_evaluated = self._tries >= tuning.LATE_MIN_TRIES
         if is_evaluated and self._successes < self._tries * tuning.LATE_MIN_SUCCESS:
             return False
-        if file.is_remote and not is_evaluated:
+        if file.is_remote and num_files <= tuning.LATE_MIN_REMOTE_FILES:
             other_bytes = file.column_bytes(projection.other_columns, row_groups)
             if other_bytes <= tuning.LATE_MIN_REMOTE_BYTES:
                 return False
@@ -55,11 +70,6 @@ class LateMaterialization:
         filter_bytes = file.column_bytes(projection.filter_columns, sample)
         all_bytes = file.column_bytes(projection.columns, sample)
         return filter_bytes <= tuning.LATE_MAX_FILTER_BYTES * all_bytes
-
-    def observe(self, *, has_match: bool) -> None:
-        """Count a remote file whose columns were fetched together."""
-        self._tries += 1
-        self._successes += not has_match
 
     def rows(
         self,
