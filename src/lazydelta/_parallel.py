@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
-__all__ = ["BackgroundIterator", "ordered_map", "prefetch"]
+__all__ = ["BackgroundIterator", "ordered_map", "prefetch", "start"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -21,7 +21,7 @@ R = TypeVar("R")
 _POLL_SECONDS = 0.1
 
 
-def ordered_map(function: Callable[[T], R], items: Iterable[T], *, width: int) -> Iterator[R]:
+def ordered_map(function: Callable[[T], R], items: Iterable[T], *, width: int) -> Generator[R]:
     """Yield `function(item)` in the order of `items`; at most `width` calls run concurrently.
 
     Closing the iterator cancels the calls that have not started.
@@ -43,6 +43,20 @@ def ordered_map(function: Callable[[T], R], items: Iterable[T], *, width: int) -
         finally:
             for future in pending:
                 future.cancel()
+
+
+def start(function: Callable[[], R]) -> Future[R]:
+    """Call a function in a new thread; the future has its result or its error."""
+    future: Future[R] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - raised where the result is used
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="lazydelta-io", daemon=True).start()
+    return future
 
 
 class _StoppedError(Exception):

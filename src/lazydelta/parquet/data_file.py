@@ -43,7 +43,7 @@ class DataFile:
         max_decoded_bytes: Maximum bytes that a column of a row group may decode to in one piece,
             unless it is large in the file as well.
         threads: Whether pyarrow decodes columns in parallel, so that a single file does not leave
-            cores idle. Several files read in parallel do not need it. The compiled decoder counts
+            cores idle. Several files read in parallel do not need it. The native decoder counts
             the busy threads itself.
         rebase_mode: As in `ReadOptions`.
 
@@ -97,7 +97,7 @@ class DataFile:
             batch_rows: Maximum rows of a batch; fewer where rows are large.
             keep: The rows to select; None selects all. With it, positions are meaningless.
             views: Whether strings and binaries may be decoded as views.
-            native: Whether the compiled decoder may read them. It validates all pages before the
+            native: Whether the native decoder may read them. It validates all pages before the
                 first row, which costs more than a few rows.
             first_rows: Number of rows after which the caller may stop; row groups beyond them are
                 not fetched before they are needed.
@@ -115,7 +115,8 @@ class DataFile:
     ) -> Iterator[Sequence[int]]:
         """Yield row groups in parts; columns of a part are requested together.
 
-        They stay in memory until the next part is requested. A local file is one part.
+        They stay in memory until the next part is requested from the iterator. Meanwhile its bytes
+        are fetched, unless `max_rows` is set. A local file is one part.
 
         Args:
             columns: Paths of leaves, or of groups that contain them.
@@ -126,16 +127,15 @@ class DataFile:
             yield row_groups
             return
         leaves = self._file.leaves.below(columns)
-        for part in self._parts(leaves, row_groups, max_rows):
-            with self._file.errors(), self._file.fetched(leaves, part):
-                yield part
+        parts = list(self._parts(leaves, row_groups, max_rows))
+        yield from self._file.fetched_parts(leaves, parts, ahead=max_rows is None)
 
     def read_range(
         self, columns: Sequence[str], row_group: int, start: int, end: int, *, batch_rows: int
     ) -> Iterator[RowBatch]:
         """Return columns of a range of rows of a row group.
 
-        The compiled decoder skips the pages before the first row. pyarrow decodes the row group
+        The native decoder skips the pages before the first row. pyarrow decodes the row group
         from its start.
 
         Args:
@@ -159,11 +159,11 @@ class DataFile:
     ) -> Iterator[RowBatch]:
         """Yield columns of ranges of rows of a row group, as `row_ranges` returns them.
 
-        Once the compiled decoder has refused the columns, the rows between the ranges are returned
+        Once the native decoder has refused the columns, the rows between the ranges are returned
         too: pyarrow would decode the row group from its start for each range.
         """
-        for at, (start, end) in enumerate(ranges):
-            is_last = at > 0 and not self._native.can_read(columns, [row_group])
+        for index, (start, end) in enumerate(ranges):
+            is_last = index > 0 and not self._native.can_read(columns, [row_group])
             stop = ranges[-1][1] if is_last else end
             yield from self.read_range(columns, row_group, start, stop, batch_rows=batch_rows)
             if is_last:
@@ -217,8 +217,8 @@ class DataFile:
     def column_bytes(self, columns: Collection[str], row_groups: Sequence[int]) -> int:
         """Return the bytes in the file that reading columns of row groups takes."""
         leaves = self._file.leaves.siblings(columns)
-        groups = [self.metadata.row_group(at) for at in row_groups]
-        return sum(group.column(at).total_compressed_size for group in groups for at in leaves)
+        groups = [self.metadata.row_group(index) for index in row_groups]
+        return sum(group.column(leaf).total_compressed_size for group in groups for leaf in leaves)
 
     def template(
         self,
@@ -229,7 +229,7 @@ class DataFile:
     ) -> FileTemplate | None:
         """Return the template that reads columns of this file and of others with its schema.
 
-        None if the compiled decoder cannot read them.
+        None if the native decoder cannot read them.
 
         Args:
             columns: Paths of leaves, or of groups that contain them.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lazydelta._parallel import start
 from lazydelta.errors import DataFileError, StoreError
 from lazydelta.parquet.decode_limits import DecodedSizeError, limited_batch_rows
 from lazydelta.parquet.footer.file_footer import footer_range, read_footer
@@ -90,12 +92,42 @@ class OpenFile:
         with self._ranges.fetched(ranges):
             yield
 
+    def fetched_parts(
+        self, leaves: Sequence[int], parts: Sequence[Sequence[int]], *, ahead: bool
+    ) -> Iterator[Sequence[int]]:
+        """Yield parts of the row groups, each while its columns are in memory.
+
+        Args:
+            leaves: The leaf columns.
+            parts: Row groups to fetch together.
+            ahead: Whether to fetch the next part while the caller uses this one.
+        """
+        contexts = [self.fetched(leaves, part) for part in parts]
+        fetching: Future[None] | None = None
+        try:
+            for index, part in enumerate(parts):
+                with self.errors():
+                    if fetching is None:
+                        contexts[index].__enter__()
+                    else:
+                        fetching.result()
+                        fetching = None
+                if ahead and index + 1 < len(parts):
+                    fetching = start(contexts[index + 1].__enter__)
+                try:
+                    yield part
+                finally:
+                    contexts[index].__exit__(None, None, None)
+        finally:
+            if fetching is not None:
+                wait([fetching])
+
     @property
     def row_group_starts(self) -> list[int]:
         """Positions of the first rows of the row groups, and the number of rows of the file."""
         if self._starts is None:
             groups = range(self.metadata.num_row_groups)
-            counts = [self.metadata.row_group(at).num_rows for at in groups]
+            counts = [self.metadata.row_group(index).num_rows for index in groups]
             starts = list(accumulate(counts, initial=0))
             if starts[-1] != self.metadata.num_rows or min(counts, default=0) < 0:
                 raise self.error("the row counts of its footer contradict each other")
@@ -109,7 +141,7 @@ class OpenFile:
 
     def batch_size(self, row_groups: Sequence[int], batch_rows: int) -> int:
         """Return how many rows of row groups to decode at once."""
-        groups = [self.metadata.row_group(at) for at in row_groups]
+        groups = [self.metadata.row_group(index) for index in row_groups]
         rows = sum(group.num_rows for group in groups)
         return batch_size(rows, sum(group.total_byte_size for group in groups), batch_rows)
 
@@ -141,7 +173,7 @@ class OpenFile:
     @property
     def read_at(self) -> Callable[[int, int], bytes] | None:
         """Reads bytes from a position on; None for remote files, where each read is a request."""
-        return None if self.is_remote else lambda at, size: self.input.read_at(size, at)
+        return None if self.is_remote else lambda index, size: self.input.read_at(size, index)
 
     def error(self, reason: str) -> DataFileError:
         """Return the error for this file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from lazydelta.store.ranges import merged_ranges, open_ranges
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lazydelta.store.interface import Store
+    from lazydelta.store.interface import Buffer, Store
 
 __all__ = ["RangedInput"]
 
@@ -36,8 +37,8 @@ class RangedInput:
     def __init__(self, store: Store, path: str, size: int | None = None) -> None:
         self._store = store
         self._path = path
-        self._starts: list[int] = []
-        self._blocks: list[pa.Buffer] = []
+        self._lock = threading.Lock()
+        self._blocks: list[tuple[int, pa.Buffer]] = []  # with their positions, ascending
         self._is_local = is_local(store)
         if self._is_local:
             self.file: pa.NativeFile = store.open_input(path, size=size)
@@ -58,66 +59,64 @@ class RangedInput:
 
         Contexts may overlap: ranges that another one has fetched are not requested again.
         """
-        starts = self._fetch(ranges)
+        added = self._fetch(ranges)
         try:
             yield
         finally:
-            blocks = dict(zip(self._starts, self._blocks, strict=True))
-            self._set({start: block for start, block in blocks.items() if start not in starts})
+            with self._lock:
+                self._blocks = [
+                    block for block in self._blocks if all(block is not one for one in added)
+                ]
 
-    def _fetch(self, ranges: Sequence[tuple[int, int]]) -> set[int]:
-        """Request the ranges that are missing; returns the positions of the new blocks."""
+    def _fetch(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, pa.Buffer]]:
+        """Request the ranges that are missing; returns the new blocks."""
         if self._is_local:
-            return set()
-        missing = [span for span in ranges if self._block(*span) is None]
+            return []
+        missing = [span for span in ranges if self._fetched(*span) is None]
         merged = merged_ranges(missing, gap=tuning.COALESCE_GAP)
         if not merged:
-            return set()
-        starts = set()
-        blocks = dict(zip(self._starts, self._blocks, strict=True))
-        for (start, _), data in zip(
-            merged, self._store.read_ranges(self._path, merged), strict=True
-        ):
-            block = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
-            if start not in blocks or blocks[start].size < block.size:
-                blocks[start] = block
-                starts.add(start)
-        self._set(blocks)
-        return starts
+            return []
+        buffers = map(_as_buffer, self._store.read_ranges(self._path, merged))
+        added = list(zip((start for start, _ in merged), buffers, strict=True))
+        with self._lock:
+            self._blocks = sorted([*self._blocks, *added], key=lambda block: block[0])
+        return added
 
-    def release(self) -> None:
-        """Free what was fetched, except the end of the object: the footer is read again."""
+    def release(self, before: int | None = None) -> None:
+        """Free the bytes before a position, by default all of them.
+
+        The end of the object is kept: the footer is read again.
+        """
         size = self.size()
-        self._set(
-            {
-                start: block
-                for start, block in zip(self._starts, self._blocks, strict=True)
-                if start + block.size == size and block.size <= tuning.COALESCE_GAP
-            }
-        )
+        stop = size if before is None else before
+        with self._lock:
+            self._blocks = [
+                (start, block)
+                for start, block in self._blocks
+                if start + block.size > stop
+                or (start + block.size == size and block.size <= tuning.COALESCE_GAP)
+            ]
 
     def close(self) -> None:
         """Close the file object and free what was fetched."""
-        self._set({})
+        with self._lock:
+            self._blocks = []
         self.file.close()
 
-    def _set(self, blocks: dict[int, pa.Buffer]) -> None:
-        self._starts = sorted(blocks)
-        self._blocks = [blocks[start] for start in self._starts]
-
     def _read(self, start: int, end: int) -> pa.Buffer:
-        block = self._block(start, end)
-        if block is not None:
-            return block
-        data = self._store.read_ranges(self._path, [(start, end)])[0]
-        return data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
+        data = self._fetched(start, end)
+        if data is None:
+            data = _as_buffer(self._store.read_ranges(self._path, [(start, end)])[0])
+        return data
 
-    def _block(self, start: int, end: int) -> pa.Buffer | None:
+    def _fetched(self, start: int, end: int) -> pa.Buffer | None:
         """Return the fetched bytes of a range; None if a part of it was not fetched."""
-        index = bisect.bisect_right(self._starts, start) - 1
-        while index >= 0:
-            first, block = self._starts[index], self._blocks[index]
+        blocks = self._blocks
+        for first, block in blocks[: bisect.bisect_right(blocks, start, key=lambda b: b[0])][::-1]:
             if end <= first + block.size:
                 return block.slice(start - first, end - start)
-            index -= 1
         return None
+
+
+def _as_buffer(data: Buffer) -> pa.Buffer:
+    return data if isinstance(data, pa.Buffer) else pa.py_buffer(data)

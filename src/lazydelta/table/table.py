@@ -21,6 +21,7 @@ from lazydelta.log import open_log_store
 from lazydelta.outputs import Outputs
 from lazydelta.scan import Bundle, Scan, TableCheck, Where, check_bundle, check_table
 from lazydelta.snapshot import load_snapshot, read_history, version_at
+from lazydelta.store import is_local
 from lazydelta.table.public_snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from lazydelta.operations import Alter, Columns, CreateMode, WriteMode, WriteResult
     from lazydelta.protocol import TableMetadata
     from lazydelta.schema import StructType
-    from lazydelta.snapshot import HistoryEntry
+    from lazydelta.snapshot import HistoryEntry, SnapshotState
     from lazydelta.store import Store
 
 __all__ = ["Table"]
@@ -50,6 +51,7 @@ class Table(Outputs):
     def __init__(self, store: Store, config: Config) -> None:
         self._store = store
         self._config = config
+        self._latest: SnapshotState | None = None  # of a remote table: only newer commits are read
 
     @classmethod
     def open(
@@ -183,7 +185,9 @@ class Table(Outputs):
         version = _checked_version(version)
         if timestamp is not None:
             version = version_at(self._store, self._config, timestamp)
-        state = load_snapshot(self._store, self._config, version=version)
+        state = load_snapshot(self._store, self._config, version=version, previous=self._latest)
+        if version is None and not is_local(self._store):
+            self._latest = state
         known = {f.name: getattr(state, f.name) for f in fields(state)}
         return Snapshot(**known, requested_timestamp=timestamp)
 
