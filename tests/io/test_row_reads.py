@@ -89,11 +89,12 @@ def test_a_small_file_is_one_request(tmp_path):
     assert [call.requests for call in data_calls(store)] == [1]
 
 
-def test_the_columns_of_all_row_groups_are_requested_together(large_file):
+@pytest.mark.parametrize(("columns", "calls"), [(None, 1), (["id", "a", "c"], 2)])
+def test_the_columns_of_all_row_groups_are_requested_together(large_file, columns, calls):
     rows, table = large_file
     remote, store = metered(rows)
-    assert read(remote)["a"].equals(table["a"])
-    assert len(data_calls(store)) == 2
+    assert read(remote, columns=columns)["a"].equals(table["a"])
+    assert len(data_calls(store)) == calls
 
 
 def test_distant_row_groups_are_requested_together(large_file):
@@ -107,6 +108,7 @@ def test_distant_row_groups_are_requested_together(large_file):
 def test_a_large_file_is_fetched_in_bounded_parts(large_file, monkeypatch):
     rows, table = large_file
     monkeypatch.setattr(parquet_tuning, "REMOTE_FETCH_BYTES", 3 << 19)
+    monkeypatch.setattr(parquet_tuning, "WHOLE_READ_BYTES", 0)
     remote, store = metered(rows)
     held = []
     fetched = DataFile.fetched

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lazydelta._parallel import start
 from lazydelta.errors import DataFileError, StoreError
+from lazydelta.parquet import tuning
 from lazydelta.parquet.decode_limits import DecodedSizeError, limited_batch_rows
 from lazydelta.parquet.footer.file_footer import footer_range, read_footer
 from lazydelta.parquet.footer.leaf_index import LeafColumns, chunk_ranges
@@ -35,6 +36,7 @@ class OpenFile:
         store: The store of the file.
         path: Its path in the store.
         size: Its size in the log; saves a request.
+        whole: Whether the caller reads all columns and row groups.
         max_decoded_bytes: Maximum bytes that a column of a row group may decode to in one piece,
             unless it is large in the file as well.
 
@@ -44,7 +46,7 @@ class OpenFile:
     """
 
     def __init__(
-        self, store: Store, path: str, size: int | None, *, max_decoded_bytes: int
+        self, store: Store, path: str, size: int | None, *, whole: bool, max_decoded_bytes: int
     ) -> None:
         self.path = path
         self.table = store.root
@@ -54,7 +56,9 @@ class OpenFile:
         with self.errors():
             self._ranges = RangedInput(store, path, size)
             try:
-                self._ranges.fetch([footer_range(self._ranges.size())])
+                size = self._ranges.size()
+                is_whole = whole and size <= tuning.WHOLE_READ_BYTES
+                self._ranges.fetch([(0, size) if is_whole else footer_range(size)])
                 self.footer = read_footer(self.input)
                 # Reads all names: those that are not UTF-8 fail here, with the file's path.
                 self.leaves = LeafColumns(self.footer.metadata)

@@ -47,6 +47,8 @@ MAX_FOOTER_READ_BYTES = 256 << 10
 """The same of a large remote file."""
 WHOLE_FILE_BYTES = 1 << 20
 """Remote files up to this size are read in one request: the bytes cost less than a round trip."""
+WHOLE_READ_BYTES = 8 << 20
+"""As `WHOLE_FILE_BYTES`, for a file of which all columns are read."""
 THRIFT_LIMIT = 256 << 20
 """Maximum bytes of a footer and of its strings, and maximum values of its lists."""
 MAX_SCHEMA_DEPTH = 100

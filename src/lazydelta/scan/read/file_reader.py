@@ -83,6 +83,8 @@ class FileReader:
         self._num_files = num_files
         self._uses_threads = uses_threads
         self._late = LateMaterialization()
+        selects_rows = request.has_filter or request.has_limit
+        self._reads_whole_files = projection.has_all_columns and not selects_rows
         self._limit = limit
 
     def read(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
@@ -163,6 +165,7 @@ class FileReader:
         try:
             file = DataFile(
                 self._stores.store(location), location.path, task.size,
+                whole=self._reads_whole_files,
                 max_decoded_bytes=self._options.max_inflated_bytes,
                 rebase_mode=self._options.datetime_rebase_mode,
                 threads=self._uses_threads(),
