@@ -200,7 +200,8 @@ class ChangeReader:
             PathNotAllowedError: It is outside the allowed roots.
         """
         location = self._snapshot.resolver.to_open(task.path)
-        vectors = [task.vectors.take(index) for index in task.vector_indexes]
+        for index in task.vector_indexes:
+            task.vectors.request(index)
         try:
             file = DataFile(
                 self.stores.store(location), location.path, task.size,
@@ -209,6 +210,7 @@ class ChangeReader:
         except ObjectNotFoundError:
             raise DataFileNotFoundError(self._table, task.shown_path, task.version) from None
         with closing(file):
+            vectors = [task.vectors.take(index) for index in task.vector_indexes]
             for vector in vectors:
                 if vector is not None and vector.last >= file.num_rows:
                     reason = f"it lists row {vector.last}, but the file has {file.num_rows} rows"

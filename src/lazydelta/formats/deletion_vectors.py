@@ -13,6 +13,7 @@ import threading
 import uuid
 import zlib
 from collections import defaultdict
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from lazydelta.errors import (
     StoreError,
     TransientStoreError,
 )
+from lazydelta.store import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -210,8 +212,8 @@ def _location(descriptor: VectorDescriptor, resolver: PathResolver) -> Location:
 class DeletionVectorGroup:
     """The deletion vectors of some files, fetched on first use.
 
-    Vectors of one `.bin` file are fetched in one call to the store. Each is returned once and then
-    released. Thread-safe.
+    Vectors of one `.bin` file are fetched in one call to the store, several files in parallel. Each
+    vector is returned once and then released. Thread-safe.
 
     Args:
         vectors: For each file its path, for errors, and its `deletionVector` or None.
@@ -228,7 +230,8 @@ class DeletionVectorGroup:
         self._vectors = vectors
         self._resolver = resolver
         self._store_for = store_for
-        self._pending: dict[Location, list[tuple[int, VectorDescriptor]]] | None = None
+        self._pending: dict[Location, list[tuple[int, VectorDescriptor]]] = {}
+        self._fetches: dict[Location, Future[None]] = {}
         self._payloads: dict[int, bytes | DeletionVectorError] = {}
         self._lock = threading.Lock()
 
@@ -252,18 +255,56 @@ class DeletionVectorGroup:
         except BadVectorError as error:
             raise DeletionVectorError(self._resolver.root, path, str(error)) from None
 
+    def request(self, index: int) -> None:
+        """Start to fetch a vector that is in a remote store; `take` waits for it.
+
+        An error is raised by `take`.
+        """
+        _, raw = self._vectors[index]
+        if raw is None or raw.get("storageType") == "i":
+            return
+        try:
+            location = _location(VectorDescriptor.from_json(raw), self._resolver)
+        except (BadVectorError, PathNotAllowedError):
+            return
+        if is_local(self._store_for(location)):
+            return
+        fetch, is_new = self._claim(location)
+        if is_new:
+            threading.Thread(
+                target=self._run, args=(location, fetch), name="lazydelta-vectors", daemon=True
+            ).start()
+
     def _stored(self, index: int, location: Location) -> bytes:
-        with self._lock:
-            if self._pending is None:
-                self._pending = self._by_location()
-            entries = self._pending.get(location)
-            if entries is not None:
-                self._fetch(location, entries)
-                del self._pending[location]
-            payload = self._payloads.pop(index)
+        fetch, is_new = self._claim(location)
+        if is_new:
+            self._run(location, fetch)
+        try:
+            fetch.result()
+        except BaseException:
+            self._fetches.pop(location, None)  # the next call tries again
+            raise
+        payload = self._payloads.pop(index)
         if isinstance(payload, DeletionVectorError):
             raise payload
         return payload
+
+    def _claim(self, location: Location) -> tuple[Future[None], bool]:
+        """Return the future of the vectors of a `.bin` file, and whether the caller runs it."""
+        with self._lock:
+            if not self._pending:
+                self._pending = self._by_location()
+            is_new = location not in self._fetches
+            return self._fetches.setdefault(location, Future()), is_new
+
+    def _run(self, location: Location, fetch: Future[None]) -> None:
+        """Fetch the vectors of a `.bin` file; the future gets the error."""
+        try:
+            self._fetch(location, self._pending[location])
+        except BaseException as error:  # noqa: BLE001 - raised by `take`
+            fetch.set_exception(error)
+        else:
+            fetch.set_result(None)
 
     def _by_location(self) -> dict[Location, list[tuple[int, VectorDescriptor]]]:
         """Return the stored vectors by their file, without those that `take` will refuse."""

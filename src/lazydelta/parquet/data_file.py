@@ -40,6 +40,8 @@ class DataFile:
         store: The store of the file.
         path: Its path in the store.
         size: Its size in the log; saves a request.
+        whole: Whether the caller reads all columns and row groups: a remote file of a few megabytes
+            is then fetched in one request.
         max_decoded_bytes: Maximum bytes that a column of a row group may decode to in one piece,
             unless it is large in the file as well.
         threads: Whether pyarrow decodes columns in parallel, so that a single file does not leave
@@ -58,11 +60,14 @@ class DataFile:
         path: str,
         size: int | None = None,
         *,
+        whole: bool = False,
         max_decoded_bytes: int,
         threads: bool = True,
         rebase_mode: DatetimeRebaseMode = "exception",
     ) -> None:
-        self._file = file = OpenFile(store, path, size, max_decoded_bytes=max_decoded_bytes)
+        self._file = file = OpenFile(
+            store, path, size, whole=whole, max_decoded_bytes=max_decoded_bytes
+        )
         self.path = path
         self.schema: pa.Schema = file.schema
         self.metadata: pq.FileMetaData = file.metadata
@@ -71,11 +76,12 @@ class DataFile:
         self._native = NativeReader(file)
         self._pyarrow = PyArrowReader(file, threads=threads)
         self._reader = FallbackReader(self._native, self._pyarrow)
+        self.is_remote = file.is_remote
         self._page_filter = None if file.is_remote else PageFilter(file.footer, file.input)
 
     def close(self) -> None:
         """Close the file."""
-        self._file.input.close()
+        self._file.close()
 
     def read(
         self,
@@ -86,6 +92,7 @@ class DataFile:
         keep: RowSelection | None = None,
         views: bool = False,
         native: bool = True,
+        first_rows: int | None = None,
     ) -> Iterator[RowBatch]:
         """Yield columns of row groups, in the order of the file.
 
@@ -97,13 +104,36 @@ class DataFile:
             views: Whether strings and binaries may be decoded as views.
             native: Whether the native decoder may read them. It validates all pages before the
                 first row, which costs more than a few rows.
+            first_rows: Number of rows after which the caller may stop; row groups beyond them are
+                not fetched before they are needed.
 
         Raises:
             DataFileError: It is damaged.
         """
         reader = self._reader if native else self._pyarrow
-        for run in self._runs(row_groups):
-            yield from reader.read(columns, run, batch_rows=batch_rows, keep=keep, views=views)
+        for groups in self.fetched(columns, row_groups, max_rows=first_rows):
+            for run in _adjacent(groups):
+                yield from reader.read(columns, run, batch_rows=batch_rows, keep=keep, views=views)
+
+    def fetched(
+        self, columns: Sequence[str], row_groups: Sequence[int], *, max_rows: int | None = None
+    ) -> Iterator[Sequence[int]]:
+        """Yield row groups in parts; columns of a part are requested together.
+
+        They stay in memory until the next part is requested from the iterator. Meanwhile its bytes
+        are fetched, unless `max_rows` is set. A local file is one part.
+
+        Args:
+            columns: Paths of leaves, or of groups that contain them.
+            row_groups: Their indices, ascending.
+            max_rows: Number of rows after which a part ends.
+        """
+        if not self.is_remote or not columns:
+            yield row_groups
+            return
+        leaves = self._file.leaves.below(columns)
+        parts = list(self._parts(leaves, row_groups, max_rows))
+        yield from self._file.fetched_parts(leaves, parts, ahead=max_rows is None)
 
     def read_range(
         self, columns: Sequence[str], row_group: int, start: int, end: int, *, batch_rows: int
@@ -214,16 +244,33 @@ class DataFile:
         """
         return self._native.template(columns, views=views, output_schema=output_schema)
 
-    def _runs(self, row_groups: Sequence[int]) -> Iterator[list[int]]:
-        """Yield adjacent row groups to read together; of a remote file, few: they are buffered."""
-        run: list[int] = []
-        held = 0
-        for group in row_groups:
-            size = self.metadata.row_group(group).total_byte_size if self._file.is_remote else 0
-            if run and (group != run[-1] + 1 or held + size > tuning.REMOTE_RUN_BYTES):
-                yield run
-                run, held = [], 0
-            run.append(group)
-            held += size
-        if run:
+    def _parts(
+        self, leaves: Sequence[int], row_groups: Sequence[int], max_rows: int | None
+    ) -> Iterator[list[int]]:
+        """Yield row groups in parts of bounded size, at least one in each."""
+        part: list[int] = []
+        num_bytes = num_rows = 0
+        for at in row_groups:
+            group = self.metadata.row_group(at)
+            size = sum(group.column(leaf).total_compressed_size for leaf in leaves)
+            is_full = num_bytes + size > tuning.REMOTE_FETCH_BYTES
+            if part and (is_full or (max_rows is not None and num_rows >= max_rows)):
+                yield part
+                part, num_bytes, num_rows = [], 0, 0
+            part.append(at)
+            num_bytes += size
+            num_rows += group.num_rows
+        if part:
+            yield part
+
+
+def _adjacent(row_groups: Sequence[int]) -> Iterator[list[int]]:
+    """Yield runs of adjacent row groups, which are decoded in one pass."""
+    run: list[int] = []
+    for group in row_groups:
+        if run and group != run[-1] + 1:
             yield run
+            run = []
+        run.append(group)
+    if run:
+        yield run

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lazydelta._parallel import start
 from lazydelta.errors import DataFileError, StoreError
+from lazydelta.parquet import tuning
 from lazydelta.parquet.decode_limits import DecodedSizeError, limited_batch_rows
-from lazydelta.parquet.footer.file_footer import read_footer
-from lazydelta.parquet.footer.leaf_index import LeafColumns
+from lazydelta.parquet.footer.file_footer import footer_range, read_footer
+from lazydelta.parquet.footer.leaf_index import LeafColumns, chunk_ranges
 from lazydelta.parquet.pages.page_headers import BadPageError
 from lazydelta.parquet.row_batches import batch_size
-from lazydelta.store import is_local, local_path
+from lazydelta.store import RangedInput, is_local, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +36,7 @@ class OpenFile:
         store: The store of the file.
         path: Its path in the store.
         size: Its size in the log; saves a request.
+        whole: Whether the caller reads all columns and row groups.
         max_decoded_bytes: Maximum bytes that a column of a row group may decode to in one piece,
             unless it is large in the file as well.
 
@@ -42,7 +46,7 @@ class OpenFile:
     """
 
     def __init__(
-        self, store: Store, path: str, size: int | None, *, max_decoded_bytes: int
+        self, store: Store, path: str, size: int | None, *, whole: bool, max_decoded_bytes: int
     ) -> None:
         self.path = path
         self.table = store.root
@@ -50,17 +54,77 @@ class OpenFile:
         self.local_path = local_path(store, path)
         self.max_decoded_bytes = max_decoded_bytes
         with self.errors():
-            self.input: pa.NativeFile = store.open_input(path, size=size)
+            self._ranges = RangedInput(store, path, size)
             try:
+                size = self._ranges.size()
+                is_whole = whole and size <= tuning.WHOLE_READ_BYTES
+                self._ranges.fetch([(0, size) if is_whole else footer_range(size)])
                 self.footer = read_footer(self.input)
                 # Reads all names: those that are not UTF-8 fail here, with the file's path.
                 self.leaves = LeafColumns(self.footer.metadata)
             except BaseException:
-                self.input.close()
+                self.close()
                 raise
         self.metadata: pq.FileMetaData = self.footer.metadata
         self.schema: pa.Schema = self.footer.schema
         self._starts: list[int] | None = None
+
+    @property
+    def input(self) -> pa.NativeFile:
+        """The file object: reads of a remote file that were not fetched are requests."""
+        return self._ranges.file
+
+    def close(self) -> None:
+        """Close the file."""
+        self._ranges.close()
+
+    @contextmanager
+    def fetched(self, leaves: Sequence[int], row_groups: Sequence[int]) -> Iterator[None]:
+        """Keep columns of row groups in memory for the duration of the context.
+
+        Those of a remote file are requested together. A local file is read in place.
+        """
+        if not self.is_remote:
+            yield
+            return
+        size = self._ranges.size()
+        ranges = [
+            (start, end)
+            for start, end in chunk_ranges(self.metadata, leaves, row_groups)
+            if 0 <= start < end <= size  # pyarrow reports the others
+        ]
+        with self._ranges.fetched(ranges):
+            yield
+
+    def fetched_parts(
+        self, leaves: Sequence[int], parts: Sequence[Sequence[int]], *, ahead: bool
+    ) -> Iterator[Sequence[int]]:
+        """Yield parts of the row groups, each while its columns are in memory.
+
+        Args:
+            leaves: The leaf columns.
+            parts: Row groups to fetch together.
+            ahead: Whether to fetch the next part while the caller uses this one.
+        """
+        contexts = [self.fetched(leaves, part) for part in parts]
+        fetching: Future[None] | None = None
+        try:
+            for index, part in enumerate(parts):
+                with self.errors():
+                    if fetching is None:
+                        contexts[index].__enter__()
+                    else:
+                        fetching.result()
+                        fetching = None
+                if ahead and index + 1 < len(parts):
+                    fetching = start(contexts[index + 1].__enter__)
+                try:
+                    yield part
+                finally:
+                    contexts[index].__exit__(None, None, None)
+        finally:
+            if fetching is not None:
+                wait([fetching])
 
     @property
     def row_group_starts(self) -> list[int]:

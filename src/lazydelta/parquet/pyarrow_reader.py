@@ -86,7 +86,7 @@ class PyArrowReader:
     ) -> Iterator[pa.RecordBatch]:
         file = self._file
         leaves = file.leaves.below(columns)
-        with file.errors():
+        with file.errors(), file.fetched(leaves, row_groups):
             batch_rows = file.batch_size(row_groups, batch_rows)
             batch_rows = file.limited_batch_rows(leaves, row_groups, batch_rows)
             for batch in self._open(columns, row_groups).iter_batches(
@@ -105,8 +105,10 @@ class PyArrowReader:
             file.input,
             metadata=file.metadata,
             read_dictionary=sorted(encoded),
-            pre_buffer=file.is_remote,
+            # Remote column chunks are in memory: `OpenFile.fetched` requested them together.
+            pre_buffer=False,
             buffer_size=0 if file.is_remote else tuning.LOCAL_BUFFER_BYTES,
+            page_checksum_verification=True,
             coerce_int96_timestamp_unit="us",  # nanoseconds end in the year 2262
             thrift_string_size_limit=tuning.THRIFT_LIMIT,
             thrift_container_size_limit=tuning.THRIFT_LIMIT,

@@ -8,8 +8,8 @@ __all__: list[str] = []
 
 LOCAL_BUFFER_BYTES = 1 << 20
 """Read buffer of pyarrow for a local column chunk: small reads hit the page cache."""
-REMOTE_RUN_BYTES = 64 << 20
-"""Bytes of adjacent row groups of a remote file that are fetched and buffered together."""
+REMOTE_FETCH_BYTES = 16 << 20
+"""Bytes of a remote file that are fetched together and held in memory; at least a row group."""
 BATCH_BYTES = 32 << 20
 """Target size of a decoded batch, estimated from the footer."""
 MIN_BATCH_ROWS = 1024
@@ -47,6 +47,8 @@ MAX_FOOTER_READ_BYTES = 256 << 10
 """The same of a large remote file."""
 WHOLE_FILE_BYTES = 1 << 20
 """Remote files up to this size are read in one request: the bytes cost less than a round trip."""
+WHOLE_READ_BYTES = 8 << 20
+"""As `WHOLE_FILE_BYTES`, for a file of which all columns are read."""
 THRIFT_LIMIT = 256 << 20
 """Maximum bytes of a footer and of its strings, and maximum values of its lists."""
 MAX_SCHEMA_DEPTH = 100

@@ -8,6 +8,10 @@ __all__: list[str] = []
 
 REMOTE_FILES = 8
 """Files of a remote store read in parallel, even on few cores: the threads mostly wait."""
+REMOTE_SMALL_FILES = 32
+"""Maximum number of small files of a remote store that are read in parallel."""
+REMOTE_BYTES = 256 << 20
+"""Size of the files read in parallel up to which there may be more than `REMOTE_FILES`."""
 VECTORS_PER_FETCH = 32
 """Files whose deletion vectors are fetched together."""
 MIN_LIMITED_BATCH_ROWS = 1024
@@ -30,3 +34,9 @@ LATE_MAX_DECODED = 0.5
 """Share of a row group from its first to its last match up to which it has paid."""
 LATE_MAX_FILTER_BYTES = 0.5
 """Share of the bytes to read that the predicate's columns may have for it to be tried."""
+LATE_MIN_REMOTE_BYTES = 4 << 20
+"""Bytes of the other columns of a remote file that take about as long as a round trip."""
+LATE_MIN_REMOTE_FILES = 4
+"""Files up to which such columns are fetched with the predicate's: with more files in parallel,
+bytes cost more than round trips.
+"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from lazydelta.store.interface import is_local
 from lazydelta.store.ranges import merged_ranges, open_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lazydelta.store.interface import Buffer, Store
 
@@ -50,16 +51,36 @@ class RangedInput:
 
     def fetch(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Request ranges, all at once, and keep them until `release`."""
+        self._fetch(ranges)
+
+    @contextmanager
+    def fetched(self, ranges: Sequence[tuple[int, int]]) -> Iterator[None]:
+        """Request ranges, all at once, and keep them for the duration of the context.
+
+        Contexts may overlap: ranges that another one has fetched are not requested again.
+        """
+        added = self._fetch(ranges)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._blocks = [
+                    block for block in self._blocks if all(block is not one for one in added)
+                ]
+
+    def _fetch(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, pa.Buffer]]:
+        """Request the ranges that are missing; returns the new blocks."""
         if self._is_local:
-            return
+            return []
         missing = [span for span in ranges if self._fetched(*span) is None]
         merged = merged_ranges(missing, gap=tuning.COALESCE_GAP)
         if not merged:
-            return
+            return []
         buffers = map(_as_buffer, self._store.read_ranges(self._path, merged))
+        added = list(zip((start for start, _ in merged), buffers, strict=True))
         with self._lock:
-            blocks = [*self._blocks, *zip((start for start, _ in merged), buffers, strict=True)]
-            self._blocks = sorted(blocks, key=lambda block: block[0])
+            self._blocks = sorted([*self._blocks, *added], key=lambda block: block[0])
+        return added
 
     def release(self, before: int | None = None) -> None:
         """Free the bytes before a position, by default all of them.

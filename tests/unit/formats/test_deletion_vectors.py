@@ -230,6 +230,21 @@ def test_store_errors_are_raised_as_they_are():
     assert found.take(0).positions() == [1, 2]
 
 
+def test_a_requested_vector_is_fetched_once_and_its_error_is_raised_by_take():
+    remote = Failing({f"ab/{NAME}": FILE}, root="memory://table")
+    found = group(stored(), stored(storageType="x"), None, inline([7]), store=remote)
+    for at in range(4):
+        found.request(at)
+    with pytest.raises(TransientStoreError):
+        found.take(0)
+    with pytest.raises(DeletionVectorError, match="storage type"):
+        found.take(1)
+    remote.failures = 0
+    found.request(0)
+    found.request(0)
+    assert found.take(0).positions() == [1, 2]
+
+
 @pytest.mark.parametrize(
     "vector",
     [

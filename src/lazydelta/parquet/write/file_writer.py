@@ -74,6 +74,7 @@ class ParquetEncoder:
             write_statistics=_with_bounds(schema),
             # Half a kilobyte that lets readers, ours included, skip pages.
             write_page_index=True,
+            write_page_checksum=True,
             # No Arrow schema in the footer, and decimals in Spark's layout.
             store_schema=False,
             store_decimal_as_integer=True,

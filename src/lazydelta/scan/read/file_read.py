@@ -60,8 +60,9 @@ def whole_file_rows(read: FileRead, *, views: bool) -> Iterator[RowBatch]:
 def limited_rows(read: FileRead) -> Iterator[RowBatch]:
     """Yield rows as early as possible: with pyarrow, which does not validate all pages first."""
     rows = read.file.read(
-        read.projection.columns, read.row_groups, batch_rows=read.batch_rows, native=False
-    )
+        read.projection.columns, read.row_groups,
+        batch_rows=read.batch_rows, native=False, first_rows=read.batch_rows,
+    )  # fmt: skip
     return (batch.select(read.mask(batch)) for batch in rows)
 
 

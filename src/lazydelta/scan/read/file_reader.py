@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lazydelta.scan.read.file_tasks import FileTask
     from lazydelta.scan.read.file_templates import FileTemplates
     from lazydelta.scan.read.read_path import ReadRequest
+    from lazydelta.scan.read.row_limit import RowLimit
     from lazydelta.scan.read.row_projection import RowProjection
     from lazydelta.snapshot import SnapshotState
 
@@ -53,6 +54,8 @@ class FileReader:
         rule: The predicate over statistics; None skips nothing.
         templates: File templates.
         stores: Stores of the files.
+        limit: Receives the rows of each file that are not deleted.
+        num_files: Returns the number of files that were started.
         uses_threads: Whether pyarrow decodes the columns of the next file in parallel.
     """
 
@@ -66,6 +69,8 @@ class FileReader:
         rule: Predicate | None,
         templates: FileTemplates,
         stores: FileStores,
+        limit: RowLimit,
+        num_files: Callable[[], int],
         uses_threads: Callable[[], bool],
     ) -> None:
         self._snapshot = snapshot
@@ -75,11 +80,12 @@ class FileReader:
         self._rule = rule
         self._templates = templates
         self._stores = stores
+        self._num_files = num_files
         self._uses_threads = uses_threads
         self._late = LateMaterialization()
-        self._lock = threading.Lock()
-        self.num_rows = 0
-        """Rows of the files opened so far that are not deleted."""
+        selects_rows = request.has_filter or request.has_limit
+        self._reads_whole_files = projection.has_all_columns and not selects_rows
+        self._limit = limit
 
     def read(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a file, or of a small-file batch."""
@@ -124,12 +130,13 @@ class FileReader:
             is_example: Whether to make a template of it.
         """
         location = self._snapshot.resolver.to_open(task.path)
-        deleted = task.vectors.take(task.vector_index)
+        take = partial(task.vectors.take, task.vector_index)
         if path is not ReadPath.TEMPLATE:
-            return self._read_opened(task, location, deleted, is_example=is_example)
+            return self._read_opened(task, location, take, is_example=is_example)
+        deleted = take()
         return read_with_fallback(
             self._read_by_template(task, location, deleted),
-            lambda: self._read_opened(task, location, deleted, is_example=True),
+            lambda: self._read_opened(task, location, lambda: deleted, is_example=True),
             _TEMPLATE_ERRORS,
         )
 
@@ -146,12 +153,19 @@ class FileReader:
         return file.batches(task, deleted, batch_rows=self._options.batch_rows)
 
     def _read_opened(
-        self, task: FileTask, location: Location, deleted: DeletedRows | None, *, is_example: bool
+        self,
+        task: FileTask,
+        location: Location,
+        take: Callable[[], DeletedRows | None],
+        *,
+        is_example: bool,
     ) -> Iterator[pa.RecordBatch]:
         table = self._snapshot.store.root
+        task.vectors.request(task.vector_index)
         try:
             file = DataFile(
                 self._stores.store(location), location.path, task.size,
+                whole=self._reads_whole_files,
                 max_decoded_bytes=self._options.max_inflated_bytes,
                 rebase_mode=self._options.datetime_rebase_mode,
                 threads=self._uses_threads(),
@@ -160,6 +174,7 @@ class FileReader:
             version = self._snapshot.version
             raise DataFileNotFoundError(table, task.shown_path, version) from None
         with closing(file):
+            deleted = take()
             self._count_rows(file.num_rows, task, deleted)
             try:
                 yield from self._rows(file, task, deleted)
@@ -178,7 +193,8 @@ class FileReader:
             self._request,
             has_deleted_rows=deleted is not None,
             views=views,
-            late_pays=self._request.pushes_down and self._late.pays(file, projection, groups),
+            late_pays=self._request.pushes_down
+            and self._late.pays(file, projection, groups, num_files=self._num_files()),
         )
         read = FileRead(
             file, task, projection, groups, self._rule, deleted, self._request.batch_rows
@@ -209,8 +225,7 @@ class FileReader:
                 reason = f"it lists row {deleted.last}, but the file has {num_rows} rows"
                 raise DeletionVectorError(self._snapshot.store.root, task.shown_path, reason)
             num_rows -= deleted.count
-        with self._lock:
-            self.num_rows += num_rows
+        self._limit.count(num_rows)
 
     def _local_path(self, location: Location) -> str | None:
         return local_path(self._stores.store(location), location.path)

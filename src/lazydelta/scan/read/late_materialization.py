@@ -2,8 +2,11 @@
 
 Pays where row groups hold few matches and the predicate's columns are the smaller part. Of the
 other columns, the rows from the first to the last match of a batch are decoded, and the gap before
-them where it is too short to skip (`DataFile.read_range`). A row group with a match in a remote
-store takes two requests, so it is abandoned where most row groups match.
+them where it is too short to skip (`DataFile.read_range`).
+
+Of a remote file, a match fetches the other columns of its row group, after another round trip. So
+all columns are fetched together where few files are read and the other columns are small, or where
+most row groups match.
 """
 
 from __future__ import annotations
@@ -38,13 +41,31 @@ class LateMaterialization:
         self._tries = 0
         self._successes = 0
 
-    def pays(self, file: DataFile, projection: FileProjection, row_groups: Sequence[int]) -> bool:
-        """Whether late materialization is expected to pay for row groups of a file."""
+    def pays(
+        self,
+        file: DataFile,
+        projection: FileProjection,
+        row_groups: Sequence[int],
+        *,
+        num_files: int,
+    ) -> bool:
+        """Whether late materialization is expected to pay for row groups of a file.
+
+        Args:
+            file: The file.
+            projection: The predicate's columns, and the others.
+            row_groups: The row groups that may match.
+            num_files: Number of files that were started.
+        """
         if not row_groups or not projection.filter_columns or not projection.other_columns:
             return False
         is_evaluated = self._tries >= tuning.LATE_MIN_TRIES
         if is_evaluated and self._successes < self._tries * tuning.LATE_MIN_SUCCESS:
             return False
+        if file.is_remote and num_files <= tuning.LATE_MIN_REMOTE_FILES:
+            other_bytes = file.column_bytes(projection.other_columns, row_groups)
+            if other_bytes <= tuning.LATE_MIN_REMOTE_BYTES:
+                return False
         sample = row_groups[:1]
         filter_bytes = file.column_bytes(projection.filter_columns, sample)
         all_bytes = file.column_bytes(projection.columns, sample)
@@ -69,6 +90,8 @@ class LateMaterialization:
             batch_rows: Maximum rows of a batch.
         """
         columns = projection.filter_columns
+        if file.is_remote:
+            row_ranges = self._fetched(file, projection, row_ranges, select, batch_rows)
         for group, ranges in row_ranges:
             others = _OtherColumns(file, projection.other_columns, group, batch_rows)
             last = ranges[-1][1] if ranges else 0
@@ -78,7 +101,39 @@ class LateMaterialization:
                     yield from others.complete(rows.select(mask), last)
             self._tries += 1
             num_rows = file.metadata.row_group(group).num_rows
-            self._successes += others.num_decoded <= tuning.LATE_MAX_DECODED * num_rows
+            paid_rows = 0 if file.is_remote else tuning.LATE_MAX_DECODED * num_rows
+            self._successes += others.num_decoded <= paid_rows
+
+    def _fetched(
+        self,
+        file: DataFile,
+        projection: FileProjection,
+        row_ranges: Iterable[tuple[int, Sequence[RowRange]]],
+        select: Select,
+        batch_rows: int,
+    ) -> Iterator[tuple[int, Sequence[RowRange]]]:
+        """Yield the row groups of a remote file that have a match.
+
+        The predicate's columns of many row groups are fetched together, then the other columns of
+        those with a match. The predicate's columns of these are decoded twice: up to the first
+        match here, which costs less than a round trip for each row group.
+        """
+        ranges = dict(row_ranges)
+        columns = projection.filter_columns
+
+        def has_match(group: int) -> bool:
+            batches = file.read(columns, [group], batch_rows=batch_rows)
+            return any(select(rows).true_count for rows in batches)
+
+        for groups in file.fetched(columns, list(ranges)):
+            if len(groups) == 1:
+                yield groups[0], ranges[groups[0]]
+                continue
+            matching = [group for group in groups if has_match(group)]
+            self._tries += len(groups) - len(matching)
+            self._successes += len(groups) - len(matching)
+            for part in file.fetched(projection.other_columns, matching):
+                yield from ((group, ranges[group]) for group in part)
 
 
 class _OtherColumns:

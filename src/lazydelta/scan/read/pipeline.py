@@ -58,6 +58,7 @@ class _Slot:
 def read_ahead(
     tasks: Iterator[T], read: Read[T], *,
     width: int, memory_limit: int, ordered: bool, keeps_all: bool = False,
+    may_start: Callable[[int], bool] = lambda _: True,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """Yield the batches of all tasks, up to `width` of which are read in parallel.
 
@@ -73,10 +74,12 @@ def read_ahead(
         ordered: Whether batches keep the order of the tasks, or are returned as they are ready.
         keeps_all: Whether the consumer only collects all batches. Then it is woken less often:
             each wake-up takes a core from the workers.
+        may_start: Whether to start another worker thread, given the number of those that run.
     """
     exchange = _Exchange(
-        tasks, read, width=width, memory_limit=memory_limit, ordered=ordered, keeps_all=keeps_all
-    )
+        tasks, read, width=width, memory_limit=memory_limit, ordered=ordered, keeps_all=keeps_all,
+        may_start=may_start,
+    )  # fmt: skip
     exchange.start_worker()
     try:
         while True:
@@ -99,11 +102,13 @@ class _Exchange(Generic[T]):
     def __init__(
         self, tasks: Iterator[T], read: Read[T], *,
         width: int, memory_limit: int, ordered: bool, keeps_all: bool,
+        may_start: Callable[[int], bool] = lambda _: True,
     ) -> None:  # fmt: skip
         self._tasks = tasks
         self._pulling = threading.Lock()
         self._read = read
         self._width = width
+        self._may_start = may_start
         self._memory_limit = memory_limit
         self._ordered = ordered
         self._keeps_all = keeps_all
@@ -121,6 +126,8 @@ class _Exchange(Generic[T]):
         """Start one more thread, up to the maximum."""
         with self._changed:
             if self._stopped or len(self.workers) >= self._width:
+                return
+            if self.workers and not self._may_start(self._running):
                 return
             name = f"lazydelta-read-{len(self.workers)}"
             worker = threading.Thread(target=self._work, name=name, daemon=True)

@@ -22,6 +22,7 @@ from lazydelta.scan.read.file_tasks import ADD_FIELDS, ROW_TRACKING_FIELDS, File
 from lazydelta.scan.read.file_templates import FileTemplates
 from lazydelta.scan.read.pipeline import read_ahead, threads_for
 from lazydelta.scan.read.read_path import ReadRequest
+from lazydelta.scan.read.row_limit import RowLimit
 from lazydelta.scan.read.row_projection import RowProjection
 from lazydelta.scan.read.small_files import SmallFileBatches
 from lazydelta.store import is_local
@@ -105,24 +106,37 @@ class Reading:
         columns = scan.columns if columns is None else columns
         self.projection = _projection(snapshot, columns, residual, options)
         # Without a filter all rows of a file count toward the limit: enough files end the plan.
-        self._enough_rows = scan.limit if residual is None else None
-        has_limit = scan.limit is not None
+        self._row_limit = RowLimit(scan.limit if residual is None else None)
         stores = FileStores(snapshot.store, snapshot.config)
-        templates = FileTemplates.build(self.projection, snapshot.store, has_limit=has_limit)
+        templates = FileTemplates.build(
+            self.projection, snapshot.store, has_limit=scan.limit is not None
+        )
         self._tasks_of = FileTasks(snapshot, self.projection, exact, stores)
         self._batches_of = SmallFileBatches(templates)
-        self._num_files = 0  # that were started
+        self._num_files = self._num_bytes = 0  # of files that were started
         self._width = threads_for(snapshot.store, options.files_at_once)
         self._cores = threads_for(snapshot.store, None)
-        pushdown = residual if options.enable_parquet_pushdown else None
-        self._files = FileReader(
-            snapshot,
-            options,
-            request=self._request(residual, views=views),
+        request = self._request(residual, views=views)
+        self._files = self._file_reader(request, residual, templates, stores)
+
+    def _file_reader(
+        self,
+        request: ReadRequest,
+        residual: Predicate | None,
+        templates: FileTemplates,
+        stores: FileStores,
+    ) -> FileReader:
+        pushdown = residual if request.pushes_down else None
+        return FileReader(
+            self._scan.snapshot,
+            self._options,
+            request=request,
             projection=self.projection,
             rule=None if pushdown is None else to_skipping(pushdown),
             templates=templates,
             stores=stores,
+            limit=self._row_limit,
+            num_files=lambda: self._num_files,
             uses_threads=lambda: min(self._num_files, self._width) < self._cores,
         )
 
@@ -160,23 +174,38 @@ class Reading:
                     return
 
     def _unlimited(self, *, keeps_all: bool) -> Iterator[pa.RecordBatch]:
+        width = self._width
+        if self._options.files_at_once is None and not is_local(self._scan.snapshot.store):
+            width = tuning.REMOTE_SMALL_FILES
         return read_ahead(
             self._tasks(),
             self._read,
-            width=self._width,
+            width=width,
+            may_start=self._may_start,
             memory_limit=self._options.memory_limit,
             ordered=self._options.ordered,
             keeps_all=keeps_all,
         )
 
+    def _may_start(self, num_running: int) -> bool:
+        """Whether to read another file in parallel: more of small files, which mostly wait."""
+        if num_running < self._width:
+            return True
+        return num_running * self._num_bytes < tuning.REMOTE_BYTES * self._num_files
+
     def _read(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
-        return self._files.read(tasks)
+        try:
+            yield from self._files.read(tasks)
+        except BaseException:  # a thread that waits for the rows of this file has to end
+            self._row_limit.stop()
+            raise
 
     def _plan(self) -> Iterator[pa.RecordBatch]:
         """Return the add actions of the scan; those of a remote table are prefetched by a thread.
 
         A local table is planned by the reading threads: there is nothing to wait for, and threads
-        that run Python in parallel only block each other.
+        that run Python in parallel only block each other. Nor is a plan prefetched of which the
+        first file may be enough.
         """
         snapshot, scan = self._scan.snapshot, self._scan
         tracking = ROW_TRACKING_FIELDS if self.projection.tracks_rows else ()
@@ -189,19 +218,19 @@ class Reading:
         )
         run.metrics.take(0)
         scan._last_run = self._metrics = run.metrics  # noqa: SLF001
-        if is_local(snapshot.store):
+        if is_local(snapshot.store) or self._row_limit.is_active:
             return run.batches()
         return prefetch(run.batches, depth=snapshot.config.prefetch_batches)
 
     def _tasks(self) -> Iterator[Sequence[FileTask]]:
-        enough = self._enough_rows
         with Stream(self._adds()) as batches:
             for adds in batches:
                 for tasks in self._batches_of.of(self._tasks_of.of(adds)):
                     self._metrics.take(len(tasks))
                     self._num_files += len(tasks)
+                    self._num_bytes += sum(task.size or 0 for task in tasks)
                     yield tasks
-                    if enough is not None and self._files.num_rows >= enough:
+                    if not self._row_limit.admit():
                         return
 
 

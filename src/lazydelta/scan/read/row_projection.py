@@ -89,6 +89,9 @@ class RowProjection:
         partition = set(snapshot.partition_columns)
         self.data_fields = tuple(f for f in (*fields, *extra) if f.name not in partition)
         self.partition_columns = tuple(f.name for f in (*fields, *extra) if f.name in partition)
+        num_columns = len(set(snapshot.schema.names) - partition)
+        self.has_all_columns = len(self.data_fields) == num_columns
+        """Whether all columns of the table that files have are read."""
         self.file_column: str | None = None
         self.tracked: tuple[_Tracked, ...] = ()
         self.schema: pa.Schema = to_arrow_schema(StructType(self.fields))

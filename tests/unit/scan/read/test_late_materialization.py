@@ -20,6 +20,8 @@ TEXT = "a text that takes some room"
 class Bytes:
     """A file with column sizes only."""
 
+    is_remote = False
+
     def __init__(self, **sizes):
         self.sizes = sizes
 
@@ -44,8 +46,8 @@ class Columns:
 )
 def test_when_it_applies(sizes, filtered, worth):
     fit = Columns(filtered, tuple(sizes))
-    assert LateMaterialization().pays(Bytes(**sizes), fit, [0]) is worth
-    assert not LateMaterialization().pays(Bytes(**sizes), fit, [])
+    assert LateMaterialization().pays(Bytes(**sizes), fit, [0], num_files=1) is worth
+    assert not LateMaterialization().pays(Bytes(**sizes), fit, [], num_files=1)
 
 
 class Groups(Bytes):
@@ -85,7 +87,7 @@ def test_it_is_disabled_when_most_row_groups_match(matching, worth):
     parts = [(group, [(group, group + 1)]) for group in range(8)]
     found = probe.rows(file, fit, parts, wanted, batch_rows=1)
     assert [rows.start for rows in found] == list(range(matching))
-    assert probe.pays(file, fit, [0]) is worth
+    assert probe.pays(file, fit, [0], num_files=1) is worth
 
 
 @pytest.fixture
@@ -355,4 +357,4 @@ def test_it_stays_enabled_when_row_groups_match_in_few_pages(tmp_path, small_pag
 
     for _ in range(8):
         assert len(list(probe.rows(file, fit, [(0, [(140, 160)])], wanted, batch_rows=100))) == 1
-    assert probe.pays(file, fit, [0])
+    assert probe.pays(file, fit, [0], num_files=1)
