@@ -121,12 +121,9 @@ class RetryingStore:
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
         """Open a file whose reads are retried."""
-        if self.native_files:
-            return self._retried(lambda: self._inner.open_input(path, size=size))
         store = _resumable(self._inner)
         if store is None:
-            length = self.head(path).size if size is None else size
-            return open_ranges(lambda start, end: self.read_ranges(path, [(start, end)])[0], length)
+            return self._open_retried(path, size)
         identity, length = self._retried(lambda: store.identify(path, size))
 
         def read_range(start: int, end: int) -> Buffer:
@@ -157,6 +154,19 @@ class RetryingStore:
     def delete(self, paths: Sequence[str]) -> None:
         """Delete objects."""
         self._retried(lambda: self._inner.delete(paths))
+
+    def _open_retried(self, path: str, size: int | None) -> pa.NativeFile:
+        file = self._retried(lambda: self._inner.open_input(path, size=size))
+        if self.native_files:
+            return file
+
+        def read_range(start: int, end: int) -> pa.Buffer:
+            file.seek(start)
+            return file.read_buffer(end - start)
+
+        return open_ranges(
+            lambda start, end: self._retried(lambda: read_range(start, end)), file.size()
+        )
 
     def _resumed(self, read: ResumableRead) -> list[Buffer]:
         """Retry a read; every part that it has gained starts attempts and deadline anew."""
