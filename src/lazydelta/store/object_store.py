@@ -144,7 +144,8 @@ class ObjectStore:
             use_multipart=None if overwrite else False,
         )
         operation = "write" if overwrite else "create"
-        run(self._attempt(operation, path, request, size=content.nbytes))
+        more_seconds = content.nbytes / tuning.STREAM_CHUNK * tuning.CHUNK_SECONDS
+        run(self._attempt(operation, path, request, more_seconds))
 
     def open_output(self, path: str) -> Output:
         """Open a new object: one put if it is small, else a multipart upload."""
@@ -164,10 +165,9 @@ class ObjectStore:
         valid = [validate_path(path) for path in paths]
         if not valid:
             return
-        size = len(valid) * tuning.STREAM_CHUNK // tuning.DELETES_PER_ATTEMPT
         request = functools.partial(self._obs.delete_async, self._client, valid)
         try:
-            run(self._attempt("delete", valid[0], request, size=size))
+            run(self._attempt("delete", valid[0], request, len(valid) / tuning.DELETES_PER_SECOND))
         except ObjectNotFoundError:
             # Some stores abort a bulk delete at the first missing object.
             for _ in ordered_map(self._delete_one, valid, width=tuning.DELETE_THREADS):
@@ -199,18 +199,18 @@ class ObjectStore:
         return run(hedged(lambda _: self._attempt(operation, path, bound)))
 
     async def _attempt(
-        self, operation: str, path: str, request: Callable[[], Any], *, size: int = 0
+        self, operation: str, path: str, request: Callable[[], Any], more_seconds: float = 0.0
     ) -> Any:
         """Send one request, within the timeout of an attempt."""
         with self._translating(operation, path):
-            async with attempt_timeout(size):
+            async with attempt_timeout(more_seconds):
                 return await request()
 
     async def _fetch(self, path: str, span: tuple[int, int] | None) -> Fetched:
         return await hedged(functools.partial(self._get, path, span))
 
     async def _get(self, path: str, span: tuple[int, int] | None, answer: Answer) -> Fetched:
-        """Get a range or an object; each chunk of its body has the time of an attempt."""
+        """Get a range or an object; each chunk of a longer body has a time of its own."""
         options = None if span is None else {"range": span}
         with self._translating("read", path):
             async with attempt_timeout() as timer:
@@ -218,14 +218,14 @@ class ObjectStore:
                 meta = result.meta
                 start, end = result.range
                 answer.is_long = end - start > tuning.HEDGE_BYTES
-                data: Buffer | None
+                chunks: list[Buffer] | None
                 if span is None and end > tuning.RANGE_PART:
-                    data = None
-                elif end - start <= tuning.STREAM_CHUNK:
-                    data = pa.py_buffer(await result.bytes_async())
+                    chunks = None
+                elif end - start <= tuning.SMALL_BODY:
+                    chunks = [await result.bytes_async()]
                 else:
-                    data = await _stream(result, timer)
-        return Fetched(data, meta["size"], meta.get("e_tag"))
+                    chunks = await _receive(result, timer)
+        return Fetched(chunks, meta["size"], meta.get("e_tag"))
 
     @contextlib.contextmanager
     def _translating(self, operation: str, path: str) -> Iterator[None]:
@@ -295,13 +295,14 @@ class _Upload:
         self.closed = True
 
 
-async def _stream(result: Any, timer: asyncio.Timeout) -> pa.Buffer:
+async def _receive(result: Any, timer: asyncio.Timeout) -> list[Buffer]:
     loop = asyncio.get_running_loop()
-    chunks = []
+    chunks: list[Buffer] = []
+    timer.reschedule(loop.time() + tuning.CHUNK_SECONDS)
     async for chunk in result.stream(tuning.STREAM_CHUNK):
         chunks.append(chunk)
-        timer.reschedule(loop.time() + tuning.ATTEMPT_SECONDS)
-    return pa.py_buffer(b"".join(chunks))
+        timer.reschedule(loop.time() + tuning.CHUNK_SECONDS)
+    return chunks
 
 
 def _listing_batch(page: Any, children: str) -> pa.RecordBatch:

@@ -78,10 +78,9 @@ def run(request: Coroutine[Any, Any, R]) -> R:
         raise
 
 
-def attempt_timeout(size: int = 0) -> asyncio.Timeout:
-    """Return the timeout of one attempt, which sends `size` bytes."""
-    seconds = tuning.ATTEMPT_SECONDS * (1 + size / tuning.STREAM_CHUNK)
-    return asyncio.timeout(min(seconds, remaining_seconds()))
+def attempt_timeout(more_seconds: float = 0.0) -> asyncio.Timeout:
+    """Return the timeout of one attempt; `more_seconds` are for the bytes that it sends."""
+    return asyncio.timeout(min(tuning.ATTEMPT_SECONDS, remaining_seconds()) + more_seconds)
 
 
 async def hedged(request: Callable[[Answer], Coroutine[Any, Any, R]]) -> R:

@@ -29,7 +29,7 @@ __all__ = ["Fetched", "ObjectIdentity", "ResumableRead"]
 class Fetched(NamedTuple):
     """Answer to a request for a range, or for an object."""
 
-    data: Buffer | None
+    chunks: list[Buffer] | None
     """The bytes; None for an object that has to be requested in parts."""
     size: int
     """Size of the object."""
@@ -87,7 +87,7 @@ class ResumableRead:
         self._path = path
         self._ranges = ranges
         self._identity = ObjectIdentity() if identity is None else identity
-        self._parts: dict[tuple[int, int], pa.Buffer] = {}
+        self._parts: dict[tuple[int, int], list[Buffer]] = {}
 
     @property
     def parts_read(self) -> int:
@@ -99,8 +99,8 @@ class ResumableRead:
         if self._ranges is None:
             answer = run(self._fetch(None))
             self._identity.check(self._path, answer)
-            if answer.data is not None:
-                return [answer.data]
+            if answer.chunks is not None:
+                return [_joined(answer.chunks)]
             self._ranges = [(0, answer.size)]
         # Coalesced here and not by obstore, which panics if the response to a coalesced request
         # is too short.
@@ -121,7 +121,7 @@ class ResumableRead:
             async with width:
                 answer = await self._fetch(span)
             self._identity.check(self._path, answer)
-            self._parts[span] = _exact(self._path, span, answer.data)
+            self._parts[span] = _exact(self._path, span, answer.chunks or [])
 
         tasks = [asyncio.ensure_future(fetch_part(span)) for span in spans]
         try:
@@ -138,15 +138,19 @@ class ResumableRead:
                 task.cancel()
 
     def _join(self, span: tuple[int, int]) -> pa.Buffer:
-        parts = [self._parts[part] for part in split_ranges([span], part=tuning.RANGE_PART)]
-        return parts[0] if len(parts) == 1 else pa.py_buffer(b"".join(parts))
+        parts = split_ranges([span], part=tuning.RANGE_PART)
+        return _joined([chunk for part in parts for chunk in self._parts[part]])
 
 
-def _exact(path: str, span: tuple[int, int], data: Buffer | None) -> pa.Buffer:
-    buffer = pa.py_buffer(data)
-    if buffer.size != span[1] - span[0]:
-        raise StoreError(path, f"range {span[0]}-{span[1]} returned {buffer.size} bytes")
-    return buffer
+def _joined(chunks: list[Buffer]) -> pa.Buffer:
+    return pa.py_buffer(chunks[0] if len(chunks) == 1 else b"".join(chunks))
+
+
+def _exact(path: str, span: tuple[int, int], chunks: list[Buffer]) -> list[Buffer]:
+    size = sum(len(chunk) for chunk in chunks)
+    if size != span[1] - span[0]:
+        raise StoreError(path, f"range {span[0]}-{span[1]} returned {size} bytes")
+    return chunks
 
 
 def _slice(span: tuple[int, int], starts: Sequence[int], spans: Sequence[pa.Buffer]) -> pa.Buffer:

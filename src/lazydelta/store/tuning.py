@@ -15,10 +15,16 @@ UPLOAD_PART = 8 << 20
 """Bytes of a multipart upload kept in memory; S3 allows 10,000 parts of at least 5 MiB."""
 
 ATTEMPT_SECONDS = 10.0
-"""Time for one attempt to answer, and for each further `STREAM_CHUNK` of a body to arrive."""
+"""Time for one attempt to answer, with a body of up to `SMALL_BODY`."""
 
-STREAM_CHUNK = 128 << 10
-"""Bytes of a body that arrive together: a body is never slower than this per attempt timeout."""
+SMALL_BODY = 128 << 10
+"""Bytes of a body that need no time of their own."""
+
+STREAM_CHUNK = 1 << 20
+"""Bytes of a longer body that are received, and timed, together."""
+
+CHUNK_SECONDS = 30.0
+"""Time for each chunk of a longer body: idle time ends it, not its length."""
 
 HEDGE_AFTER_SECONDS = 2.0
 """A small read without an answer is sent a second time; most answers take a tenth of that."""
@@ -32,8 +38,8 @@ RANGE_PART = 8 << 20
 RANGE_REQUESTS = 16
 """Concurrent requests of one read."""
 
-DELETES_PER_ATTEMPT = 250
-"""Deletes that fit into one attempt timeout where a bulk delete is not possible."""
+DELETES_PER_SECOND = 25
+"""Slowest rate of deletes where a bulk delete is not possible."""
 
 LONGEST_REASON = 600
 """Characters of a store's message in an error: an answer may be a whole page."""

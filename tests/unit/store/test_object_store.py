@@ -180,7 +180,7 @@ def test_close_ranges_are_coalesced(store, monkeypatch):
 
     async def get(_, span):
         requested.append(span)
-        return Fetched(bytes(span[1] - span[0]), 20_000_000, None)
+        return Fetched([bytes(span[1] - span[0])], 20_000_000, None)
 
     monkeypatch.setattr(store, "_fetch", get)
     far = 10_000_000

@@ -218,8 +218,9 @@ def test_other_operations_do_not_hang(endpoint, store, call):
 
 def test_a_slow_body_that_moves_is_read_to_its_end(endpoint, store, monkeypatch):
     """Its chunks are in time, though the body takes longer than an attempt and the deadline."""
+    monkeypatch.setattr(tuning, "SMALL_BODY", 1024)
     monkeypatch.setattr(tuning, "STREAM_CHUNK", 1024)
-    monkeypatch.setattr(tuning, "ATTEMPT_SECONDS", 0.4)
+    monkeypatch.setattr(tuning, "CHUNK_SECONDS", 0.5)
 
     def slow(endpoint, connection, request):
         endpoint.answer(connection, request, body_bytes=0)
@@ -230,6 +231,13 @@ def test_a_slow_body_that_moves_is_read_to_its_end(endpoint, store, monkeypatch)
     endpoint.faults = [slow]
     assert bytes(store.read("a")) == DATA
     assert len(endpoint.requests) == 1
+
+
+def test_a_long_body_that_stops_is_retried(endpoint, store, monkeypatch):
+    monkeypatch.setattr(tuning, "SMALL_BODY", 1024)
+    monkeypatch.setattr(tuning, "CHUNK_SECONDS", 0.2)
+    endpoint.faults = [stall_in_the_body]
+    assert bytes(store.read("a")) == DATA
 
 
 @pytest.mark.parametrize("fault", [stall, stall_in_the_body])
