@@ -10,7 +10,7 @@ import asyncio
 import functools
 import os
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lazydelta.errors import StoreError, TransientStoreError
 from lazydelta.store import tuning
@@ -89,26 +89,57 @@ async def hedged(request: Callable[[Answer], Coroutine[Any, Any, R]]) -> R:
     The first success or permanent error wins, and the other request is cancelled.
     """
     answer = Answer()
-    first = asyncio.ensure_future(request(answer))
-    tasks = [first]
+    second = _SecondRequest(request, answer)
     try:
-        await asyncio.wait(tasks, timeout=tuning.HEDGE_AFTER_SECONDS)
-        if not first.done() and not answer.is_long:
-            tasks.append(asyncio.ensure_future(request(Answer())))
-        pending = set(tasks)
-        while pending:
-            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                if not isinstance(task.exception(), TransientStoreError):
-                    return task.result()
-        return first.result()
+        return await request(answer)
+    except asyncio.CancelledError:
+        if second.task is None or not second.withdraw_cancellation():
+            raise
+        return second.task.result()
+    except TransientStoreError:
+        if second.task is None:
+            raise
+        second.first = None
+        return await second.task
     finally:
-        for task in tasks:
-            task.cancel()
-            task.add_done_callback(_retrieve_error)
+        second.cancel()
 
 
-def _retrieve_error(task: asyncio.Task[Any]) -> None:
-    """Retrieve a loser's error, which asyncio would log, with the signed URL in it."""
-    if not task.cancelled():
-        task.exception()
+class _SecondRequest(Generic[R]):
+    """The second request of a hedged one; if it wins, it cancels the task of the first.
+
+    The first runs in the task of its caller, because each further task costs a small read more
+    time than the rest of its handling.
+    """
+
+    def __init__(self, request: Callable[[Answer], Coroutine[Any, Any, R]], answer: Answer) -> None:
+        self._request = request
+        self._answer = answer
+        self._timer = asyncio.get_running_loop().call_later(tuning.HEDGE_AFTER_SECONDS, self._send)
+        self.first = asyncio.current_task()
+        self.task: asyncio.Task[R] | None = None
+        self._has_won = False
+
+    def _send(self) -> None:
+        if not self._answer.is_long:
+            self.task = asyncio.ensure_future(self._request(Answer()))
+            self.task.add_done_callback(self._settle)
+
+    def _settle(self, task: asyncio.Task[R]) -> None:
+        # An error that is not retrieved would be logged, with the signed URL in it.
+        if task.cancelled() or isinstance(task.exception(), TransientStoreError):
+            return
+        if self.first is not None:
+            self._has_won = True
+            self.first.cancel()
+
+    def withdraw_cancellation(self) -> bool:
+        """Whether it has won, and no caller has cancelled the first request as well."""
+        return self._has_won and self.first is not None and self.first.uncancel() == 0
+
+    def cancel(self) -> None:
+        """End the second request, whether or not it was sent."""
+        self._timer.cancel()
+        self.first = None
+        if self.task is not None:
+            self.task.cancel()

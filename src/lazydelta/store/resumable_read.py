@@ -114,7 +114,7 @@ class ResumableRead:
         return [_slice(span, starts, spans) for span in self._ranges]
 
     async def _fetch_parts(self, spans: list[tuple[int, int]]) -> None:
-        """Request parts concurrently; the others continue after a transient error of one."""
+        """Request parts concurrently; all end, and a permanent error precedes a transient one."""
         width = asyncio.Semaphore(tuning.RANGE_REQUESTS)
 
         async def fetch_part(span: tuple[int, int]) -> None:
@@ -123,19 +123,13 @@ class ResumableRead:
             self._identity.check(self._path, answer)
             self._parts[span] = _exact(self._path, span, answer.chunks or [])
 
-        tasks = [asyncio.ensure_future(fetch_part(span)) for span in spans]
-        try:
-            errors = []
-            for task in asyncio.as_completed(tasks):
-                try:
-                    await task
-                except TransientStoreError as error:
-                    errors.append(error)
-            if errors:
-                raise errors[0]
-        finally:
-            for task in tasks:
-                task.cancel()
+        if len(spans) == 1:
+            await fetch_part(spans[0])
+            return
+        ended = await asyncio.gather(*map(fetch_part, spans), return_exceptions=True)
+        errors = [error for error in ended if error is not None]
+        for error in sorted(errors, key=lambda error: isinstance(error, TransientStoreError)):
+            raise error
 
     def _join(self, span: tuple[int, int]) -> pa.Buffer:
         parts = split_ranges([span], part=tuning.RANGE_PART)
