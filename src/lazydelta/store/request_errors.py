@@ -66,7 +66,7 @@ _NO_BUCKET = re.compile(
     r"does not exist"
 )
 _METADATA_SERVICE = re.compile(
-    r"https?://(?:169\.254\.\d+\.\d+|metadata\.google\.internal|metadata|localhost:\d+/msi)[:/]\S*"
+    r"(https?://[^/\s]+)/(?:latest/api/token|latest/meta-data|metadata/identity|computeMetadata)"
 )
 _TOKEN_REQUEST = re.compile(r"performing token request|/latest/api/token|TokenRequest")
 _PUBLIC_OPTIONS = re.compile(
@@ -147,10 +147,9 @@ def _access_cause(message: str, code: int) -> str | None:
     """Return why access is denied, or None for another kind of error."""
     service = _METADATA_SERVICE.search(message)
     if service and code not in _RETRIED_STATUS and code < 500:
-        host = "/".join(service[0].split("/", 3)[:3])
         return (
             "no credentials: none in storage_options or the environment, and the metadata service "
-            f"of a cloud machine ({host}) gave none. Pass credentials in storage_options"
+            f"of a cloud machine ({service[1]}) gave none. Pass credentials in storage_options"
         )
     if _EXPIRED.search(message) and 400 <= code < 500:
         return "the token or signature has expired or is not valid yet: get a new one"
