@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import re
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -57,6 +58,7 @@ class ObjectStore:
         self._connect = functools.partial(_client, parsed.provider, parsed.bucket, parsed.prefix)
         self._obs, self._client = self._connect(options.config, options.retry)
         self._upload_options = _upload_options(options, self._options)
+        self._any_xml_is_a_listing = parsed.provider != "azure"  # by the parser of obstore
         self._is_ordered = not parsed.bucket.endswith("--x-s3")  # S3 Express lists unordered
 
     @property
@@ -84,6 +86,8 @@ class ObjectStore:
             return_arrow=True,
         )
         batches = self._pages(directory, new_stream, f"^{child}[^/]+$")
+        if not start and self._any_xml_is_a_listing:
+            batches = self._checked_if_empty(directory, batches)
         return ordered_pages(batches, after=start, is_ordered=self._is_ordered)
 
     def head(self, path: str) -> ObjectMeta:
@@ -191,6 +195,27 @@ class ObjectStore:
             if batch.num_rows:
                 yield batch
             page = run(self._attempt("list", directory, functools.partial(anext, stream, None)))
+
+    def _checked_if_empty(
+        self, directory: str, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """Doubt an empty listing: an error page with status 200 is one to obstore.
+
+        Where such pages answer, they answer for an object that cannot exist as well.
+        """
+        is_empty = True
+        for batch in batches:
+            is_empty = False
+            yield batch
+        if not is_empty:
+            return
+        with contextlib.suppress(ObjectNotFoundError, StoreAccessError):
+            self.head(join_path(directory, f"no-such-object-{uuid.uuid4().hex}"))
+            raise TransientStoreError(
+                f"{self._root}/{directory}",
+                "the store answers for objects that do not exist, so its empty listing is not one: "
+                "check that no proxy or login page answers for the endpoint",
+            )
 
     def _hedged(
         self, operation: str, path: str, request: Callable[..., Any], *arguments: str

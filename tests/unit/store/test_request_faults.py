@@ -112,6 +112,7 @@ class Endpoint:
     def send(self, connection, status, body, extra="", *, body_bytes=None):
         head = (
             f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\nETag: {self.etag}\r\n"
+            "Connection: close\r\n"
             f"Last-Modified: Sun, 15 Nov 2026 12:00:00 GMT\r\n{extra}\r\n"
         )
         connection.sendall(head.encode() + body[:body_bytes])
@@ -148,7 +149,10 @@ def busy(endpoint, connection, _):
 
 
 def replies(status, body):
-    return lambda endpoint, connection, _: endpoint.send(connection, status, body)
+    def reply(endpoint, connection, request):
+        endpoint.send(connection, status, body, body_bytes=0 if request[0] == "HEAD" else None)
+
+    return reply
 
 
 @pytest.fixture
@@ -402,11 +406,28 @@ def test_a_permanent_error_names_its_cause_at_once(endpoint, store, call, answer
     assert len(endpoint.requests) == 1
 
 
-@pytest.mark.parametrize("body", [b"", b"garbage", b"<html><p>Sign in<br></html>"])
-def test_an_answer_that_is_no_listing_is_an_error(endpoint, store, body):
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [
+        (b"", "not a listing"),
+        (b"garbage", "not a listing"),
+        (b"<html><p>Sign in<br></html>", "not a listing"),
+        (b"<html><p>Sign in</p></html>", "empty listing is not one"),  # well-formed
+    ],
+)
+def test_an_answer_that_is_no_listing_is_an_error(endpoint, store, body, cause):
     endpoint.lasting = replies(200, body)
-    with pytest.raises(TransientStoreError, match="not a listing"):
+    with pytest.raises(TransientStoreError, match=cause):
         list(store.list_from("d"))
+
+
+def test_an_empty_listing_is_confirmed_by_a_missing_object(endpoint, store):
+    empty = replies(200, b"<ListBucketResult></ListBucketResult>")
+    endpoint.lasting = lambda e, c, r: (empty if r[0] == "GET" else replies(404, b""))(e, c, r)
+    assert list(store.list_from("d")) == []
+    assert [method for method, _, _ in endpoint.requests] == ["GET", "HEAD"]
+    assert list(store.list_from("d", after="a")) == []
+    assert [method for method, _, _ in endpoint.requests] == ["GET", "HEAD", "GET"]
 
 
 @pytest.mark.parametrize(
