@@ -115,7 +115,8 @@ def _status_cause(
 ) -> tuple[type[StoreError] | None, str]:
     """Return kind and cause of an error that an answer explains; None for a temporary one."""
     message = str(error)
-    access = _access_cause(message, code)
+    denied = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
+    access = _access_cause(message, 401 if not code and isinstance(error, denied) else code)
     if access:
         return StoreAccessError, access
     if isinstance(error, FileNotFoundError) or code == 404:

@@ -457,6 +457,13 @@ def test_an_untrusted_certificate_is_named():
     assert "UnknownIssuer" not in error.reason
 
 
+def test_a_failed_credential_provider_is_an_access_error():
+    failed = exceptions.UnauthenticatedError("External credential provider: run az login")
+    error = to_store_error(exceptions, failed, "az://lake/t/a", operation="read")
+    assert type(error) is StoreAccessError
+    assert "run az login" in error.reason
+
+
 @pytest.mark.parametrize("fault", [reset, replies(403, b"")])
 def test_missing_credentials_name_what_was_tried(endpoint, monkeypatch, fault):
     for name in os.environ:
