@@ -247,9 +247,9 @@ class Config:
     """Called with the oldest version that a scan reads; False refuses the scan."""
     allowed_roots: tuple[str, ...] = ()
     """Locations outside the table's root that its log may refer to (shallow clones)."""
-    retry_attempts: int = 5
+    retry_attempts: int = 8
     """Maximum number of attempts of a failing store request."""
-    retry_base_seconds: float = 0.05
+    retry_base_seconds: float = 0.1
     """Backoff before the second attempt; it doubles, with jitter, up to the cap."""
     retry_cap_seconds: float = 2.0
     """Maximum backoff between two attempts."""
@@ -258,6 +258,8 @@ class Config:
     by default there is no such cache."""
     cache_bytes: int = 1024 * 1024 * 1024
     """Maximum size of that cache."""
+    request_deadline_seconds: float = 60.0
+    """Time limit of a store request with all its attempts; a long read has it for each part."""
     commit_attempts: int = 100
     """Maximum number of attempts of a commit, lost races and store failures included."""
     commit_seconds: float = 300.0
@@ -286,6 +288,8 @@ class Config:
         for name in _NON_NEGATIVE_SECONDS:
             if not _validate_number(name, getattr(self, name)) >= 0:  # false for NaN
                 raise ConfigError(name, f"must be at least 0, not {getattr(self, name)}")
+        if not self.request_deadline_seconds > 0:
+            raise ConfigError("request_deadline_seconds", "must be greater than 0")
         rate = "remove_set_false_positive_rate"
         if not 0 < _validate_number(rate, getattr(self, rate)) < 1:
             raise ConfigError(rate, "must lie between 0 and 1")
@@ -364,7 +368,12 @@ _MINIMUMS: dict[str, int] = {
     "max_json_depth": 8,
 }
 
-_NON_NEGATIVE_SECONDS = ("retry_base_seconds", "retry_cap_seconds", "commit_seconds")
+_NON_NEGATIVE_SECONDS = (
+    "retry_base_seconds",
+    "retry_cap_seconds",
+    "request_deadline_seconds",
+    "commit_seconds",
+)
 
 _EXPECTED = {"int": "an integer", "float": "a number", "bool": "true or false"}
 """The values that a variable accepts, by the type of its setting."""
