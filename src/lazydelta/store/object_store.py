@@ -1,7 +1,7 @@
 """Store over Azure, S3 and Google Cloud Storage, through obstore.
 
-The only module that imports obstore, and only when such a store is opened. It adds typed errors,
-validated listing order, file objects, and an error instead of a hang after `fork()`.
+It adds typed errors, validated listing order, file objects, and an error instead of a hang after
+`fork()`.
 """
 
 from __future__ import annotations
@@ -22,26 +22,25 @@ from lazydelta.errors import (
     StoreAccessError,
     StoreError,
     TransientStoreError,
-    redact,
 )
 from lazydelta.store import tuning
+from lazydelta.store.credentials import Credential, check_picklable
 from lazydelta.store.interface import LISTING_SCHEMA, Buffer, ObjectMeta
 from lazydelta.store.listing_order import ordered_pages
+from lazydelta.store.object_client import GivenClient, connector, error_reason
 from lazydelta.store.object_names import join_path, validate_directory, validate_path
 from lazydelta.store.ranges import merged_ranges, open_ranges
-from lazydelta.store.storage_options import client_options, unknown_option
+from lazydelta.store.storage_options import client_options
 from lazydelta.store.store_url import parse_store_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from types import ModuleType
 
     from lazydelta.store.uploads import Output
 
 __all__ = ["ObjectStore"]
 
 _STATUS = re.compile(r"status code: (\d{3})")
-_UNKNOWN_KEY = re.compile(r"Configuration key: '([^']*)'")
 
 
 class _ForkGuard:
@@ -61,19 +60,31 @@ os.register_at_fork(after_in_child=_ForkGuard.after_fork)
 class ObjectStore:
     """A `Store` over one prefix of a bucket or container.
 
-    Pickling includes the URL and the options, never a connection. Options may hold secrets: to
-    send stores between processes, prefer the environment or a managed identity to keys.
+    Pickling includes the URL and the options, never a connection, and a credential only if it is
+    a function of a module. Options may hold secrets: to send stores between processes, prefer the
+    environment or a managed identity to keys.
     """
 
-    def __init__(self, url: str, storage_options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        storage_options: Mapping[str, str] | None = None,
+        credential: Credential | None = None,
+        *,
+        store: Any = None,
+    ) -> None:
         self._url = url
         self._options = dict(storage_options or {})
+        self._credential = credential
+        self._given = store
         parsed = parse_store_url(url)
         self._root = parsed.root
         options = client_options(parsed.provider, {**parsed.options, **self._options})
-        self._obs, self._client = _client(
-            parsed.provider, parsed.bucket, parsed.prefix, options.config, options.retry
+        self._account = options.config.get("account_name", parsed.bucket)
+        self._connect = (
+            connector(parsed, options, credential) if store is None else GivenClient(parsed, store)
         )
+        self._obs, self._client = self._connect(options.config, options.retry)
         self._is_ordered = not parsed.bucket.endswith("--x-s3")  # S3 Express lists unordered
 
     @property
@@ -81,11 +92,31 @@ class ObjectStore:
         """The table's URL, without secrets."""
         return self._root
 
+    @property
+    def is_bound_to_process(self) -> bool:
+        """Whether it signs in with an object of the caller, which other processes do not have."""
+        return self._credential is not None or self._given is not None
+
     def __repr__(self) -> str:
         return f"ObjectStore({self._root!r})"
 
-    def __reduce__(self) -> tuple[type[ObjectStore], tuple[str, dict[str, str]]]:
-        return (ObjectStore, (self._url, self._options))
+    def __reduce__(self) -> tuple[type[ObjectStore], tuple[Any, ...]]:
+        check_picklable("store", self._given)
+        check_picklable("credential", self._credential)
+        return (ObjectStore, (self._url, self._options, self._credential))
+
+    def sibling(self, url: str) -> ObjectStore | None:
+        """Return the store of another URL with the same credentials.
+
+        None if it is in another Azure account or another bucket.
+        """
+        own, other = parse_store_url(self._url), parse_store_url(url)
+        account = other.options.get("account_name", self._account)
+        bucket = own.bucket if own.provider == "azure" else other.bucket
+        if (own.provider, own.bucket, self._account) != (other.provider, bucket, account):
+            return None
+        options = {**own.options, **self._options}
+        return ObjectStore(url, options, self._credential, store=self._given)
 
     def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the objects directly in `directory`, one page of the store at a time."""
@@ -261,40 +292,6 @@ class _Upload:
         self.closed = True
 
 
-def _client(
-    provider: str, bucket: str, prefix: str, config: dict[str, str], retry: dict[str, Any]
-) -> tuple[ModuleType, Any]:
-    """Import obstore and create its client; no request is sent."""
-    import obstore
-    import obstore.exceptions
-    import obstore.store
-
-    client_class = {
-        "azure": obstore.store.AzureStore,
-        "s3": obstore.store.S3Store,
-        "gcs": obstore.store.GCSStore,
-    }[provider]
-    try:
-        client = client_class(bucket, prefix=prefix or None, config=config, retry_config=retry)
-    except obstore.exceptions.UnknownConfigurationKeyError as error:
-        match = _UNKNOWN_KEY.search(str(error))
-        raise unknown_option(provider, match[1] if match else "?") from None
-    except (obstore.exceptions.BaseError, ValueError) as error:
-        reason = _redact_values(_reason(error), config)
-        raise StoreAccessError(
-            f"{provider} store {bucket!r}", f"{reason}. Check storage_options and environment"
-        ) from None
-    return obstore, client
-
-
-def _redact_values(message: str, config: Mapping[str, Any]) -> str:
-    """Redact option values, which obstore may quote and which may be secret."""
-    for value in sorted(map(str, config.values()), key=len, reverse=True):
-        if len(value) >= tuning.MIN_SECRET_LENGTH:
-            message = message.replace(value, "***")
-    return message
-
-
 def _exact(path: str, span: tuple[int, int], data: Any) -> pa.Buffer:
     buffer = pa.py_buffer(data)
     if buffer.size != span[1] - span[0]:
@@ -310,13 +307,8 @@ def _slice(span: tuple[int, int], starts: Sequence[int], parts: Sequence[pa.Buff
     return parts[which].slice(span[0] - starts[which], span[1] - span[0])
 
 
-def _reason(error: Exception) -> str:
-    """Return the first paragraph; the rest is a debug print of Rust values."""
-    return redact(str(error).partition("\n\nDebug source")[0])
-
-
 def _to_store_error(exceptions: Any, error: Exception, path: str) -> StoreError:
-    reason = _reason(error)
+    reason = error_reason(error)
     status = _STATUS.search(reason)
     code = int(status[1]) if status else 0
     if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):

@@ -6,13 +6,19 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from lazydelta.errors import ConfigError, redact
+from lazydelta.store.fsspec_store import FsspecStore, is_fsspec
 from lazydelta.store.interface import Store
 from lazydelta.store.local_store import LocalStore
+from lazydelta.store.object_client import is_obstore
 from lazydelta.store.object_store import ObjectStore
 from lazydelta.store.store_url import AZURE_SCHEMES, GCS_SCHEMES, S3_SCHEMES
+
+if TYPE_CHECKING:
+    from lazydelta.store.credentials import Credential
 
 __all__ = ["StoreFactory", "open_store", "register_store"]
 
@@ -23,16 +29,27 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
 def open_store(
-    url_or_path: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+    url_or_path: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    credential: Credential | None = None,
+    store: Any = None,
+    like: Store | None = None,
 ) -> Store:
     """Return the store of a path or URL; no request is sent.
 
     Args:
         url_or_path: A local path, a `file://` URL, or a URL of Azure (`abfss://`, `az://`,
-            `https://<account>.blob.core.windows.net/...`, OneLake), S3 (`s3://`, `s3a://`) or
-            Google (`gs://`). The path of a URL is percent-decoded once; a local path is not.
-        storage_options: Options of the store, in the names of obstore, delta-rs or adlfs. The
-            environment (`AZURE_*`, `AWS_*`, `GOOGLE_*`) supplies defaults.
+            `https://<account>.blob.core.windows.net/...`, OneLake), S3 (`s3://`, `s3a://`, https)
+            or Google (`gs://`, https). The path of a URL is percent-decoded once; a local path is
+            not.
+        storage_options: Options of the store, in the names of obstore, delta-rs, adlfs, s3fs,
+            gcsfs or pyarrow. The environment (`AZURE_*`, `AWS_*`, `GOOGLE_*`) supplies defaults.
+        credential: Returns a token or keys, and is called again before they expire; or a
+            credential of azure-identity. Replaces the credentials of the options.
+        store: A store of obstore or a filesystem of fsspec that sends the requests.
+        like: An open store, whose options and credential are used if the URL is in the same Azure
+            account, or in the same bucket of S3 or GCS.
 
     Raises:
         ConfigError: The URL or an option is invalid; the message lists the valid ones.
@@ -40,29 +57,67 @@ def open_store(
     >>> open_store("/data/trips/").root
     '/data/trips'
     """
+    location = _location(url_or_path)
+    if not isinstance(storage_options, Mapping | None) or not all(
+        isinstance(key, str) for key in storage_options or ()
+    ):
+        raise ConfigError("storage_options", "must be a dict with string keys")
+    if store is not None:
+        if storage_options or credential is not None:
+            raise ConfigError("store", "has its own options and credential: pass it alone")
+        return _wrap(location, store)
+    if like is not None and (sibling := _sibling(like, location)) is not None:
+        return sibling
+    match = _SCHEME.match(location)
+    scheme = match[1].lower() if match is not None else "file"
+    factory = _factory(scheme, location)
+    url = scheme + location[len(scheme) :]
+    if credential is not None:
+        if factory is not ObjectStore:
+            raise ConfigError("credential", "is only for tables on Azure, S3 or GCS")
+        return ObjectStore(url, storage_options, credential)
+    if match is None:
+        return LocalStore(os.path.expanduser(location))
+    return factory(url, storage_options or {})
+
+
+def _location(url_or_path: str | os.PathLike[str]) -> str:
     if not isinstance(url_or_path, str | os.PathLike):
         kind = type(url_or_path).__name__
         raise ConfigError("url", f"must be a path or a URL, not of the type {kind}")
     location = os.fspath(url_or_path)
     if "\0" in location:
         raise ConfigError("url", f"{redact(location)!r} has a null character")
-    if not isinstance(storage_options, Mapping | None) or not all(
-        isinstance(key, str) for key in storage_options or ()
-    ):
-        raise ConfigError("storage_options", "must be a dict with string keys")
     if not location:
         raise ConfigError("url", "is empty; '.' is the current directory")
-    match = _SCHEME.match(location)
-    if match is None:
-        return LocalStore(os.path.expanduser(location))
-    scheme = match[1].lower()
+    return location
+
+
+def _factory(scheme: str, location: str) -> StoreFactory:
     factory = _FACTORIES.get(scheme)
     if factory is None:
         similar = difflib.get_close_matches(scheme, _FACTORIES, n=1)
         known = ", ".join(sorted(_FACTORIES))
         hint = f"did you mean {similar[0]}?" if similar else f"known are {known}"
         raise ConfigError("url", f"no store for {scheme}: in {redact(location)!r}; {hint}")
-    return factory(scheme + location[len(scheme) :], storage_options or {})
+    return factory
+
+
+def _wrap(location: str, store: Any) -> Store:
+    """Return the store of a location over an object of obstore or fsspec."""
+    if is_obstore(store):
+        return ObjectStore(location, store=store)
+    if is_fsspec(store):
+        return FsspecStore(store, location)
+    kind = type(store).__name__
+    raise ConfigError("store", f"must be a store of obstore or a filesystem of fsspec, not {kind}")
+
+
+def _sibling(store: Any, url: str) -> Store | None:
+    while (inner := getattr(store, "inner", None)) is not None:
+        store = inner
+    is_object_url = _FACTORIES.get(urlsplit(url).scheme) is ObjectStore
+    return store.sibling(url) if is_object_url and isinstance(store, ObjectStore) else None
 
 
 def register_store(scheme: str, factory: StoreFactory) -> None:

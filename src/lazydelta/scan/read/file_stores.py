@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ObjectNotFoundError, TransientStoreError
@@ -16,7 +17,10 @@ __all__ = ["FileStores"]
 
 
 class FileStores:
-    """Opens each root once; other roots than the table's never get its credentials.
+    """Opens each root once.
+
+    A root outside the table gets the storage options that `Config.allowed_roots` has for it, else
+    the credentials of the table if it is in the same account or bucket, else the environment's.
 
     The log names every object that is read here. A remote store may answer 404 for one that was
     just written, so a missing object is retried with backoff before it counts as missing.
@@ -30,6 +34,7 @@ class FileStores:
         if not is_local(own):
             own = RetryingStore(own, config, errors=(ObjectNotFoundError,))
         self._config = config
+        self._own = own
         self._stores: dict[str | None, Store] = {None: own}
         self._lock = threading.Lock()
 
@@ -43,7 +48,9 @@ class FileStores:
             return store
 
     def _open(self, root: str) -> Store:
-        store = open_store(root)
+        roots = self._config.allowed_roots
+        options = roots[root] if isinstance(roots, Mapping) else {}
+        store = open_store(root, options, like=None if options else self._own)
         if is_local(store):
             return store
         return RetryingStore(store, self._config, errors=(ObjectNotFoundError, TransientStoreError))
