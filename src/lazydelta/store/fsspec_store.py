@@ -32,13 +32,14 @@ from lazydelta.store.object_names import (
     validate_path,
 )
 from lazydelta.store.ranges import open_ranges
+from lazydelta.store.uploads import BufferedOutput, Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 __all__ = ["FsspecStore", "is_fsspec"]
 
-# Filesystems whose `pipe_file(mode="create")` is one conditional put.
+# Filesystems whose `pipe_file` can be one conditional put.
 _EXCLUSIVE = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 _MODIFIED = ("LastModified", "last_modified", "updated", "mtime", "modified", "created")
 _UNENCODED = "/!$&'()*+,;=:@~"
@@ -139,23 +140,37 @@ class FsspecStore:
     def write(self, path: str, data: Buffer, *, overwrite: bool) -> None:
         """Write a file; `overwrite=False` needs a filesystem that creates exclusively."""
         location = self._path(validate_path(path))
-        if not overwrite:
-            self.check_writable(path)
-        more = {} if overwrite else {"mode": "create"}
+        more = {} if overwrite else self._exclusive_create(path)
         with self._translating(path):
             self._filesystem.pipe_file(location, bytes(data), **more)
 
+    def open_output(self, path: str) -> Output:
+        """Open a new file, which is buffered in memory."""
+        location = validate_path(path)
+        return BufferedOutput(lambda data: self.write(location, data, overwrite=False))
+
     def check_writable(self, directory: str) -> None:
         """Refuse writes to a filesystem that cannot create a file exclusively."""
+        self._exclusive_create(directory)
+
+    def _exclusive_create(self, path: str) -> dict[str, Any]:
+        """Return the argument of `pipe_file` that makes it fail if the file exists.
+
+        A filesystem without it may accept and ignore it, so the signature decides.
+        """
         protocols = self._filesystem.protocol
         names = {protocols} if isinstance(protocols, str) else {*protocols}
         method = getattr(self._filesystem, "_pipe_file", self._filesystem.pipe_file)
-        if not names & _EXCLUSIVE or "mode" not in inspect.signature(method).parameters:
-            raise StoreAccessError(
-                f"{self._root}/{directory}",
-                f"{type(self._filesystem).__name__} cannot create a file only if it does not "
-                "exist, which commits need. Open the table without store=, with storage_options",
-            )
+        parameters = inspect.signature(method).parameters
+        if names & _EXCLUSIVE and "mode" in parameters:
+            return {"mode": "create"}
+        if names & _EXCLUSIVE and "overwrite" in parameters:
+            return {"overwrite": False}
+        raise StoreAccessError(
+            f"{self._root}/{path}",
+            f"{type(self._filesystem).__name__} cannot create a file only if it does not exist, "
+            "which commits need. Open the table without store=, with storage_options",
+        )
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete files."""

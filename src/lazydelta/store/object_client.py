@@ -15,13 +15,13 @@ from lazydelta.store import tuning
 from lazydelta.store.aws_profile import profile_credential
 from lazydelta.store.credentials import Credential, CredentialProvider
 from lazydelta.store.option_names import unknown_option
-from lazydelta.store.store_url import StoreUrl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
 
     from lazydelta.store.storage_options import ClientOptions
+    from lazydelta.store.store_url import StoreUrl
 
 __all__ = ["Connector", "GivenClient", "connector", "error_reason", "is_obstore"]
 
@@ -94,7 +94,7 @@ class GivenClient:
         if _CLASSES.get(kind) != self.url.provider:
             raise ConfigError("store", f"{kind} cannot open {self.url.root!r}")
         own = _config(self.store)
-        bucket = own.get("bucket") or own.get("container_name") or self.url.bucket
+        bucket = own.pop("bucket", None) or own.pop("container_name", None) or self.url.bucket
         if bucket != self.url.bucket:
             raise ConfigError("store", f"is of the bucket {bucket!r}, not {self.url.bucket!r}")
         if (self.store.prefix or "").strip("/") == self.url.prefix:

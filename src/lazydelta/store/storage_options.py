@@ -65,6 +65,8 @@ class ClientOptions:
     """PEM of the certificates that are trusted in addition to those of the system."""
     profile: str | None = None
     """The AWS profile that signs the requests."""
+    environment: frozenset[str] = frozenset()
+    """The names that variables of the environment supplied."""
 
 
 def client_options(provider: str, options: Mapping[str, Any]) -> ClientOptions:
@@ -86,6 +88,7 @@ def client_options(provider: str, options: Mapping[str, Any]) -> ClientOptions:
             config[key] = value.removeprefix("?") if key == "sas_token" else value
     _set_endpoint(provider, config)
     certificate = _root_certificate(provider, config)
+    own = set(config)
     profile = config.pop("profile", None)
     if not config.keys() & set(_OWN_CREDENTIALS[provider]):
         if provider == "azure":
@@ -97,8 +100,13 @@ def client_options(provider: str, options: Mapping[str, Any]) -> ClientOptions:
             profile = profile or os.environ.get("AWS_PROFILE")
     elif provider == "azure":
         _prefer_own_credential(config)
+    names = {*config, *([] if profile is None else ["profile"])}
     return ClientOptions(
-        config=config, retry=_retry_config(retry), root_certificate=certificate, profile=profile
+        config=config,
+        retry=_retry_config(retry),
+        root_certificate=certificate,
+        profile=profile,
+        environment=frozenset(names - own),
     )
 
 
