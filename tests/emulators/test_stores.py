@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 
+import obstore.store
 import pytest
 
 import lazydelta
@@ -174,3 +175,18 @@ def test_a_shallow_clone_reads_its_source(emulator):
         config = lazydelta.Config(allowed_roots=roots)
         table = lazydelta.Table.open(store.root, emulator.options, config)
         assert table.to_arrow()["id"].to_pylist() == [1, 2]
+
+
+def test_a_given_client_sends_the_requests(azurite):
+    client = obstore.store.AzureStore(
+        "lake",
+        config={
+            "account_name": azurite.options["account_name"],
+            "account_key": azurite.options["account_key"],
+            "endpoint": azurite.endpoint,
+        },
+        client_options={"allow_http": True},
+    )
+    url = f"az://lake/{uuid.uuid4().hex}/a%20table"
+    lazydelta.Table.open(url, store=client).write({"id": [1, 2]})
+    assert lazydelta.Table.open(url, azurite.options).to_arrow()["id"].to_pylist() == [1, 2]

@@ -114,6 +114,8 @@ def connector(url: StoreUrl, options: ClientOptions, credential: Credential | No
     region = None
     if credential is None and options.profile is not None:
         credential, region = profile_credential(options.profile)
+    elif credential is None and url.provider == "s3":
+        credential = _static_keys(options.config)
     if {"AWS_REGION", "AWS_DEFAULT_REGION"} & os.environ.keys():
         region = None
     return Connector(
@@ -122,6 +124,15 @@ def connector(url: StoreUrl, options: ClientOptions, credential: Credential | No
         region=region,
         root_certificate=options.root_certificate,
     )
+
+
+def _static_keys(config: Mapping[str, str]) -> Credential | None:
+    """Return long-lived keys of the options, where obstore would add a foreign session token."""
+    keys = {name: config.get(name) for name in ("access_key_id", "secret_access_key")}
+    is_temporary = "session_token" in config or "skip_signature" in config
+    if not all(keys.values()) or is_temporary or not os.environ.get("AWS_SESSION_TOKEN"):
+        return None
+    return lambda: {**keys, "expires_at": None}
 
 
 def is_obstore(store: object) -> bool:

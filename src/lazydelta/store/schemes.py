@@ -71,13 +71,13 @@ def open_store(
     match = _SCHEME.match(location)
     scheme = match[1].lower() if match is not None else "file"
     factory = _factory(scheme, location)
-    url = scheme + location[len(scheme) :]
-    if credential is not None:
-        if factory is not ObjectStore:
-            raise ConfigError("credential", "is only for tables on Azure, S3 or GCS")
-        return ObjectStore(url, storage_options, credential)
+    if credential is not None and factory is not ObjectStore:
+        raise ConfigError("credential", "is only for tables on Azure, S3 or GCS")
     if match is None:
         return LocalStore(os.path.expanduser(location))
+    url = scheme + location[len(scheme) :]
+    if credential is not None:
+        return ObjectStore(url, storage_options, credential)
     return factory(url, storage_options or {})
 
 

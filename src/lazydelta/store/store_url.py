@@ -109,10 +109,7 @@ def _refuse_query(url: str, parts: SplitResult) -> None:
 
 
 def _without_privatelink(parts: SplitResult) -> SplitResult:
-    """Return the URL with the account's public host.
-
-    Its name resolves to the private endpoint, and only it is in the certificate.
-    """
+    """Return the URL with the account's ordinary host, which resolves to the private endpoint."""
     return parts._replace(netloc=parts.netloc.replace(".privatelink.", "."))
 
 

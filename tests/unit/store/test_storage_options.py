@@ -221,6 +221,16 @@ class TestAwsProfile:
         open_store("s3://lake/t", options).read("a")
         assert "Credential=own-id/" in http_server.requests[0][2]["authorization"]
 
+    def test_keys_do_not_get_the_session_token_of_the_environment(
+        self, options, http_server, monkeypatch
+    ):
+        monkeypatch.setenv("AWS_SESSION_TOKEN", "of-another-key")
+        keys = {"access_key_id": "own-id", "secret_access_key": "own-secret"}
+        open_store("s3://lake/t", {**options, **keys}).read("a")
+        headers = http_server.requests[0][2]
+        assert "Credential=own-id/" in headers["authorization"]
+        assert "x-amz-security-token" not in headers
+
     def test_sso_cache(self, options, http_server, tmp_path, monkeypatch):
         cache = tmp_path / "cache"
         cache.mkdir()
