@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from enum import StrEnum
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
@@ -307,6 +306,8 @@ class Config:
             name = key.removeprefix(_ENV_PREFIX).lower()
             parse = _PARSERS.get(str(types.get(name)))
             if parse is None:
+                from difflib import get_close_matches  # slow to import
+
                 near = get_close_matches(name, [n for n in types if str(types[n]) in _PARSERS], n=1)
                 hint = f" (did you mean {_ENV_PREFIX}{near[0].upper()}?)" if near else ""
                 raise ConfigError(key, f"no such setting{hint}")

@@ -26,10 +26,9 @@ from lazydelta.errors import (
     LogCorruptError,
     ObjectExistsError,
     SchemaError,
-    UnsupportedFeatureError,
 )
 from lazydelta.log.checkpoints import write_hint
-from lazydelta.protocol.features import unwritable_features
+from lazydelta.protocol.features import unsupported_error, unwritable_features
 from lazydelta.schema import from_arrow_schema, schema_to_json
 from lazydelta.snapshot import load_snapshot, skip_damaged_checkpoint
 
@@ -116,7 +115,7 @@ def checkpoint_from(replay: FullReplay) -> CheckpointResult:
     started = time.perf_counter()
     snapshot = replay.snapshot
     if features := unwritable_features(snapshot.protocol):
-        raise UnsupportedFeatureError(snapshot.store.root, features, "write")
+        raise unsupported_error(snapshot.store.root, features, "write")
     actions = CheckpointActions(replay)
     written = _write(actions)
     hint = _hint(snapshot.version, actions.schema, written)

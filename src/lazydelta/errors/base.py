@@ -19,17 +19,24 @@ _SECRET_IN_URL = re.compile(
 _USERINFO = re.compile(r"(\w[\w+.-]*://)[^/@\s:]+:[^/@\s]+@")
 
 
-def redact(text: str) -> str:
-    """Return `text` without signatures, tokens and passwords of the URLs in it.
+def redact(message: str) -> str:
+    """Return `message` without signatures, tokens and passwords of the URLs in it.
 
     >>> redact("https://a.blob.core.windows.net/c/t?sv=1&sig=abc%3D")
     'https://a.blob.core.windows.net/c/t?sv=***&sig=***'
     """
-    return _USERINFO.sub(r"\1***@", _SECRET_IN_URL.sub(r"\1***", text))
+    return _USERINFO.sub(r"\1***@", _SECRET_IN_URL.sub(r"\1***", message))
 
 
 class DeltaError(Exception):
     """Base of all errors that lazydelta raises on purpose."""
+
+    __module__ = __package__
+
+    def __init_subclass__(cls) -> None:
+        """Let tracebacks and pickles name the door, so that classes can move behind it."""
+        if cls.__module__.startswith(f"{__package__}."):
+            cls.__module__ = __package__
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the fields: dataclass errors do not keep them in `args`."""

@@ -13,7 +13,7 @@ import json
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import arro3.core  # noqa: F401 - arro3.io returns its types: else loaded before the first file
 import arro3.io
@@ -58,8 +58,7 @@ class BadLineError(ValueError):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonLimits:
+class JsonLimits(NamedTuple):
     """Limits of one line."""
 
     line_bytes: int
@@ -199,8 +198,8 @@ def _check_characters(lines: pa.Array) -> None:
         return
     control &= (data != ord("\n")) & (data != ord("\r")) & (data != ord("\t"))
     if control.any():
-        at = np.searchsorted(_offsets(lines), np.flatnonzero(control)[0], side="right") - 1
-        raise BadLineError(int(at), "a control character")
+        position = np.searchsorted(_offsets(lines), np.flatnonzero(control)[0], side="right") - 1
+        raise BadLineError(int(position), "a control character")
 
 
 def _depth(line: bytes) -> int:

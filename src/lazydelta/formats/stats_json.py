@@ -12,8 +12,7 @@ import io
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -109,8 +108,7 @@ def _is_count(counts: pa.Array) -> pa.BooleanArray:
 # --- rows of one shape --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(NamedTuple):
     """The regular expression of rows with one shape, and the leaf of each of its groups."""
 
     pattern: str
@@ -164,12 +162,12 @@ def _scan(example: str) -> list[tuple[str, tuple[str, ...], str]] | None:
     path: list[str] = []
     paths: set[tuple[str, ...]] = set()
     key: str | None = None
-    at = 0
-    while at < len(example):
-        match = _TOKEN.match(example, at)
+    position = 0
+    while position < len(example):
+        match = _TOKEN.match(example, position)
         if match is None or "\\" in match[0]:
             return None
-        kind, part, at = str(match.lastgroup), match[0], match.end()
+        kind, part, position = str(match.lastgroup), match[0], match.end()
         if kind == "string" and key is None:
             key = part[1:-1]
             pieces.append(("fixed", (), part))

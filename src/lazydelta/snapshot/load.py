@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lazydelta import metrics
 from lazydelta.errors import LogCorruptError, SchemaError, UnsupportedFeatureError
 from lazydelta.log import (
     LOG_DIRECTORY,
@@ -21,17 +22,16 @@ from lazydelta.log import (
     LogFile,
     LogFileKind,
     LogSegment,
+    checkpoints,
     read_checksum,
 )
-from lazydelta.log.checkpoints import Checkpoint, CheckpointHint, open_checkpoint
-from lazydelta.metrics import SegmentListed, notify
 from lazydelta.protocol import MalformedActionError, TableMetadata, TableProperties, TableProtocol
 from lazydelta.protocol.features import (
     allows_column_mapping,
     check_protocol,
-    supported_by_table,
+    supported_features,
     unreadable_features,
-    why_unreadable,
+    unsupported_error,
 )
 from lazydelta.protocol.paths import PathResolver
 from lazydelta.schema import ArrayType, MapType, PrimitiveType, StructType, parse_schema
@@ -42,6 +42,7 @@ from lazydelta.snapshot.snapshot_state import SnapshotState
 
 if TYPE_CHECKING:
     from lazydelta.config import Config
+    from lazydelta.log.checkpoints import Checkpoint, CheckpointHint
     from lazydelta.store import Store
 
 __all__ = ["load_snapshot"]
@@ -64,16 +65,15 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
             break
         except LogCorruptError as error:
             segment = undamaged_segment(store, config, segment, error)
-    notify(
-        config.observer,
-        SegmentListed(
+    if config.observer is not None:
+        event = metrics.SegmentListed(
             table=store.root,
             version=segment.version,
             checkpoint_version=None if segment.checkpoint is None else segment.base_version,
             commits=len(segment.tail),
             seconds=time.perf_counter() - started,
-        ),
-    )
+        )
+        metrics.notify(config.observer, event)
     return SnapshotState(
         store=store,
         config=config,
@@ -103,7 +103,7 @@ def _schema(store: Store, protocol: TableProtocol, metadata: TableMetadata) -> S
     mode = TableProperties.parse(metadata.configuration).column_mapping_mode
     try:
         check_mapping(schema, mode, supported=allows_column_mapping(protocol))
-        if supported_by_table(protocol) & _WIDENING:
+        if supported_features(protocol) & _WIDENING:
             check_type_changes(schema)
     except SchemaError as error:
         raise SchemaError(error.reason, store.root) from None
@@ -121,7 +121,7 @@ class _Resolution:
     commits: CommitReader
     resolver: PathResolver
     checksum: Checksum | None = None
-    found: dict[str, TableProtocol | TableMetadata] = field(default_factory=dict)
+    definition: dict[str, TableProtocol | TableMetadata] = field(default_factory=dict)
     footers: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> tuple[TableProtocol, TableMetadata]:
@@ -131,11 +131,11 @@ class _Resolution:
             self.checksum = read_checksum(self.store, file)
         self._search_tail()
         if self.checksum is not None:
-            self.found.setdefault("protocol", self.checksum.protocol)
-            self.found.setdefault("metaData", self.checksum.metadata)
-        if self.segment.checkpoint is not None and len(self.found) < len(_KINDS):
+            self.definition.setdefault("protocol", self.checksum.protocol)
+            self.definition.setdefault("metaData", self.checksum.metadata)
+        if self.segment.checkpoint is not None and len(self.definition) < len(_KINDS):
             self._search_checkpoint()
-        protocol, metadata = self.found.get("protocol"), self.found.get("metaData")
+        protocol, metadata = self.definition.get("protocol"), self.definition.get("metaData")
         if not isinstance(protocol, TableProtocol):
             raise self._incomplete("no protocol action")
         self._check_protocol(protocol)
@@ -155,7 +155,7 @@ class _Resolution:
                     self._record_all(self.commits.find(commit, _KINDS), commit)
             else:
                 self._record_all(actions, file)
-            if len(self.found) == len(_KINDS):
+            if len(self.definition) == len(_KINDS):
                 return
 
     def _record_all(self, actions: dict[str, list[dict[str, object]]], file: LogFile) -> None:
@@ -165,21 +165,21 @@ class _Resolution:
     def _search_checkpoint(self) -> None:
         files = self.segment.checkpoint
         assert files is not None  # noqa: S101 - run() checked
-        kinds = [kind for kind in _KINDS if kind not in self.found]
+        kinds = [kind for kind in _KINDS if kind not in self.definition]
         hint = self.hint
         if hint is not None and hint.v2_name == files.name and hint.v2_actions is not None:
             for kind in kinds:
                 hinted = [a[kind] for a in hint.v2_actions if isinstance(a.get(kind), dict)]
                 with suppress(LogCorruptError):  # only a hint: the checkpoint decides
                     self._record(kind, hinted, files.name, files.version)
-            kinds = [kind for kind in kinds if kind not in self.found]
+            kinds = [kind for kind in kinds if kind not in self.definition]
         if kinds:
             actions = self._open(files).actions(kinds, first_only=True)
             for kind in kinds:
                 self._record(kind, actions[kind], files.files[0].path, files.version)
 
     def _open(self, files: CheckpointFiles) -> Checkpoint:
-        return open_checkpoint(
+        return checkpoints.open_checkpoint(
             self.store,
             files,
             commits=self.commits,
@@ -189,13 +189,13 @@ class _Resolution:
         )
 
     def _record(self, kind: str, actions: list[dict[str, object]], path: str, version: int) -> None:
-        if kind in self.found or not actions:
+        if kind in self.definition or not actions:
             return
         if len(actions) > 1:
             raise LogCorruptError(self.store.root, path, f"more than one {kind}", version)
         parse = TableProtocol.from_json if kind == "protocol" else TableMetadata.from_json
         try:
-            self.found[kind] = parse(actions[0])
+            self.definition[kind] = parse(actions[0])
         except MalformedActionError as error:
             raise IncompleteLogError(self.store.root, path, str(error), version) from None
 
@@ -203,9 +203,7 @@ class _Resolution:
         """Refuse an unsupported protocol, before anything else is interpreted."""
         features = unreadable_features(protocol)
         if features:
-            raise UnsupportedFeatureError(
-                self.store.root, features, "read", why_unreadable(features)
-            )
+            raise unsupported_error(self.store.root, features, "read")
         try:
             check_protocol(protocol)
         except MalformedActionError as error:

@@ -18,7 +18,7 @@ from lazydelta.errors import (
     VersionNotFoundError,
 )
 from lazydelta.log import LogSegment, choose_segment, list_log
-from lazydelta.log.checkpoints import CheckpointHint, read_hint
+from lazydelta.log.checkpoints import read_hint
 from lazydelta.snapshot import tuning
 from lazydelta.snapshot.not_found import table_not_found
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lazydelta.config import Config
+    from lazydelta.log.checkpoints import CheckpointHint
     from lazydelta.store import Store
 
 __all__ = ["IncompleteLogError", "find_segment", "undamaged_segment"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lazydelta._html import snapshot_html
 from lazydelta.errors import LogCorruptError
-from lazydelta.log.checkpoints import Checkpoint, CheckpointHint, open_checkpoint
+from lazydelta.log import checkpoints
 from lazydelta.protocol import (
     DomainMetadata,
     SetTransaction,
@@ -16,7 +16,7 @@ from lazydelta.protocol import (
     TableProtocol,
     clustering_columns,
 )
-from lazydelta.protocol.features import allows_column_mapping, supported_by_table
+from lazydelta.protocol.features import allows_column_mapping, supported_features
 from lazydelta.snapshot import tuning
 from lazydelta.snapshot.segment_search import undamaged_segment
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.log import CheckpointFiles, Checksum, CommitReader, LogSegment
+    from lazydelta.log.checkpoints import Checkpoint, CheckpointHint
     from lazydelta.protocol.paths import PathResolver
     from lazydelta.schema import StructType
     from lazydelta.store import Store
@@ -75,12 +76,12 @@ class SnapshotState:
     @property
     def generates_columns(self) -> bool:
         """Whether writers must enforce generation expressions: only with the feature."""
-        return "generatedColumns" in supported_by_table(self.protocol)
+        return "generatedColumns" in supported_features(self.protocol)
 
     @property
     def in_commit_timestamps(self) -> bool:
         """Whether in-commit timestamps are enabled: the property applies only with its feature."""
-        supported = "inCommitTimestamp" in supported_by_table(self.protocol)
+        supported = "inCommitTimestamp" in supported_features(self.protocol)
         return supported and self.properties.in_commit_timestamps
 
     @property
@@ -114,7 +115,7 @@ class SnapshotState:
 
     def open_checkpoint(self, files: CheckpointFiles) -> Checkpoint:
         """Open a checkpoint of this table."""
-        return open_checkpoint(
+        return checkpoints.open_checkpoint(
             self.store,
             files,
             commits=self.commits,

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from lazydelta import metrics
 from lazydelta.errors import StoreError
-from lazydelta.metrics import Observer, StoreCalled, notify
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lazydelta.metrics import Observer, StoreCalled
     from lazydelta.store.interface import Buffer, ObjectMeta, Store
 
 __all__ = ["MeteredStore"]
@@ -175,7 +176,7 @@ class MeteredStore:
         return result
 
     def _count(self, operation: str, path: str, requests: int, size: int, started: float) -> None:
-        call = StoreCalled(
+        call = metrics.StoreCalled(
             operation=operation,
             path=path,
             requests=requests,
@@ -184,7 +185,7 @@ class MeteredStore:
         )
         with self._lock:
             self.calls.append(call)
-        notify(self._observer, call)
+        metrics.notify(self._observer, call)
 
 
 class _MeteredOutput:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -10,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from lazydelta.errors import ConfigError, redact
-from lazydelta.store.fsspec_store import FsspecStore, is_fsspec
+from lazydelta.store import cloud
+from lazydelta.store.cloud_schemes import AZURE_SCHEMES, GCS_SCHEMES, S3_SCHEMES
 from lazydelta.store.interface import Store
 from lazydelta.store.local_store import LocalStore
-from lazydelta.store.object_client import is_obstore
-from lazydelta.store.object_store import ObjectStore
-from lazydelta.store.store_url import AZURE_SCHEMES, GCS_SCHEMES, S3_SCHEMES
 
 if TYPE_CHECKING:
-    from lazydelta.store.credentials import Credential
+    from lazydelta.store.cloud.credentials import Credential
 
 __all__ = ["StoreFactory", "open_store", "register_store"]
 
@@ -71,13 +68,13 @@ def open_store(
     match = _SCHEME.match(location)
     scheme = match[1].lower() if match is not None else "file"
     factory = _factory(scheme, location)
-    if credential is not None and factory is not ObjectStore:
+    if credential is not None and factory is not _open_cloud_url:
         raise ConfigError("credential", "is only for tables on Azure, S3 or GCS")
     if match is None:
         return LocalStore(os.path.expanduser(location))
     url = scheme + location[len(scheme) :]
     if credential is not None:
-        return ObjectStore(url, storage_options, credential)
+        return cloud.ObjectStore(url, storage_options, credential)
     return factory(url, storage_options or {})
 
 
@@ -96,19 +93,16 @@ def _location(url_or_path: str | os.PathLike[str]) -> str:
 def _factory(scheme: str, location: str) -> StoreFactory:
     factory = _FACTORIES.get(scheme)
     if factory is None:
-        similar = difflib.get_close_matches(scheme, _FACTORIES, n=1)
-        known = ", ".join(sorted(_FACTORIES))
-        hint = f"did you mean {similar[0]}?" if similar else f"known are {known}"
-        raise ConfigError("url", f"no store for {scheme}: in {redact(location)!r}; {hint}")
+        raise _unknown_scheme(scheme, location)
     return factory
 
 
 def _wrap(location: str, store: Any) -> Store:
     """Return the store of a location over an object of obstore or fsspec."""
-    if is_obstore(store):
-        return ObjectStore(location, store=store)
-    if is_fsspec(store):
-        return FsspecStore(store, location)
+    if type(store).__module__.partition(".")[0] == "obstore":
+        return cloud.ObjectStore(location, store=store)
+    if any(kind.__module__ == "fsspec.spec" for kind in type(store).__mro__):
+        return cloud.FsspecStore(store, location)
     kind = type(store).__name__
     raise ConfigError("store", f"must be a store of obstore or a filesystem of fsspec, not {kind}")
 
@@ -116,8 +110,8 @@ def _wrap(location: str, store: Any) -> Store:
 def _sibling(store: Any, url: str) -> Store | None:
     while (inner := getattr(store, "inner", None)) is not None:
         store = inner
-    is_object_url = _FACTORIES.get(urlsplit(url).scheme) is ObjectStore
-    return store.sibling(url) if is_object_url and isinstance(store, ObjectStore) else None
+    is_cloud_url = _FACTORIES.get(urlsplit(url).scheme) is _open_cloud_url
+    return store.sibling(url) if is_cloud_url and hasattr(store, "sibling") else None
 
 
 def register_store(scheme: str, factory: StoreFactory) -> None:
@@ -125,6 +119,15 @@ def register_store(scheme: str, factory: StoreFactory) -> None:
     if not _SCHEME.fullmatch(f"{scheme}:/"):
         raise ConfigError("scheme", f"{scheme!r} is not a URL scheme")
     _FACTORIES[scheme.lower()] = factory
+
+
+def _unknown_scheme(scheme: str, location: str) -> ConfigError:
+    import difflib  # slow to import
+
+    similar = difflib.get_close_matches(scheme, _FACTORIES, n=1)
+    known = ", ".join(sorted(_FACTORIES))
+    hint = f"did you mean {similar[0]}?" if similar else f"known are {known}"
+    return ConfigError("url", f"no store for {scheme}: in {redact(location)!r}; {hint}")
 
 
 def _open_file_url(url: str, storage_options: Mapping[str, str]) -> Store:
@@ -138,7 +141,11 @@ def _open_file_url(url: str, storage_options: Mapping[str, str]) -> Store:
     return LocalStore(unquote(parts.path + rest))
 
 
+def _open_cloud_url(url: str, storage_options: Mapping[str, str]) -> Store:
+    return cloud.ObjectStore(url, storage_options)
+
+
 _FACTORIES: dict[str, StoreFactory] = {
     "file": _open_file_url,
-    **dict.fromkeys((*AZURE_SCHEMES, *S3_SCHEMES, *GCS_SCHEMES), ObjectStore),
+    **dict.fromkeys((*AZURE_SCHEMES, *S3_SCHEMES, *GCS_SCHEMES), _open_cloud_url),
 }

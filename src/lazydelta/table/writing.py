@@ -9,11 +9,12 @@ from lazydelta.table.table import Table
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lazydelta.config import Config, WriteOptions
     from lazydelta.operations import WriteMode, WriteResult
     from lazydelta.scan import Where
+    from lazydelta.store.cloud import Credential
 
 __all__ = ["write"]
 
@@ -35,7 +36,7 @@ def write(
     options: WriteOptions | None = None,
     storage_options: Mapping[str, Any] | None = None,
     config: Config | None = None,
-    credential: Callable[[], Any] | Any = None,
+    credential: Credential | None = None,
 ) -> WriteResult:
     """Write rows to the table at an address as one new version; the first write creates it.
 

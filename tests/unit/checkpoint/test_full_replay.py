@@ -87,7 +87,7 @@ def test_a_tombstone_without_a_timestamp_is_expired():
     assert state_of(store)["removes"] == {}
 
 
-def test_transactions_are_forgotten_only_where_the_table_says_so():
+def test_transactions_expire_only_by_table_property():
     configuration = {"delta.setTransactionRetentionDuration": "interval 1 days"}
     old = {"txn": {"appId": "old", "version": 1, "lastUpdated": NOW - 2 * DAY}}
     new = {"txn": {"appId": "new", "version": 1, "lastUpdated": NOW - DAY // 2}}

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from lazydelta.errors import ObjectExistsError, StoreError
+from lazydelta.store.cloud.object_store import ObjectStore
 from lazydelta.store.diagnosis.resolution import Resolution, resolve
-from lazydelta.store.object_store import ObjectStore
 from lazydelta.store.schemes import open_store
 
 if TYPE_CHECKING:

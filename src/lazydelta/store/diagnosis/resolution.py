@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import redact
-from lazydelta.store.storage_options import client_options
-from lazydelta.store.store_url import parse_store_url
+from lazydelta.store.cloud.storage_options import client_options
+from lazydelta.store.cloud.store_url import parse_store_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lazydelta.store.store_url import StoreUrl
+    from lazydelta.store.cloud.store_url import StoreUrl
 
 __all__ = ["Resolution", "resolve"]
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ConfigError, StoreAccessError, redact
 from lazydelta.store import tuning
-from lazydelta.store.aws_profile import profile_credential
-from lazydelta.store.credentials import Credential, CredentialProvider
-from lazydelta.store.option_names import unknown_option
+from lazydelta.store.cloud.aws_profile import profile_credential
+from lazydelta.store.cloud.credentials import Credential, CredentialProvider
+from lazydelta.store.cloud.option_names import unknown_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
 
-    from lazydelta.store.storage_options import ClientOptions
-    from lazydelta.store.store_url import StoreUrl
+    from lazydelta.store.cloud.storage_options import ClientOptions
+    from lazydelta.store.cloud.store_url import StoreUrl
 
-__all__ = ["Connector", "GivenClient", "connector", "error_reason", "is_obstore"]
+__all__ = ["Connector", "GivenClient", "connector", "error_reason"]
 
 _UNKNOWN_KEY = re.compile(r"Configuration key: '([^']*)'")
 _CLASSES = {"AzureStore": "azure", "S3Store": "s3", "GCSStore": "gcs"}
@@ -133,11 +133,6 @@ def _static_keys(config: Mapping[str, str]) -> Credential | None:
     if not all(keys.values()) or is_temporary or not os.environ.get("AWS_SESSION_TOKEN"):
         return None
     return lambda: {**keys, "expires_at": None}
-
-
-def is_obstore(store: object) -> bool:
-    """Whether an object is a store of obstore, without importing it."""
-    return type(store).__module__.partition(".")[0] == "obstore"
 
 
 def _config(store: Any) -> dict[str, Any]:

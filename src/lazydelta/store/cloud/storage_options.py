@@ -16,8 +16,8 @@ from typing import Any
 
 from lazydelta.errors import ConfigError
 from lazydelta.store import tuning
-from lazydelta.store.connection_string import parse_connection_string
-from lazydelta.store.option_names import IGNORED, LOCKING, RETRY, canonical_name
+from lazydelta.store.cloud.connection_string import parse_connection_string
+from lazydelta.store.cloud.option_names import IGNORED, LOCKING, RETRY, canonical_name
 
 __all__ = ["ClientOptions", "client_options"]
 

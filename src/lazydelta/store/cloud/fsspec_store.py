@@ -23,7 +23,7 @@ from lazydelta.errors import (
     redact,
 )
 from lazydelta.store import tuning
-from lazydelta.store.credentials import check_picklable
+from lazydelta.store.cloud.credentials import check_picklable
 from lazydelta.store.interface import Buffer, ObjectMeta
 from lazydelta.store.object_names import (
     join_path,
@@ -37,17 +37,12 @@ from lazydelta.store.uploads import BufferedOutput, Output
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["FsspecStore", "is_fsspec"]
+__all__ = ["FsspecStore"]
 
 # Filesystems whose `pipe_file` can be one conditional put.
 _EXCLUSIVE = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 _MODIFIED = ("LastModified", "last_modified", "updated", "mtime", "modified", "created")
 _UNENCODED = "/!$&'()*+,;=:@~"
-
-
-def is_fsspec(store: object) -> bool:
-    """Whether an object is a filesystem of fsspec, without importing it."""
-    return any(kind.__module__ == "fsspec.spec" for kind in type(store).__mro__)
 
 
 class FsspecStore:

@@ -24,14 +24,14 @@ from lazydelta.errors import (
     TransientStoreError,
 )
 from lazydelta.store import tuning
-from lazydelta.store.credentials import Credential, check_picklable
+from lazydelta.store.cloud.credentials import Credential, check_picklable
+from lazydelta.store.cloud.listing_order import ordered_pages
+from lazydelta.store.cloud.object_client import GivenClient, connector, error_reason
+from lazydelta.store.cloud.storage_options import client_options
+from lazydelta.store.cloud.store_url import parse_store_url
 from lazydelta.store.interface import LISTING_SCHEMA, Buffer, ObjectMeta
-from lazydelta.store.listing_order import ordered_pages
-from lazydelta.store.object_client import GivenClient, connector, error_reason
 from lazydelta.store.object_names import join_path, validate_directory, validate_path
 from lazydelta.store.ranges import merged_ranges, open_ranges
-from lazydelta.store.storage_options import client_options
-from lazydelta.store.store_url import parse_store_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,7 +9,7 @@ import pytest
 
 from lazydelta.errors import ConfigError, MissingExtraError, StoreAccessError, StoreError
 from lazydelta.store import open_store
-from lazydelta.store.storage_options import client_options
+from lazydelta.store.cloud.storage_options import client_options
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from lazydelta import Table
 from lazydelta.errors import ConfigError, StoreAccessError
 from lazydelta.store import open_store
-from lazydelta.store.credentials import CredentialProvider
+from lazydelta.store.cloud.credentials import CredentialProvider
 
 NOW = 1_800_000_000.0
 

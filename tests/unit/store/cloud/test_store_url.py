@@ -5,7 +5,7 @@ import re
 import pytest
 
 from lazydelta.errors import ConfigError
-from lazydelta.store.store_url import parse_store_url
+from lazydelta.store.cloud.store_url import parse_store_url
 
 AZURE = {"account_name": "acct"}
 

@@ -17,7 +17,8 @@ from lazydelta.errors import (
     StoreError,
     TransientStoreError,
 )
-from lazydelta.store import RetryingStore, object_store, open_store
+from lazydelta.store import RetryingStore, open_store
+from lazydelta.store.cloud import object_store
 
 SECRET = "the-secret-of-the-test"
 
