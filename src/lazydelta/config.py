@@ -250,12 +250,14 @@ class Config:
     """Locations outside the table's root that its log may refer to (shallow clones): a list, or a
     mapping to the storage options of each. One in the table's account or bucket uses the table's
     options by default, others the environment."""
-    retry_attempts: int = 5
+    retry_attempts: int = 8
     """Maximum number of attempts of a failing store request."""
-    retry_base_seconds: float = 0.05
+    retry_base_seconds: float = 0.1
     """Backoff before the second attempt; it doubles, with jitter, up to the cap."""
     retry_cap_seconds: float = 2.0
     """Maximum backoff between two attempts."""
+    request_deadline_seconds: float = 60.0
+    """Time limit of a store request with all its attempts; a long read has it for each part."""
     commit_attempts: int = 100
     """Maximum number of attempts of a commit, lost races and store failures included."""
     commit_seconds: float = 300.0
@@ -284,6 +286,8 @@ class Config:
         for name in _NON_NEGATIVE_SECONDS:
             if not _validate_number(name, getattr(self, name)) >= 0:  # false for NaN
                 raise ConfigError(name, f"must be at least 0, not {getattr(self, name)}")
+        if not self.request_deadline_seconds > 0:
+            raise ConfigError("request_deadline_seconds", "must be greater than 0")
         rate = "remove_set_false_positive_rate"
         if not 0 < _validate_number(rate, getattr(self, rate)) < 1:
             raise ConfigError(rate, "must lie between 0 and 1")
@@ -368,7 +372,12 @@ _MINIMUMS: dict[str, int] = {
     "max_json_depth": 8,
 }
 
-_NON_NEGATIVE_SECONDS = ("retry_base_seconds", "retry_cap_seconds", "commit_seconds")
+_NON_NEGATIVE_SECONDS = (
+    "retry_base_seconds",
+    "retry_cap_seconds",
+    "request_deadline_seconds",
+    "commit_seconds",
+)
 
 _EXPECTED = {"int": "an integer", "float": "a number", "bool": "true or false"}
 """The values that a variable accepts, by the type of its setting."""

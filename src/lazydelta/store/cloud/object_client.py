@@ -10,11 +10,11 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.errors import ConfigError, StoreAccessError, redact
-from lazydelta.store import tuning
+from lazydelta.errors import ConfigError, StoreAccessError
 from lazydelta.store.cloud.aws_profile import profile_credential
 from lazydelta.store.cloud.credentials import Credential, CredentialProvider
 from lazydelta.store.cloud.option_names import unknown_option
+from lazydelta.store.cloud.request_errors import error_reason, secret_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lazydelta.store.cloud.storage_options import ClientOptions
     from lazydelta.store.cloud.store_url import StoreUrl
 
-__all__ = ["Connector", "GivenClient", "connector", "error_reason"]
+__all__ = ["Connector", "GivenClient", "connector"]
 
 _UNKNOWN_KEY = re.compile(r"Configuration key: '([^']*)'")
 _CLASSES = {"AzureStore": "azure", "S3Store": "s3", "GCSStore": "gcs"}
@@ -66,7 +66,7 @@ class Connector:
             match = _UNKNOWN_KEY.search(str(error))
             raise unknown_option(self.url.provider, match[1] if match else "?") from None
         except (obstore.exceptions.BaseError, ValueError) as error:
-            reason = _redact_values(error_reason(error), config)
+            reason = error_reason(error, secret_values(config))
             raise StoreAccessError(
                 f"{self.url.provider} store {bucket!r}",
                 f"{reason}. Check storage_options and environment",
@@ -144,16 +144,3 @@ def _config(store: Any) -> dict[str, Any]:
             raise
     reason = "pass options of the HTTP client (allow_http, timeout) as client_options, not config"
     raise ConfigError("store", reason)
-
-
-def error_reason(error: Exception) -> str:
-    """Return the first paragraph; the rest is a debug print of Rust values."""
-    return redact(str(error).partition("\n\nDebug source")[0])
-
-
-def _redact_values(message: str, config: Mapping[str, Any]) -> str:
-    """Redact option values, which obstore may quote and which may be secret."""
-    for value in sorted(map(str, config.values()), key=len, reverse=True):
-        if len(value) >= tuning.MIN_SECRET_LENGTH:
-            message = message.replace(value, "***")
-    return message
