@@ -53,10 +53,10 @@ def objects_below(path):
     }
 
 
-def metered(rows, **options):
+def metered(rows):
     """Return a table in a store with latency, and the store."""
     rows.open()
-    store = MeteredStore(RoundTripStore(objects_below(rows.path), **options))
+    store = MeteredStore(RoundTripStore(objects_below(rows.path)))
     return Table(store, Config()), store
 
 
@@ -171,7 +171,7 @@ def test_a_limit_opens_as_many_files_as_it_needs(tmp_path):
 
 
 def test_files_of_a_selective_read_are_read_in_parallel(tmp_path):
-    remote, store = metered(many_files(tmp_path, 12), seconds=0.1)
+    remote, store = metered(many_files(tmp_path, 12))
     found = read(remote, "id >= 5000 and id < 11000")
     assert found.num_rows == 6000
     assert len({call.path for call in data_calls(store)}) == 4
@@ -183,7 +183,7 @@ def test_deletion_vectors_are_requested_with_the_footer(tmp_path):
     vectors = [*rows.vectors([1], [0, 2]), *rows.vectors([3]), None]
     for at, vector in enumerate(vectors):
         rows.file(f"{at}.parquet", rows_of(at * 10, 10), vector=vector)
-    remote, store = metered(rows, seconds=0.1)
+    remote, store = metered(rows)
     deleted = {1, 10, 12, 23}
     assert read(remote)["id"].to_pylist() == [at for at in range(40) if at not in deleted]
     calls = data_calls(store)
@@ -195,7 +195,7 @@ def test_deletion_vectors_are_requested_with_the_footer(tmp_path):
 def test_more_small_files_are_read_in_parallel(tmp_path, monkeypatch, limit, parallel):
     monkeypatch.setattr(tuning, "REMOTE_FILES", 3)
     monkeypatch.setattr(tuning, "REMOTE_BYTES", limit)
-    remote, store = metered(many_files(tmp_path, 12, num_rows=10), seconds=0.2)
+    remote, store = metered(many_files(tmp_path, 12, num_rows=10))
     assert read(remote).num_rows == 120
     assert data_depth(store) == -(-12 // parallel)
 
@@ -204,7 +204,7 @@ def test_more_small_files_are_read_in_parallel(tmp_path, monkeypatch, limit, par
 def test_remote_and_local_reads_are_equal(tmp_path, at_once):
     rows = many_files(tmp_path, 5, blob=40)
     options = ReadOptions(files_at_once=at_once)
-    remote, _ = metered(rows, seconds=0)
+    remote, _ = metered(rows)
     for where in (None, "id >= 3000 and a > 0.5", "a > 0.999", "id = 4321"):
         found = read(remote, where, options=options)
         assert found.equals(read(rows.open(), where, options=options))
