@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY, SIDECAR_DIRECTORY
-from lazydelta.store import open_store
-from lazydelta.store.layers import cached_store
+from lazydelta.store import is_local, layers, open_store
 
 if TYPE_CHECKING:
     import os
@@ -39,4 +38,8 @@ def open_log_store(
     hint = f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}"
     opened = open_store(url, storage_options, credential=credential, store=store)
     sidecars = f"{LOG_DIRECTORY}/{SIDECAR_DIRECTORY}"
-    return cached_store(opened, config, directory=LOG_DIRECTORY, mutable=(hint,), unique=sidecars)
+    if is_local(opened) and config.observer is None:
+        return opened
+    return layers.cached_store(
+        opened, config, directory=LOG_DIRECTORY, mutable=(hint,), unique=sidecars
+    )
