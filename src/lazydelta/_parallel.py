@@ -1,4 +1,4 @@
-"""Threads: an ordered bounded map, and a bounded read-ahead of an iterator."""
+"""Threads: a call beside others, an ordered bounded map, and a bounded read-ahead."""
 
 from __future__ import annotations
 
@@ -13,12 +13,29 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
-__all__ = ["BackgroundIterator", "ordered_map", "prefetch"]
+__all__ = ["BackgroundIterator", "ordered_map", "prefetch", "start"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 _POLL_SECONDS = 0.1
+
+
+def start(run: Callable[[], R], *, threaded: bool) -> Future[R]:
+    """Call `run` in a thread of its own, or at once; the future has its result or its error."""
+    future: Future[R] = Future()
+
+    def call() -> None:
+        try:
+            future.set_result(run())
+        except BaseException as error:  # noqa: BLE001 - raised where the result is read
+            future.set_exception(error)
+
+    if threaded:
+        threading.Thread(target=call, name="lazydelta-io", daemon=True).start()
+    else:
+        call()
+    return future
 
 
 def ordered_map(function: Callable[[T], R], items: Iterable[T], *, width: int) -> Iterator[R]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CODECS",
     "Config",
+    "PostCommit",
     "ReadOptions",
     "ScanStrategy",
     "Strategy",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 Tripwire = Literal["protocol", "strict"]
+PostCommit = Literal["wait", "background"]
 DatetimeRebaseMode = Literal["exception", "corrected"]
 
 CODECS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
@@ -270,6 +272,10 @@ class Config:
     """Whether a commit writes a checkpoint every `delta.checkpointInterval` versions."""
     write_compactions: bool = True
     """Whether commits write log compaction files for tables whose properties enable them."""
+    post_commit: PostCommit = "wait"
+    """When checksum, checkpoint and compaction are written: before a write returns, with failures
+    in `WriteResult.warnings`; or in the background after it, with failures logged. Background work
+    ends before the interpreter exits."""
     write: WriteOptions = WriteOptions()
     """How data files are written, unless a write has its own options."""
     observer: Observer | None = None
@@ -287,6 +293,8 @@ class Config:
             raise ConfigError(rate, "must lie between 0 and 1")
         if self.tripwire not in get_args(Tripwire):
             raise ConfigError("tripwire", f"must be one of {', '.join(get_args(Tripwire))}")
+        if self.post_commit not in get_args(PostCommit):
+            raise ConfigError("post_commit", f"must be one of {', '.join(get_args(PostCommit))}")
         for field in fields(self):
             _check_kind(field.name, str(field.type), getattr(self, field.name))
 
@@ -365,5 +373,6 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "float": float,
     "bool": lambda value: {"1": True, "true": True, "0": False, "false": False}[value.lower()],
     "Tripwire": str,
+    "PostCommit": str,
     "tuple[str, ...]": lambda value: tuple(filter(None, value.split(","))),
 }

@@ -16,6 +16,7 @@ from lazydelta.protocol.features import unwritable_features
 
 if TYPE_CHECKING:
     from lazydelta.config import Config
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.transaction import Committed, Hook
 
 __all__ = ["post_commit_hooks"]
@@ -35,10 +36,11 @@ def _if_writable(hook: Hook) -> Hook:
     """Skip tables with writer features that lazydelta does not support."""
 
     @wraps(hook)
-    def run(committed: Committed) -> None:
+    def run(committed: Committed) -> SnapshotState | None:
         base = committed.base
         protocol = committed.transaction.protocol or (None if base is None else base.protocol)
         if protocol is not None and not unwritable_features(protocol):
-            hook(committed)
+            return hook(committed)
+        return None
 
     return run

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote
 
 import orjson
@@ -24,7 +24,6 @@ from lazydelta.errors import (
     ConfigError,
     StoreError,
     TableExistsError,
-    TableNotFoundError,
     UnsupportedFeatureError,
 )
 from lazydelta.expressions import as_predicate, bind
@@ -44,9 +43,7 @@ from lazydelta.transaction import (
     Transaction,
     check_user_metadata,
     commit,
-    validate_newest_commit,
 )
-from lazydelta.writer import as_source
 from lazydelta.writer.columns import with_high_water_marks
 from lazydelta.writer.enforcement import plan_enforcement
 from lazydelta.writer.files import DataLayout, read_added_rows, write_change_files, write_data_files
@@ -65,84 +62,13 @@ if TYPE_CHECKING:
     from lazydelta.transaction import CommitResult, Phase, TxnObserver
     from lazydelta.writer.enforcement import Enforcement
 
-__all__ = ["WriteOperation", "plan_write", "write_rows"]
+__all__ = ["WriteOperation", "is_applied"]
 
 logger = logging.getLogger(__name__)
 
 
-def write_rows(
-    store: Store,
-    config: Config,
-    data: Any,
-    request: WriteRequest,
-    *,
-    observer: TxnObserver | None = None,
-) -> WriteResult:
-    """Write rows and commit them as one version.
-
-    Raises:
-        TableExistsError: The table exists, and the mode is `error`.
-        SchemaMismatchError: The rows do not fit the table; nothing was written.
-        ConstraintViolationError: Rows violate a constraint of the table, or do not match the
-            predicate.
-        IdentityExhaustedError: An identity column has too few values left.
-        CommitConflictError: A concurrent commit conflicts with this one.
-        UnsupportedFeatureError: The table has a feature that lazydelta cannot write.
-    """
-    snapshot = _existing(store, config)
-    done = _nothing_to_do(store, request, snapshot)
-    if done is not None:
-        return done
-    source = as_source(data)
-    operation = WriteOperation.plan(store, config, request, snapshot, source.schema)
-    replacement = operation.replacement()
-    return operation.finish(operation.task()(source.batches, store), replacement, observer)
-
-
-def plan_write(
-    store: Store, config: Config, schema: pa.Schema, request: WriteRequest
-) -> WriteOperation | WriteResult:
-    """Plan a write whose files are written in other processes; a result if there is no work.
-
-    Raises the same errors as `write_rows` before it writes, and `UnsupportedFeatureError` for
-    identity columns.
-    """
-    snapshot = _existing(store, config)
-    done = _nothing_to_do(store, request, snapshot)
-    if done is not None:
-        return done
-    operation = WriteOperation.plan(store, config, request, snapshot, schema)
-    for column in operation.enforcement.identity:
-        reason = f"identity column {column.name!r} needs a write in a single process"
-        cure = "write the rows with lazydelta.write"
-        raise UnsupportedFeatureError(
-            store.root, ("identityColumns",), "write", f"{reason}; {cure}"
-        )
-    return operation
-
-
-def _nothing_to_do(
-    store: Store, request: WriteRequest, snapshot: SnapshotState | None
-) -> WriteResult | None:
-    if snapshot is None:
-        return None
-    if _is_applied(snapshot, request):  # first: this transaction may have created the table
-        return WriteResult(table=store.root, version=snapshot.version, already_applied=True)
-    if request.mode == "error":
-        raise TableExistsError(store.root)
-    if request.mode == "ignore":
-        return WriteResult(table=store.root, version=snapshot.version, skipped=True)
-    return None
-
-
-def _existing(store: Store, config: Config) -> SnapshotState | None:
-    try:
-        return load_snapshot(store, config)
-    except TableNotFoundError:
-        return None
-
-
-def _is_applied(snapshot: SnapshotState, request: WriteRequest) -> bool:
+def is_applied(snapshot: SnapshotState, request: WriteRequest) -> bool:
+    """Whether a snapshot has the application transaction of a request."""
     if request.app_id is None or request.app_version is None:
         return False
     latest = snapshot.transactions().get(request.app_id)
@@ -179,6 +105,8 @@ class WriteOperation:
         self._request = request
         self._snapshot = snapshot
         self._enforcement = enforcement
+        self.committed: SnapshotState | None = None
+        """The version that `finish` committed, if it is known without reading it."""
 
     @classmethod
     def plan(
@@ -192,8 +120,6 @@ class WriteOperation:
         """Validate a request, and plan the enforcement for rows of a schema."""
         check_user_metadata(request.commit_metadata, store.root)
         check_writable(store, LOG_DIRECTORY)
-        if snapshot is not None:
-            validate_newest_commit(snapshot)
         protocol, metadata = _base_definition(store.root, request, snapshot, incoming)
         enforcement = plan_enforcement(
             table=store.root,
@@ -217,9 +143,13 @@ class WriteOperation:
         """The version that the write was planned on; None if there was no table."""
         return self._snapshot
 
+    def rebased(self, snapshot: SnapshotState) -> Self:
+        """Return the same append, planned on a newer snapshot with the same definition."""
+        return type(self)(self._store, self._config, self._request, snapshot, self._enforcement)
+
     def is_applied(self) -> bool:
         """Whether the planned version has this application transaction."""
-        return self._snapshot is not None and _is_applied(self._snapshot, self._request)
+        return self._snapshot is not None and is_applied(self._snapshot, self._request)
 
     def task(self) -> FileTask:
         """Return the task that writes data files."""
@@ -257,13 +187,14 @@ class WriteOperation:
             result = self._committed(adds, changes, written, replacement, attempt)
         except BaseException:
             if not attempt.was_attempted:
-                self._delete(files)
+                self.delete(*files)
             raise
         if not attempt.was_attempted:
-            self._delete(files)  # nothing was committed
+            self.delete(*files)  # nothing was committed
         return result
 
-    def _delete(self, files: list[pa.Table]) -> None:
+    def delete(self, *files: pa.Table) -> None:
+        """Delete files that no commit was attempted with, given as add actions."""
         paths = {unquote(path) for adds in files for path in adds.column("path").to_pylist()}
         with contextlib.suppress(StoreError):
             self._store.delete(sorted(paths))
@@ -284,6 +215,7 @@ class WriteOperation:
                 raise
             newest = load_snapshot(self._store, self._config)
             return WriteResult(table=self._store.root, version=newest.version, skipped=True)
+        self.committed = done.snapshot
         if done.already_applied:
             return WriteResult(table=self._store.root, version=done.version, already_applied=True)
         result = WriteResult(
@@ -388,7 +320,7 @@ class WriteOperation:
             # else would be a different operation.
             base = load_snapshot(self._store, self._config)
             can_append = self._request.mode == "append" and self._has_same_definition(base)
-            if not can_append and not _is_applied(base, self._request):
+            if not can_append and not is_applied(base, self._request):
                 raise
         return self._try(replace(transaction, protocol=None, metadata=None), base, observer)
 

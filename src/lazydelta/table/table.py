@@ -34,22 +34,28 @@ if TYPE_CHECKING:
     from lazydelta.operations import Alter, Columns, CreateMode, WriteMode, WriteResult
     from lazydelta.protocol import TableMetadata
     from lazydelta.schema import StructType
-    from lazydelta.snapshot import HistoryEntry
+    from lazydelta.snapshot import HistoryEntry, SnapshotState
     from lazydelta.store import Store
 
 __all__ = ["Table"]
 
 
 class Table(Outputs):
-    """A Delta table at an address. Opening one costs nothing and keeps no state of the table.
+    """A Delta table at an address. Opening one costs nothing.
 
     Its properties and outputs (`schema`, `to_arrow`, `to_duckdb`, ...) are those of the newest
     version. Each reads the log anew; to read several of one version, take a `snapshot()` first.
+    An append reuses the last snapshot of the handle if a listing confirms it.
     """
 
     def __init__(self, store: Store, config: Config) -> None:
         self._store = store
         self._config = config
+        self._latest: SnapshotState | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Drop the last snapshot: it belongs to this process."""
+        return {**self.__dict__, "_latest": None}
 
     @classmethod
     def open(
@@ -184,6 +190,8 @@ class Table(Outputs):
         if timestamp is not None:
             version = version_at(self._store, self._config, timestamp)
         state = load_snapshot(self._store, self._config, version=version)
+        if version is None:
+            self._latest = state
         known = {f.name: getattr(state, f.name) for f in fields(state)}
         return Snapshot(**known, requested_timestamp=timestamp)
 
@@ -343,7 +351,17 @@ class Table(Outputs):
             commit_metadata=commit_metadata or {},
             options=options,
         )
-        return operations.write_rows(self._store, self._config, data, request)
+        return operations.write_rows(
+            self._store,
+            self._config,
+            data,
+            request,
+            known=self._latest,
+            remember=self._remember,
+        )
+
+    def _remember(self, committed: SnapshotState | None) -> None:
+        self._latest = committed
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return the retained commits, newest first.
