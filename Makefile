@@ -36,7 +36,7 @@ env: $(VENV)/.dev ## Make .venv with everything a contributor needs
 demo: $(VENV)/.run ## Build a sample table, scan it and show what happened
 	$(PY) examples/demo.py
 
-native: $(VENV)/.native ## Build and install the compiled decoder, an option (needs Rust; minutes)
+native: $(VENV)/.native ## Build and install the native decoder, an option (needs Rust; minutes)
 
 test: $(VENV)/.test ## Run the whole test suite (minutes)
 	$(PY) -m pytest $(SIDE_BY_SIDE) $(ARGS)
@@ -70,13 +70,13 @@ format: $(VENV)/.dev ## Format the code and apply the safe fixes of the linter
 	$(VENV)/bin/ruff format .
 
 bench: $(VENV)/.bench ## Measure against the peers; prints tables (ARGS=--quick for a short run)
-	@$(MAKE) native || echo "the compiled decoder could not be built: views are measured without it"
+	@$(MAKE) native || echo "the native decoder could not be built: views are measured without it"
 	$(PY) -m benchmarks $(ARGS)
 	$(PY) -m benchmarks.startup $(ARGS)
 	$(PY) -m benchmarks.writes $(ARGS)
 
 bench-writes: $(VENV)/.bench ## The part of it about writing: appends, races, checkpoints
-	@$(MAKE) native || echo "the compiled decoder could not be built: checkpoints are measured without it"
+	@$(MAKE) native || echo "the native decoder could not be built: checkpoints are measured without it"
 	$(PY) -m benchmarks.writes $(ARGS)
 
 bench-spark: $(VENV)/.bench ## Measure on Spark against delta-spark (ARGS=--quick for a short run)

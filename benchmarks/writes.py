@@ -124,14 +124,14 @@ def _race(engine: str, appends: int, table: Path) -> dict[str, Any]:
     spans = [results.get(timeout=3600) for _ in writers]
     for writer in writers:
         writer.join()
-    asked, done = _WRITERS * appends, sum(done for *_, done in spans)
+    requested, done = _WRITERS * appends, sum(done for *_, done in spans)
     expected = (done + 1) * _SMALL_ROWS
     import lazydelta as ld
 
     if (found := ld.Table.open(table).scan().count()) != expected:
         raise RuntimeError(f"{engine} has {found} rows, and {expected} were appended")
     seconds = max(end for _, end, _ in spans) - min(start for start, *_ in spans)
-    return {"total": seconds * asked / done, "appends": asked, "failed": asked - done}
+    return {"total": seconds * requested / done, "appends": requested, "failed": requested - done}
 
 
 def _racer(engine: str, appends: int, table: Path, barrier: Any, results: Any) -> None:

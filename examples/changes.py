@@ -53,9 +53,9 @@ def build(directory: Path) -> None:
         {"add": other | {"modificationTime": 0}},
     )
     raised = data_file(directory, "raised.parquet", id=[1], price=[12.5])
-    told = data_file(
+    changed = data_file(
         directory,
-        "_change_data/told.parquet",
+        "_change_data/changed.parquet",
         id=[1, 1],
         price=[10.0, 12.5],
         _change_type=["update_preimage", "update_postimage"],
@@ -65,7 +65,7 @@ def build(directory: Path) -> None:
         1,
         {"remove": first},
         {"add": raised | {"modificationTime": 0}},
-        {"cdc": told | {"dataChange": False}},
+        {"cdc": changed | {"dataChange": False}},
     )
     commit(directory, 2, {"remove": other})
 
@@ -87,9 +87,9 @@ with tempfile.TemporaryDirectory() as name:
             elif kind == "delete":
                 del copy[row[0]]
     feed = table.changes(where="_change_type != 'insert'", columns=["id"])
-    told, files = feed.to_arrow().num_rows, feed.explain()["files"]
+    count, files = feed.to_arrow().num_rows, feed.explain()["files"]
     print(
-        f"{told} changes of rows, from {files['emitted']} files; {files['pruned']} were not opened"
+        f"{count} changes of rows, from {files['emitted']} files; {files['pruned']} were not opened"
     )
     rows = table.scan().to_arrow().to_pylist()
     same = copy == {row["id"]: row["price"] for row in rows}

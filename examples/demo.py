@@ -123,14 +123,14 @@ def show_filter(path: Path) -> None:
     scan = ld.Table.open(path).scan(where=ONE_DAY)
     with scan.file_batches() as batches:
         count = sum(batch.num_rows for batch in batches)
-    told = scan.explain()
-    groups = told["checkpoint"]
+    explanation = scan.explain()
+    groups = explanation["checkpoint"]
     print(
         f"   {count:,} files; {groups['row_groups_read']} of {groups['row_groups']} row groups of "
         f"the checkpoint read. scan.explain():\n"
     )
-    told["table"] = path.name
-    print("\n".join(f"   | {line}" for line in str(told).splitlines()))
+    explanation["table"] = path.name
+    print("\n".join(f"   | {line}" for line in str(explanation).splitlines()))
 
 
 def run_example(name: str, *arguments: Path) -> bool:

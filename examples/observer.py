@@ -15,7 +15,7 @@ from collections import Counter
 from sample_table import table_to_show
 
 import lazydelta as ld
-from lazydelta.metrics import Event, FallbackTriggered, FeedFinished, ScanFinished, StoreCalled
+from lazydelta.metrics import Event, FallbackTriggered, ReadFinished, ScanFinished, StoreCalled
 
 
 class Totals:
@@ -37,7 +37,7 @@ class Totals:
                 self._totals[f'lazydelta_scans{{strategy="{event.strategy}"}}'] += 1
                 for name in ("delta.lazy.files_emitted", "delta.lazy.commits_scanned"):
                     self._totals[name.replace(".", "_")] += int(event.metrics[name])
-            elif isinstance(event, FeedFinished):
+            elif isinstance(event, ReadFinished):
                 for name in ("rows", "batches", "bytes"):
                     self._totals[f'lazydelta_feed_{name}{{kind="{event.kind}"}}'] += getattr(
                         event, name

@@ -91,13 +91,13 @@ def make_adds(index: np.ndarray, files: int) -> pa.Table:
     """Return one add action per number, spread evenly over the days, oldest first."""
     day = np.minimum(index * DAYS // files, DAYS - 1)
     days = pa.array(FIRST_DAY + day)
-    day_text = days.cast(pa.string())
+    day_strings = days.cast(pa.string())
     mixed = (index.astype(np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)  # pseudo-random
-    hexes = text(*(pc.utf8_slice_codeunits(digits(mixed >> np.uint64(s)), 0, 8) for s in (0, 24)))
-    path = text("day=", day_text, "/part-", digits(index), "-", hexes, ".snappy.parquet")
+    hexes = concat(*(pc.utf8_slice_codeunits(digits(mixed >> np.uint64(s)), 0, 8) for s in (0, 24)))
+    path = concat("day=", day_strings, "/part-", digits(index), "-", hexes, ".snappy.parquet")
     low, high = index * ROWS, index * ROWS + ROWS - 1
     fare = (mixed >> np.uint64(40)) % np.uint64(500)
-    stats = text(
+    stats = concat(
         f'{{"numRecords":{ROWS},"minValues":{{"id":', pa.array(low), ',"fare":0.5,"city":"Aachen"},'
         '"maxValues":{"id":', pa.array(high), ',"fare":', pa.array(fare), '.5,"city":"Zwolle"},'
         '"nullCount":{"id":0,"fare":0,"city":0}}',
@@ -105,7 +105,7 @@ def make_adds(index: np.ndarray, files: int) -> pa.Table:
     return pa.table(
         {
             "path": path,
-            "partitionValues": one_key_maps("day", day_text),
+            "partitionValues": one_key_maps("day", day_strings),
             "size": pa.array(1_000_000 + (mixed % np.uint64(9_000_000)).astype(np.int64)),
             "modificationTime": pa.array(METADATA["createdTime"] + index * 60_000),
             "dataChange": pa.repeat(pa.scalar(value=False), len(index)),
@@ -135,7 +135,7 @@ def digits(numbers: np.ndarray) -> pa.Array:
     return pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 10, "0")
 
 
-def text(*parts: str | pa.Array) -> pa.Array:
+def concat(*parts: str | pa.Array) -> pa.Array:
     """Return the parts of each row, joined into one string."""
     strings = [p if isinstance(p, str) else p.cast(pa.string()) for p in parts]
     return pc.binary_join_element_wise(*strings, "")
@@ -218,5 +218,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--files", type=int, default=300_000)
-    asked = parser.parse_args()
-    write_table(asked.directory, asked.files)
+    arguments = parser.parse_args()
+    write_table(arguments.directory, arguments.files)

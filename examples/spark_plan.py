@@ -28,8 +28,8 @@ def main(address: str) -> int:
         return 0
     print(f"   Spark {session.version} started in {time.perf_counter() - started:.1f} s.")
     snapshot = ld.Table.open(address).snapshot()
-    told = ld_spark.explain_replay(session, snapshot)["replay"]
-    print(f"   The log is replayed by {told['by']}: {told['reason']}.")
+    replay = ld_spark.explain_replay(session, snapshot)["replay"]
+    print(f"   The log is replayed by {replay['by']}: {replay['reason']}.")
     agreed = True
     for where in (None, ONE_DAY):
         started = time.perf_counter()

@@ -22,8 +22,8 @@ with table_to_show() as url:
     for name, predicate in PREDICATES.items():
         scan = snapshot.scan(where=predicate)
         count = sum(batch.num_rows for batch in scan.file_batches())
-        told = scan.explain()
-        groups, pruned = told["checkpoint"], told["files"]["pruned"]
+        explanation = scan.explain()
+        groups, pruned = explanation["checkpoint"], explanation["files"]["pruned"]
         print(
             f"{name:<14} {count:>4} files, {pruned:>6,} pruned, {groups['row_groups_read']} of "
             f"{groups['row_groups']} row groups read: {scan.predicate}"

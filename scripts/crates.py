@@ -1,4 +1,4 @@
-"""Pins of the compiled decoder: `native/crates.lock` <-> `native/Cargo.lock`.
+"""Pins of the native decoder: `native/crates.lock` <-> `native/Cargo.lock`.
 
 Cargo writes the address of the package index into its lock file, once for each crate, and no file
 of this repository names an index. So the lock file is kept without these lines; before a build
@@ -42,11 +42,11 @@ def keep() -> None:
 
 
 def main() -> int:
-    """Do what was asked for."""
+    """Run the requested command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("restore", "keep"))
     if shutil.which("cargo") is None:
-        sys.exit("the compiled decoder is built by Rust's `cargo`, which is not on the PATH")
+        sys.exit("the native decoder is built by Rust's `cargo`, which is not on the PATH")
     {"restore": restore, "keep": keep}[parser.parse_args().what]()
     return 0
 

@@ -23,7 +23,7 @@ class Node:
         self.kind = kind
         self.value = value
         self.inner = inner
-        """What a list says of its values."""
+        """The element type of a list."""
 
     def __getitem__(self, at):
         """Return a struct field by id, or a list element by index."""

@@ -56,7 +56,7 @@ def strict_forward(store, config=None, limit=None):
 
 
 def one_by_one(store, config=None, limit=None):
-    """Through `files()`, which asks for every field."""
+    """List with `files()`, which reads every field."""
     with Table(store, config or Config()).scan().files(limit) as files:
         return [
             name_of(f.path, f.deletion_vector and f.deletion_vector.path_or_inline_dv)

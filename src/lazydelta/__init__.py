@@ -69,9 +69,9 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.errors")
     if name not in _PLACES:
         raise no_attribute(f"module {__name__!r}", name, MODULE_NAMES)
-    found = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

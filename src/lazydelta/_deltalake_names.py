@@ -1,6 +1,6 @@
 """Names of the `deltalake` package that lazydelta does not have, and what to use instead.
 
-One table, with three uses: the text of `AttributeError`, the page
+One table, with three uses: the message of `AttributeError`, the page
 docs/how-to/coming-from-deltalake.md, and the test that keeps the page complete.
 """
 
@@ -65,7 +65,7 @@ TABLE_NAMES = {
 
 def no_attribute(owner: str, name: str, names: Mapping[str, str]) -> AttributeError:
     """Return the error for a missing attribute; it names ours where deltalake has the attribute."""
-    text = f"{owner} has no attribute {name!r}"
+    message = f"{owner} has no attribute {name!r}"
     if name in names:
-        text += f": use {names[name]}" if names[name] else ": lazydelta does not have it yet"
-    return AttributeError(text)
+        message += f": use {names[name]}" if names[name] else ": lazydelta does not have it yet"
+    return AttributeError(message)

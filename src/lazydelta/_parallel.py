@@ -1,4 +1,4 @@
-"""Threads: a call beside others, an ordered bounded map, and a bounded read-ahead."""
+"""Threads: an ordered bounded map, and a bounded read-ahead of an iterator."""
 
 from __future__ import annotations
 
@@ -21,24 +21,7 @@ R = TypeVar("R")
 _POLL_SECONDS = 0.1
 
 
-def start(run: Callable[[], R], *, threaded: bool) -> Future[R]:
-    """Call `run` in a thread of its own, or at once; the future has its result or its error."""
-    future: Future[R] = Future()
-
-    def call() -> None:
-        try:
-            future.set_result(run())
-        except BaseException as error:  # noqa: BLE001 - raised where the result is read
-            future.set_exception(error)
-
-    if threaded:
-        threading.Thread(target=call, name="lazydelta-io", daemon=True).start()
-    else:
-        call()
-    return future
-
-
-def ordered_map(function: Callable[[T], R], items: Iterable[T], *, width: int) -> Iterator[R]:
+def ordered_map(function: Callable[[T], R], items: Iterable[T], *, width: int) -> Generator[R]:
     """Yield `function(item)` in the order of `items`; at most `width` calls run concurrently.
 
     Closing the iterator cancels the calls that have not started.
@@ -60,6 +43,20 @@ def ordered_map(function: Callable[[T], R], items: Iterable[T], *, width: int) -
         finally:
             for future in pending:
                 future.cancel()
+
+
+def start(function: Callable[[], R]) -> Future[R]:
+    """Call a function in a new thread; the future has its result or its error."""
+    future: Future[R] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - raised where the result is used
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="lazydelta-io", daemon=True).start()
+    return future
 
 
 class _StoppedError(Exception):

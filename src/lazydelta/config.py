@@ -224,7 +224,7 @@ class Config:
 
     batch_rows: int = 8192
     """Maximum number of files of a batch of `file_batches()`."""
-    commit_read_parallelism: int = 16
+    commit_read_parallelism: int = 64
     """Log files fetched in parallel."""
     checkpoint_row_groups_per_batch: int = 10
     """Row groups of a checkpoint read at a time; a closed scan reads no more of them."""

@@ -13,8 +13,8 @@ from typing import Literal, Protocol
 __all__ = [
     "Event",
     "FallbackTriggered",
-    "FeedFinished",
     "Observer",
+    "ReadFinished",
     "ScanFinished",
     "SegmentListed",
     "StoreCalled",
@@ -72,7 +72,7 @@ class ScanFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedFinished:
+class ReadFinished:
     """A read of rows finished (`complete`), was closed early or failed.
 
     Times start at the first request for rows, so `seconds` includes the time of the consumer.
@@ -89,7 +89,7 @@ class FeedFinished:
     complete: bool
 
 
-Event = StoreCalled | SegmentListed | FallbackTriggered | ScanFinished | FeedFinished
+Event = StoreCalled | SegmentListed | FallbackTriggered | ScanFinished | ReadFinished
 
 
 class Observer(Protocol):

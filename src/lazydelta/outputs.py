@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from lazydelta.errors import MissingExtraError, SchemaError
-from lazydelta.metrics import FeedFinished, Observer, notify
+from lazydelta.metrics import Observer, ReadFinished, notify
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -54,7 +54,7 @@ class Adapters(Protocol):
 
 
 def _adapters() -> Adapters:
-    """Load the adapters. They are a floor above, so the package's own door imports them."""
+    """Load the adapters. They are a layer above, so the package's own door imports them."""
     package: Any = sys.modules[__name__.partition(".")[0]]
     return package.load_interop()
 
@@ -227,7 +227,7 @@ def _metered(
     finally:
         notify(
             observer,
-            FeedFinished(
+            ReadFinished(
                 **event,
                 rows=rows,
                 batches=count,

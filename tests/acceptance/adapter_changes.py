@@ -10,5 +10,5 @@ NAME = "lazydelta-changes"
 
 
 def changes(path, start, end):
-    asked = RequestedRange(starting_version=start, ending_version=end)
-    return find_changes(open_store(path), Config(), asked).to_arrow()
+    requested = RequestedRange(starting_version=start, ending_version=end)
+    return find_changes(open_store(path), Config(), requested).to_arrow()

@@ -31,7 +31,7 @@ def _either_way(request):
     """With the decoder, which validates footers too, and without."""
     if request.param:
         if not has_native_decoder():
-            pytest.skip("the compiled decoder is not installed: `make native` builds it")
+            pytest.skip("the native decoder is not installed: `make native` builds it")
         yield
     else:
         with without_decoder():

@@ -1,4 +1,4 @@
-"""Runs the command in this process or in one of its own, and builds the table most tests need."""
+"""Runs the command in this process or in a subprocess, and builds the table of most tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def command(*args):
 
 
 def environment(**more):
-    """Return the environment for a process of its own, which finds the package of this tree."""
+    """Return the environment of a subprocess that imports the package of this tree."""
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     return os.environ | {"PYTHONPATH": path} | more
 
@@ -54,7 +54,7 @@ def build(directory):
 
 
 def big(directory, files=20_000):
-    """Build a table whose list is longer than any pipe holds."""
+    """Build a table whose file list exceeds the buffer of a pipe."""
     table = TableBuilder(directory, schema={"id": "long"})
     table.commit(*(add(f"part-{number:08d}.parquet") for number in range(files)))
     return table

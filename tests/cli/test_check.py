@@ -1,4 +1,4 @@
-"""`check`: the verdict on a table, and its `.crc` held against the log."""
+"""`check`: whether a table is readable, and its `.crc` compared with the log."""
 
 from __future__ import annotations
 

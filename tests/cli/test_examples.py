@@ -1,4 +1,4 @@
-"""The examples run as they are printed, clean up after themselves, and say what they promise."""
+"""The examples run as they are printed, clean up after themselves, and print the documented results."""
 
 from __future__ import annotations
 

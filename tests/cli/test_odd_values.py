@@ -1,4 +1,4 @@
-"""Values that few ever print: times far away, and what a Parquet file cannot hold."""
+"""Unusual values: extreme timestamps, and types that a Parquet file cannot hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command as a process of its own: pipes, signals, exit codes, and what it imports."""
+"""The command as a subprocess: pipes, signals, exit codes and imports."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`lazydelta spark` where Spark cannot be had, and what the other commands know of it: nothing.
+"""`lazydelta spark` without Spark; the other commands do not import it.
 
-`tests/spark/test_source_cli.py` has the commands at work.
+`tests/spark/test_source_cli.py` runs the commands.
 """
 
 from __future__ import annotations

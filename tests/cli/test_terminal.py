@@ -1,4 +1,4 @@
-"""What people see: tables on a terminal, and progress when work takes long."""
+"""Terminal output: tables, and progress of long operations."""
 
 from __future__ import annotations
 

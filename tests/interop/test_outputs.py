@@ -243,5 +243,5 @@ def test_an_impossible_schema_is_rejected_before_a_read(path, output):
 
 @pytest.mark.parametrize("name", [name for name in vars(Adapters) if not name.startswith("_")])
 def test_the_adapters_have_the_signatures_that_outputs_call(name):
-    asked = list(inspect.signature(getattr(Adapters, name)).parameters)[1:]
-    assert list(inspect.signature(getattr(interop, name)).parameters) == asked
+    parameters = list(inspect.signature(getattr(Adapters, name)).parameters)[1:]
+    assert list(inspect.signature(getattr(interop, name)).parameters) == parameters

@@ -168,9 +168,9 @@ def test_a_snapshot_takes_one_listing_and_no_heads(local):
 
     table, store = metered(build, local=local)
     assert table.snapshot().version == 30
-    asked = store.requests_by_operation()
-    assert asked["list"] == 1
-    assert asked.get("head", 0) == 0
+    requests = store.requests_by_operation()
+    assert requests["list"] == 1
+    assert requests.get("head", 0) == 0
 
 
 def test_the_hint_shortens_the_listing():

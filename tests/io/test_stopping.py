@@ -84,7 +84,7 @@ def test_a_stalled_consumer_buffers_few_batches():
         until(lambda: False, 0.3)
         settled = store.requests
         until(lambda: False, 0.3)
-        assert store.requests == settled, "it goes on reading for a consumer that does not take"
+        assert store.requests == settled, "it reads on for a stalled consumer"
         assert scan.explain()["checkpoint"]["row_groups_read"] < 20
         assert quiet <= settled
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Tests of the compiled decoder are skipped without it, except those of its absence."""
+"""Tests of the native decoder are skipped without it, except those of its absence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.native.support import without_decoder
 @pytest.fixture(autouse=True)
 def _decoder_is_installed(request):
     if compiled._decoder() is None and "no_decoder" not in request.fixturenames:
-        pytest.skip("the compiled decoder is not installed: `make native` builds it")
+        pytest.skip("the native decoder is not installed: `make native` builds it")
 
 
 @pytest.fixture

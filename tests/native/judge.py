@@ -1,7 +1,7 @@
 """Reads damaged files with pyarrow and with the decoder, in subprocesses, and reports the outcome.
 
-Run as a program: paths come in as lines, verdicts go out as lines of JSON. What is known before a
-process dies is not lost with it, so that a death is laid at the right door.
+Run as a program: it reads paths from standard input and prints one line of JSON for each. Facts are
+reported one by one, so that those before a crash show which reader crashed.
 """
 
 from __future__ import annotations
@@ -39,39 +39,38 @@ def judged(paths):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def _verdict(path, tell):
+def _verdict(path, report):
     """Read a file with pyarrow and with the decoder, and compare the rows.
 
-    Facts are printed one by one: `plain` and `views` (`rows`, or why it was refused), `taken` (whether
-    the decoder read it), `same`, `valid` (whether the views are sound), and `grown`, the most
-    kilobytes that the decoder took beyond what pyarrow had. `strings` are the decoder's rows without
-    views and without every third row; `strings_same` and `strings_valid` are as above. `alike` is what
-    it makes of the file where a sound one showed it how, with views (`rows`, or why not), and
-    `alike_same` and `alike_valid` of these rows: where the sound one is beside it.
+    Facts: `plain` and `views` (`rows`, or the error), `taken` (whether the decoder read it), `same`,
+    `valid` (whether the views are valid), and `grown`, the peak memory of the decoder beyond
+    pyarrow's, in kilobytes. `strings` is the outcome of the decoder without views and without every
+    third row; `strings_same` and `strings_valid` are as above. `alike` is the outcome with the file
+    template of the valid file beside it, if there is one; `alike_same` and `alike_valid` are as above.
     """
     expected, outcome = _outcome(path, views=False)
-    tell(plain=outcome)
+    report(plain=outcome)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with watched() as taken:
         found, outcome = _outcome(path, views=True)
     strings, strings_outcome = _strings(path)
     alike, alike_outcome = _alike(path)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    tell(views=outcome, taken=all(taken) and bool(taken), grown=grown)
-    tell(strings=strings_outcome, alike=alike_outcome)
+    report(views=outcome, taken=all(taken) and bool(taken), grown=grown)
+    report(strings=strings_outcome, alike=alike_outcome)
     if alike is not None:
-        tell(alike_valid=_is_sound(alike))
+        report(alike_valid=_is_sound(alike))
     if alike is not None and expected is not None:
-        tell(alike_same=_are_same(_as_bytes(alike), _as_bytes(expected[0])))
+        report(alike_same=_are_same(_as_bytes(alike), _as_bytes(expected[0])))
     if found is not None:
-        tell(valid=_is_sound(found[0]))
+        report(valid=_is_sound(found[0]))
     if strings_outcome == "rows":
         # Invalid UTF-8 is read by pyarrow, and stays invalid.
-        tell(strings_valid=_is_sound(strings) or not (expected is None or _is_sound(expected[0])))
+        report(strings_valid=_is_sound(strings) or not (expected is None or _is_sound(expected[0])))
     if strings_outcome == "rows" and expected is not None:
-        tell(strings_same=_are_same(strings, _left(*expected)))
+        report(strings_same=_are_same(strings, _left(*expected)))
     if expected is not None and found is not None:
-        tell(same=found[1] == expected[1] and _are_same(found[0], expected[0]))
+        report(same=found[1] == expected[1] and _are_same(found[0], expected[0]))
 
 
 def _outcome(path, *, views):
@@ -109,8 +108,7 @@ def _left(rows, places):
 def _as_bytes(rows):
     """Return rows with strings as binary.
 
-    A footer that says so in an unusual way has strings for parquet-rs, which the sound file has
-    too, and bytes for pyarrow.
+    An unusual string annotation in the footer is a string for parquet-rs and binary for pyarrow.
     """
     if rows is None:
         return None
@@ -131,7 +129,7 @@ def _tried(path, reading):
     except DeltaError as error:
         assert path.name in str(error), error
         return None, str(error)
-    except pa.ArrowException as error:  # pyarrow gave codes that are not in their dictionary
+    except pa.ArrowException as error:  # pyarrow returned indices that are not in their dictionary
         return None, str(error)
 
 

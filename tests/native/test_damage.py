@@ -1,8 +1,8 @@
 """Damaged and malicious files: the same rows as pyarrow or a typed error, never a crash.
 
-Without checksums a flipped bit of a value cannot be seen. The decoder refuses more than pyarrow (a
-text that is no UTF-8) and sometimes less (a level out of range): what it gives is sound either way,
-and where both give rows they are the same.
+Without checksums a flipped bit of a value is not detectable. The decoder refuses more than pyarrow
+(strings that are not valid UTF-8) and sometimes less (a level out of range). Its rows are always valid,
+and where both return rows they are the same.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def flipped(whole, chance, start, end):
 def verdicts(tmp_path, files, sound=()):
     """Return the outcome of each file, after checks that hold for every damage.
 
-    Each may have a sound one beside it, of which it was made.
+    `sound` are the undamaged files, for file templates.
     """
     named = files if isinstance(files, dict) else dict(enumerate(files))
     paths = [tmp_path / f"{name}.parquet" for name in named]
@@ -112,7 +112,7 @@ def verdicts(tmp_path, files, sound=()):
         assert verdict.get("strings_same", True), verdict
         assert verdict.get("alike_valid", True), verdict
         assert verdict.get("alike_same", True), verdict
-        # What the decoder cannot read without views pyarrow does.
+        # Without views, pyarrow reads what the decoder cannot.
         assert verdict["strings"] == "rows" or verdict["plain"] != "rows", verdict
         assert verdict["grown"] < MOST_GROWN, verdict
     return found
@@ -180,7 +180,7 @@ def test_a_file_without_its_middle_is_refused_or_unchanged(tmp_path):
     assert outcomes(found)[False, False] > len(starts) // 2
 
 
-# --- headers that lie -------------------------------------------------------------------------------
+# --- false headers ----------------------------------------------------------------------------------
 
 SNAPPY_BYTES = b"\xff\xff\xff\xff\x0f\0"  # of 4 gigabytes, as they claim
 GOOD = file_of(dictionary(), data_page())
@@ -199,10 +199,10 @@ LIES = {
     "a-page-of-two-billion-values": file_of(
         dictionary(), data_page(values=MOST), rows=MOST, values=MOST
     ),
-    "a-text-of-two-gigabytes": file_of(
+    "a-string-of-two-gigabytes": file_of(
         data_page(b"\xff\xff\xff\x7fa", encoding=pages.PLAIN, values=1), rows=1
     ),
-    "a-text-of-fewer-than-no-bytes": file_of(
+    "a-string-of-negative-length": file_of(
         data_page(b"\xff\xff\xff\xffa", encoding=pages.PLAIN, values=1), rows=1
     ),
     "a-code-that-is-not-in-the-dictionary": file_of(dictionary(), data_page(b"\1\6\1")),
@@ -216,7 +216,7 @@ LIES = {
     "levels-beyond-the-page": file_of(data_page_v2(levels=MOST), optional=True),
     "two-billion-nulls": file_of(data_page_v2(nulls=MOST), optional=True),
     "fewer-nulls-than-none": file_of(data_page_v2(nulls=-1), optional=True),
-    "fewer-rows-than-the-footer-says": file_of(
+    "fewer-rows-than-in-the-footer": file_of(
         data_page(pages.ENTRY * 2, encoding=pages.PLAIN, values=2), rows=5, values=2
     ),
     "more-rows-than-there-could-be": file_of(

@@ -1,6 +1,6 @@
 """The golden tables, read with and without views.
 
-Where the pack is, `tests/acceptance/test_golden.py` says.
+`tests/acceptance/test_golden.py` has the location of the pack.
 """
 
 from __future__ import annotations

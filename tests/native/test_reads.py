@@ -248,15 +248,15 @@ def test_strings_are_views_unless_converted(tmp_path, monkeypatch, kind, views):
     made = Rows(tmp_path / "t", [field("name", "string"), field("x", kind)], features=FEATURES)
     stored = pa.array([1], pa.int32()) if kind is not STRUCT else pa.array([{"t": "a"}])
     made.file("a.parquet", pa.table({"name": ["a longer text than fits"], "x": stored}))
-    asked, read = [], DataFile.read
+    requested, read = [], DataFile.read
 
     def spy(*arguments, **how):
-        asked.append(how["views"])
+        requested.append(how["views"])
         return read(*arguments, **how)
 
     monkeypatch.setattr(DataFile, "read", spy)
     three_ways(made.open().scan())
-    assert asked[0] is views
+    assert requested[0] is views
 
 
 @settings(max_examples=30)
@@ -296,7 +296,7 @@ def test_a_change_feed(tmp_path):
     assert found.schema.field("t").type == pa.string_view()
 
 
-# --- ways out ---------------------------------------------------------------------------------------
+# --- errors and fallback ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", OUTPUTS)

@@ -93,11 +93,11 @@ def test_a_bitmap_selects_within_the_range(path):
     assert found["n"].to_pylist() == [100, 107, 109]
 
 
-def test_where_the_decoder_gives_up_pyarrow_goes_on(path, monkeypatch):
+def test_after_an_error_of_the_decoder_pyarrow_continues(path, monkeypatch):
     decode = compiled.decode_row_groups
 
-    def broken(*asked, **more):
-        batches = decode(*asked, **more)
+    def broken(*args, **kwargs):
+        batches = decode(*args, **kwargs)
         yield next(batches)
         raise pa.ArrowInvalid("no more")
 
@@ -134,10 +134,10 @@ def test_damaged_pages_are_an_error(path):
 )
 def test_what_only_pyarrow_reads_is_decoded_once(tmp_path, column, options, monkeypatch):
     """pyarrow cannot start at any row, so distant matches are read in one pass."""
-    rows, asked = PyArrowReader.read, []
+    rows, requested = PyArrowReader.read, []
 
     def noted(self, columns, groups, **more):
-        asked.append(tuple(columns))
+        requested.append(tuple(columns))
         return rows(self, columns, groups, **more)
 
     monkeypatch.setattr(PyArrowReader, "read", noted)
@@ -151,7 +151,7 @@ def test_what_only_pyarrow_reads_is_decoded_once(tmp_path, column, options, monk
     scan = ld.Table.open(str(tmp_path / "t")).scan(f"n in {tuple(wanted)}")
     found = scan.to_arrow(ld.ReadOptions(batch_rows=2000))
     assert found["x"].to_pylist() == [column[at].as_py() for at in wanted]
-    others = [columns for columns in asked if "n" not in columns]
+    others = [columns for columns in requested if "n" not in columns]
     assert len(others) == 1
 
 

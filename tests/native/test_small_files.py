@@ -131,7 +131,7 @@ def test_added_dropped_and_reordered_columns(tmp_path):
     found, seen = same_rows(made.open())
     assert found.num_rows == 3000
     assert any(read for _, read in seen)
-    assert any(read < asked for asked, read in seen)
+    assert any(read < requested for requested, read in seen)
 
 
 def test_files_without_rows(tmp_path):
@@ -191,7 +191,7 @@ def test_a_small_file_of_very_many_rows_is_read_alone(tmp_path):
         batches = list(made.open().scan().to_batches())
     assert sum(batch.num_rows for batch in batches) == 3_000_190
     assert max(batch.num_rows for batch in batches) < 1_000_000
-    assert any(read < asked for asked, read in seen)
+    assert any(read < requested for requested, read in seen)
 
 
 def test_reads_that_need_single_files(tmp_path):

@@ -67,10 +67,10 @@ def test_concurrent_readers_of_files(tmp_path):
         found, positions = read(path, views=True, batch_rows=700)
         return plain(found).equals(expected[path]) and positions == list(range(3000))
 
-    asked = [*expected] * 8 + [next(iter(expected))] * 32
+    paths = [*expected] * 8 + [next(iter(expected))] * 32
     with watched() as taken, ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(is_right, asked))
-    assert taken == [True] * len(asked)
+        assert all(pool.map(is_right, paths))
+    assert taken == [True] * len(paths)
 
 
 def test_concurrent_readers_of_one_open_file(tmp_path):

@@ -90,8 +90,8 @@ def test_plans_of_random_histories(history, where, strategy, tripwire, limit):
     config = Config(batch_rows=2, tripwire=tripwire, checkpoint_row_groups_per_batch=1)
     scan = Table(built(history), config).scan(where, strategy=strategy)
     found = listed(scan, limit)
-    told = check_sum(scan, len(history.live))
-    assert told or limit is not None
+    has_total = check_sum(scan, len(history.live))
+    assert has_total or limit is not None
     assert scan.explain()["files"]["scanned"] == len(found)
 
 

@@ -322,6 +322,13 @@ def two_appends(row: Callable[[int], Row], **how: Any) -> tuple[Step, ...]:
     return (append(row, *range(12), **how), append(row, *range(12, 20), **how))
 
 
+def with_property(name: str, *more: Step) -> Shape:
+    """A table of plain rows with a boolean property; the steps follow two appends."""
+    return Shape(
+        columns=PLAIN, properties={name: "true"}, row=plain, steps=(*two_appends(plain), *more)
+    )
+
+
 SHAPES: dict[str, Shape] = {
     "unpartitioned": Shape(
         columns=PLAIN, row=plain, steps=(*two_appends(plain), append(plain, 20, app_id="a", app_version=3))
@@ -371,18 +378,8 @@ SHAPES: dict[str, Shape] = {
             append(lambda n: renamed("name", "full name")(plain(n)), *range(6, 12)),
         ),
     ),
-    "deletion-vectors": Shape(
-        columns=PLAIN,
-        properties={"delta.enableDeletionVectors": "true"},
-        row=plain,
-        steps=two_appends(plain),
-    ),
-    "change-feed": Shape(
-        columns=PLAIN,
-        properties={"delta.enableChangeDataFeed": "true"},
-        row=plain,
-        steps=(*two_appends(plain), overwrite(plain, *range(100, 105))),
-    ),
+    "deletion-vectors": with_property("delta.enableDeletionVectors"),
+    "change-feed": with_property("delta.enableChangeDataFeed", overwrite(plain, *range(100, 105))),
     "rules": Shape(
         columns="""id long not null, day date, month int generated always as (month(day)),
             fare decimal(8,1), note string default 'none'""",
@@ -391,18 +388,8 @@ SHAPES: dict[str, Shape] = {
         filled=("month", "note"),
         steps=two_appends(ruled, filled=("month", "note")),
     ),
-    "in-commit-timestamps": Shape(
-        columns=PLAIN,
-        properties={"delta.enableInCommitTimestamps": "true"},
-        row=plain,
-        steps=two_appends(plain),
-    ),
-    "row-tracking": Shape(
-        columns=PLAIN,
-        properties={"delta.enableRowTracking": "true"},
-        row=plain,
-        steps=(*two_appends(plain), checkpoint),
-    ),
+    "in-commit-timestamps": with_property("delta.enableInCommitTimestamps"),
+    "row-tracking": with_property("delta.enableRowTracking", checkpoint),
     "v2-checkpoint": Shape(
         columns=PLAIN,
         properties={"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "2"},

@@ -15,7 +15,7 @@ from pathlib import Path
 from lazydelta import ReadOptions
 from tests.round_trip.shapes import SHAPES
 from tests.round_trip.table_model import TableModel, assert_rows, conditions
-from tests.spark.reference import tell
+from tests.spark.reference import print_report
 from tests.unit.scan.read.test_generated import counted
 
 STRICT = {
@@ -279,4 +279,4 @@ def report(spark, place, names=tuple(SHAPES)):
 
 
 if __name__ == "__main__":
-    tell(report, STRICT | SMALL)
+    print_report(report, STRICT | SMALL)

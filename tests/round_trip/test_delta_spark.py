@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.round_trip.shapes import SHAPES
-from tests.spark.reference import told_by
+from tests.spark.reference import run_program
 
 pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(3600)]
 
@@ -16,7 +16,7 @@ LEAST = 60
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     """The report of a Delta Spark session."""
-    return told_by("tests.round_trip.spark_rounds", tmp_path_factory.mktemp("round-trip"))
+    return run_program("tests.round_trip.spark_rounds", tmp_path_factory.mktemp("round-trip"))
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -15,14 +15,14 @@ ARROW_SCHEMA = to_arrow_schema(SCHEMA)
 
 
 def predicates(count):
-    """Many predicates at once: a Spark job costs as much for one as for all of them."""
+    """Draw many predicates: a Spark job costs the same for one as for all of them."""
     return st.lists(PREDICATES, min_size=count, max_size=count)
 
 
 def interpreting(spark):
-    """Return a session that interprets: to compile many conditions takes longer than to run them.
+    """Return a session without code generation: compiling many conditions takes longer than running.
 
-    It is in another time zone than ours, which must not matter.
+    Its time zone differs from ours, which must not matter.
     """
     session = spark.newSession()
     session.conf.set("spark.sql.codegen.wholeStage", "false")
@@ -45,12 +45,12 @@ def frame_of(spark, columns):
     """Return Arrow columns as a DataFrame with the number of each row."""
     table = pa.Table.from_batches([columns])
     table = table.append_column("at", pa.array(range(len(table)), pa.int64()))
-    # Left to itself, Spark takes times without a zone for those of the session's.
+    # By default Spark interprets timestamps without a zone in the session's zone.
     return spark.createDataFrame(table, schema=spark_schema(table.schema))
 
 
 def truths(frame, columns):
-    """Return what each of some boolean columns is, row by row, from one job."""
+    """Return the values of boolean columns, row by row, from one job."""
     named = [column.alias(f"c{at}") for at, column in enumerate(columns)]
     found = frame.select("at", *named).toArrow().sort_by("at")
     return [found.column(f"c{at}").to_pylist() for at in range(len(columns))]

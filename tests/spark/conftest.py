@@ -45,7 +45,7 @@ def spark():
 
 @pytest.fixture(autouse=True)
 def _active_session(request):
-    """Spark looks for formats in the session that its thread used last: an earlier test's own."""
+    """Reset the active session, in which Spark looks up formats: an earlier test may have changed it."""
     if "spark" in request.fixturenames:
         session = request.getfixturevalue("spark")
         session._jvm.SparkSession.setActiveSession(session._jsparkSession)
@@ -53,7 +53,7 @@ def _active_session(request):
 
 @pytest.fixture(scope="session")
 def connect_url(spark, tmp_path_factory):
-    """The address of a server of Spark Connect; `spark` is asked for to skip without a Java."""
+    """The address of a Spark Connect server; depends on `spark` to skip without Java."""
     pytest.importorskip("grpc", reason="Spark Connect needs `pip install 'lazydelta[spark]'`")
     server = ConnectServer(tmp_path_factory.mktemp("connect") / "server-log")
     yield server.url
@@ -62,7 +62,7 @@ def connect_url(spark, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def connect(connect_url, tmp_path_factory):
-    """A process with a session of that server."""
+    """A client process with a session on that server."""
     client = Client(connect_url, tmp_path_factory.mktemp("connect") / "client-log")
     yield client
     client.close()

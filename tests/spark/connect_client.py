@@ -1,7 +1,7 @@
-"""A process with a session of Spark Connect that runs programs for tests: `Client(...).run(...)`.
+"""A process with a Spark Connect session that runs programs for tests: `Client(...).run(...)`.
 
-A process has a classic session or a Connect one, and starting one takes longer than what most
-programs do with it; so the tests of this folder share a client.
+A process can have a classic session or a Connect session, not both. Starting one takes longer than
+most programs run, so the tests of this folder share a client.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ANSWER = "ANSWER "
 
 
 class Client:
-    """The other process, as a test sees it."""
+    """Handle of the client process."""
 
     def __init__(self, url: str, log: Path) -> None:
         self._log = log
@@ -28,7 +28,7 @@ class Client:
             )  # fmt: skip
 
     def run(self, program: str, *args: object) -> dict:
-        """Run a program that finds `spark` and `args` defined; return what it puts into `found`."""
+        """Run a program with the globals `spark`, `args` and `found`; return `found`."""
         request = {"program": program, "args": [str(arg) for arg in args]}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
@@ -61,7 +61,7 @@ def _serve(url: str) -> None:
         error = None
         try:
             exec(request["program"], {"spark": spark, "args": request["args"], "found": found})
-        except Exception:  # noqa: BLE001 - the test that asked is told
+        except Exception:  # noqa: BLE001 - reported to the test
             error = traceback.format_exc()
         answer = json.dumps({"found": found, "error": error})
         sys.stdout.write(f"{_ANSWER}{answer}\n")

@@ -1,4 +1,4 @@
-"""A Spark Connect server in a process of its own, on a port that was free: `ConnectServer(...)`."""
+"""A Spark Connect server in a separate process, on a free port: `ConnectServer(...)`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TRIES = 3  # another process may take the port before the server does
 
 
 class ConnectServer:
-    """The server, as a test sees it: `url` until `close()`."""
+    """Handle of the server process: `url` is valid until `close()`."""
 
     def __init__(self, log: Path) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""Spark's own daemon of Python workers, which has imported what every worker will need.
+"""Spark's daemon of Python workers, with the imports that every worker needs.
 
 Run by Spark (`spark.python.daemon.module`, see `tests.spark.workers`), never imported.
 """

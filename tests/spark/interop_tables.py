@@ -1,14 +1,14 @@
-"""Tables that the reference implementation writes, and what both of us read from them.
+"""Tables written by the reference implementation, read by it and by lazydelta.
 
-A program (`tests.spark.reference`) that tells, for each table, the features in its protocol, and
-whether the rows agree.
+A program (`tests.spark.reference`) that reports, for each table, the features in its protocol, and
+whether the rows are equal.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.spark.reference import tell
+from tests.spark.reference import print_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +82,7 @@ TABLES = {
 
 
 def report(spark, place: Path) -> dict[str, dict[str, object]]:
-    """Make every table, and compare what is read from it."""
+    """Write every table, and compare the rows that both read."""
     from lazydelta import Table
     from lazydelta.spark import changes, read
     from tests.spark.read_cases import rows_of
@@ -113,4 +113,4 @@ def report(spark, place: Path) -> dict[str, dict[str, object]]:
 
 
 if __name__ == "__main__":
-    tell(report)
+    print_report(report)

@@ -1,8 +1,7 @@
 """The JARs of the reference Delta connector: a test oracle and a benchmark peer, no dependency.
 
-Fetched by Maven coordinates with the machine's own `mvn`, whatever repository that is set up to
-use, into `.cache`; what arrives counts only if its hash is the one written here. The Spark version
-in the first name is the one pinned in requirements/spark.in.
+Fetched by Maven coordinates with the machine's own `mvn` and its repositories, into `.cache`, and
+verified by hash. The Spark version in the first name is the one pinned in requirements/spark.in.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A session of its own whose processes are killed while they replay a log and read a table.
+"""A session whose processes are killed while they replay a log and read a table.
 
-Run as a program, because the tests' own session must live on, and runs every task only once:
-`python -m tests.spark.losses MASTER VICTIM TABLE` prints a line of JSON with the number of tasks that
-were lost in each stage, and a digest of the rows that came of it nevertheless.
+Run as a program, because the tests' own session must survive and never retries a task:
+`python -m tests.spark.losses MASTER VICTIM TABLE` prints a line of JSON with the number of lost tasks
+of each stage, and a digest of the rows that were read nevertheless.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import warnings
 from pathlib import Path
 
 VICTIMS = {"executor": "CoarseGrainedExecutorBackend", "worker": "pyspark.daemon"}
-"""What the command line of a process to kill has in it."""
+"""A string in the command line of the processes to kill."""
 TASKS = 8
-_LOOK_SECONDS, _LOOKS = 0.02, 50
+_POLL_SECONDS, _POLLS = 0.02, 50
 
 
 def digest(lines):
-    """Return what tells one bag of lines from another: a line given twice makes a difference."""
+    """Return a digest of a multiset of lines: a repeated line changes it."""
     lines = sorted(lines)
     return f"{len(lines)} {hashlib.sha256(repr(lines).encode()).hexdigest()}"
 
@@ -38,7 +38,7 @@ class Killer(threading.Thread):
         self._over = threading.Event()
 
     def run(self):
-        while not self._over.wait(_LOOK_SECONDS):
+        while not self._over.wait(_POLL_SECONDS):
             for stage in self._stages():
                 if _is_well_under_way(stage):
                     self._kill_one()
@@ -56,27 +56,29 @@ class Killer(threading.Thread):
         return [info for info in map(self._tracker.getStageInfo, numbers) if info is not None]
 
     def _kill_one(self):
-        # The newest: of Python's workers the oldest is the one that starts the others.
-        victims = [pid for pid, said in descendants(os.getpid()).items() if self._word in said]
+        # The newest one: the oldest Python worker is the daemon that forks the others.
+        victims = [
+            pid for pid, command in descendants(os.getpid()).items() if self._word in command
+        ]
         if victims:
             os.kill(max(victims), signal.SIGKILL)
 
     def _wait_for_a_loss(self, number):
-        """Give Spark time to notice: an idle process may have been hit, but not two at once."""
-        for _ in range(_LOOKS):
+        """Give Spark time to notice the loss; an idle process may have been killed instead."""
+        for _ in range(_POLLS):
             stage = self._tracker.getStageInfo(number)
-            if stage is None or not _is_well_under_way(stage) or self._over.wait(_LOOK_SECONDS):
+            if stage is None or not _is_well_under_way(stage) or self._over.wait(_POLL_SECONDS):
                 return
 
 
 def _is_well_under_way(stage):
-    """Tell whether some tasks have ended, some have not, and none was lost."""
+    """Return whether some tasks have ended, some have not, and none was lost."""
     some_done = 0 < stage.numCompletedTasks < stage.numTasks
     return some_done and stage.numActiveTasks > 0 and not stage.numFailedTasks
 
 
 def descendants(root):
-    """Return the processes below a process, each with its command line."""
+    """Return the descendants of a process, with their command lines."""
     children = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -94,7 +96,7 @@ def descendants(root):
 
 
 def main(master, victim, table):
-    """Replay the log and read the table under fire, and tell what came of it."""
+    """Replay the log and read the table while processes are killed, and print the result."""
     from lazydelta.scan.plan import tuning
     from lazydelta.spark import local_session, read
 

@@ -1,4 +1,4 @@
-"""What the tests of reading share: comparison with the reader in this process, tables to read."""
+"""Helpers of the read tests: tables, and comparison with the reader in this process."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def golden_names():
 
 
 def assert_same_rows(spark, path, *, ways=None, version=None, where=None, columns=None):
-    """Compare what Spark and this process read: the names and order of columns, and all rows.
+    """Compare the rows that Spark and this process read, and the names and order of their columns.
 
-    Without `ways`, what is read natively by default is read by our reader as well.
+    `ways` are read paths. By default the automatic choice, and the arrow path if that is native.
     """
-    asked = {"version": version, "where": where, "columns": columns}
+    request = {"version": version, "where": where, "columns": columns}
     expected = Table.open(path).snapshot(version).scan(where, columns).to_arrow()
     if ways is None:
-        chosen = explain_read(spark, path, **asked)["rows"]["path"]
+        chosen = explain_read(spark, path, **request)["rows"]["path"]
         ways = ["auto"] if chosen == "arrow" else ["auto", "arrow"]
     for way in ways:
-        frame = read(spark, path, path=way, **asked)
+        frame = read(spark, path, path=way, **request)
         assert frame.columns == expected.schema.names, way
         assert counted(rows_of(frame)) == counted(expected.to_pylist()), way
     return expected

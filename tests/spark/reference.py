@@ -1,8 +1,8 @@
-"""Programs that need the reference connector: a test runs one, and gets what it tells.
+"""Programs that need the reference connector: a test runs one in a process and gets its report.
 
-A JVM takes JARs only when it starts, so a session with the connector has a process of its own: a
-module that ends in `tell(...)` and is run by `told_by(...)`. What it tells goes over standard output as
-one line of JSON.
+A JVM takes JARs only when it starts, so a session with the connector needs its own process: a module
+that ends in `print_report(...)` and is run by `run_program(...)`. The report is one line of JSON on
+standard output.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.spark.jars import JarsMissingError, delta_conf, delta_jars
 
-__all__ = ["QUICK", "tell", "told_by"]
+__all__ = ["QUICK", "print_report", "run_program"]
 
 QUICK = {
     "spark.sql.shuffle.partitions": "2",
@@ -27,13 +27,13 @@ _ROOT = Path(__file__).parents[2]
 _MARK = "FOUND "
 
 
-def told_by(program, place, *arguments):
-    """Run a program of this test suite, and return what it tells; skip where there are no JARs.
+def run_program(program, place, *arguments):
+    """Run a program of this test suite and return its report; skip where there are no JARs.
 
     Args:
         program: The name of its module.
         place: A directory for its tables.
-        arguments: What else its report wants to know, as text.
+        arguments: Further arguments of its report, as strings.
     """
     import pytest
 
@@ -46,13 +46,13 @@ def told_by(program, place, *arguments):
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=_ROOT)
     if "JavaNotFoundError" in done.stderr:
         pytest.skip("Spark needs a Java")
-    told = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
-    assert told, done.stdout + done.stderr[-5000:]
-    return json.loads(told[0].removeprefix(_MARK))
+    reports = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
+    assert reports, done.stdout + done.stderr[-5000:]
+    return json.loads(reports[0].removeprefix(_MARK))
 
 
-def tell(report, conf=QUICK):
-    """Start a session with the JARs, and tell what `report(spark, place, *arguments)` returns."""
+def print_report(report, conf=QUICK):
+    """Start a session with the JARs, and print what `report(spark, place, *arguments)` returns."""
     from lazydelta.spark import local_session
 
     warnings.simplefilter("ignore")

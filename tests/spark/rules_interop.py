@@ -1,11 +1,11 @@
-"""Tables that number rows and record changes, written by us, and what the reference makes of them.
+"""Identity columns and change feeds written by lazydelta, read and continued by the reference.
 
 A program (`tests.spark.reference`).
 """
 
 from __future__ import annotations
 
-from tests.spark.reference import QUICK, tell
+from tests.spark.reference import QUICK, print_report
 
 NUMBERED = (
     "id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5 INCREMENT BY -2), "
@@ -13,8 +13,8 @@ NUMBERED = (
 )
 
 
-def in_turns(spark, url):
-    """Number rows in turns: we, the reference, and we again after it was given numbers."""
+def generated_alternately(spark, url):
+    """Generate identity values alternately: lazydelta, the reference, then after explicit values."""
     import lazydelta as ld
 
     table = ld.Table.create(url, NUMBERED)
@@ -28,7 +28,7 @@ def in_turns(spark, url):
 
 
 def replaced(spark, url, mode):
-    """Replace a part of a file, and return what changed as the reference tells it."""
+    """Replace some rows of a file, and return the changes that the reference reads."""
     import lazydelta as ld
 
     on = {"delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": mode}
@@ -36,16 +36,16 @@ def replaced(spark, url, mode):
     ld.write(url, first, partition_by="p", properties=on)
     ld.write(url, {"p": ["a", "b"], "x": [1, 1]}, "overwrite", where="x = 1")
     reader = spark.read.format("delta").option("readChangeFeed", "true")
-    told = reader.option("startingVersion", 1).load(url).collect()
-    return sorted([row["_change_type"], row.p, row.x] for row in told)
+    changes = reader.option("startingVersion", 1).load(url).collect()
+    return sorted([row["_change_type"], row.p, row.x] for row in changes)
 
 
 def report(spark, place):
-    """Return what each of the tables came to."""
+    """Return the identity values, and the changes for each column mapping mode."""
     modes = ("none", "name", "id")
-    told = {mode: replaced(spark, f"{place}/{mode}", mode) for mode in modes}
-    return {"numbers": in_turns(spark, f"{place}/numbered"), "changes": told}
+    changes = {mode: replaced(spark, f"{place}/{mode}", mode) for mode in modes}
+    return {"numbers": generated_alternately(spark, f"{place}/numbered"), "changes": changes}
 
 
 if __name__ == "__main__":
-    tell(report, QUICK)
+    print_report(report, QUICK)

@@ -1,4 +1,4 @@
-"""What is damaged fails the job in our words, by every route, and never becomes a null or no row."""
+"""Damaged tables fail the job with our typed error on every read path; no row is lost or null."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ IDS = [0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 32, 40, 41, 42]
 
 @pytest.fixture
 def table(tmp_path):
-    """Files in a checkpoint that nothing can replace, and in a tail; row 31 is deleted.
+    """Files in the only checkpoint, and in the tail; row 31 is deleted.
 
-    The checksum has protocol and metadata, so only the search for files reads the log itself.
+    The checksum has protocol and metadata, so only the log replay reads the log itself.
     """
     made = FeedTable(tmp_path / "t")
 
@@ -44,7 +44,7 @@ def table(tmp_path):
 
 @pytest.fixture
 def executors_plan(spark):
-    """Have executors find the files of every table, however small, in few tasks."""
+    """Let executors replay the log of every table, even a small one, in few tasks."""
     for name, value in BY_EXECUTORS.items():
         spark.conf.set(name, value)
     yield
@@ -52,7 +52,7 @@ def executors_plan(spark):
         spark.conf.unset(name)
 
 
-# --- the damage: what it does to a table, the error it is, and what the error names -----------------
+# --- damage: how it changes a table, the expected error, and the file that it names -----------------
 
 
 def cut_line(table):
@@ -82,7 +82,7 @@ def vector_of_more_rows(table):
 
 
 def vector_of_another_file(table):
-    """A vector that is right in itself, and lists a row that the file does not have."""
+    """A valid vector with a row position beyond the end of the file."""
     listed = table.add("f3.parquet", deleted=[1000])["add"]["deletionVector"]
     _change_vector(table, **listed)
 
@@ -109,11 +109,13 @@ ROWS = {
 
 
 def by_name(damages):
-    return [pytest.param(damage, *told, id=damage.__name__) for damage, told in damages.items()]
+    return [
+        pytest.param(damage, *expected, id=damage.__name__) for damage, expected in damages.items()
+    ]
 
 
 def failure(work):
-    """Return how something fails, in its whole text; an error of the driver's with its name."""
+    """Return the class and the complete message of the error that `work` raises."""
     with pytest.raises(Exception) as caught:
         work()
     return f"{type(caught.value).__name__}: {caught.value}"
@@ -128,10 +130,10 @@ def ids(frame):
     return sorted(row.id for row in frame.collect())
 
 
-# --- the routes -----------------------------------------------------------------------------------
+# --- read paths -----------------------------------------------------------------------------------
 
 
-def test_what_is_whole_is_read_by_every_route(spark, table, executors_plan):
+def test_an_undamaged_table_is_read_by_every_path(spark, table, executors_plan):
     snapshot = Table.open(table.directory).snapshot()
     files = distributed_log_replay(spark, snapshot, fields=["path"]).collect()
     assert sorted(file.path for file in files) == [f"f{n}.parquet" for n in range(5)]
@@ -144,9 +146,9 @@ def test_what_is_whole_is_read_by_every_route(spark, table, executors_plan):
 def test_a_damaged_log_fails_the_replay(spark, table, damage, error, named):
     snapshot = Table.open(table.directory).snapshot()
     damage(table)
-    told = failure(distributed_log_replay(spark, snapshot, fields=["path"]).collect)
-    assert f"{error}: " in told
-    assert named in told
+    message = failure(distributed_log_replay(spark, snapshot, fields=["path"]).collect)
+    assert f"{error}: " in message
+    assert named in message
 
 
 @pytest.mark.parametrize(("damage", "error", "named"), by_name(LOG | ROWS))
@@ -155,23 +157,23 @@ def test_damage_fails_a_read_whose_files_executors_find(
 ):
     snapshot = Table.open(table.directory).snapshot()
     damage(table)
-    told = failure(lambda: read_snapshot(spark, snapshot).collect())
-    assert f"{error}: " in told
-    assert named in told
+    message = failure(lambda: read_snapshot(spark, snapshot).collect())
+    assert f"{error}: " in message
+    assert named in message
 
 
 @pytest.mark.parametrize(("damage", "error", "named"), by_name(LOG | ROWS))
 def test_damage_fails_a_read_whose_files_are_listed_here(spark, table, damage, error, named):
     damage(table)
     for way in ("auto", "arrow"):
-        told = failure(lambda way=way: read(spark, table.directory, path=way).collect())
-        assert f"{error}: " in told
-        assert named in told
+        message = failure(lambda way=way: read(spark, table.directory, path=way).collect())
+        assert f"{error}: " in message
+        assert named in message
 
 
 @pytest.mark.parametrize(("damage", "error", "named"), by_name(LOG | ROWS))
 def test_damage_fails_the_data_source(spark, table, damage, error, named):
     damage(table)
-    told = failure(lambda: loaded(spark, table).collect())
-    assert f"{error}: " in told
-    assert named in told
+    message = failure(lambda: loaded(spark, table).collect())
+    assert f"{error}: " in message
+    assert named in message

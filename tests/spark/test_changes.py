@@ -49,13 +49,13 @@ def test_changes_are_those_of_the_feed_in_this_process(spark, directory):
 
 
 def test_range_columns_and_filter_are_part_of_the_plan(spark, directory):
-    asked = {
+    request = {
         "starting_version": 1,
         "ending_version": 3,
         "columns": ["_change_type", "id"],
         "where": "_change_type = 'delete' AND id < 11",
     }
-    found = changes(spark, str(directory), **asked).collect()
+    found = changes(spark, str(directory), **request).collect()
     assert sorted(map(tuple, found)) == [("delete", 1), ("delete", 10)]
     with pytest.raises(VersionNotCommittedError):
         changes(spark, str(directory), ending_version=9)

@@ -1,4 +1,4 @@
-"""The parts of a change feed, read one by one, give what the feed gives in one piece."""
+"""The splits of a change feed, read one by one, return the rows of the whole feed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ids(first, count=3):
 
 @pytest.fixture
 def table(tmp_path):
-    """A table with inserts, deletes, an update told by a change file, a vector, and big commits."""
+    """A table with inserts, deletes, an update with a change file, a deletion vector, and big commits."""
     made = FeedTable(tmp_path, schema={"id": "long", "day": "date"}, partition_by=["day"])
     day = {"values": {"day": "2026-01-01"}}
     wordy = {"tags": {"note": "x" * 400}}
@@ -36,10 +36,10 @@ def table(tmp_path):
     return made
 
 
-def find(directory, columns=None, where=None, **asked):
+def find(directory, columns=None, where=None, **selection):
     address = TableLocation(root=str(directory), config=Config())
     predicate = None if where is None else Table.open(directory).changes(where=where).predicate
-    return ChangesRead.find(address, RequestedRange(**asked), columns=columns, where=predicate)
+    return ChangesRead.find(address, RequestedRange(**selection), columns=columns, where=predicate)
 
 
 def rows_of(read):
@@ -52,23 +52,23 @@ def rows_of(read):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "selection",
     [
         pytest.param({}, id="all"),
         pytest.param({"starting_version": 1, "ending_version": 3}, id="some-versions"),
         pytest.param({"where": "_change_type = 'delete' AND id > 300"}, id="a-filter"),
         pytest.param(
-            {"columns": ["_commit_version", "id"], "starting_version": 2}, id="some-columns"
+            {"columns": ["_commit_version", "ID"], "starting_version": 2}, id="some-columns"
         ),
     ],
 )
-def test_splits_together_return_the_feed(table, asked):
-    read = find(table.directory, **asked)
-    feed = Table.open(table.directory).changes(**asked).to_arrow()
+def test_splits_together_return_the_feed(table, selection):
+    read = find(table.directory, **selection)
+    feed = Table.open(table.directory).changes(**selection).to_arrow()
     assert feed.schema.names == read.schema.names
-    told = sorted(tuple(map(str, row.values())) for row in feed.to_pylist())
-    assert told
-    assert rows_of(read) == told
+    expected = sorted(tuple(map(str, row.values())) for row in feed.to_pylist())
+    assert expected
+    assert rows_of(read) == expected
 
 
 def test_large_commits_are_split_and_small_ones_combined(table):
@@ -87,7 +87,7 @@ def test_a_range_without_commits_has_no_splits(table):
     assert read.plan() == []
 
 
-def test_what_does_not_fit_is_told_before_anything_is_read(table, tmp_path):
+def test_an_invalid_request_is_refused_before_anything_is_read(table, tmp_path):
     with pytest.raises(ColumnNotFoundError, match="nowhere"):
         find(table.directory, columns=["nowhere"])
     plain = FeedTable(tmp_path / "off", configuration={"delta.enableChangeDataFeed": "false"})

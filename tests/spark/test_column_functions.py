@@ -1,4 +1,4 @@
-"""Strings and times on Spark are what they are in process, whatever the session is set to."""
+"""Strings and timestamps on Spark have the values of this process, whatever the session settings."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def arrow_numbers(values):
 
 @pytest.fixture(params=["UTC", "America/New_York"], ids=["in-utc", "in-new-york"])
 def zoned(request, spark):
-    """A session of its own settings, with the Spark of all tests."""
+    """A session with its own settings, on the shared Spark."""
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", request.param)
     session.conf.set("spark.sql.ansi.enabled", str(request.param == "UTC").lower())
@@ -100,7 +100,7 @@ def zoned(request, spark):
     return session
 
 
-def test_texts_are_read_alike(zoned):
+def test_strings_are_parsed_alike(zoned):
     """One job for all types: a column for each, as long as the longest list of strings."""
     size = max(map(len, STRINGS.values()))
     padded = {
@@ -108,8 +108,10 @@ def test_texts_are_read_alike(zoned):
     }
     frame = frame_of(zoned, pa.RecordBatch.from_pydict(padded))
     columns = [
-        as_numbers(parse_string(f.when(text != "", text), kind_of(name)), kind_of(name)).alias(name)
-        for name, text in ((name, f.col(f"`{name}`")) for name in STRINGS)
+        as_numbers(parse_string(f.when(column != "", column), kind_of(name)), kind_of(name)).alias(
+            name
+        )
+        for name, column in ((name, f.col(f"`{name}`")) for name in STRINGS)
     ]
     found = frame.select("at", *columns).toArrow().sort_by("at")
     for name, strings in padded.items():
@@ -152,9 +154,9 @@ TIME_SCHEMA = StructType(
 )
 
 
-def bound_value(text):
-    """Return a bound value, from a predicate that asks whether it is null."""
-    return bind(as_predicate(f"({text}) IS NULL"), TIME_SCHEMA, ()).operand
+def bound_value(expression):
+    """Return a bound value, taken from an IS NULL predicate."""
+    return bind(as_predicate(f"({expression}) IS NULL"), TIME_SCHEMA, ()).operand
 
 
 def test_functions_of_times_are_computed_alike(zoned):
@@ -167,20 +169,20 @@ def test_functions_of_times_are_computed_alike(zoned):
         ],
         names=["t", "n", "d"],
     )
-    strings = [text.format(name) for text in FUNCTIONS for name in "tnd"]
-    strings = [text for text in strings if text not in ("hour(d)", "cast(d as date)")]
-    values = [bound_value(text) for text in strings]
+    expressions = [function.format(name) for function in FUNCTIONS for name in "tnd"]
+    expressions = [one for one in expressions if one not in ("hour(d)", "cast(d as date)")]
+    values = [bound_value(one) for one in expressions]
     columns = [
         as_numbers(_value(value), value.type).alias(f"c{at}") for at, value in enumerate(values)
     ]
     found = frame_of(zoned, rows).select("at", *columns).toArrow().sort_by("at")
-    for at, (text, value) in enumerate(zip(strings, values, strict=True)):
+    for at, (expression, value) in enumerate(zip(expressions, values, strict=True)):
         wanted = evaluate(value, lambda ref: rows.column(ref.path[0]), rows.num_rows)
         wanted = arrow_numbers(wanted)
-        assert found.column(f"c{at}").to_pylist() == wanted.to_pylist(), text
+        assert found.column(f"c{at}").to_pylist() == wanted.to_pylist(), expression
 
 
-def test_constants_are_what_they_say(zoned):
+def test_constants_have_their_own_values(zoned):
     wanted = {
         "timestamp": [0, -1, 2**63 - 1, 1_772_937_015_123_456, None],
         "timestamp_ntz": [0, -1, 2**63 - 1, 1_772_937_015_123_456, None],

@@ -199,7 +199,7 @@ def test_an_address_where_no_server_is(address, reason):
         connect_session(address)
 
 
-def test_what_a_server_cannot_be_told(tmp_path):
+def test_options_that_a_server_cannot_take(tmp_path):
     result = run("spark", "plan", tmp_path, "--remote", "sc://127.0.0.1:1", "--cores", "2")
     assert result.exit_code == 2
     assert "--ui and --cores apply to a local session" in result.stderr

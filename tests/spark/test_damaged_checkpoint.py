@@ -1,4 +1,4 @@
-"""A damaged checkpoint is read round where the plan meets the damage, and else fails in our words."""
+"""Damage that planning detects has a fallback; damage in a task fails the job with our error."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def distributed(spark):
 
 
 def built(place, kind="classic", *, older=False, **options):
-    """Make a log with a checkpoint, and of older versions their commits or a checkpoint.
+    """Write a log with a checkpoint, and with older commits or an older checkpoint.
 
-    The checksum has protocol and metadata, so nothing has read the checkpoint before.
+    The checksum has protocol and metadata, so loading does not read the checkpoint.
     """
     return build(place, kind, older=older, cleaned_up=older, **options).crc()
 
@@ -40,7 +40,7 @@ def paths_of(frame):
 
 @pytest.mark.parametrize("older", [False, True], ids=["commits", "an-older-checkpoint"])
 @pytest.mark.parametrize("kind", ["classic", "v2-json"])
-def test_it_gives_way(distributed, tmp_path, caplog, kind, older):
+def test_it_falls_back(distributed, tmp_path, caplog, kind, older):
     table = built(tmp_path, kind, older=older, parts=1)
     cut(table, checkpoint_names(table)[-1])
     snapshot = Table.open(tmp_path).snapshot()
@@ -53,14 +53,14 @@ def test_it_gives_way(distributed, tmp_path, caplog, kind, older):
     assert paths_of(vectors) == ["b"]
 
 
-def test_a_sidecar_that_the_plan_looks_at_is_missing(distributed, tmp_path):
+def test_a_missing_sidecar_that_planning_reads(distributed, tmp_path):
     table = built(tmp_path, "v2-json", parts=1)
     table.delete(table.sidecars()[0])
     files = executors.distributed_log_replay(distributed, Table.open(tmp_path).snapshot())
     assert paths_of(files) == PATHS
 
 
-def test_a_sidecar_that_only_a_task_looks_at_is_missing(distributed, tmp_path):
+def test_a_missing_sidecar_that_only_a_task_reads(distributed, tmp_path):
     table = built(tmp_path, "v2-json", parts=2)
     lines = map(json.loads, table.read(checkpoint_names(table)[-1]).splitlines())
     *_, gone = [line["sidecar"]["path"] for line in lines if "sidecar" in line]
@@ -70,7 +70,7 @@ def test_a_sidecar_that_only_a_task_looks_at_is_missing(distributed, tmp_path):
         files.collect()
 
 
-def test_there_is_no_other_way(distributed, tmp_path):
+def test_without_a_fallback_it_is_an_error(distributed, tmp_path):
     table = built(tmp_path)
     table.clean_up(AT + 1)
     name = checkpoint_names(table)[-1]
@@ -82,7 +82,7 @@ def test_there_is_no_other_way(distributed, tmp_path):
         assert caught.value.version == AT
 
 
-def test_a_new_checkpoint_does_without_it(distributed, tmp_path):
+def test_a_new_checkpoint_ignores_it(distributed, tmp_path):
     table = built(tmp_path)
     cut(table, checkpoint_names(table)[-1])
     made = executors.checkpoint(distributed, tmp_path)

@@ -1,4 +1,4 @@
-"""Files that Spark writes in its legacy calendar: our rows are those that Spark reads back."""
+"""Files that Spark writes in its legacy calendar: we read the rows that Spark reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIELDS = [
 
 
 def seconds():
-    """Return times about every change: of centuries, of the calendar, of clocks."""
+    """Return timestamps around centuries, the calendar switch and clock changes."""
     found = {0, 253_402_300_799, -2_208_988_800, -2_208_988_801}
     for century in [1, *range(100, 1600, 100)]:
         start = (date(century, 2, 26) - date(1970, 1, 1)).days
@@ -37,7 +37,7 @@ def seconds():
 
 @pytest.fixture
 def session(spark):
-    """A session whose settings are its own."""
+    """A session with its own settings."""
     return spark.newSession()
 
 
@@ -72,7 +72,7 @@ def test_rows_are_what_spark_reads(session, tmp_path, kind):
 
 
 def table_of(path):
-    """Put a log around what is in a directory, and return its rows as numbers."""
+    """Write a log for the files of a directory, and return its rows as integers."""
     files = list(path.glob("*.parquet"))
     made = Rows(path, FIELDS, features=["timestampNtz"])
     for file in files:

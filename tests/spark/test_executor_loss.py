@@ -1,6 +1,6 @@
-"""Executors and their Python workers are killed in the middle of their work: nothing is changed.
+"""Executors and their Python workers are killed during a read: the result is the same.
 
-No row is lost and none is given twice. A program of its own does the work (`tests.spark.losses`).
+No row is lost or duplicated. A separate program does the work (`tests.spark.losses`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def table(tmp_path_factory):
 
 @pytest.fixture
 def spark_home(tmp_path):
-    """What Spark needs of the folder of PySpark: a cluster leaves its logs beside it."""
+    """A copy of what Spark needs of PySpark's folder: a cluster writes its logs beside it."""
     try:
         java_home()
     except JavaNotFoundError as error:
@@ -73,15 +73,15 @@ def spark_home(tmp_path):
         ),
     ],
 )
-def test_nothing_is_lost_and_nothing_comes_twice(table, spark_home, master, victim):
+def test_no_row_is_lost_or_duplicated(table, spark_home, master, victim):
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.losses", master, victim, str(table)],
         capture_output=True, text=True, check=False,
         cwd=REPOSITORY, env=os.environ | {"SPARK_HOME": str(spark_home)},
     )  # fmt: skip
-    told = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
-    assert told, done.stdout + done.stderr
-    found = json.loads(told[0].removeprefix("FOUND "))
+    reports = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
+    assert reports, done.stdout + done.stderr
+    found = json.loads(reports[0].removeprefix("FOUND "))
     assert sum(found["lost"]) > 0, "no task was lost, so this shows nothing"
     rows = [tuple(row.values()) for row in Table.open(table).scan().to_arrow().to_pylist()]
     assert len(rows) == 50 * (OLD + 1) - 2

@@ -1,11 +1,11 @@
-"""Tables written by the reference implementation: we read from them what it reads itself."""
+"""Tables written by the reference implementation: both read the same rows from them."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.spark.interop_tables import TABLES
-from tests.spark.reference import told_by
+from tests.spark.reference import run_program
 
 FEATURES = {
     "deletion-vectors-changes-row-ids-v2-checkpoints": {
@@ -21,17 +21,17 @@ FEATURES = {
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """What a session with the reference connector made and read."""
-    return told_by("tests.spark.interop_tables", tmp_path_factory.mktemp("interop"))
+    """The report of a session with the reference connector."""
+    return run_program("tests.spark.interop_tables", tmp_path_factory.mktemp("interop"))
 
 
 @pytest.mark.long  # a session with the reference connector takes a minute and a half
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", TABLES)
 def test_we_read_what_the_reference_reads(found, name):
-    told = found[name]
-    assert set(told["features"]) >= FEATURES[name]
-    assert told["rows"] > 0
-    ways = [told[way] for way in ("columns", "auto", "arrow", "in_process")]
-    assert ways == [True, True, True, True], told
-    assert told.get("changes", True), "the change feed differs"
+    report = found[name]
+    assert set(report["features"]) >= FEATURES[name]
+    assert report["rows"] > 0
+    ways = [report[way] for way in ("columns", "auto", "arrow", "in_process")]
+    assert ways == [True, True, True, True], report
+    assert report.get("changes", True), "the change feed differs"

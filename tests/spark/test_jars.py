@@ -35,13 +35,13 @@ def test_a_wrong_hash_is_refused(cached, tmp_path):
         jars.delta_jars(tmp_path)
 
 
-def test_a_machine_without_maven_is_told(cached, tmp_path):
+def test_a_machine_without_maven_is_an_error(cached, tmp_path):
     cached.unlink()
     with pytest.raises(jars.JarsMissingError, match="no mvn to fetch it"):
         jars.delta_jars(tmp_path)
 
 
-def test_a_failing_maven_is_told(cached, tmp_path, monkeypatch):
+def test_a_failing_maven_is_an_error(cached, tmp_path, monkeypatch):
     cached.unlink()
     failing = tmp_path / "mvn"
     failing.write_text("#!/bin/sh\nexit 1\n")
@@ -57,9 +57,9 @@ def test_the_jars_are_for_a_spark_that_we_support():
     assert pin.rpartition(".")[0] == spark
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (declared,) = (
-        text
-        for text in extra["project"]["optional-dependencies"]["spark"]
-        if text.startswith("pyspark")
+        requirement
+        for requirement in extra["project"]["optional-dependencies"]["spark"]
+        if requirement.startswith("pyspark")
     )
     assert declared == "pyspark[connect]>=4.1,<4.3"
     assert (4, 1) <= tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 3)

@@ -1,4 +1,4 @@
-"""Which Java Spark is started with, on machines of all kinds; nothing is started here."""
+"""Which Java is chosen for Spark on different machines; no Java is started here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lazydelta.spark import java
 
 
 def make_java(directory, version):
-    """Write a `java` that says it is of a version and otherwise prints its arguments."""
+    """Write a fake `java` that reports a version and otherwise prints its arguments."""
     program = directory / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(
@@ -76,7 +76,7 @@ def test_a_java_from_a_package_is_called_without_the_module_it_lacks(machine, tm
     assert done.stdout.splitlines() == ["-Xmx1g", "a b"]
 
 
-def test_a_machine_without_java_is_told_both_cures(machine, tmp_path):
+def test_without_java_the_error_names_both_cures(machine, tmp_path):
     with pytest.raises(JavaNotFoundError, match=r"set JAVA_HOME or PATH, or run `pip install jd"):
         java.java_home()
     machine.setenv("JAVA_HOME", str(tmp_path / "nowhere"))

@@ -77,7 +77,7 @@ def uploaded(emulator, directory):
 
 @contextmanager
 def executors_know(spark, options, file):
-    """Put storage options where executors look for them, and have executors find the files."""
+    """Write the storage options file of the executors, and let executors replay the log."""
     file.write_text(json.dumps(options))
     changed = BY_EXECUTORS | {OPTIONS_FILE: str(file)}
     for name, value in changed.items():
@@ -112,7 +112,7 @@ def shown(frame, capsys):
 
 
 def frames(spark, url, options):
-    """Return the table by every route: its files, its rows, and its rows by the data source."""
+    """Return the table's files, its rows, and its rows through the data source."""
     register(spark)
     snapshot = Table.open(url, options).snapshot()
     return {
@@ -141,7 +141,7 @@ def test_executors_take_storage_options_from_a_file(
         assert secret.encode() not in sent
 
 
-def test_what_goes_wrong_in_an_executor_is_told_without_secrets(spark, emulator, local, tmp_path):
+def test_errors_of_executors_have_no_secrets(spark, emulator, local, tmp_path):
     (local / "a b" / "f1.parquet").unlink()
     url = uploaded(emulator, local)
     with executors_know(spark, emulator.options, tmp_path / "options.json"):
@@ -190,9 +190,9 @@ def test_executors_take_credentials_from_their_environment(s3, local):
         capture_output=True, text=True, check=False,
         cwd=Path(__file__).parents[2], env=os.environ | known,
     )  # fmt: skip
-    told = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
-    assert told, done.stdout + done.stderr
-    found = json.loads(told[0].removeprefix("FOUND "))
+    reports = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
+    assert reports, done.stdout + done.stderr
+    found = json.loads(reports[0].removeprefix("FOUND "))
     assert len(found["replay"]) == 4
     assert sorted(found["read"]) == sorted(found["source"]) == IDS
     assert "read_checkpoint" in done.stdout, "or else the plans were not shown"

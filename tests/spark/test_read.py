@@ -1,4 +1,4 @@
-"""Tables read on Spark: row for row what the reader in this process gives, whichever path."""
+"""Tables read on Spark: on every read path, the rows of the reader in this process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def numbers(start, stop):
 
 @pytest.fixture
 def executors_plan(spark):
-    """Have executors find the files of every table, however small."""
+    """Let executors replay the log of every table, even a small one."""
     spark.conf.set(THRESHOLD, "0")
     spark.conf.set(TASKS, "2")
     yield
@@ -108,7 +108,7 @@ def partitioned(tmp_path):
     made = Rows(tmp_path / "t", kinds, partition_columns=["day", "k"])
     values = [("2020-01-01", "a b"), ("2020-01-02", "x=%2F"), (None, ""), ("2020-01-01", None)]
     for at, (day, k) in enumerate(values):
-        # The directory lies: only the log tells.
+        # The directory name is wrong: only the log counts.
         data = pa.table({"id": [at, at + 10], "day": ["in the file"] * 2, "k": [7, 7]})
         made.file(f"day=1999-01-01/k=z/{at}.parquet", data, partition={"day": day, "k": k})
     made.open()
@@ -159,8 +159,8 @@ def test_names_that_spark_would_read_otherwise(spark, tmp_path):
         made.actions[-1]["add"]["path"] = name.replace("%", "%25").replace("#", "%23")
     made.open()
     assert len(assert_same_rows(spark, made.path)) == len(NAMES)
-    told = explain_read(spark, made.path)["rows"]
-    assert (told["path"], told["native_files"], told["arrow_files"]) == ("native and arrow", 4, 5)
+    rows = explain_read(spark, made.path)["rows"]
+    assert (rows["path"], rows["native_files"], rows["arrow_files"]) == ("native and arrow", 4, 5)
 
 
 def test_names_of_columns_that_need_quotes(spark, tmp_path):
@@ -173,16 +173,16 @@ def test_names_of_columns_that_need_quotes(spark, tmp_path):
 # --- which path, and why --------------------------------------------------------------------------
 
 
-def told(spark, path, **asked):
-    return explain_read(spark, path, **asked)["rows"]
+def explained(spark, path, **request):
+    return explain_read(spark, path, **request)["rows"]
 
 
-def test_files_with_deleted_rows_go_another_way_than_the_others(spark, tmp_path):
+def test_files_with_deleted_rows_take_the_arrow_path(spark, tmp_path):
     made = Rows(tmp_path / "t", FIELDS, features=("deletionVectors",))
     made.file("a.parquet", numbers(0, 100))
     made.file("b.parquet", numbers(100, 200), vector=inline([1, 50, 99])).open()
     assert len(assert_same_rows(spark, made.path, where="id > 90")) == 106
-    assert told(spark, made.path) == {
+    assert explained(spark, made.path) == {
         "path": "native and arrow",
         "reason": "Spark can read its files, except 1 with a deletion vector or an unsupported path",
         "native_files": 1,
@@ -199,18 +199,18 @@ def test_a_table_that_only_our_reader_can_read(spark, tmp_path):
     made.file("a.parquet", pa.table([[1, 2]], with_ids(pa.schema([("p", pa.int64())]), {"p": 1})))
     made.open()
     assert_same_rows(spark, made.path)
-    assert told(spark, made.path)["reason"] == "column mapping mode is id"
+    assert explained(spark, made.path)["reason"] == "column mapping mode is id"
     with pytest.raises(errors.ConfigError, match=r"native cannot read .*column mapping mode is id"):
         read(spark, made.path, path="native")
 
 
-def test_only_columns_that_are_asked_for_decide(spark, tmp_path):
+def test_only_requested_columns_decide(spark, tmp_path):
     changed = field("b", "long") | {"metadata": {"delta.typeChanges": []}}
     made = Rows(tmp_path / "t", [field("a", "long"), changed], features=("typeWidening",))
     made.file("a.parquet", pa.table({"a": [1], "b": [2]})).open()
-    assert told(spark, made.path)["reason"] == "column 'b' has a changed type"
-    assert told(spark, made.path, columns=["a"])["path"] == "native"
-    assert told(spark, made.path, columns=["a"], where="b = 2")["path"] == "arrow"
+    assert explained(spark, made.path)["reason"] == "column 'b' has a changed type"
+    assert explained(spark, made.path, columns=["a"])["path"] == "native"
+    assert explained(spark, made.path, columns=["a"], where="b = 2")["path"] == "arrow"
 
 
 def test_many_partitions_are_read_by_our_reader(spark, tmp_path):
@@ -225,15 +225,17 @@ def test_many_partitions_are_read_by_our_reader(spark, tmp_path):
             {"add": first | {"path": place.name, "partitionValues": {"p": f"{at}"}}}
         )
     made.open()
-    assert told(spark, made.path)["reason"] == "65 tuples of partition values are too many scans"
-    assert told(spark, made.path, where="p < 64")["path"] == "native"
+    assert (
+        explained(spark, made.path)["reason"] == "65 tuples of partition values are too many scans"
+    )
+    assert explained(spark, made.path, where="p < 64")["path"] == "native"
     assert read(spark, made.path).selectExpr("sum(p)").first()[0] == 64 * 65 // 2
 
 
 def test_an_empty_table(spark, tmp_path):
     made = Rows(tmp_path / "t", FIELDS).commit()
     assert_same_rows(spark, made.path)
-    assert told(spark, made.path)["reason"] == "there are no files to read"
+    assert explained(spark, made.path)["reason"] == "there are no files to read"
 
 
 def test_an_unknown_path_is_refused(spark, tmp_path):
@@ -242,11 +244,11 @@ def test_an_unknown_path_is_refused(spark, tmp_path):
         read(spark, made.path, path="jni")
 
 
-# --- a plan that stays with the executors ---------------------------------------------------------
+# --- a plan that is never collected ---------------------------------------------------------------
 
 
 def test_partition_values_of_files_that_executors_find(spark, partitioned, executors_plan):
-    assert told(spark, partitioned)["arrow_files"] is None
+    assert explained(spark, partitioned)["arrow_files"] is None
     assert_same_rows(spark, partitioned, where="k is null or id = 11")
 
 
@@ -255,13 +257,13 @@ def test_files_that_executors_find(spark, tmp_path, executors_plan):
     for start in range(0, 600, 100):
         made.file(f"{start}.parquet", numbers(start, start + 100), vector=inline([start // 100]))
         made.commit()
-    assert told(spark, made.path)["reason"] == "executors replay the log"
-    assert told(spark, made.path)["arrow_files"] is None
+    assert explained(spark, made.path)["reason"] == "executors replay the log"
+    assert explained(spark, made.path)["arrow_files"] is None
     assert len(assert_same_rows(spark, made.path)) == 594
     assert_same_rows(spark, made.path, where="id between 95 and 105", columns=["name"])
 
 
-# --- what goes wrong ------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -301,7 +303,7 @@ def test_a_path_out_of_the_table_is_not_opened(spark, tmp_path):
         read(spark, made.path, path="arrow").collect()
 
 
-def test_what_does_not_fit_fails_before_spark_starts(spark, two_files):
+def test_an_invalid_request_fails_before_spark_starts(spark, two_files):
     with pytest.raises(errors.ColumnNotFoundError, match="missing"):
         read(spark, two_files, columns=["missing"])
     with pytest.raises(errors.ColumnNotFoundError, match="idd"):
@@ -310,7 +312,7 @@ def test_what_does_not_fit_fails_before_spark_starts(spark, two_files):
         read(spark, two_files, version=7)
 
 
-def test_a_type_that_nobody_knows_is_refused_by_name(spark, tmp_path):
+def test_an_unknown_type_is_refused_by_name(spark, tmp_path):
     made = Rows(tmp_path / "t", [field("shape", "hyperplane")]).commit()
     with pytest.raises(errors.SchemaError, match=r"'shape'.*'hyperplane'"):
         read(spark, made.path)
@@ -338,11 +340,11 @@ def test_the_session_is_left_as_it_was(spark, two_files):
     assert spark.conf.get(LISTING) == before
 
 
-def test_the_explanation_also_tells_who_found_the_files(spark, two_files):
-    told = explain_read(spark, two_files)
-    assert told["replay"]["by"] == "this process"
-    assert "path                   native" in str(told)
-    assert json.dumps(told)
+def test_the_explanation_reports_where_the_log_was_replayed(spark, two_files):
+    explanation = explain_read(spark, two_files)
+    assert explanation["replay"]["by"] == "this process"
+    assert "path                   native" in str(explanation)
+    assert json.dumps(explanation)
 
 
 def test_a_type_that_spark_does_not_have_is_refused(spark, tmp_path):

@@ -1,6 +1,6 @@
-"""One meaning, every way to it: the log replayed by executors gives what the other replays give.
+"""Log replay on executors returns the files of the other replays.
 
-Starting a Spark job costs more than replaying these logs, so many tables go into one job.
+Starting a Spark job costs more than replaying these logs, so many tables share one job.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support import memory_store, name_of
 
 @pytest.fixture(params=["few-splits", pytest.param("many-splits", marks=pytest.mark.long)])
 def tasks(request, monkeypatch):
-    """How many tasks to ask for; with many, the words of the tail meet in a shuffle."""
+    """The requested number of tasks; with many splits, actions of the tail are reconciled in a shuffle."""
     if request.param == "few-splits":
         return 50
     monkeypatch.setattr(tuning, "MIN_SPLIT_BYTES", 1)
@@ -87,8 +87,8 @@ def check_random_histories(spark, directory, some):
     assert listed_together(frames) == expected
 
 
-# Many at once and few times: shrinking a failure is slow, so the unit test of splits is the first to
-# look at (tests/unit/scan/plan/test_log_splits.py).
+# Few examples with many tables each: shrinking a failure is slow here, so debug with the unit test
+# of splits first (tests/unit/scan/plan/test_log_splits.py).
 _SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
@@ -156,7 +156,7 @@ def plan_of(frame):
     return frame._jdf.queryExecution().executedPlan().toString()
 
 
-def test_all_that_the_log_says_of_a_file_survives(spark, tmp_path):
+def test_all_fields_of_an_add_survive(spark, tmp_path):
     stats = '{"numRecords":3,"minValues":{"id":1},"maxValues":{"id":9},"nullCount":{"id":0}}'
     add = {
         "path": "a", "partitionValues": {"day": "2026-01-02"}, "size": 5, "modificationTime": 6,
@@ -183,7 +183,7 @@ def test_all_that_the_log_says_of_a_file_survives(spark, tmp_path):
     assert old | {"dataChange": True} == add | {"commitVersion": 0}
 
 
-def test_fewer_fields_are_read_where_fewer_are_asked_for(spark, tmp_path):
+def test_only_requested_fields_are_read(spark, tmp_path):
     built(tmp_path, LONG, "checkpoint-in-between")
     snapshot = snapshot_of(tmp_path)
     frame = distributed_log_replay(spark, snapshot, fields=["size", "stats_parsed"])
@@ -218,7 +218,7 @@ def some_add(number):
     }  # fmt: skip
 
 
-# --- what goes wrong ------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 def test_an_unknown_action_fails_the_job_where_no_fallback_is_allowed(spark, tmp_path):
@@ -230,7 +230,7 @@ def test_an_unknown_action_fails_the_job_where_no_fallback_is_allowed(spark, tmp
     assert listed(distributed_log_replay(spark, snapshot_of(tmp_path))) == ["a", "b"]
 
 
-def test_the_retention_guard_is_asked(spark, tmp_path):
+def test_the_retention_guard_applies(spark, tmp_path):
     TableBuilder(tmp_path).commit("+a").checkpoint()
     with pytest.raises(RetentionGuardError):
         distributed_log_replay(spark, snapshot_of(tmp_path, retention_guard=lambda floor: False))
@@ -249,7 +249,7 @@ def test_the_number_of_partitions_is_checked(spark, tmp_path):
         distributed_log_replay(spark, snapshot_of(tmp_path), 0)
 
 
-# --- what executors are told ----------------------------------------------------------------------
+# --- what is sent to executors --------------------------------------------------------------------
 
 
 def test_storage_options_stay_out_of_the_plan(tmp_path):
@@ -274,8 +274,8 @@ def test_a_table_that_only_options_can_open_may_be_sent():
 def test_an_options_file_that_is_no_json_object_is_refused(tmp_path):
     file = tmp_path / "options.json"
     address = TableLocation(root="s3://bucket/table", config=Config(), options_file=str(file))
-    for text in ("[1]", "{", '{"a": 1}'):
-        file.write_text(text)
+    for content in ("[1]", "{", '{"a": 1}'):
+        file.write_text(content)
         with pytest.raises(ConfigError, match="storageOptionsFile"):
             address.open()
     file.unlink()

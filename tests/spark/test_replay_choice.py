@@ -1,4 +1,4 @@
-"""Who replays the log, why, and that it makes no difference."""
+"""Whether executors or this process replay the log, and that both return the same files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALIAS = "spark.databricks.delta.v2.distributedLogReplay"
 
 
 class Session:
-    """A session as far as its settings go."""
+    """A fake session that has only settings."""
 
     def __init__(self, settings):
         self.conf = settings

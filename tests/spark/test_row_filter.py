@@ -1,4 +1,4 @@
-"""One meaning: a predicate on rows is true, false or unknown on Spark where it is on Arrow."""
+"""A predicate on rows is true, false or unknown for the same rows on Spark and on Arrow."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def on_arrow(predicate, rows):
 
 def check(spark, seed, strings):
     rows = rows_of(make_files(seed, 16))
-    found = truths(frame_of(spark, rows), [row_condition(TABLE, text) for text in strings])
-    for text, truth in zip(strings, found, strict=True):
-        assert truth == on_arrow(text, rows), text
+    found = truths(frame_of(spark, rows), [row_condition(TABLE, where) for where in strings])
+    for where, truth in zip(strings, found, strict=True):
+        assert truth == on_arrow(where, rows), where
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
@@ -56,7 +56,7 @@ def test_rows_are_true_false_and_unknown_alike_in_many_cases(spark, seed, string
 
 
 def test_the_comparison_can_fail(spark):
-    """Guard of the tests above: rows of all three truths are among those compared."""
+    """Guard of the tests above: the compared rows have all three truth values."""
     rows = rows_of(make_files(1, 16))
     (found,) = truths(frame_of(spark, rows), [row_condition(TABLE, "i > 0")])
     assert set(found) == {True, False, None}
@@ -116,12 +116,12 @@ def test_hundreds_of_alternatives_are_no_problem(spark):
     assert truths(frame_of(spark, rows), [row_condition(TABLE, where)]) == [on_arrow(where, rows)]
 
 
-def test_an_unknown_column_is_refused_before_spark_is_asked():
+def test_an_unknown_column_is_refused_before_spark_runs():
     with pytest.raises(ColumnNotFoundError, match="nope"):
         row_condition(TABLE, "nope = 1")
 
 
-def test_texts_with_a_collation_are_refused(spark):
+def test_strings_with_a_collation_are_refused(spark):
     kind = {"name": "s", "type": "string", "nullable": True}
     kind["metadata"] = {"__COLLATIONS": {"s": "icu.UNICODE_CI"}}
     schema = schema_of([kind])

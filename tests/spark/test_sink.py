@@ -28,12 +28,12 @@ def batches(*ids):
 
 
 def options(url, **more):
-    given = {name.replace("_", ""): text for name, text in more.items()}
+    given = {name.replace("_", ""): value for name, value in more.items()}
     return SinkOptions.parse({"path": str(url), **given}, None)
 
 
 def sent(thing):
-    """Return what another process of Spark would get."""
+    """Return a copy, as another Spark process would receive it."""
     return pickle.loads(pickle.dumps(thing))
 
 
@@ -78,7 +78,7 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_committed(sinks, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
+    ("given", "message"),
     [
         ({"merge_schema": "true", "overwrite_schema": "true"}, "give one of them"),
         ({"overwrite_schema": "true"}, "replaces all rows"),
@@ -91,8 +91,8 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_committed(sinks, tmp_pa
         ({"path": "s3://lake/t?sig=hush"}, "secret"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(tmp_path, given, text):
-    with pytest.raises(ConfigError, match=text):
+def test_options_that_make_no_sense_are_refused(tmp_path, given, message):
+    with pytest.raises(ConfigError, match=message):
         options(**{"url": tmp_path, **given}).request(overwrite=False)
 
 
@@ -101,7 +101,7 @@ def test_a_write_is_planned_done_and_committed_by_different_processes(tmp_path):
     messages = [sent(sent(sink).write(batches(*ids))) for ids in ((1, 2), (), (3,))]
     sent(sink).commit(messages)
     assert ids_of(tmp_path) == [1, 2, 3]
-    sink.abort(messages)  # after whatever: it must not touch files that a version may name
+    sink.abort(messages)  # must not delete files that a version may reference
     assert ids_of(tmp_path) == [1, 2, 3]
     with pytest.raises(InternalError, match="returned no result"):
         sink.commit([messages[0], None])
@@ -121,14 +121,14 @@ def test_a_table_that_changed_meanwhile_is_a_conflict(tmp_path):
 
 
 def run_batch(url, number, *shares, app_id="query", overwrite=False):
-    """Do what Spark does with a batch: one sink for the tasks, and another for the commit."""
+    """Run a batch as Spark does: one sink for the tasks, and another for the commit."""
     given = options(url, txn_app_id=app_id, checkpoint_location="/somewhere")
     tasks = StreamSink(given, ID, overwrite=overwrite)
     messages = [sent(sent(tasks).write(batches(*ids))) for ids in shares]
     StreamSink(given, ID, overwrite=overwrite).commit(messages, number)
 
 
-def test_a_batch_that_is_done_again_is_added_once(tmp_path):
+def test_a_repeated_batch_is_added_once(tmp_path):
     run_batch(tmp_path, 0, [1, 2], [3])
     run_batch(tmp_path, 0, [1, 2], [3])
     run_batch(tmp_path, 1, [4])
@@ -197,7 +197,7 @@ def test_options_of_batches_are_refused_for_streams(tmp_path, given):
 
 @pytest.mark.long  # three runs of a query; through Connect, one is always run
 def test_a_query_that_forgot_its_last_batch(sinks, tmp_path):
-    """Spark's own record of the batch is taken away, as a crash at the wrong moment would."""
+    """Spark's own record of the batch is deleted, as if it crashed before writing it."""
     source, url, place = (str(tmp_path / name) for name in ("source", "t", "checkpoint"))
     ld.write(source, {"id": [1, 2, 3]})
     rows = sinks.readStream.format("lazydelta").load(source)

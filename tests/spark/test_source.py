@@ -111,12 +111,12 @@ def test_rows_of_every_type_are_those_of_the_reader_in_this_process(spark, direc
 
 
 def test_options_choose_version_columns_and_rows(spark, directory):
-    found = load(spark, directory, versionAsOf=1, columns="day,id", where="id > 1")
+    found = load(spark, directory, versionAsOf=1, columns="Day,ID", where="id > 1")
     assert found.schema.simpleString() == "struct<day:date,id:bigint>"
     assert found.collect() == [(dt.date(2026, 1, 1), 3)]
 
 
-def test_a_frame_that_is_filtered_in_several_ways_gives_each_answer(spark, directory):
+def test_each_filter_of_one_frame_returns_its_own_rows(spark, directory):
     found = load(spark, directory)
     assert found.where("id = 3 AND day IS NULL").count() == 1
     assert found.count() == 5
@@ -182,13 +182,14 @@ def test_a_location_names_a_table_of_the_catalog_and_options_are_still_validated
         spark.sql(f"CREATE TABLE bad USING lazydelta OPTIONS (path '{tmp_path}', wherever 'x')")
 
 
-def test_mistakes_are_told_by_name(spark, directory, tmp_path):
-    for options, text in (
+def test_mistakes_are_named_in_the_error(spark, directory, tmp_path):
+    for options, message in (
         ({"account_key": "hush-hush"}, "account_key: lazydelta has no such option"),
         ({"columns": "id,nowhere"}, "ColumnNotFoundError: no column 'nowhere'"),
+        ({"columns": "idd"}, r"no column 'idd' \(did you mean 'id'\?\)"),
         ({"versionAsOf": "77"}, "cannot read version 77"),
     ):
-        with pytest.raises(PySparkException, match=text) as caught:
+        with pytest.raises(PySparkException, match=message) as caught:
             load(spark, directory, **options)
         assert "hush-hush" not in str(caught.value)
     with pytest.raises(PySparkException, match="no Delta table at"):

@@ -17,7 +17,7 @@ from tests.unit.changes.support import FeedTable
 
 
 class Kept:
-    """A session that outlives the command that thinks it started it."""
+    """A session that ignores `stop`, so that it outlives the command."""
 
     def __init__(self, session):
         self._session = session
@@ -65,17 +65,17 @@ def table(tmp_path_factory):
     return made.directory
 
 
-def test_plan_tells_its_story(session, table):
+def test_plan_reports_replay_files_and_times(session, table):
     result = run("spark", "plan", table, "--where", "day > '2026-01-02'", "--json")
     assert result.exit_code == 0, result.stderr
-    told = json.loads(result.stdout)
-    assert told["version"] == 3
-    assert told["replay"]["by"] == "this process"
-    assert "threshold" in told["replay"]["reason"]
-    assert told["files"]["after"] == 2
-    assert told["files"]["bytes"] == sum((table / name).stat().st_size for name in ("f2", "f3"))
-    assert list(told["seconds"]) == ["start_spark", "load_snapshot", "replay_and_skip"]
-    assert told["peak_driver_memory"]["python"] > 1 << 20
+    report = json.loads(result.stdout)
+    assert report["version"] == 3
+    assert report["replay"]["by"] == "this process"
+    assert "threshold" in report["replay"]["reason"]
+    assert report["files"]["after"] == 2
+    assert report["files"]["bytes"] == sum((table / name).stat().st_size for name in ("f2", "f3"))
+    assert list(report["seconds"]) == ["start_spark", "load_snapshot", "replay_and_skip"]
+    assert report["peak_driver_memory"]["python"] > 1 << 20
     assert session.descriptions == [
         "lazydelta: loading the snapshot",
         "lazydelta: replaying the log and skipping files",
@@ -89,12 +89,12 @@ def test_plan_by_executors_finds_the_same_files(session, table, spark):
         result = run("spark", "plan", table, "--version", 2)
     finally:
         spark.conf.unset(key)
-    told = dict(line.split("\t") for line in result.stdout.splitlines())
-    assert told["replay.by"] == "executors"
-    assert told["files.after"] == "3"
+    report = dict(line.split("\t") for line in result.stdout.splitlines())
+    assert report["replay.by"] == "executors"
+    assert report["files.after"] == "3"
 
 
-def test_read_gives_rows_and_tells_what_it_took(session, table):
+def test_read_prints_rows_and_reports_its_cost(session, table):
     result = run("spark", "read", table, "--where", "id >= 12", "--columns", "id", "--json")
     assert result.exit_code == 0, result.stderr
     rows = [json.loads(line) for line in result.stdout.splitlines()]

@@ -67,8 +67,8 @@ def rows_of(read, parts):
     return sorted(found)
 
 
-def expected(directory, **asked):
-    rows = Table.open(directory).scan(**asked).to_arrow().to_pylist()
+def expected(directory, **selection):
+    rows = Table.open(directory).scan(**selection).to_arrow().to_pylist()
     return sorted(tuple(row.values()) for row in rows)
 
 
@@ -76,7 +76,7 @@ def expected(directory, **asked):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "selection",
     [
         pytest.param({}, id="all"),
         pytest.param({"where": "day = '2026-01-02' AND id > 30"}, id="a-filter"),
@@ -85,16 +85,20 @@ def expected(directory, **asked):
     ],
 )
 @pytest.mark.parametrize("max_files", [10_000, 3], ids=["listed-here", "found-by-tasks"])
-def test_parts_together_give_the_rows_of_the_scan(tmp_path, asked, max_files):
+def test_parts_together_give_the_rows_of_the_scan(tmp_path, selection, max_files):
     build(tmp_path)
-    where = None if "where" not in asked else Table.open(tmp_path).scan(asked["where"]).predicate
+    where = (
+        None
+        if "where" not in selection
+        else Table.open(tmp_path).scan(selection["where"]).predicate
+    )
     read = SnapshotRead(
         snapshot=serialized(tmp_path),
-        columns=asked.get("columns"),
+        columns=selection.get("columns"),
         where=where,
         max_listed_files=max_files,
     )
-    assert rows_of(read, read.plan()) == expected(tmp_path, **asked)
+    assert rows_of(read, read.plan()) == expected(tmp_path, **selection)
 
 
 def test_a_long_list_of_files_is_not_made_in_one_place(tmp_path):
@@ -185,7 +189,7 @@ def test_options_are_read_without_regard_to_case():
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
+    ("given", "message"),
     [
         ({"path": "/t", "account_key": "x"}, "account_key: lazydelta has no such option"),
         ({"path": "/t", "versionAsOf": "-1"}, "versionAsOf: must be an integer >= 0"),
@@ -199,8 +203,8 @@ def test_options_are_read_without_regard_to_case():
         ({}, "path: is missing"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(given, text):
-    with pytest.raises(ConfigError, match=text) as caught:
+def test_options_that_make_no_sense_are_refused(given, message):
+    with pytest.raises(ConfigError, match=message) as caught:
         SourceOptions.parse(given)
     assert "abc" not in str(caught.value)
 
@@ -217,7 +221,7 @@ def test_options_of_the_other_kind_of_read_are_refused(tmp_path):
             getattr(source, method)(source.schema())
 
 
-def test_the_version_is_fixed_when_the_schema_is_asked_for(tmp_path):
+def test_the_version_is_fixed_when_the_schema_is_requested(tmp_path):
     table = build(tmp_path, files=3)
     source = LazyDeltaSource({"path": str(tmp_path)})
     schema = source.schema()

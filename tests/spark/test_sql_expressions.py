@@ -1,4 +1,4 @@
-"""An SQL expression of table metadata gives the values of Spark, in ANSI and in legacy mode."""
+"""SQL expressions of table metadata have the values of Spark, in ANSI and in legacy mode."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from tests.spark.cases import interpreting
-from tests.unit.writer.expression_cases import ROWS, as_text, golden
+from tests.unit.writer.expression_cases import ROWS, as_strings, golden
 
-# What Spark said is kept in tests/unit/writer/golden, which the default suite checks expressions against.
+# The results of Spark are kept in tests/unit/writer/golden, which the default suite checks expressions against.
 pytestmark = pytest.mark.long
 
 WRAPPED = {"date_sub(day, i)"}
@@ -36,32 +36,44 @@ def session_with_rows(spark, *, ansi):
 
 @pytest.mark.parametrize("ansi", [True, False], ids=["ansi", "not-ansi"])
 def test_values_and_types_are_sparks(spark, ansi):
-    """One job: rows that fail in process are left to the test below."""
+    """One job; rows that fail in process are covered by the test below."""
     session = session_with_rows(spark, ansi=ansi)
     wanted = golden()
     columns = []
-    for number, (text, one) in enumerate(wanted.items()):
+    for number, (expression, one) in enumerate(wanted.items()):
         rows = [str(row) for row in one["failed"]]
-        guarded = f"if(row in ({', '.join(rows)}), null, ({text}\n))" if rows else f"({text}\n)"
+        guarded = (
+            f"if(row in ({', '.join(rows)}), null, ({expression}\n))"
+            if rows
+            else f"({expression}\n)"
+        )
         columns.append(f"{guarded} as c{number}")
     frame = session.sql(f"select {', '.join(columns)} from expression_rows order by row")
     table = frame.toArrow()
-    for number, (text, one) in enumerate(wanted.items()):
+    for number, (expression, one) in enumerate(wanted.items()):
         kind = SPARK_NAMES.get(one["type"], one["type"])
-        assert (text, kind) == (text, frame.schema[f"c{number}"].dataType.simpleString())
-        assert (text, one["values"]) == (text, as_text(table.column(number).combine_chunks()))
+        assert (expression, kind) == (
+            expression,
+            frame.schema[f"c{number}"].dataType.simpleString(),
+        )
+        assert (expression, one["values"]) == (
+            expression,
+            as_strings(table.column(number).combine_chunks()),
+        )
 
 
 def test_rows_that_fail_stop_spark(spark):
-    """The ANSI rules stop where an expression fails: it is not merely a value that is not known."""
+    """ANSI mode raises where an expression fails: the value is not merely null."""
     session = session_with_rows(spark, ansi=True)
     given = set()
-    for text, one in golden().items():
+    for expression, one in golden().items():
         if one["failed"]:
             row = one["failed"][0]
             try:
-                session.sql(f"select ({text}\n) from expression_rows where row = {row}").toArrow()
+                session.sql(
+                    f"select ({expression}\n) from expression_rows where row = {row}"
+                ).toArrow()
             except (PySparkException, Py4JError):
                 continue
-            given.add(text)
+            given.add(expression)
     assert given == WRAPPED

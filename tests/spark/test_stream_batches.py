@@ -1,4 +1,4 @@
-"""Batches of a stream without Spark: how far they go, and that every row comes once."""
+"""Batches of a stream without Spark: their offsets, and that every row arrives exactly once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LIMITED = limits.ReadMaxFiles(1)  # the options decide
 
 
 class Query:
-    """What Spark does with a stream: asks for offsets, keeps them, reads what lies between."""
+    """Drives a stream as Spark does: requests offsets, stores them, reads the rows between them."""
 
     def __init__(self, directory, **options):
         strings = {name: str(value) for name, value in options.items()}
@@ -45,7 +45,7 @@ class Query:
         self.open()
 
     def open(self):
-        """Start, or start again, in a process that remembers nothing."""
+        """Start, or restart, without any state of an earlier process."""
         source = LazyDeltaSource(self.options)
         self.reader = source.streamReader(source.schema())
 
@@ -98,7 +98,7 @@ def table(tmp_path):
     return made
 
 
-def test_a_stream_begins_with_the_table_and_goes_on_with_its_commits(table):
+def test_a_stream_starts_with_the_table_and_continues_with_its_commits(table):
     query = Query(table.directory)
     assert query.drain() == numbers(range(50))
     assert query.step() is None
@@ -120,7 +120,7 @@ def test_a_stream_begins_with_the_table_and_goes_on_with_its_commits(table):
         ({"startingVersion": 0, "maxFilesPerTrigger": 2, "maxBytesPerTrigger": 1}, 5),
     ],
 )
-def test_a_batch_takes_no_more_than_it_may_and_at_least_one_file(table, options, batches):
+def test_a_batch_respects_its_limit_and_has_at_least_one_file(table, options, batches):
     query = Query(table.directory, **options)
     assert query.drain() == numbers(range(50))
     assert query.batches == batches
@@ -140,26 +140,26 @@ def test_all_available_means_all(table):
         ({"startingVersion": "latest"}, 50),
     ],
 )
-def test_a_stream_may_begin_at_a_version(table, start, first):
+def test_a_stream_may_start_at_a_version(table, start, first):
     query = Query(table.directory, **start)
     query.drain()  # what is there
     table.commit(table.add("f", ids(5, 50)))
     assert query.drain() == numbers(range(first, 55))
 
 
-def test_a_stream_may_begin_at_a_time(tmp_path):
+def test_a_stream_may_start_at_a_timestamp(tmp_path):
     table = FeedTable(tmp_path)
     for number in range(3):
         at = FIRST_COMMIT_MS + number * 60_000
         table.commit(table.add(f"f{number}", ids(1, number)), at_ms=at)
-    text = datetime.fromtimestamp((FIRST_COMMIT_MS + 30_000) / 1000, UTC).isoformat()
-    assert Query(tmp_path, startingTimestamp=text).drain() == [(1,), (2,)]
+    timestamp = datetime.fromtimestamp((FIRST_COMMIT_MS + 30_000) / 1000, UTC).isoformat()
+    assert Query(tmp_path, startingTimestamp=timestamp).drain() == [(1,), (2,)]
     assert Query(tmp_path, startingTimestamp="2001-01-01").drain() == [(0,), (1,), (2,)]
     with pytest.raises(TimestampNotFoundError):
         Query(tmp_path, startingTimestamp="2101-01-01").step()
 
 
-def test_a_batch_of_a_long_list_keeps_only_what_it_takes(table, monkeypatch):
+def test_a_batch_of_a_long_list_holds_only_its_own_files(table, monkeypatch):
     monkeypatch.setattr(stream_batches, "_ROWS_BETWEEN_CUTS", 0)
     table.log.checkpoint(row_group_rows=1)
     query = Query(table.directory, maxFilesPerTrigger=2)
@@ -189,8 +189,8 @@ def test_files_are_cut_as_they_come():
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_every_row_comes_once_whatever_stops_the_stream(tmp_path, seed):
-    """Batches fail before or after they are read; commits, checkpoints and restarts come between."""
+def test_every_row_arrives_once_after_any_failure(tmp_path, seed):
+    """Batches fail before or after they are read, amid commits, checkpoints and restarts."""
     chance = random.Random(seed)
     table = FeedTable(tmp_path)
     total, files = 0, 0
@@ -216,19 +216,21 @@ def test_every_row_comes_once_whatever_stops_the_stream(tmp_path, seed):
         if event > 0.8:
             table.log.checkpoint()
         end = query.next_end()
-        if chance.random() < 0.4:  # it fails: Spark kept the end of the batch, and begins anew
+        if chance.random() < 0.4:  # the batch fails: Spark stored its end offset, and restarts
             query.read(end)
             query.open()
             if query.batches == 0:
                 commit()
-                query.start = query.reader.initialOffset()  # that of a first batch it did not keep
+                query.start = (
+                    query.reader.initialOffset()
+                )  # Spark does not store the start of the first batch
         if end != query.start:
             query.rows += query.read(end)
             query.start, query.batches = end, query.batches + 1
     assert query.drain() == numbers(range(total))
 
 
-def test_a_first_batch_that_is_repeated_has_the_same_rows_though_the_table_moved_on(table):
+def test_a_repeated_first_batch_has_the_same_rows_after_new_commits(table):
     for options in ({}, {"startingVersion": "latest"}):
         query = Query(table.directory, **options)
         query.start = query.reader.initialOffset()
@@ -243,7 +245,7 @@ def test_a_first_batch_that_is_repeated_has_the_same_rows_though_the_table_moved
         assert once
 
 
-def test_rewrites_that_change_no_data_give_nothing(table):
+def test_rewrites_without_data_change_return_nothing(table):
     query = Query(table.directory)
     query.drain()
     quiet = {"dataChange": False}
@@ -254,7 +256,7 @@ def test_rewrites_that_change_no_data_give_nothing(table):
     assert query.step() is None
 
 
-# --- commits that are no appends
+# --- commits other than appends
 
 
 def delete(table):
@@ -309,7 +311,7 @@ def test_a_commit_that_is_no_append_stops_the_stream(table, change, updates):
         (update_with_change_file, "skipChangeCommits", []),
     ],
 )
-def test_an_option_says_what_to_make_of_it(table, change, option, rows):
+def test_an_option_selects_how_it_is_handled(table, change, option, rows):
     query = Query(table.directory, **{option: "true"})
     query.drain()
     change(table)
@@ -327,7 +329,7 @@ def test_ignoring_deletes_does_not_ignore_updates(table):
 # --- schemas
 
 
-def test_a_new_column_stops_the_stream_and_a_restart_takes_it_up(table):
+def test_a_new_column_stops_the_stream_and_a_restart_reads_it(table):
     query = Query(table.directory)
     query.drain()
     wider = {"id": "long", "name": "string"}
@@ -358,7 +360,7 @@ def test_another_table_at_the_same_address_is_noticed(table):
         query.step()
 
 
-# --- what cannot be
+# --- refused starts and offsets
 
 
 def test_a_version_that_is_not_there_is_refused(table):
@@ -366,7 +368,7 @@ def test_a_version_that_is_not_there_is_refused(table):
         Query(table.directory, startingVersion=9).step()
 
 
-def test_log_cleanup_that_was_faster_than_the_stream_is_told(table):
+def test_log_cleanup_that_overtook_the_stream_is_an_error(table):
     query = Query(table.directory, startingVersion=0, maxFilesPerTrigger=1)
     query.step()
     table.log.checkpoint().clean_up(2)
@@ -398,34 +400,34 @@ def test_available_now_ends_where_the_table_ended(table):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "limit"),
     [
         ({}, limits.ReadMaxFiles(1000)),
         ({"maxFilesPerTrigger": 7}, limits.ReadMaxFiles(7)),
         ({"maxBytesPerTrigger": "1k"}, limits.ReadMaxBytes(1024)),
     ],
 )
-def test_the_limit_that_spark_is_told(table, options, told):
-    assert Query(table.directory, **options).reader.getDefaultReadLimit() == told
+def test_the_default_read_limit(table, options, limit):
+    assert Query(table.directory, **options).reader.getDefaultReadLimit() == limit
 
 
 # --- change feeds
 
 
-def test_a_stream_of_changes_gives_what_the_feed_gives(table):
+def test_a_stream_of_changes_returns_the_rows_of_the_feed(table):
     query = Query(table.directory, readChangeFeed="true", startingVersion=0, maxFilesPerTrigger=1)
     update(table)
     delete_by_vector(table)
     update_rows = query.drain()
     feed = Table.open(table.directory).changes(starting_version=0).to_arrow().to_pylist()
-    told = [(row["id"], row["_change_type"], row["_commit_version"]) for row in feed]
-    assert sorted(row[:3] for row in update_rows) == sorted(told)
+    expected = [(row["id"], row["_change_type"], row["_commit_version"]) for row in feed]
+    assert sorted(row[:3] for row in update_rows) == sorted(expected)
     assert query.batches == 5, "a commit's changes stay together"
     table.commit(table.add("f", ids(1, 50)))
     (row,) = query.step()
     assert row[:3] == (50, "insert", 5)
 
 
-def test_a_stream_of_changes_says_where_to_begin(table):
+def test_a_stream_of_changes_needs_a_start(table):
     with pytest.raises(ConfigError, match="startingVersion"):
         Query(table.directory, readChangeFeed="true")

@@ -1,4 +1,4 @@
-"""Streams as PySpark 4.1 runs them: it asks how far the table has got, and a batch is all of it."""
+"""Streams as PySpark 4.1 runs them, without read limits: a batch is everything up to the latest."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def table(tmp_path):
 
 def open_stream(table, **options):
     snapshot = Table.open(table.directory).snapshot()
-    asked = SourceOptions.parse({"path": str(table.directory)} | options)
+    parsed = SourceOptions.parse({"path": str(table.directory)} | options)
     shipped = SerializedSnapshot.of(snapshot, None)
-    return stream_reader._UnlimitedStream(asked, shipped, read_schema(snapshot, None))
+    return stream_reader._UnlimitedStream(parsed, shipped, read_schema(snapshot, None))
 
 
 def rows(reader, start, end):
@@ -46,14 +46,14 @@ def rows(reader, start, end):
 def test_batches_follow_the_table_across_restarts(table):
     reader = open_stream(table)
     end = reader.latestOffset()
-    table.commit(table.add("c", ids(4)))  # between the two questions
+    table.commit(table.add("c", ids(4)))  # between the two calls
     start = reader.initialOffset()
     assert rows(reader, start, end) == [0, 1, 2, 3]
     newest = reader.latestOffset()
     assert rows(reader, end, newest) == [4, 5]
     assert reader.latestOffset() == newest, "nothing is new"
     table.commit(table.add("d", ids(6)))
-    again = open_stream(table)  # which is never asked where it began
+    again = open_stream(table)  # its initialOffset is never called
     assert rows(again, newest, again.latestOffset()) == [6, 7]
     newest = again.latestOffset()
     table.commit(table.remove("a"))
@@ -61,7 +61,7 @@ def test_batches_follow_the_table_across_restarts(table):
         again.partitions(newest, again.latestOffset())
 
 
-def test_a_first_batch_that_is_repeated_has_the_same_rows(table):
+def test_a_repeated_first_batch_has_the_same_rows(table):
     end = open_stream(table).latestOffset()
     for number in range(3):
         again = open_stream(table)
@@ -70,7 +70,7 @@ def test_a_first_batch_that_is_repeated_has_the_same_rows(table):
 
 
 @pytest.mark.parametrize(("start", "first"), [("0", [0, 1, 2, 3]), ("1", [2, 3]), ("latest", [])])
-def test_a_stream_may_begin_at_a_version(table, start, first):
+def test_a_stream_may_start_at_a_version(table, start, first):
     reader = open_stream(table, startingVersion=start)
     end = reader.latestOffset()
     assert rows(reader, reader.initialOffset(), end) == first
@@ -80,7 +80,7 @@ def test_a_stream_may_begin_at_a_version(table, start, first):
     assert rows(again, end, again.latestOffset()) == [4, 5]
 
 
-def test_limits_are_refused_where_they_cannot_be_kept(table, monkeypatch):
+def test_limits_are_refused_where_they_are_not_supported(table, monkeypatch):
     monkeypatch.setattr(stream_reader, "admission", None)
     snapshot = Table.open(table.directory).snapshot()
     shipped = SerializedSnapshot.of(snapshot, None)

@@ -55,8 +55,8 @@ def rows_of(url, **how):
     return ld.Table.open(url).scan(**how).to_arrow().sort_by("id").to_pylist()
 
 
-def told(url):
-    """Return what the log says of the files, but for their names and times."""
+def adds_of(url):
+    """Return the adds of the log, without names and times."""
     lines = (url / "_delta_log" / f"{0:020d}.json").read_text().splitlines()
     adds = [action["add"] for action in map(json.loads, lines) if "add" in action]
     return sorted(((add["partitionValues"], json.loads(add["stats"])) for add in adds), key=str)
@@ -69,13 +69,13 @@ def test_every_type_is_written_as_the_writer_in_this_process_does(spark, tmp_pat
     ld.write(ours, EVERY_TYPE, partition_by="p")
     assert (result.version, result.rows, result.files_added) == (0, 3, 3)
     assert rows_of(theirs) == rows_of(ours) == EVERY_TYPE.to_pylist()
-    assert told(theirs) == told(ours)
+    assert adds_of(theirs) == adds_of(ours)
     snapshots = [ld.Table.open(url).snapshot() for url in (theirs, ours)]
     assert snapshots[0].schema == snapshots[1].schema
     assert snapshots[0].protocol == snapshots[1].protocol
 
 
-def test_rows_of_a_partition_are_brought_together_unless_told_otherwise(spark, tmp_path):
+def test_rows_of_a_partition_are_shuffled_together_by_default(spark, tmp_path):
     frame = spark.range(0, 80, 1, 4).selectExpr("id", "id % 2 AS `a p`")
     result = executors.write(frame, tmp_path / "t", partition_by=["a p"], properties={
         "delta.columnMapping.mode": "name"})  # fmt: skip
@@ -111,15 +111,15 @@ def test_the_feed_of_a_replacement_that_cuts_through_files(spark, tmp_path):
     ld.write(tmp_path, {"id": [0, 1, 2], "t": ["a", "b", "c"]}, properties=recorded)
     new = spark.sql("SELECT id + 2 AS id, 'n' AS t FROM range(2)")
     executors.write(new, tmp_path, "overwrite", where="id >= 2")
-    told = ld.Table.open(tmp_path).changes(starting_version=1).to_arrow().to_pylist()
-    assert sorted((row["_change_type"], row["id"], row["t"]) for row in told) == [
+    changes = ld.Table.open(tmp_path).changes(starting_version=1).to_arrow().to_pylist()
+    assert sorted((row["_change_type"], row["id"], row["t"]) for row in changes) == [
         ("delete", 2, "c"),
         ("insert", 2, "n"),
         ("insert", 3, "n"),
     ]
 
 
-def test_names_that_spark_would_take_apart(spark, tmp_path):
+def test_names_with_dots_and_quotes(spark, tmp_path):
     frame = spark.sql("SELECT id, 'a' `odd name`, id `c.d`, id % 2 `e``f`, 's' `c` FROM range(4)")
     mapped = {"delta.columnMapping.mode": "name"}
     executors.write(frame, tmp_path, properties=mapped, partition_by=["e`f"])
@@ -133,7 +133,7 @@ def test_a_value_that_the_log_cannot_hold_is_an_error_of_its_own(spark, tmp_path
         executors.write(frame, tmp_path, partition_by="p")
 
 
-def test_rows_that_break_a_rule_leave_the_version_where_it_was(spark, tmp_path):
+def test_rows_that_violate_a_constraint_commit_nothing(spark, tmp_path):
     url = tmp_path / "t"
     table = ld.Table.create(url, "id bigint not null, n int", constraints={"small": "n < 10"})
     frame = spark.range(0, 8, 1, 2)
@@ -147,7 +147,7 @@ def test_rows_that_break_a_rule_leave_the_version_where_it_was(spark, tmp_path):
     assert executors.write(frame.selectExpr("id", "1 AS n"), url, "append").version == 1
 
 
-def test_a_step_of_an_application_is_written_once(spark, tmp_path):
+def test_an_application_transaction_is_written_once(spark, tmp_path):
     step = {"mode": "append", "app_id": "nightly", "app_version": 7}
     frame = spark.range(0, 4, 1, 1)
     assert executors.write(frame, tmp_path, **step).version == 0
@@ -181,7 +181,7 @@ def planned(url, schema, request):
 def test_only_files_of_the_attempt_that_counts_are_committed(tmp_path):
     rows = pa.table({"id": [1, 2, 3]})
     writing, task = planned(tmp_path, rows.schema, WriteRequest())
-    lost = list(write_rows(task, iter(rows.to_batches())))  # done, and its answer never arrived
+    lost = list(write_rows(task, iter(rows.to_batches())))  # succeeded, but its result was lost
     counted = list(write_rows(task, iter(rows.to_batches())))
     done = writing.finish(collect_results(pa.Table.from_batches(counted)), writing.replacement())
     assert (done.rows, done.files_added) == (3, 1)
@@ -190,7 +190,7 @@ def test_only_files_of_the_attempt_that_counts_are_committed(tmp_path):
     assert len(list(tmp_path.glob("*.parquet"))) == 2
 
 
-def test_a_plan_that_travels_has_no_storage_options(tmp_path):
+def test_a_pickled_plan_has_no_storage_options(tmp_path):
     from pyspark import cloudpickle
 
     address = TableLocation(root=str(tmp_path), config=Config(), options_file="/etc/options.json")
@@ -210,7 +210,7 @@ def test_types_that_delta_does_not_have_are_refused_by_name(spark):
         incoming_schema(frame.schema, "/t")
 
 
-def test_moments_do_not_depend_on_the_zone_of_the_session(spark, tmp_path):
+def test_timestamps_do_not_depend_on_the_session_time_zone(spark, tmp_path):
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
     executors.write(session.sql("SELECT 1L AS id, timestamp'2026-01-02 03:04:05Z' AS at"), tmp_path)

@@ -13,7 +13,7 @@ from tests.cli.support import run
 
 
 class Kept:
-    """A session that outlives the command that thinks it started it."""
+    """A session that ignores `stop`, so that it outlives the command."""
 
     def __init__(self, session):
         self._session = session
@@ -42,10 +42,10 @@ def test_files_are_written(session, tmp_path):
     made = ["--partition-by", "p", "--property", "owner=us", "--cores", 2, "--json"]
     result = run("spark", "write", url, tmp_path / "rows.parquet", *made)
     assert result.exit_code == 0, result.stderr
-    told = json.loads(result.stdout)
-    assert (told["result"]["version"], told["result"]["rows"]) == (0, 3)
-    assert list(told["seconds"]) == ["start_spark", "read", "write"]
-    assert told["peak_driver_memory"]["python"] > 1 << 20
+    report = json.loads(result.stdout)
+    assert (report["result"]["version"], report["result"]["rows"]) == (0, 3)
+    assert list(report["seconds"]) == ["start_spark", "read", "write"]
+    assert report["peak_driver_memory"]["python"] > 1 << 20
     how = ["--mode", "overwrite", "--where", "p = 'b'", "--app-id", "x", "--app-version", 1]
     result = run("spark", "write", url, tmp_path / "more.csv", *how)
     assert result.exit_code == 0, result.stderr
@@ -55,14 +55,14 @@ def test_files_are_written(session, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "text"),
+    ("arguments", "message"),
     [
         (["rows.txt"], "has no known suffix"),
         (["rows.csv", "--merge-schema", "--overwrite-schema"], "exclude each other"),
     ],
 )
-def test_what_makes_no_sense_is_refused(session, tmp_path, arguments, text):
+def test_contradicting_arguments_are_refused(session, tmp_path, arguments, message):
     result = run("spark", "write", tmp_path / "t", *arguments)
     assert result.exit_code != 0
-    assert text in result.stderr
+    assert message in result.stderr
     assert not (tmp_path / "t").exists()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.spark.reference import told_by
+from tests.spark.reference import run_program
 from tests.spark.write_interop import TABLES
 
 
 @pytest.mark.long  # a session with the reference connector takes a minute and a half
 @pytest.mark.timeout(900)
-def test_tables_written_in_turns(tmp_path):
-    told = told_by("tests.spark.write_interop", tmp_path)
-    assert set(told) == set(TABLES)
-    for found in told.values():
+def test_tables_written_alternately(tmp_path):
+    report = run_program("tests.spark.write_interop", tmp_path)
+    assert set(report) == set(TABLES)
+    for found in report.values():
         assert found["checkpoint"] == [4, True, True]
         assert found["first"] == 300
         # 18 rows were deleted; the third that is replaced had 300, less 6 of those
@@ -26,13 +26,13 @@ def test_tables_written_in_turns(tmp_path):
 
 @pytest.mark.long  # likewise
 @pytest.mark.timeout(900)
-def test_numbers_and_changes(tmp_path):
-    told = told_by("tests.spark.rules_interop", tmp_path)
-    numbers = told["numbers"]
+def test_identity_values_and_changes(tmp_path):
+    report = run_program("tests.spark.rules_interop", tmp_path)
+    numbers = report["numbers"]
     assert len(set(numbers["id"])) == len(numbers["id"]) == 7
     assert max(numbers["id"]) == 5
     assert all(number % 2 for number in numbers["id"])
     assert len(set(numbers["n"])) == len(numbers["n"]) == 7
-    assert numbers["n"][-3:] == [100, 101, 102]  # who comes after an own number goes on from it
+    assert numbers["n"][-3:] == [100, 101, 102]  # generated values continue after the explicit 100
     changed = [["delete", "a", 1], ["insert", "a", 1], ["insert", "b", 1]]
-    assert told["changes"] == dict.fromkeys(("none", "name", "id"), changed)
+    assert report["changes"] == dict.fromkeys(("none", "name", "id"), changed)

@@ -1,6 +1,6 @@
-"""Tasks and committers of Spark are lost at the worst moment: no row is lost, none is there twice.
+"""Tasks and committers of Spark are lost at the worst moment: no row is lost or duplicated.
 
-Programs of their own do the work (`tests.spark.write_losses`), since tests must not harm their session.
+Separate programs do the work (`tests.spark.write_losses`), to protect the session of the tests.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def run(*args, failpoint=None):
         capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
         env={**os.environ, **armed},
     )  # fmt: skip
-    told = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
-    assert told, done.stdout + done.stderr[-5000:]
-    return json.loads(told[0].removeprefix("FOUND "))
+    reports = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
+    assert reports, done.stdout + done.stderr[-5000:]
+    return json.loads(reports[0].removeprefix("FOUND "))
 
 
 def ids_of(url):
@@ -35,8 +35,8 @@ def ids_of(url):
 
 
 def test_tasks_that_are_lost_after_they_wrote_their_files(spark, tmp_path):
-    told = run("retries", tmp_path)
-    assert (told["version"], told["rows"], told["files_added"]) == (0, 400, 4)
+    report = run("retries", tmp_path)
+    assert (report["version"], report["rows"], report["files_added"]) == (0, 400, 4)
     assert ids_of(tmp_path) == [*range(400)]
     assert len(list(ld.Table.open(tmp_path).scan().files())) == 4
     assert len(list(tmp_path.glob("*.parquet"))) == 6, "two attempts should have left a file each"
@@ -50,8 +50,8 @@ def test_a_stream_whose_committer_is_killed(spark, tmp_path, failpoint, committe
     source, url, place = tmp_path / "source", tmp_path / "t", tmp_path / "checkpoint"
     ld.write(source, {"id": [1, 2, 3]})
     ld.write(url, {"id": [0]})
-    told = run("stream", source, url, place, failpoint=failpoint)
-    assert told["error"] is not None
+    report = run("stream", source, url, place, failpoint=failpoint)
+    assert report["error"] is not None
     assert ids_of(url) == ([0, 1, 2, 3] if committed else [0])
     assert run("stream", source, url, place) == {"error": None}
     assert ids_of(url) == [0, 1, 2, 3]

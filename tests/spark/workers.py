@@ -1,6 +1,6 @@
-"""How the sessions of these tests start Python workers: forked with everything imported.
+"""Python workers of the test sessions: forked from a daemon that has imported everything.
 
-A worker ends with the task that fails in it, and these tests make many tasks fail; each new one
+A worker ends with the task that fails in it, and these tests make many tasks fail. Each new one
 would import pandas, pyarrow and the package anew, which takes longer than most tasks.
 """
 

@@ -1,11 +1,11 @@
-"""Tables that we write on Spark, and what the reference implementation makes of them.
+"""Tables written by lazydelta on Spark, then read and written by the reference implementation.
 
 A program (`tests.spark.reference`).
 """
 
 from __future__ import annotations
 
-from tests.spark.reference import QUICK, tell
+from tests.spark.reference import QUICK, print_report
 
 BY_EXECUTORS = {"spark.lazydelta.distributedLogReplay.fileThreshold": "0"}
 TABLES = {
@@ -24,7 +24,7 @@ FRAME = (
 
 
 def round_trip(spark, url, properties):
-    """Write in turns with the reference, and let it read all of it."""
+    """Write alternately with the reference, and read everything with both."""
     import lazydelta as ld
     import lazydelta.spark as executors
 
@@ -57,7 +57,7 @@ def round_trip(spark, url, properties):
 
 
 def report(spark, place):
-    """Return what each of the tables came to."""
+    """Return the report of each table."""
     from lazydelta.spark import register
 
     register(spark)
@@ -65,4 +65,4 @@ def report(spark, place):
 
 
 if __name__ == "__main__":
-    tell(report, QUICK | BY_EXECUTORS)
+    print_report(report, QUICK | BY_EXECUTORS)

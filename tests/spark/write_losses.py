@@ -1,8 +1,8 @@
-"""Sessions of their own in which writers fail: run as a program, because each takes settings.
+"""Sessions in which writers fail: run as a program, because each needs its own settings.
 
 `python -m tests.spark.write_losses retries TABLE` writes a table with tasks that fail, or are killed,
-after they wrote their files. `... stream SOURCE TABLE CHECKPOINT` runs a stream to its end, or to
-its own: `_LAZYDELTA_FAILPOINT` says where the process that commits is killed. Both print one line.
+after they wrote their files. `... stream SOURCE TABLE CHECKPOINT` runs a stream until it ends or is
+killed: `_LAZYDELTA_FAILPOINT` names where the committing process is killed. Both print one line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RAISES, KILLED = 0, 1
 
 
 def lost_after_writing(planned, batches):
-    """Write as tasks do, and let the answer of a first attempt be lost."""
+    """Write as tasks do, and lose the result of the first attempt."""
     from pyspark import TaskContext
 
     from lazydelta.spark.write_tasks import write_rows
@@ -55,7 +55,7 @@ def stream(source, url, place):
     error = None
     try:
         query.awaitTermination()
-    except Exception as raised:  # noqa: BLE001 - the test that asked is told
+    except Exception as raised:  # noqa: BLE001 - reported to the test
         error = str(raised)
     spark.stop()
     return {"error": error}
@@ -63,5 +63,5 @@ def stream(source, url, place):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    told = {"retries": retries, "stream": stream}[sys.argv[1]](*sys.argv[2:])
-    sys.stdout.write(f"FOUND {json.dumps(told)}\n")
+    report = {"retries": retries, "stream": stream}[sys.argv[1]](*sys.argv[2:])
+    sys.stdout.write(f"FOUND {json.dumps(report)}\n")

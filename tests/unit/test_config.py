@@ -40,7 +40,7 @@ def test_the_environment_is_read_by_type():
         ("LAZYDELTA_TRIPWIRE", "loose"),
     ],
 )
-def test_what_is_not_a_setting_is_an_error_that_names_it(name, value):
+def test_an_unknown_setting_is_an_error_that_names_it(name, value):
     with pytest.raises(ConfigError) as raised:
         Config.from_env({name: value})
     assert raised.value.setting.upper().removeprefix("LAZYDELTA_") == name.removeprefix(
@@ -90,7 +90,7 @@ def test_options_of_another_kind_are_refused(kind, wrong):
     assert raised.value.setting in wrong
 
 
-def test_the_environment_is_told_what_a_setting_takes_and_which_is_near():
+def test_environment_errors_name_the_allowed_values_and_the_nearest_setting():
     with pytest.raises(ConfigError, match="did you mean LAZYDELTA_BATCH_ROWS"):
         Config.from_env({"LAZYDELTA_BATCH_ROWZ": "7"})
     with pytest.raises(ConfigError, match="must be an integer, not 'many'"):
@@ -106,7 +106,7 @@ def test_a_config_is_changed_by_replacing_it():
         replace(config, batch_rows=0)
 
 
-def test_every_field_says_what_it_is_for():
+def test_every_field_has_a_docstring():
     from inspect import getsource
 
     source = getsource(Config)
@@ -115,6 +115,6 @@ def test_every_field_says_what_it_is_for():
         assert after[1].strip().startswith('"""'), field.name
 
 
-def test_what_tests_are_told_is_no_setting():
-    told = {"LAZYDELTA_GOLDEN": "/golden", "LAZYDELTA_TEST_EXAMPLES": "7"}
-    assert Config.from_env(told) == Config()
+def test_variables_of_the_tests_are_no_settings():
+    variables = {"LAZYDELTA_GOLDEN": "/golden", "LAZYDELTA_TEST_EXAMPLES": "7"}
+    assert Config.from_env(variables) == Config()

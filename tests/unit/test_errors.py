@@ -47,7 +47,7 @@ def test_an_error_pickles_and_keeps_its_facts(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_an_error_is_a_delta_error_and_a_builtin_one_and_says_something(kind):
+def test_an_error_is_a_delta_error_and_a_builtin_one_with_a_message(kind):
     error = example(kind)
     assert isinstance(error, DeltaError)
     builtin = [k for k in kind.__mro__ if k.__module__ == "builtins"]
@@ -56,7 +56,7 @@ def test_an_error_is_a_delta_error_and_a_builtin_one_and_says_something(kind):
     assert kind.__doc__
 
 
-def test_the_text_of_a_corrupt_log_names_file_version_and_line():
+def test_the_message_of_a_corrupt_log_names_file_version_and_line():
     error = LogCorruptError("/t", "_delta_log/7.json", "oops", 7, 3)
     text = str(error)
     assert "7.json, line 3 (version 7): oops" in text

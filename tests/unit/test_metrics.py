@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lazydelta import Config, Table
-from lazydelta.metrics import FeedFinished, ScanFinished, SegmentListed, StoreCalled
+from lazydelta.metrics import ReadFinished, ScanFinished, SegmentListed, StoreCalled
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_a_raising_observer_fails_no_read_and_is_logged_once(path, caplog):
     with caplog.at_level(logging.ERROR, "lazydelta"):
         assert table.to_arrow().num_rows == 3
         assert table.scan("id > 1").to_arrow().num_rows == 2
-    assert {StoreCalled, SegmentListed, ScanFinished, FeedFinished} <= set(seen)
+    assert {StoreCalled, SegmentListed, ScanFinished, ReadFinished} <= set(seen)
     (record,) = [r for r in caplog.records if "observer" in r.message]
     assert "of the observer" in str(record.exc_info[1])
 

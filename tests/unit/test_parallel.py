@@ -103,7 +103,7 @@ def test_closing_prefetch_closes_the_producer_before_it_returns():
     assert not [t for t in threading.enumerate() if t.name == "lazydelta-prefetch"]
 
 
-def test_nothing_runs_before_the_first_item_is_asked_for():
+def test_nothing_runs_before_the_first_item_is_requested():
     called = []
 
     def produce():

@@ -8,6 +8,7 @@ from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lazydelta.changes.change_feed import ChangeFeed, find_changes
+    from lazydelta.changes.change_rows import CHANGE_FIELDS
     from lazydelta.changes.change_splits import ChangeSplit, read_changes, split_changes
     from lazydelta.changes.commit_changes import read_commits
     from lazydelta.changes.schema_compatibility import schema_incompatibility
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "CHANGE_FIELDS",
     "ChangeFeed",
     "ChangeRange",
     "ChangeSplit",
@@ -36,6 +38,7 @@ __getattr__ = lazy_exports(
     __name__,
     {
         "change_feed": ("ChangeFeed", "find_changes"),
+        "change_rows": ("CHANGE_FIELDS",),
         "change_splits": ("ChangeSplit", "read_changes", "split_changes"),
         "commit_changes": ("read_commits",),
         "schema_compatibility": ("schema_incompatibility",),

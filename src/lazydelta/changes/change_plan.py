@@ -121,8 +121,8 @@ class ChangePlan:
                 maps = batch.column("partitionValues").filter(is_removed).to_pylist()
                 by_key.update(zip(keys.filter(is_removed).to_pylist(), maps, strict=True))
         completed = pa.array([by_key.get(key) for key in removed.to_pylist()], values.type)
-        at = removes.schema.get_field_index("partitionValues")
-        return removes.set_column(at, "partitionValues", completed)
+        index = removes.schema.get_field_index("partitionValues")
+        return removes.set_column(index, "partitionValues", completed)
 
     def _file_tasks(
         self, commit: CommitChanges, files: pa.RecordBatch, kinds: Sequence[str], time: int
@@ -135,20 +135,20 @@ class ChangePlan:
         vectors = [files.column(name).to_pylist() for name in names]
         named = [(path, v) for column in vectors for path, v in zip(decoded, column, strict=True)]
         group = DeletionVectorGroup(named, self._resolver, self._reader.stores.store)
-        for at, path in enumerate(paths):
-            matching = tuple(kind for kind, mask in zip(kinds, masks, strict=True) if mask[at])
+        for index, path in enumerate(paths):
+            matching = tuple(kind for kind, mask in zip(kinds, masks, strict=True) if mask[index])
             self._metrics.files_read += bool(matching)
             self._metrics.files_pruned += not matching
             if matching:
                 yield FileTask(
                     path=path,
-                    shown_path=decoded[at],
-                    size=sizes[at],
+                    shown_path=decoded[index],
+                    size=sizes[index],
                     version=commit.version,
                     kinds=matching,
                     vectors=group,
-                    vector_indexes=tuple(at + column * len(paths) for column in range(len(names))),
-                    constants={name: array[at] for name, array in constants.items()},
+                    vector_indexes=tuple(range(index, len(names) * len(paths), len(paths))),
+                    constants={name: array[index] for name, array in constants.items()},
                 )
 
     def _constants(

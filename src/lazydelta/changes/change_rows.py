@@ -299,11 +299,11 @@ def _selected_groups(
 ) -> list[int]:
     """Return the row groups with at least one change."""
     ends = [0]
-    for at in range(file.metadata.num_row_groups):
-        ends.append(ends[-1] + file.metadata.row_group(at).num_rows)
+    for group in range(file.metadata.num_row_groups):
+        ends.append(ends[-1] + file.metadata.row_group(group).num_rows)
     spans = list(pairwise(ends))
-    masks = ((at, keep(spans[at][0], spans[at][1] - spans[at][0])) for at in groups)
-    return [at for at, mask in masks if mask is None or mask.true_count]
+    masks = ((group, keep(spans[group][0], spans[group][1] - spans[group][0])) for group in groups)
+    return [group for group, mask in masks if mask is None or mask.true_count]
 
 
 def _change_types(rows: RowBatch) -> pa.Array:

@@ -163,11 +163,11 @@ class _Reader:
             actions = rows.column(kind)
             if actions.null_count == len(actions):
                 continue
-            for at in np.flatnonzero(to_mask(actions.is_valid())).tolist():
+            for index in np.flatnonzero(to_mask(actions.is_valid())).tolist():
                 try:
-                    parsed.append(parse_object(lines[at].as_py())[kind])
+                    parsed.append(parse_object(lines[index].as_py())[kind])
                 except BadLineError as error:
-                    raise BadLineError(at, error.reason) from None
+                    raise BadLineError(index, error.reason) from None
 
     def _blocks(self, file: LogFile) -> Iterator[bytes]:
         """Yield a large commit in blocks of complete lines."""

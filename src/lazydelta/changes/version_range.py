@@ -20,7 +20,6 @@ from lazydelta.errors import (
     LogCorruptError,
     LogGapError,
     TimestampNotFoundError,
-    UnsupportedFeatureError,
     VersionCleanedUpError,
     VersionNotCommittedError,
 )
@@ -36,7 +35,7 @@ from lazydelta.protocol.features import (
     allows_column_mapping,
     check_protocol,
     unreadable_features,
-    why_unreadable,
+    unsupported_error,
 )
 from lazydelta.schema import parse_schema
 from lazydelta.snapshot import SnapshotState, file_times, load_snapshot, version_at, version_since
@@ -231,7 +230,7 @@ def check_readable(protocol: TableProtocol, file: LogFile, table: str) -> None:
         LogCorruptError: Its versions and feature lists contradict each other.
     """
     if features := unreadable_features(protocol):
-        raise UnsupportedFeatureError(table, features, "read", why_unreadable(features))
+        raise unsupported_error(table, features, "read")
     try:
         check_protocol(protocol)
     except MalformedActionError as error:

@@ -21,7 +21,7 @@ from lazydelta.errors import InternalError, LogCorruptError, StoreError
 from lazydelta.formats import JsonLimits, decode_lines, split_lines
 from lazydelta.parquet.footer import footer_range, read_footer
 from lazydelta.scan.plan import nulls
-from lazydelta.store import RangedInput, is_local, open_output
+from lazydelta.store import RangedInput, open_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -176,9 +176,8 @@ def validate_stored(store: Store, written: WrittenFile, version: int) -> None:
         LogCorruptError: They differ.
     """
     expected = (written.rows, written.adds, written.removes)
-    head = start(lambda: store.head(written.path), threaded=not is_local(store))
-    footer = start(lambda: _stored_footer(store, written), threaded=False)
-    size = head.result().size
+    footer = start(lambda: _stored_footer(store, written))
+    size = store.head(written.path).size
     try:
         stored = _count_actions(footer.result()) if size == written.bytes else None
     except StoreError:

@@ -24,7 +24,7 @@ from lazydelta.checkpoint import tuning
 from lazydelta.checkpoint.full_replay import STATS_PARSED
 from lazydelta.errors import SchemaError
 from lazydelta.formats import parse_stats, split_lines
-from lazydelta.protocol.features import supported_by_table
+from lazydelta.protocol.features import supported_features
 from lazydelta.protocol.schemas import ADD, REMOVE_ACTION
 from lazydelta.replay.skipping import map_values
 from lazydelta.scan.plan import conformed, nulls
@@ -60,7 +60,7 @@ class CheckpointSettings:
     def of(cls, snapshot: SnapshotState) -> CheckpointSettings:
         """Parse the properties of a table; V2 applies only where the protocol allows it."""
         configuration = snapshot.metadata.configuration
-        allows_v2 = "v2Checkpoint" in supported_by_table(snapshot.protocol)
+        allows_v2 = "v2Checkpoint" in supported_features(snapshot.protocol)
         return cls(
             interval=checkpoint_interval(configuration),
             is_v2=allows_v2 and configuration.get("delta.checkpointPolicy", "classic") == "v2",
@@ -106,7 +106,7 @@ class CheckpointSchema:
         columns = [by_logical_name[name] for name in snapshot.partition_columns]
         self.partitions: dict[str, DataType] = {item.name: item.type for item in columns}
         self._parsers = {name: _PartitionParser(kind) for name, kind in self.partitions.items()}
-        self._has_deletion_vectors = "deletionVectors" in supported_by_table(snapshot.protocol)
+        self._has_deletion_vectors = "deletionVectors" in supported_features(snapshot.protocol)
         indexed = set(layout.indexed)
         self._leaves = {path: kind for path, kind in physical.leaves() if path in indexed}
         clustering = [path for path in clustered_by if path in self._bounded]

@@ -27,13 +27,11 @@ from lazydelta.errors import (
     LogCorruptError,
     ObjectExistsError,
     SchemaError,
-    UnsupportedFeatureError,
 )
 from lazydelta.log.checkpoints import read_hint, write_hint
-from lazydelta.protocol.features import unwritable_features
+from lazydelta.protocol.features import unsupported_error, unwritable_features
 from lazydelta.schema import from_arrow_schema, schema_to_json
 from lazydelta.snapshot import load_snapshot, skip_damaged_checkpoint
-from lazydelta.store import is_local
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -119,7 +117,7 @@ def checkpoint_after(committed: Committed) -> None:
 
 def _start_reading_hint(store: Store) -> Future[CheckpointHint | None]:
     """Start reading the existing hint; the new one is compared with it at the end."""
-    return start(lambda: read_hint(store), threaded=not is_local(store))
+    return start(lambda: read_hint(store))
 
 
 def checkpoint_from(
@@ -132,7 +130,7 @@ def checkpoint_from(
     started = time.perf_counter()
     snapshot = replay.snapshot
     if features := unwritable_features(snapshot.protocol):
-        raise UnsupportedFeatureError(snapshot.store.root, features, "write")
+        raise unsupported_error(snapshot.store.root, features, "write")
     actions = CheckpointActions(replay)
     written = _write(actions)
     hint = _hint(snapshot.version, actions.schema, written)

@@ -32,7 +32,7 @@ from lazydelta.protocol import (
     TableProtocol,
     TransactionRetention,
 )
-from lazydelta.protocol.features import supported_by_table
+from lazydelta.protocol.features import supported_features
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -220,7 +220,7 @@ class _PreviousChecksum:
             metadata = TableMetadata.from_json(raw["metadata"])
         except (KeyError, TypeError, AttributeError, MalformedActionError):
             return None
-        has_vectors = _VECTORS in supported_by_table(protocol)
+        has_vectors = _VECTORS in supported_features(protocol)
         totals = FileTotals.from_checksum(raw, has_vectors=has_vectors)
         return None if totals is None else cls(totals, protocol, metadata, raw)
 
@@ -272,7 +272,7 @@ def _body(
     txns: Mapping[str, SetTransaction] | None,
     domains: Mapping[str, DomainMetadata] | None,
 ) -> dict[str, Any]:
-    features = supported_by_table(protocol)
+    features = supported_features(protocol)
     has_timestamps = "inCommitTimestamp" in features and (
         metadata.configuration.get("delta.enableInCommitTimestamps", "").lower() == "true"
     )

@@ -333,11 +333,11 @@ def _fetched_row_groups(reader: LeafReader, columns: Sequence[str], required: st
             windows.append(window)
         window.append(group)
         size += group_bytes
-    for window in windows:
+    for window in filter(None, windows):
         if len(window) > 1:
             reader.fetch(reader.without_empty(columns, window), window)
         yield from window
-        reader.release()
+        reader.release(window)
 
 
 def _row_groups_with(reader: LeafReader, column: str) -> list[int]:

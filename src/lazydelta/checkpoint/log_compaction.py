@@ -26,11 +26,10 @@ from lazydelta.errors import (
     ObjectExistsError,
     SchemaError,
     UnsupportedActionError,
-    UnsupportedFeatureError,
 )
 from lazydelta.formats import normalized_lines, split_lines
 from lazydelta.log import CommitReader, LogFileKind, compacted_path, list_log
-from lazydelta.protocol.features import unwritable_features
+from lazydelta.protocol.features import unsupported_error, unwritable_features
 from lazydelta.protocol.paths import PathResolver
 from lazydelta.replay import Reconciler, SeenFiles
 from lazydelta.snapshot import load_snapshot
@@ -101,7 +100,7 @@ def compact_log(store: Store, config: Config, first: int, last: int) -> Compacti
         raise ConfigError("range", f"{first} to {last} are not at least two versions")
     snapshot = load_snapshot(store, config, version=last)
     if features := unwritable_features(snapshot.protocol):
-        raise UnsupportedFeatureError(store.root, features, "write")
+        raise unsupported_error(store.root, features, "write")
     actions = _reconciled(store, config, _commits(store, first, last))
     data, path = b"".join(actions), compacted_path(first, last)
     failpoint("compaction-prepared")

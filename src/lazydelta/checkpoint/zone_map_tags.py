@@ -62,11 +62,14 @@ class ZoneMap:
         """Return the tag; it omits columns that lack bounds in any add."""
         zone_map: dict[str, Any] = {"adds": self._adds}
         types: dict[str, Any] = {}
-        for (group, name), found in self._ranges.items():
-            bounds = [bound.cast(pa.string()).as_py() for bound in (found.minimum, found.maximum)]
-            if found.adds == self._adds and max(map(len, bounds)) <= tuning.BOUND_CHARACTERS:
+        for (group, name), value_range in self._ranges.items():
+            bounds = [
+                bound.cast(pa.string()).as_py()
+                for bound in (value_range.minimum, value_range.maximum)
+            ]
+            if value_range.adds == self._adds and max(map(len, bounds)) <= tuning.BOUND_CHARACTERS:
                 zone_map.setdefault(group, {})[name] = bounds
-                types.setdefault(group, {})[name] = str(found.minimum.type)
+                types.setdefault(group, {})[name] = str(value_range.minimum.type)
         zone_map |= {"types": types} if types else {}
         return {ZONE_MAP_TAG: orjson.dumps(zone_map).decode()}
 
@@ -76,10 +79,10 @@ class ZoneMap:
             return
         if pc.greater(low, high).true_count:
             return
-        found = self._ranges.setdefault(column, _Range(low[0], high[0]))
-        found.minimum = pc.min(_append(low, found.minimum))
-        found.maximum = pc.max(_append(high, found.maximum))
-        found.adds += len(low)
+        value_range = self._ranges.setdefault(column, _Range(low[0], high[0]))
+        value_range.minimum = pc.min(_append(low, value_range.minimum))
+        value_range.maximum = pc.max(_append(high, value_range.maximum))
+        value_range.adds += len(low)
 
 
 def _append(values: pa.Array, value: pa.Scalar) -> pa.ChunkedArray:

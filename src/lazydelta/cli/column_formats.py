@@ -179,11 +179,11 @@ def _maps(array: pa.MapArray) -> pa.Array:
 
 def _structs(array: pa.StructArray) -> pa.Array:
     parts: list[pa.Array | pa.Scalar] = []
-    for at, field in enumerate(array.type):
+    for index, field in enumerate(array.type):
         name = orjson.dumps(field.name).decode()
         parts += [
             string_scalar(f"{',' if parts else '{'}{name}:"),
-            to_json(pc.struct_field(array, at)),
+            to_json(pc.struct_field(array, index)),
         ]
     if not parts:
         parts = [pa.repeat(_OPEN, len(array))]

@@ -189,7 +189,7 @@ def _csv(batch: pa.RecordBatch) -> bytes:
     arrays = [_csv_field(array) for array in batch.columns]
     sink = io.BytesIO()
     options = pa_csv.WriteOptions(include_header=False, eol="\r\n")
-    flat = pa.RecordBatch.from_arrays(arrays, [str(at) for at in range(len(arrays))])
+    flat = pa.RecordBatch.from_arrays(arrays, [str(index) for index in range(len(arrays))])
     pa_csv.write_csv(flat, sink, options)
     if len(arrays) == 1 and arrays[0].null_count:
         return _quote_nulls(sink.getvalue())

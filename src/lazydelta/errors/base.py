@@ -19,13 +19,13 @@ _SECRET_IN_URL = re.compile(
 _USERINFO = re.compile(r"(\w[\w+.-]*://)[^/@\s:]+:[^/@\s]+@")
 
 
-def redact(text: str) -> str:
-    """Return `text` without signatures, tokens and passwords of the URLs in it.
+def redact(message: str) -> str:
+    """Return `message` without signatures, tokens and passwords of the URLs in it.
 
     >>> redact("https://a.blob.core.windows.net/c/t?sv=1&sig=abc%3D")
     'https://a.blob.core.windows.net/c/t?sv=***&sig=***'
     """
-    return _USERINFO.sub(r"\1***@", _SECRET_IN_URL.sub(r"\1***", text))
+    return _USERINFO.sub(r"\1***@", _SECRET_IN_URL.sub(r"\1***", message))
 
 
 class DeltaError(Exception):

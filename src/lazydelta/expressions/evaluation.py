@@ -189,8 +189,8 @@ class _Evaluation:
 
     def call(self, node: Call) -> Result:
         constants = constant_positions(node.name, len(node.args))
-        given = [self.array(arg) for at, arg in enumerate(node.args) if at not in constants]
-        settings = [getattr(node.args[at], "value", None) for at in constants]
+        given = [self.array(arg) for index, arg in enumerate(node.args) if index not in constants]
+        settings = [getattr(node.args[index], "value", None) for index in constants]
         result = KERNELS[node.name]([one.values for one in given], settings, type_of(node))
         for one in given:
             result = result.failing(one.failed)

@@ -134,7 +134,7 @@ def constant_positions(name: str, count: int) -> tuple[int, ...]:
     """Return which arguments of a function are constants."""
     signature = FUNCTIONS.get((name, count))
     takes = () if signature is None else signature.takes
-    return tuple(at for at, family in enumerate(takes) if family.startswith("constant "))
+    return tuple(index for index, family in enumerate(takes) if family.startswith("constant "))
 
 
 def _is_unit(unit: Any) -> bool:

@@ -127,13 +127,13 @@ class Derivation:
 
 def derivations(schema: StructType, partition_columns: Sequence[str]) -> tuple[Derivation, ...]:
     """Return the derivations of the generated partition columns of a table."""
-    found: list[Derivation] = []
+    derivations: list[Derivation] = []
     for name in partition_columns:
         field = schema.get(name)
         sql = None if field is None else field.metadata.get(_EXPRESSION)
         if isinstance(sql, str):
-            found.extend(_derive(name, sql, schema, partition_columns))
-    return (*found, *_calendars(found))
+            derivations.extend(_derive(name, sql, schema, partition_columns))
+    return (*derivations, *_calendars(derivations))
 
 
 def _derive(
@@ -152,10 +152,10 @@ def _derive(
     return [Derivation(source, (column,), (expression,), _is_ordered(expression, source))]
 
 
-def _calendars(found: Sequence[Derivation]) -> list[Derivation]:
+def _calendars(derivations: Sequence[Derivation]) -> list[Derivation]:
     """Join year, month, day and hour of one source: alone, only the year is in its order."""
     parts: dict[Column, dict[str, Derivation]] = {}
-    for derivation in found:
+    for derivation in derivations:
         expression = derivation.expressions[0]
         if isinstance(expression, Call) and expression.args[0] == derivation.source:
             parts.setdefault(derivation.source, {})[expression.name] = derivation
@@ -185,8 +185,8 @@ def _computed(expression: Value, source: Column, at: Literal) -> Literal:
         return at if node == source else node.rebuild(tuple(map(replaced, node.parts())))  # type: ignore[arg-type]
 
     value = replaced(expression)
-    found = value if isinstance(value, Literal) else constant_of(value)
-    return Literal(None, type_of(expression)) if found is None else found
+    literal = value if isinstance(value, Literal) else constant_of(value)
+    return Literal(None, type_of(expression)) if literal is None else literal
 
 
 def _moved(value: Literal, days: int) -> Literal:

@@ -144,26 +144,26 @@ class _Parser:
     def __init__(self, sql: str) -> None:
         self.sql = sql
         self.tokens = tokenize(sql, limit=MAX_NODES)
-        self.at = 0
+        self.position = 0
         self.depth = 0
 
     # --- tokens
 
     @property
     def token(self) -> Token:
-        return self.tokens[self.at]
+        return self.tokens[self.position]
 
     def take(self) -> Token:
-        token = self.tokens[self.at]
-        self.at += token.kind != "end"
+        token = self.tokens[self.position]
+        self.position += token.kind != "end"
         return token
 
     def accept(self, *words: str) -> bool:
         """Consume these keywords or operators if they come next, in order."""
-        for offset, word in enumerate(words):
-            if self.at + offset >= len(self.tokens) or not self.tokens[self.at + offset].says(word):
+        for index, word in enumerate(words, self.position):
+            if index >= len(self.tokens) or not self.tokens[index].says(word):
                 return False
-        self.at += len(words)
+        self.position += len(words)
         return True
 
     def expect(self, word: str) -> None:
@@ -224,7 +224,7 @@ class _Parser:
             elif self.accept("is"):
                 left = self.is_test(left)
             elif any(self.accept("not", word) for word in _MEMBERSHIPS):
-                self.at -= 1
+                self.position -= 1
                 left = Not(self.membership(left))
             elif any(self.token.says(word) for word in _MEMBERSHIPS):
                 left = self.membership(left)
@@ -327,7 +327,7 @@ class _Parser:
 
     def word(self, token: Token) -> Value:  # noqa: PLR0911 - one per form
         word = token.value.lower() if token.kind == "word" else ""
-        after = self.tokens[self.at + 1] if self.at + 1 < len(self.tokens) else token
+        after = self.tokens[self.position + 1] if self.position + 1 < len(self.tokens) else token
         if word in ("true", "false"):
             self.take()
             return Literal(word == "true", _BOOLEAN)
@@ -412,7 +412,7 @@ class _Parser:
                 self.fail("a decimal has at most 38 digits")
             return DecimalType(precision, scale)
         if name not in _TYPE_NAMES:
-            self.at -= 1
+            self.position -= 1
             self.fail("expected a type")
         return PrimitiveType(_TYPE_NAMES[name])
 

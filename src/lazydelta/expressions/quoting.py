@@ -45,7 +45,7 @@ def resolve_quotes(
         raise PredicateError(str(node), f"{reason}; {_CURE}")
     for condition in _conditions(node):
         _check(condition, are_strings=bool(strings), is_valid=is_valid)
-    return node if strings else _replaced(node, lambda found: Column((found.value,)))
+    return node if strings else _replaced(node, lambda literal: Column((literal.value,)))
 
 
 def _check(condition: Value, *, are_strings: bool, is_valid: Callable[[Value], bool]) -> None:
@@ -55,7 +55,7 @@ def _check(condition: Value, *, are_strings: bool, is_valid: Callable[[Value], b
     has_column = any(isinstance(n, Column) for n in condition.walk())
     if are_strings and isinstance(condition, Predicate) and not has_column:
         raise PredicateError(str(condition), f"no column is named {quoted}; {_CURE}")
-    as_strings = _replaced(condition, lambda found: Literal(found.value, found.type))
+    as_strings = _replaced(condition, lambda literal: Literal(literal.value, literal.type))
     if not are_strings and has_column and is_valid(as_strings):
         reason = f"{quoted} may be the column or the string"
         raise PredicateError(str(condition), f"{reason}; {_CURE}")

@@ -62,21 +62,22 @@ def tokenize(sql: str, *, limit: int) -> list[Token]:
         PredicateError: A character that starts no token, or more than `limit` tokens.
     """
     tokens: list[Token] = []
-    at = 0
-    while at < len(sql):
-        match = _TOKEN.match(sql, at)
+    position = 0
+    while position < len(sql):
+        match = _TOKEN.match(sql, position)
         if match is None:
             shown = sql if len(sql) <= 200 else sql[:197] + "..."
-            raise PredicateError(shown, f"cannot read {sql[at : at + 12]!r} at character {at + 1}")
+            unread = sql[position : position + 12]
+            raise PredicateError(shown, f"cannot read {unread!r} at character {position + 1}")
         kind = str(match.lastgroup)
         if kind != "space":
-            tokens.append(_token(kind, match[0], at))
+            tokens.append(_token(kind, match[0], position))
         if len(tokens) > limit:
             raise PredicateError(
                 sql[:200] + "...",
                 f"it has more than {limit} parts; give many values as col(...).isin([...])",
             )
-        at = match.end()
+        position = match.end()
     tokens.append(Token("end", "", len(sql)))
     return tokens
 
@@ -131,13 +132,13 @@ def _token(kind: str, source: str, start: int) -> Token:
             return Token(kind, source, start, source)
 
 
-def _unescape(found: re.Match[str]) -> str:
-    if found[1] or found[2]:
-        code = int(found[1] or found[2], 16)
-        return chr(code) if code < 0x110000 else found[0]
-    if found[3]:
-        return chr(int(found[3], 8))
-    return _ESCAPED.get(found[4], found[4])
+def _unescape(match: re.Match[str]) -> str:
+    if match[1] or match[2]:
+        code = int(match[1] or match[2], 16)
+        return chr(code) if code < 0x110000 else match[0]
+    if match[3]:
+        return chr(int(match[3], 8))
+    return _ESCAPED.get(match[4], match[4])
 
 
 def _joined_pairs(string: str, start: int) -> str:

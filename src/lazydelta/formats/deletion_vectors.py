@@ -131,7 +131,7 @@ def z85_decode(encoded: str, size: int | None = None) -> bytes:
     count = len(encoded)
     if count % 5:
         raise BadVectorError(f"its Z85 string has {count} characters, not a multiple of five")
-    groups = [_z85_group(encoded[at : at + 5], at + 5 == count) for at in range(0, count, 5)]
+    groups = [_z85_group(encoded[end - 5 : end], end == count) for end in range(5, count + 1, 5)]
     data = b"".join(groups)
     if size is None:
         return data
@@ -232,14 +232,14 @@ class DeletionVectorGroup:
         self._payloads: dict[int, bytes | DeletionVectorError] = {}
         self._lock = threading.Lock()
 
-    def take(self, at: int) -> DeletedRows | None:
+    def take(self, index: int) -> DeletedRows | None:
         """Return the deleted rows of a file, by its index in the group; None without a vector.
 
         Raises:
             DeletionVectorError: It is missing or damaged, or contradicts the log.
             PathNotAllowedError: Its path is outside of the table and not allowed.
         """
-        path, raw = self._vectors[at]
+        path, raw = self._vectors[index]
         if raw is None:
             return None
         try:
@@ -247,12 +247,12 @@ class DeletionVectorGroup:
             if descriptor.storage_type == "i":
                 payload = z85_decode(descriptor.path_or_inline, descriptor.size)
             else:
-                payload = self._stored(at, _location(descriptor, self._resolver))
+                payload = self._stored(index, _location(descriptor, self._resolver))
             return parse_vector(payload, descriptor.cardinality)
         except BadVectorError as error:
             raise DeletionVectorError(self._resolver.root, path, str(error)) from None
 
-    def _stored(self, at: int, location: Location) -> bytes:
+    def _stored(self, index: int, location: Location) -> bytes:
         with self._lock:
             if self._pending is None:
                 self._pending = self._by_location()
@@ -260,7 +260,7 @@ class DeletionVectorGroup:
             if entries is not None:
                 self._fetch(location, entries)
                 del self._pending[location]
-            payload = self._payloads.pop(at)
+            payload = self._payloads.pop(index)
         if isinstance(payload, DeletionVectorError):
             raise payload
         return payload
@@ -268,13 +268,13 @@ class DeletionVectorGroup:
     def _by_location(self) -> dict[Location, list[tuple[int, VectorDescriptor]]]:
         """Return the stored vectors by their file, without those that `take` will refuse."""
         pending: dict[Location, list[tuple[int, VectorDescriptor]]] = defaultdict(list)
-        for at, (_, raw) in enumerate(self._vectors):
+        for index, (_, raw) in enumerate(self._vectors):
             if raw is None:
                 continue
             try:
                 descriptor = VectorDescriptor.from_json(raw)
                 if descriptor.storage_type != "i":
-                    pending[_location(descriptor, self._resolver)].append((at, descriptor))
+                    pending[_location(descriptor, self._resolver)].append((index, descriptor))
             except (BadVectorError, PathNotAllowedError):
                 continue
         return pending
@@ -289,14 +289,14 @@ class DeletionVectorGroup:
             raise
         except StoreError:  # one range may be invalid: read each alone
             entries = [None] * len(ranges)
-        for (at, descriptor), byte_range, entry in zip(vectors, ranges, entries, strict=True):
+        for (index, descriptor), byte_range, entry in zip(vectors, ranges, entries, strict=True):
             try:
                 data = self._fetch_one(file, byte_range) if entry is None else memoryview(entry)
-                self._payloads[at] = _entry_payload(data, descriptor.size)
+                self._payloads[index] = _entry_payload(data, descriptor.size)
             except BadVectorError as error:
                 reason = f"{error} (in {file.path})"
-                path = self._vectors[at][0]
-                self._payloads[at] = DeletionVectorError(self._resolver.root, path, reason)
+                path = self._vectors[index][0]
+                self._payloads[index] = DeletionVectorError(self._resolver.root, path, reason)
 
     def _fetch_one(self, file: Location, byte_range: tuple[int, int]) -> memoryview:
         try:

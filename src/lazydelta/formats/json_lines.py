@@ -199,8 +199,8 @@ def _check_characters(lines: pa.Array) -> None:
         return
     control &= (data != ord("\n")) & (data != ord("\r")) & (data != ord("\t"))
     if control.any():
-        at = np.searchsorted(_offsets(lines), np.flatnonzero(control)[0], side="right") - 1
-        raise BadLineError(int(at), "a control character")
+        position = np.searchsorted(_offsets(lines), np.flatnonzero(control)[0], side="right") - 1
+        raise BadLineError(int(position), "a control character")
 
 
 def _depth(line: bytes) -> int:

@@ -164,12 +164,12 @@ def _scan(example: str) -> list[tuple[str, tuple[str, ...], str]] | None:
     path: list[str] = []
     paths: set[tuple[str, ...]] = set()
     key: str | None = None
-    at = 0
-    while at < len(example):
-        match = _TOKEN.match(example, at)
+    position = 0
+    while position < len(example):
+        match = _TOKEN.match(example, position)
         if match is None or "\\" in match[0]:
             return None
-        kind, part, at = str(match.lastgroup), match[0], match.end()
+        kind, part, position = str(match.lastgroup), match[0], match.end()
         if kind == "string" and key is None:
             key = part[1:-1]
             pieces.append(("fixed", (), part))

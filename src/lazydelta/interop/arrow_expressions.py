@@ -79,17 +79,17 @@ def _metadata(schema: pa.Schema) -> Iterator[tuple[str, str]]:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     address = pointer(capsule, b"arrow_schema")
-    at = ctypes.c_void_p.from_address(address + 2 * ctypes.sizeof(ctypes.c_void_p)).value
-    if at is None:
+    position = ctypes.c_void_p.from_address(address + 2 * ctypes.sizeof(ctypes.c_void_p)).value
+    if position is None:
         return
-    count = ctypes.c_int32.from_address(at).value
-    at += 4
+    count = ctypes.c_int32.from_address(position).value
+    position += 4
     for _ in range(count):
         pair = []
         for _ in range(2):
-            length = ctypes.c_int32.from_address(at).value
-            pair.append(ctypes.string_at(at + 4, length).decode())
-            at += 4 + length
+            length = ctypes.c_int32.from_address(position).value
+            pair.append(ctypes.string_at(position + 4, length).decode())
+            position += 4 + length
         yield pair[0], pair[1]
 
 

@@ -122,8 +122,8 @@ class _Translation:
         return self._builder.is_null(node.args[0].path)
 
     def is_valid(self, node: Call, exact: bool) -> Predicate | None:
-        found = self.is_null(node, exact)
-        return None if found is None else ~found
+        is_null = self.is_null(node, exact)
+        return None if is_null is None else ~is_null
 
     def is_nan(self, node: Call, exact: bool) -> Predicate | None:  # noqa: ARG002 - always exact
         field = node.args[0]
@@ -135,11 +135,11 @@ class _Translation:
         if value_set is None:
             return None
         path, values, has_null = value_set
-        found = self._builder.is_in(path, values, null_is_false=True)
+        membership = self._builder.is_in(path, values, null_is_false=True)
         null = self._builder.is_null(path)
-        if found is None or null is None:
+        if membership is None or null is None:
             return None
-        return found | null if has_null else found
+        return membership | null if has_null else membership
 
     def if_else(self, node: Call, exact: bool) -> Predicate | None:
         """Translate `if_else(is_valid(x), is_in(x), null)`, the form in which DuckDB sends IN.

@@ -135,7 +135,7 @@ class LazyDataset(pds.UnionDataset):  # type: ignore[misc]
         shared = SharedRows()
         self._shares.add(shared)
         where = _both(self._where, filter)
-        return iter([LazyFragment(self, where, shared, at) for at in range(shared.width)])
+        return iter([LazyFragment(self, where, shared, index) for index in range(shared.width)])
 
     def to_batches(self, columns: Any = None, **settings: Any) -> Iterator[pa.RecordBatch]:
         """Yield the rows as batches; see `scanner` for the arguments."""
@@ -257,14 +257,14 @@ class LazyScanner:
 
     def head(self, num_rows: int) -> pa.Table:
         """Return the first rows found, then stop reading."""
-        found: list[pa.RecordBatch] = []
+        rows: list[pa.RecordBatch] = []
         left = num_rows
         batches = self.to_batches()
         while left > 0 and (batch := next(batches, None)) is not None:
-            found.append(batch.slice(0, left))
-            left -= found[-1].num_rows
+            rows.append(batch.slice(0, left))
+            left -= rows[-1].num_rows
         batches.close()  # type: ignore[attr-defined]
-        return pa.Table.from_batches(found, self.projected_schema)
+        return pa.Table.from_batches(rows, self.projected_schema)
 
     def take(self, indices: Any) -> pa.Table:
         """Return rows by position."""
@@ -279,12 +279,12 @@ class LazyFragment:
     """A share of the rows of a dataset; the other fragments return the rest."""
 
     def __init__(
-        self, dataset: LazyDataset, where: pc.Expression | None, shared: SharedRows, at: int
+        self, dataset: LazyDataset, where: pc.Expression | None, shared: SharedRows, index: int
     ) -> None:
         self._dataset = dataset
         self._where = where
         self._shared = shared
-        self._at = at
+        self._at = index
 
     @property
     def physical_schema(self) -> pa.Schema:

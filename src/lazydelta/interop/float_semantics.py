@@ -96,8 +96,8 @@ class _Rewrite:
         if isinstance(node, Literal):
             value = node.scalar.as_py()
             return pc.scalar(isinstance(value, float) and math.isnan(value))
-        found = self.expression(node)
-        return found.is_nan() if self._is_float(node) else pc.scalar(False)
+        expression = self.expression(node)
+        return expression.is_nan() if self._is_float(node) else pc.scalar(False)
 
 
 _COMPARE: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] = {

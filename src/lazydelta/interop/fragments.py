@@ -41,16 +41,16 @@ class SharedRows:
         self._streams: dict[tuple[Hashable, int], _SharedStream] = {}
 
     def batches(
-        self, at: int, key: Hashable, start: Callable[[], Iterator[pa.RecordBatch]]
+        self, index: int, key: Hashable, start: Callable[[], Iterator[pa.RecordBatch]]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the batches that the reader `at` gets.
+        """Yield the batches that one reader gets.
 
         Args:
-            at: The reader's number, below `width`.
+            index: The reader's number, below `width`.
             key: Equal for reads of the same rows; only those share a stream.
             start: Starts the stream.
         """
-        round_key, stream = self._join(at, key, start)
+        round_key, stream = self._join(index, key, start)
         try:
             while (batch := self._next(stream)) is not None:
                 yield batch
@@ -83,11 +83,11 @@ class SharedRows:
                 self._waiting -= 1
 
     def _join(
-        self, at: int, key: Hashable, start: Callable[[], Iterator[pa.RecordBatch]]
+        self, index: int, key: Hashable, start: Callable[[], Iterator[pa.RecordBatch]]
     ) -> tuple[tuple[Hashable, int], _SharedStream]:
         with self._lock:
-            round_key = (key, self._rounds[at, key])
-            self._rounds[at, key] += 1
+            round_key = (key, self._rounds[index, key])
+            self._rounds[index, key] += 1
             if round_key not in self._streams:
                 self._streams[round_key] = _SharedStream(start())
             return round_key, self._streams[round_key]

@@ -105,8 +105,8 @@ def _null_test(
         return builder.is_nan(path)
     if name not in ("IsNull", "IsNotNull"):
         return None
-    found = builder.is_null(path)
-    return found if found is None or name == "IsNull" else ~found
+    is_null = builder.is_null(path)
+    return is_null if is_null is None or name == "IsNull" else ~is_null
 
 
 def _parametrized(
@@ -166,10 +166,10 @@ def _value(node: dict[str, Any]) -> Any:
 def _datetime(value: tuple[int, str, str | None]) -> Any:
     ticks, unit, zone = value
     micros, rest = divmod(ticks * 1_000_000, _PER_SECOND[unit])
-    found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    timestamp = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
     if rest:
         return _UNKNOWN
-    return found if zone is not None else found.replace(tzinfo=None)
+    return timestamp if zone is not None else timestamp.replace(tzinfo=None)
 
 
 def _decimal(value: tuple[int, int, int]) -> Decimal:

@@ -95,8 +95,8 @@ class PredicateBuilder:
             return None
         if not all(_same_meaning(kind, value) and type(value) is not float for value in values):
             return None
-        found = col(path).isin(list(values)) if values else Constant(False)
-        return found & col(path).is_not_null() if null_is_false else found
+        membership = col(path).isin(list(values)) if values else Constant(False)
+        return membership & col(path).is_not_null() if null_is_false else membership
 
     def is_null(self, path: tuple[str, ...]) -> Predicate | None:
         """Return `column IS NULL`."""

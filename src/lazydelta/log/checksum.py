@@ -9,7 +9,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.errors import ObjectNotFoundError, SchemaError
+from lazydelta.errors import ObjectNotFoundError, SchemaError, StoreError
 from lazydelta.formats import BadLineError, parse_object
 from lazydelta.log import tuning
 from lazydelta.protocol import MalformedActionError, TableMetadata, TableProtocol
@@ -47,6 +47,9 @@ def read_checksum(store: Store, file: LogFile) -> Checksum | None:
     try:
         return _parse(file.version, parse_object(bytes(store.read(file.path))))
     except ObjectNotFoundError:
+        return None
+    except StoreError as error:  # optional: the commits have the same facts
+        logger.warning("ignoring %s: %s", file.path, error)
         return None
     except (BadLineError, MalformedActionError, SchemaError, TypeError) as error:
         logger.warning("ignoring %s: %s", file.path, getattr(error, "reason", error))

@@ -26,7 +26,7 @@ from lazydelta.formats import (
 from lazydelta.log import tuning
 from lazydelta.protocol import CommitBatch, OtherAction
 from lazydelta.protocol.schemas import ADD, REMOVE
-from lazydelta.store import is_local
+from lazydelta.store import is_local, retried_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -81,6 +81,8 @@ class CommitReader:
 
     def __init__(self, store: Store, config: Config, *, remove: pa.DataType = REMOVE) -> None:
         self._store = store
+        # A listed commit exists: a store that answers 404 is behind its own listing.
+        self._listed = retried_store(store, config, (ObjectNotFoundError,))
         self._config = config
         self._actions = ACTIONS if remove is REMOVE else _line_schema(remove)
         self._limits = JsonLimits(line_bytes=config.max_line_bytes, depth=config.max_json_depth)
@@ -180,7 +182,7 @@ class CommitReader:
         if cached is not None:
             return cached
         try:
-            data = bytes(self._store.read(file.path))
+            data = bytes(self._listed.read(file.path))
         except ObjectNotFoundError as error:
             raise self._corrupt(file, "it was listed but does not exist") from error
         if not data or data.isspace():

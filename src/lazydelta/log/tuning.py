@@ -38,5 +38,5 @@ MIN_NATIVE_BYTES = 2 << 20
 DECODED_AHEAD = 4
 """Decoded batches that wait for the consumer."""
 
-LEAVES_AHEAD = 4
+LEAVES_AHEAD = 16
 """Remote leaf files opened ahead."""

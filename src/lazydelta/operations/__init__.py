@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from lazydelta.operations.column_declarations import Columns, as_schema
     from lazydelta.operations.create import CreateMode, create_table
     from lazydelta.operations.file_task import FileTask, WrittenRows
-    from lazydelta.operations.run_write import plan_write, write_rows
-    from lazydelta.operations.write import WriteOperation
+    from lazydelta.operations.write import plan_write, write_rows
+    from lazydelta.operations.write_operation import WriteOperation
     from lazydelta.operations.write_request import WriteMode, WriteRequest, WriteResult
 
 __all__ = [
@@ -39,8 +39,8 @@ __getattr__ = lazy_exports(
         "column_declarations": ("Columns", "as_schema"),
         "create": ("CreateMode", "create_table"),
         "file_task": ("FileTask", "WrittenRows"),
-        "run_write": ("plan_write", "write_rows"),
-        "write": ("WriteOperation",),
+        "write": ("plan_write", "write_rows"),
+        "write_operation": ("WriteOperation",),
         "write_request": ("WriteMode", "WriteRequest", "WriteResult"),
     },
 )

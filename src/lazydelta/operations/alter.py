@@ -25,10 +25,9 @@ from lazydelta.operations.existing_rows import (
 )
 from lazydelta.operations.schema_edits import enclosing_field, find_field
 from lazydelta.operations.table_draft import TableDraft
-from lazydelta.schema import StructType, schema_to_json
+from lazydelta.schema import StructType, format_path, schema_to_json
 from lazydelta.snapshot import load_snapshot
 from lazydelta.transaction import Reads, Transaction, commit
-from lazydelta.writer import format_path
 from lazydelta.writer.properties import ROW_TRACKING, is_enabled
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ class Alter:
             reason = "existing rows cannot be checked for nulls inside lists and maps"
             change = f"set {format_path(path)} NOT NULL"
             raise TableDraft.of(base).refuse(change, reason) from None
-        *parents, field = (Column(path[: at + 1]) for at in range(len(path)))
+        *parents, field = (Column(path[: index + 1]) for index in range(len(path)))
         present = tuple(Not(IsNull(parent)) for parent in parents)
         nulls = And((*present, IsNull(field))) if present else IsNull(field)
         check_no_match(base, nulls, f"column {format_path(path)} has nulls", columns=names[:1])
@@ -223,8 +222,8 @@ class Alter:
         *,
         reads: Reads | None = None,
     ) -> AlterResult:
-        at, _ = enclosing_field(draft.schema, path)
-        column = {"path": format_path(path), **_as_json(find_field(draft.schema, at))}
+        index, _ = enclosing_field(draft.schema, path)
+        column = {"path": format_path(path), **_as_json(find_field(draft.schema, index))}
         return self._commit(base, draft, "CHANGE COLUMN", {"column": column}, reads=reads)
 
     def _commit(

@@ -23,10 +23,9 @@ from lazydelta.operations.schema_edits import (
     with_metadata,
     with_nested_type,
 )
-from lazydelta.schema import PrimitiveType, StructType, parse_column_type
+from lazydelta.schema import PrimitiveType, StructType, format_path, parse_column_type
 from lazydelta.schema.evolution import can_widen, with_type_change
 from lazydelta.schema.mapping import physical_path, without_column_ids
-from lazydelta.writer import all_fields, format_path
 from lazydelta.writer.columns import check_void_within, is_identity
 from lazydelta.writer.properties import (
     CONSTRAINT_PREFIX,
@@ -266,7 +265,7 @@ def _changed(
 
 def _is_computed(item: StructField) -> bool:
     """Whether a column has a default or generated values, at any depth."""
-    fields = [field for _, field in all_fields(StructType((item,)))]
+    fields = [field for _, field in StructType((item,)).all_fields()]
     has_expression = bool({_DEFAULT, _GENERATION} & item.metadata.keys())
     return has_expression or any(map(is_identity, fields))
 

@@ -42,11 +42,11 @@ def parse_constraint(name: str, expression: str, schema: StructType) -> Constrai
         PredicateError: Not a condition, or not one that lazydelta can evaluate.
         ColumnNotFoundError: The table does not have a column of the condition.
     """
-    text = expression.strip()
-    if not text:
+    sql = expression.strip()
+    if not sql:
         raise PredicateError(expression, "a constraint needs a condition")
-    test = bind_condition(text, schema)
-    return Constraint(title=f"CHECK constraint {name!r} ({text})", test=test)
+    test = bind_condition(sql, schema)
+    return Constraint(title=f"CHECK constraint {name!r} ({sql})", test=test)
 
 
 def constraint_properties(constraints: Mapping[str, str], schema: StructType) -> dict[str, str]:

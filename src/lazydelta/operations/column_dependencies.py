@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lazydelta.writer import all_fields
 from lazydelta.writer.files import statistics_columns
 from lazydelta.writer.properties import CONSTRAINT_PREFIX
 
@@ -64,7 +63,7 @@ def dependents_of(
         for key, sql in sorted(draft.configuration.items())
         if key.startswith(CONSTRAINT_PREFIX) and _uses(sql, column)
     ]
-    for owner, field in all_fields(draft.schema):
+    for owner, field in draft.schema.all_fields():
         dependents += [
             f"the {what} of column {'.'.join(owner)!r}"
             for key, what in _EXPRESSIONS.items()

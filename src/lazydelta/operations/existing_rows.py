@@ -63,8 +63,8 @@ def check_all_files_tracked(snapshot: SnapshotState) -> None:
         for batch in batches:
             ids = batch.column("base_row_id")
             if ids.null_count:
-                at = ids.is_null().to_pylist().index(True)
-                path = batch.column("path")[at].as_py()
+                index = ids.is_null().to_pylist().index(True)
+                path = batch.column("path")[index].as_py()
                 raise AlterationError(
                     snapshot.store.root,
                     f"set {ROW_TRACKING} = true",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import SchemaError
 from lazydelta.operations.column_dependencies import named_columns
-from lazydelta.writer import all_fields, format_path
+from lazydelta.schema import format_path
 from lazydelta.writer.columns import identity_columns
 from lazydelta.writer.enforcement import (
     GENERATION_EXPRESSION,
@@ -38,7 +38,7 @@ def check_column_expressions(schema: StructType, table: str) -> None:
             name = format_path((column.name,))
             reason = f"{name} is an identity column, and cannot have an expression"
             raise SchemaError(reason, table)
-    for path, item in all_fields(schema):
+    for path, item in schema.all_fields():
         if len(path) > 1 and {GENERATION_EXPRESSION, _DEFAULT} & item.metadata.keys():
             raise SchemaError(
                 f"{format_path(path)}: only top-level columns can have expressions", table

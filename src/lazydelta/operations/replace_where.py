@@ -69,8 +69,8 @@ class Replacement:
         """
         if self.predicate is None or not batch.num_rows:
             return batch
-        found = evaluate(self.predicate, lambda column: _values(batch, column), batch.num_rows)
-        unmatched = pc.invert(pc.and_kleene(found, pc.is_valid(found)))
+        matches = evaluate(self.predicate, lambda column: _values(batch, column), batch.num_rows)
+        unmatched = pc.invert(pc.and_kleene(matches, pc.is_valid(matches)))
         if unmatched.true_count:
             (row,) = batch.filter(unmatched).slice(0, 1).to_pylist()
             reason = f"{unmatched.true_count} of {batch.num_rows} rows do not match the predicate"
@@ -102,7 +102,7 @@ def replace_where(snapshot: SnapshotState, where: Where) -> Replacement:
         may_stay = pc.is_in(batch.column("path"), value_set=maybe_kept)
         removed.append(batch.filter(pc.invert(may_stay)))
         undecided = batch.filter(may_stay)
-        files = (undecided.slice(at, 1) for at in range(undecided.num_rows))
+        files = (undecided.slice(index, 1) for index in range(undecided.num_rows))
         partial += [file for file in files if _has_rows(matching, file)]
     rewritten = [file for file in partial if _has_rows(kept, file)]
     if rewritten:

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ColumnNotFoundError, SchemaError
-from lazydelta.schema import ArrayType, MapType, StructField, StructType
-from lazydelta.writer import format_path
+from lazydelta.schema import ArrayType, MapType, StructField, StructType, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -100,13 +99,13 @@ def move_field(schema: StructType, path: Path, *, after: str | None) -> StructTy
     def moved(struct: StructType) -> StructType:
         item = _get(struct, path)
         others = [f for f in struct if f is not item]
-        at = 0
+        index = 0
         if after is not None:
             previous = _get(struct, (*path[:-1], after))
             if previous is item:
                 raise SchemaError(f"{format_path(path)} cannot be after itself")
-            at = others.index(previous) + 1
-        return StructType((*others[:at], item, *others[at:]))
+            index = others.index(previous) + 1
+        return StructType((*others[:index], item, *others[index:]))
 
     return _within_struct(schema, path, moved)
 
@@ -193,11 +192,7 @@ def _within(
 
 
 def _get(struct: StructType, path: Path) -> StructField:
-    item = struct.get(path[-1])
-    if item is None:
-        candidates = tuple(format_path((*path[:-1], name)) for name in struct.names)
-        raise ColumnNotFoundError("", "", format_path(path), candidates)
-    return item
+    return struct.find(path[-1:], prefix=path[:-1])[0]
 
 
 def _no_such_path(kind: DataType, path: Path, depth: int) -> ColumnNotFoundError:

@@ -1,357 +1,251 @@
 """Write rows to a table: append, overwrite, replace where, or create the table.
 
-Plans the write, writes data files, and commits a `Transaction`; `transaction` handles concurrent
-commits. All validation that needs no rows happens before the first file is written.
+Validates the request against the table and plans a `WriteOperation`. All validation that needs no
+rows happens before the first file is written.
+
+An append from memory to a remote table writes its data files while one listing confirms the last
+snapshot of the handle. If the definition of the table has changed, the files are deleted and the
+append is planned anew. Other writes list first: they read the table, or can read their rows only
+once.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Self
-from urllib.parse import unquote
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lazydelta._arrow import empty_table
-from lazydelta.checkpoint import post_commit_hooks
+from lazydelta._parallel import start
 from lazydelta.errors import (
     AppendOnlyError,
     ConfigError,
-    StoreError,
+    DeltaError,
     TableExistsError,
+    TableNotFoundError,
     UnsupportedFeatureError,
 )
-from lazydelta.expressions import as_predicate, bind
 from lazydelta.log import LOG_DIRECTORY
 from lazydelta.operations.create import new_table
-from lazydelta.operations.file_task import FileTask
-from lazydelta.operations.replace_where import Replacement, replace_where
+from lazydelta.operations.replace_where import Replacement
+from lazydelta.operations.uncommitted_files import UncommittedFiles
+from lazydelta.operations.write_operation import WriteOperation, is_applied
 from lazydelta.operations.write_request import WriteResult
-from lazydelta.protocol import SetTransaction
-from lazydelta.protocol.features import supported_by_table, unwritable_features
-from lazydelta.schema import from_arrow_schema, parse_schema, schema_to_json
+from lazydelta.protocol.features import supported_features, unsupported_error, unwritable_features
+from lazydelta.schema import from_arrow_schema, parse_schema
 from lazydelta.schema.mapping import without_metadata
 from lazydelta.snapshot import load_snapshot
-from lazydelta.store import check_writable
-from lazydelta.transaction import (
-    CHANGE_FILES,
-    Transaction,
-    check_user_metadata,
-    commit,
-)
-from lazydelta.writer.columns import with_high_water_marks
+from lazydelta.store import check_writable, is_local
+from lazydelta.transaction import check_user_metadata, validate_newest_commit
+from lazydelta.writer import as_source
 from lazydelta.writer.enforcement import plan_enforcement
-from lazydelta.writer.files import DataLayout, read_added_rows, write_change_files, write_data_files
 from lazydelta.writer.properties import RequestedProperties
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable
 
     from lazydelta.config import Config
     from lazydelta.operations.file_task import WrittenRows
     from lazydelta.operations.write_request import WriteRequest
     from lazydelta.protocol import TableMetadata, TableProtocol
-    from lazydelta.schema import StructType
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
-    from lazydelta.transaction import CommitResult, Phase, TxnObserver
-    from lazydelta.writer.enforcement import Enforcement
+    from lazydelta.transaction import TxnObserver
 
-__all__ = ["WriteOperation", "is_applied"]
+    Remember = Callable[[SnapshotState | None], None]
 
-logger = logging.getLogger(__name__)
-
-
-def is_applied(snapshot: SnapshotState, request: WriteRequest) -> bool:
-    """Whether a snapshot has the application transaction of a request."""
-    if request.app_id is None or request.app_version is None:
-        return False
-    latest = snapshot.transactions().get(request.app_id)
-    return latest is not None and latest.version >= request.app_version
+__all__ = ["plan_write", "write_rows"]
 
 
-class _AttemptObserver:
-    """Records whether a commit was attempted, and forwards the phases to the caller's observer."""
+def write_rows(
+    store: Store,
+    config: Config,
+    data: Any,
+    request: WriteRequest,
+    *,
+    known: SnapshotState | None = None,
+    remember: Remember = lambda _: None,
+    observer: TxnObserver | None = None,
+) -> WriteResult:
+    """Write rows and commit them as one version.
 
-    def __init__(self, observer: TxnObserver | None) -> None:
-        self._observer = observer
-        self.was_attempted = False
-        """Whether a commit file was put, or is about to be: the outcome may be unknown."""
+    Args:
+        store: The table's store.
+        config: Settings of the engine.
+        data: The rows.
+        request: The options of the write.
+        known: The last snapshot that the caller has of the table; may be outdated.
+        remember: Receives the committed snapshot, or None if it is not known.
+        observer: Receives each phase of the commit.
 
-    def __call__(self, phase: Phase, version: int, /) -> None:
-        self.was_attempted = self.was_attempted or phase == "put"
-        if self._observer is not None:
-            self._observer(phase, version)
+    Raises:
+        TableExistsError: The table exists, and the mode is `error`.
+        SchemaMismatchError: The rows do not fit the table; nothing was written.
+        ConstraintViolationError: Rows violate a constraint of the table, or do not match the
+            predicate.
+        IdentityExhaustedError: An identity column has too few values left.
+        CommitConflictError: A concurrent commit conflicts with this one.
+        UnsupportedFeatureError: The table has a feature that lazydelta cannot write.
+    """
+    run = _Run(store, config, request, remember, observer)
+    is_append = request.mode == "append" and request.app_id is None
+    if known is not None and is_append and _is_in_memory(data) and not is_local(store):
+        return run.append(known, data)
+    snapshot = _existing(store, config, known)
+    done = _nothing_to_do(store, request, snapshot)
+    if done is not None:
+        return done
+    source = as_source(data)
+    return run.write(snapshot, source.schema, source.batches)
 
 
-class WriteOperation:
-    """A write planned on one snapshot, or on none: `task` writes files, `finish` commits them."""
+@dataclass(frozen=True)
+class _Run:
+    """One write to a table."""
 
-    def __init__(
+    store: Store
+    config: Config
+    request: WriteRequest
+    remember: Remember
+    observer: TxnObserver | None
+
+    def write(
         self,
-        store: Store,
-        config: Config,
-        request: WriteRequest,
         snapshot: SnapshotState | None,
-        enforcement: Enforcement,
-    ) -> None:
-        self._store = store
-        self._config = config
-        self._request = request
-        self._snapshot = snapshot
-        self._enforcement = enforcement
-        self.committed: SnapshotState | None = None
-        """The version that `finish` committed, if it is known without reading it."""
-
-    @classmethod
-    def plan(
-        cls,
-        store: Store,
-        config: Config,
-        request: WriteRequest,
-        snapshot: SnapshotState | None,
-        incoming: pa.Schema,
-    ) -> Self:
-        """Validate a request, and plan the enforcement for rows of a schema."""
-        check_user_metadata(request.commit_metadata, store.root)
-        check_writable(store, LOG_DIRECTORY)
-        protocol, metadata = _base_definition(store.root, request, snapshot, incoming)
-        enforcement = plan_enforcement(
-            table=store.root,
-            protocol=protocol,
-            metadata=metadata,
-            schema=parse_schema(metadata.schema_string, where=store.root)
-            if snapshot is None or metadata is not snapshot.metadata
-            else snapshot.schema,
-            incoming=incoming,
-            schema_mode=request.schema_mode,
-        )
-        return cls(store, config, request, snapshot, enforcement)
-
-    @property
-    def enforcement(self) -> Enforcement:
-        """The schema enforcement, with the table's definition after the write."""
-        return self._enforcement
-
-    @property
-    def snapshot(self) -> SnapshotState | None:
-        """The version that the write was planned on; None if there was no table."""
-        return self._snapshot
-
-    def rebased(self, snapshot: SnapshotState) -> Self:
-        """Return the same append, planned on a newer snapshot with the same definition."""
-        return type(self)(self._store, self._config, self._request, snapshot, self._enforcement)
-
-    def is_applied(self) -> bool:
-        """Whether the planned version has this application transaction."""
-        return self._snapshot is not None and is_applied(self._snapshot, self._request)
-
-    def task(self) -> FileTask:
-        """Return the task that writes data files."""
-        enforcement = self._enforcement
-        layout = self._layout(enforcement.schema, enforcement.protocol, enforcement.metadata)
-        predicate, snapshot = as_predicate(self._request.where), self._snapshot
-        bound = None
-        if predicate is not None:
-            schema = enforcement.schema if snapshot is None else snapshot.schema
-            bound = bind(predicate, schema, enforcement.metadata.partition_columns)
-        return FileTask(
-            enforcement=enforcement, layout=layout, replacement=Replacement(predicate=bound)
-        )
-
-    def replacement(self) -> Replacement:
-        """Plan the rows to replace; may read data files."""
-        snapshot = self._snapshot
-        if snapshot is None or self._request.mode != "overwrite":
-            return Replacement()
-        return replace_where(snapshot, self._request.where)
-
-    def finish(
-        self, written: WrittenRows, replacement: Replacement, observer: TxnObserver | None = None
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
     ) -> WriteResult:
-        """Rewrite partially replaced files, write change data files, and commit.
+        """Write the files on the newest snapshot, and commit them."""
+        operation = _plan(self.store, self.config, self.request, snapshot, schema)
+        replacement = operation.replacement()
+        written = operation.task()(batches, self.store)
+        return self._finish(operation, written, replacement, self.observer)
 
-        On a failure before the commit was attempted, the new files are deleted. After an attempt
-        they stay, because its outcome may be unknown.
-        """
-        attempt = _AttemptObserver(observer)
-        files = [written.adds]
+    def append(self, known: SnapshotState, data: Any) -> WriteResult:
+        """Write the files on a snapshot that may be outdated, while a listing confirms it."""
+        source = as_source(data)
+        batches = list(source.batches)
+        newest = start(lambda: _existing(self.store, self.config, known))
         try:
-            files.append(adds := self._with_rewritten(written.adds, replacement))
-            files.append(changes := self._change_files(written.adds, replacement))
-            result = self._committed(adds, changes, written, replacement, attempt)
-        except BaseException:
-            if not attempt.was_attempted:
-                self.delete(*files)
-            raise
-        if not attempt.was_attempted:
-            self.delete(*files)  # nothing was committed
-        return result
+            planned = _planned_on(self.store, self.config, self.request, known, source.schema)
+            written = planned.task()(batches, self.store)
+        except DeltaError:
+            if _has_definition_of(known, newest.result()):
+                raise
+            return self.write(newest.result(), source.schema, batches)
+        with UncommittedFiles(self.store, self.observer) as files:
+            files.add(written.adds)
+            snapshot = newest.result()
+            if snapshot is not None and _has_definition_of(known, snapshot):
+                return self._finish(planned.rebased(snapshot), written, Replacement(), files)
+        return self.write(snapshot, source.schema, batches)
 
-    def delete(self, *files: pa.Table) -> None:
-        """Delete files that no commit was attempted with, given as add actions."""
-        paths = {unquote(path) for adds in files for path in adds.column("path").to_pylist()}
-        with contextlib.suppress(StoreError):
-            self._store.delete(sorted(paths))
-
-    def _committed(
+    def _finish(
         self,
-        adds: pa.Table,
-        changes: pa.Table,
+        operation: WriteOperation,
         written: WrittenRows,
         replacement: Replacement,
-        attempt: _AttemptObserver,
+        observer: TxnObserver | None,
     ) -> WriteResult:
-        transaction = self._transaction(adds, changes, written, replacement)
-        try:
-            done = self._commit(transaction, attempt)
-        except TableExistsError:
-            if self._request.mode != "ignore":
-                raise
-            newest = load_snapshot(self._store, self._config)
-            return WriteResult(table=self._store.root, version=newest.version, skipped=True)
-        self.committed = done.snapshot
-        if done.already_applied:
-            return WriteResult(table=self._store.root, version=done.version, already_applied=True)
-        result = WriteResult(
-            table=self._store.root,
-            version=done.version,
-            rows=written.rows,
-            bytes=_total(adds),
-            files_added=adds.num_rows,
-            files_removed=replacement.removes.num_rows,
-            warnings=done.warnings,
-        )
-        logger.info(
-            "wrote %d rows in %d files to %s, version %d",
-            result.rows, result.files_added, self._store.root, result.version,
-        )  # fmt: skip
+        result = operation.finish(written, replacement, observer)
+        self.remember(operation.committed)
         return result
 
-    def _with_rewritten(self, adds: pa.Table, replacement: Replacement) -> pa.Table:
-        """Rewrite the kept rows of removed files, and return all add actions."""
-        snapshot = self._snapshot
-        if replacement.rewritten is None or snapshot is None:
-            return adds
-        with replacement.rewritten as rows:
-            layout = self._layout(snapshot.schema, snapshot.protocol, snapshot.metadata)
-            return pa.concat_tables(
-                [adds, write_data_files(rows, store=self._store, layout=layout)]
-            )
 
-    def _change_files(self, adds: pa.Table, replacement: Replacement) -> pa.Table:
-        """Write change data files if the replacement needs them."""
-        snapshot, enforcement = self._snapshot, self._enforcement
-        if replacement.deleted is None or snapshot is None:
-            return empty_table(CHANGE_FILES)
-        before = self._layout(snapshot.schema, snapshot.protocol, snapshot.metadata)
-        after = self._layout(enforcement.schema, enforcement.protocol, enforcement.metadata)
-        with replacement.deleted as old, read_added_rows(adds, snapshot, enforcement) as new:
-            return pa.concat_tables([
-                write_change_files(old, "delete", store=self._store, layout=before),
-                write_change_files(new, "insert", store=self._store, layout=after),
-            ])  # fmt: skip
+def _has_definition_of(known: SnapshotState, newest: SnapshotState | None) -> bool:
+    """Whether a newer snapshot has the same protocol and metadata.
 
-    def _layout(
-        self, schema: StructType, protocol: TableProtocol, metadata: TableMetadata
-    ) -> DataLayout:
-        options = self._request.options or self._config.write
-        clustered = [] if self._snapshot is None else self._snapshot.clustering_columns()
-        return DataLayout.of(schema, protocol, metadata, options, clustered_by=clustered)
+    An append reads no rows, so nothing else of the table matters to its files.
+    """
+    definition = (known.protocol, known.metadata)
+    return newest is not None and definition == (newest.protocol, newest.metadata)
 
-    def _transaction(
-        self, adds: pa.Table, changes: pa.Table, written: WrittenRows, replacement: Replacement
-    ) -> Transaction:
-        request, enforcement, snapshot = self._request, self._enforcement, self._snapshot
-        protocol: TableProtocol | None = enforcement.protocol
-        metadata: TableMetadata | None = _advanced_metadata(enforcement, written.high_water_marks)
-        if snapshot is not None:
-            protocol = None if protocol == snapshot.protocol else protocol
-            metadata = None if metadata == snapshot.metadata else metadata
-        now = time.time_ns() // 1_000_000
-        app_id, app_version = request.app_id, request.app_version
-        txns = () if app_id is None or app_version is None else (SetTransaction(
-            app_id=app_id, version=app_version, last_updated=now
-        ),)  # fmt: skip
-        reads = replacement.reads if app_id is None else replace(
-            replacement.reads, app_ids=frozenset({app_id})
-        )  # fmt: skip
-        return Transaction(
-            operation="WRITE",
-            parameters=self._parameters(),
-            metrics={
-                "numFiles": adds.num_rows,
-                "numOutputRows": written.rows,
-                "numOutputBytes": _total(adds),
-                "numRemovedFiles": replacement.removes.num_rows,
-                **({"numAddedChangeFiles": changes.num_rows} if changes.num_rows else {}),
-            },
-            user_metadata=request.commit_metadata,
-            adds=adds,
-            removes=replacement.removes,
-            change_files=changes,
-            protocol=protocol,
-            metadata=metadata,
-            txns=txns,
-            reads=reads,
+
+def _is_in_memory(data: Any) -> bool:
+    """Whether rows are in memory, so that they can be written again."""
+    return isinstance(data, dict | pa.Table | pa.RecordBatch) or type(data).__name__ == "DataFrame"
+
+
+def plan_write(
+    store: Store, config: Config, schema: pa.Schema, request: WriteRequest
+) -> WriteOperation | WriteResult:
+    """Plan a write whose files are written in other processes; a result if there is no work.
+
+    Raises the same errors as `write_rows` before it writes, and `UnsupportedFeatureError` for
+    identity columns.
+    """
+    snapshot = _existing(store, config)
+    done = _nothing_to_do(store, request, snapshot)
+    if done is not None:
+        return done
+    operation = _plan(store, config, request, snapshot, schema)
+    for column in operation.enforcement.identity:
+        reason = f"identity column {column.name!r} needs a write in a single process"
+        cure = "write the rows with lazydelta.write"
+        raise UnsupportedFeatureError(
+            store.root, ("identityColumns",), "write", f"{reason}; {cure}"
         )
-
-    def _parameters(self) -> dict[str, str]:
-        """Return the operation parameters of the history, all strings as in Spark."""
-        mode = {"error": "ErrorIfExists", "append": "Append", "overwrite": "Overwrite"}
-        columns = orjson.dumps(self._enforcement.metadata.partition_columns).decode()
-        parameters = {"mode": mode.get(self._request.mode, "Ignore"), "partitionBy": columns}
-        if self._request.where is not None:
-            parameters["predicate"] = str(as_predicate(self._request.where))
-        return parameters
-
-    def _commit(self, transaction: Transaction, observer: TxnObserver | None) -> CommitResult:
-        base = self._snapshot
-        try:
-            return self._try(transaction, base, observer)
-        except TableExistsError:
-            # Another writer created the table meanwhile. An append to a table of the same
-            # definition can follow it, and an applied transaction has nothing to do; anything
-            # else would be a different operation.
-            base = load_snapshot(self._store, self._config)
-            can_append = self._request.mode == "append" and self._has_same_definition(base)
-            if not can_append and not is_applied(base, self._request):
-                raise
-        return self._try(replace(transaction, protocol=None, metadata=None), base, observer)
-
-    def _try(
-        self, transaction: Transaction, base: SnapshotState | None, observer: TxnObserver | None
-    ) -> CommitResult:
-        return commit(
-            transaction,
-            store=self._store,
-            config=self._config,
-            base=base,
-            hooks=post_commit_hooks(self._config),
-            observer=observer,
-        )
-
-    def _has_same_definition(self, snapshot: SnapshotState) -> bool:
-        planned = self._enforcement
-        return (
-            planned.schema == snapshot.schema
-            and planned.protocol == snapshot.protocol
-            and planned.metadata.partition_columns == snapshot.metadata.partition_columns
-            and planned.metadata.configuration == snapshot.metadata.configuration
-        )
+    return operation
 
 
-def _advanced_metadata(enforcement: Enforcement, marks: Mapping[str, int]) -> TableMetadata:
-    """Return the table's metadata after the write, with advanced high-water marks."""
-    schema = with_high_water_marks(enforcement.schema, enforcement.identity, marks)
-    if schema is enforcement.schema:
-        return enforcement.metadata
-    return replace(enforcement.metadata, schema_string=schema_to_json(schema))
+def _plan(
+    store: Store,
+    config: Config,
+    request: WriteRequest,
+    snapshot: SnapshotState | None,
+    incoming: pa.Schema,
+) -> WriteOperation:
+    """Plan a write on the newest snapshot."""
+    if snapshot is not None:
+        validate_newest_commit(snapshot)
+    return _planned_on(store, config, request, snapshot, incoming)
+
+
+def _planned_on(
+    store: Store,
+    config: Config,
+    request: WriteRequest,
+    snapshot: SnapshotState | None,
+    incoming: pa.Schema,
+) -> WriteOperation:
+    """Validate a request, and plan the enforcement for rows of a schema."""
+    check_user_metadata(request.commit_metadata, store.root)
+    check_writable(store, LOG_DIRECTORY)
+    protocol, metadata = _base_definition(store.root, request, snapshot, incoming)
+    enforcement = plan_enforcement(
+        table=store.root,
+        protocol=protocol,
+        metadata=metadata,
+        schema=parse_schema(metadata.schema_string, where=store.root)
+        if snapshot is None or metadata is not snapshot.metadata
+        else snapshot.schema,
+        incoming=incoming,
+        schema_mode=request.schema_mode,
+    )
+    return WriteOperation(store, config, request, snapshot, enforcement)
+
+
+def _nothing_to_do(
+    store: Store, request: WriteRequest, snapshot: SnapshotState | None
+) -> WriteResult | None:
+    if snapshot is None:
+        return None
+    if is_applied(snapshot, request):  # first: this transaction may have created the table
+        return WriteResult(table=store.root, version=snapshot.version, already_applied=True)
+    if request.mode == "error":
+        raise TableExistsError(store.root)
+    if request.mode == "ignore":
+        return WriteResult(table=store.root, version=snapshot.version, skipped=True)
+    return None
+
+
+def _existing(
+    store: Store, config: Config, known: SnapshotState | None = None
+) -> SnapshotState | None:
+    try:
+        return load_snapshot(store, config, previous=known)
+    except TableNotFoundError:
+        return None
 
 
 def _base_definition(
@@ -372,7 +266,7 @@ def _base_definition(
             table=table,
         )
     if features := unwritable_features(snapshot.protocol):
-        raise UnsupportedFeatureError(table, features, "write")
+        raise unsupported_error(table, features, "write")
     if request.mode == "overwrite" and snapshot.properties.append_only:
         raise AppendOnlyError(table, "an overwrite")
     return snapshot.protocol, _unchanged(request, snapshot)
@@ -399,7 +293,7 @@ def _check_properties(request: WriteRequest, snapshot: SnapshotState) -> None:
     requested = RequestedProperties.parse(request.properties)
     protocol, existing = snapshot.protocol, snapshot.metadata.configuration
     different = [k for k, value in requested.configuration.items() if existing.get(k) != value]
-    features = set(requested.features) - supported_by_table(protocol)
+    features = set(requested.features) - supported_features(protocol)
     different += [f"delta.feature.{name}" for name in sorted(features)]
     if (requested.min_reader_version or 1) > protocol.min_reader_version:
         different.append("delta.minReaderVersion")
@@ -408,7 +302,3 @@ def _check_properties(request: WriteRequest, snapshot: SnapshotState) -> None:
     for key in different:
         reason = f"{key} is not {request.properties[key]!r} in this table"
         raise ConfigError("properties", f"{reason}; use table.alter to set it")
-
-
-def _total(adds: pa.Table) -> int:
-    return int(pc.sum(adds.column("size")).as_py() or 0)

@@ -43,7 +43,7 @@ class DataFile:
         max_decoded_bytes: Maximum bytes that a column of a row group may decode to in one piece,
             unless it is large in the file as well.
         threads: Whether pyarrow decodes columns in parallel, so that a single file does not leave
-            cores idle. Several files read in parallel do not need it. The compiled decoder counts
+            cores idle. Several files read in parallel do not need it. The native decoder counts
             the busy threads itself.
         rebase_mode: As in `ReadOptions`.
 
@@ -95,7 +95,7 @@ class DataFile:
             batch_rows: Maximum rows of a batch; fewer where rows are large.
             keep: The rows to select; None selects all. With it, positions are meaningless.
             views: Whether strings and binaries may be decoded as views.
-            native: Whether the compiled decoder may read them. It validates all pages before the
+            native: Whether the native decoder may read them. It validates all pages before the
                 first row, which costs more than a few rows.
 
         Raises:
@@ -110,7 +110,7 @@ class DataFile:
     ) -> Iterator[RowBatch]:
         """Return columns of a range of rows of a row group.
 
-        The compiled decoder skips the pages before the first row. pyarrow decodes the row group
+        The native decoder skips the pages before the first row. pyarrow decodes the row group
         from its start.
 
         Args:
@@ -134,11 +134,11 @@ class DataFile:
     ) -> Iterator[RowBatch]:
         """Yield columns of ranges of rows of a row group, as `row_ranges` returns them.
 
-        Once the compiled decoder has refused the columns, the rows between the ranges are returned
+        Once the native decoder has refused the columns, the rows between the ranges are returned
         too: pyarrow would decode the row group from its start for each range.
         """
-        for at, (start, end) in enumerate(ranges):
-            is_last = at > 0 and not self._native.can_read(columns, [row_group])
+        for index, (start, end) in enumerate(ranges):
+            is_last = index > 0 and not self._native.can_read(columns, [row_group])
             stop = ranges[-1][1] if is_last else end
             yield from self.read_range(columns, row_group, start, stop, batch_rows=batch_rows)
             if is_last:
@@ -192,8 +192,8 @@ class DataFile:
     def column_bytes(self, columns: Collection[str], row_groups: Sequence[int]) -> int:
         """Return the bytes in the file that reading columns of row groups takes."""
         leaves = self._file.leaves.siblings(columns)
-        groups = [self.metadata.row_group(at) for at in row_groups]
-        return sum(group.column(at).total_compressed_size for group in groups for at in leaves)
+        groups = [self.metadata.row_group(index) for index in row_groups]
+        return sum(group.column(leaf).total_compressed_size for group in groups for leaf in leaves)
 
     def template(
         self,
@@ -204,7 +204,7 @@ class DataFile:
     ) -> FileTemplate | None:
         """Return the template that reads columns of this file and of others with its schema.
 
-        None if the compiled decoder cannot read them.
+        None if the native decoder cannot read them.
 
         Args:
             columns: Paths of leaves, or of groups that contain them.

@@ -125,8 +125,8 @@ class LegacyCalendar:
         """
         kind = values.type
         if pt.is_struct(kind):
-            names = [f"{path}.{kind.field(at).name}" for at in range(kind.num_fields)]
-            parts = [values.field(at) for at in range(kind.num_fields)]
+            names = [f"{path}.{kind.field(index).name}" for index in range(kind.num_fields)]
+            parts = [values.field(index) for index in range(kind.num_fields)]
         elif pt.is_list(kind):
             names, parts = [f"{path}.list.{kind.value_field.name}"], [values.values]
         else:

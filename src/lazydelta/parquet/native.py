@@ -1,4 +1,4 @@
-"""Adapter of the compiled decoder, if it is installed.
+"""Adapter of the native decoder, if it is installed.
 
 The decoder is optional (`native/`, ADR 0029). Where it is missing or cannot read something, the
 functions return None and the caller uses pyarrow.
@@ -48,16 +48,16 @@ def _decoder() -> Any | None:
     except ModuleNotFoundError:
         return None
     except ImportError as error:
-        _log.warning("the compiled decoder is installed but does not load: %s", error)
+        _log.warning("the native decoder is installed but does not load: %s", error)
         return None
     if getattr(lazydelta_decoder, "INTERFACE", None) != _INTERFACE:
-        _log.warning("the compiled decoder is not used: its version does not match lazydelta's")
+        _log.warning("the native decoder is not used: its version does not match lazydelta's")
         return None
     return lazydelta_decoder
 
 
 def has_native_decoder() -> bool:
-    """Whether the compiled decoder is installed."""
+    """Whether the native decoder is installed."""
     return _decoder() is not None
 
 
@@ -261,7 +261,7 @@ def _is_part(decoded: pa.DataType, whole: pa.DataType) -> bool:
     if not (pt.is_struct(decoded) and pt.is_struct(whole)):
         return bool(decoded == whole)
     pairs = [(field.type, whole.get_field_index(field.name)) for field in decoded]
-    return all(at >= 0 and _is_part(kind, whole.field(at).type) for kind, at in pairs)
+    return all(index >= 0 and _is_part(kind, whole.field(index).type) for kind, index in pairs)
 
 
 def _is_like_pyarrow(schema: pa.Schema, fields: Sequence[pa.Field], *, views: bool) -> bool:

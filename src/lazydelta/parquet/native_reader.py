@@ -1,4 +1,4 @@
-"""Row-group reader of the compiled decoder: local files, columns that are not nested."""
+"""Row-group reader of the native decoder: local files, columns that are not nested."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["NativeReader"]
 
 
 class NativeReader:
-    """Reads with the compiled decoder. Drops the rows that are not selected."""
+    """Reads with the native decoder. Drops the rows that are not selected."""
 
     def __init__(self, file: OpenFile) -> None:
         self._file = file

@@ -67,7 +67,7 @@ class OpenFile:
         """Positions of the first rows of the row groups, and the number of rows of the file."""
         if self._starts is None:
             groups = range(self.metadata.num_row_groups)
-            counts = [self.metadata.row_group(at).num_rows for at in groups]
+            counts = [self.metadata.row_group(index).num_rows for index in groups]
             starts = list(accumulate(counts, initial=0))
             if starts[-1] != self.metadata.num_rows or min(counts, default=0) < 0:
                 raise self.error("the row counts of its footer contradict each other")
@@ -81,7 +81,7 @@ class OpenFile:
 
     def batch_size(self, row_groups: Sequence[int], batch_rows: int) -> int:
         """Return how many rows of row groups to decode at once."""
-        groups = [self.metadata.row_group(at) for at in row_groups]
+        groups = [self.metadata.row_group(index) for index in row_groups]
         rows = sum(group.num_rows for group in groups)
         return batch_size(rows, sum(group.total_byte_size for group in groups), batch_rows)
 
@@ -113,7 +113,7 @@ class OpenFile:
     @property
     def read_at(self) -> Callable[[int, int], bytes] | None:
         """Reads bytes from a position on; None for remote files, where each read is a request."""
-        return None if self.is_remote else lambda at, size: self.input.read_at(size, at)
+        return None if self.is_remote else lambda index, size: self.input.read_at(size, index)
 
     def error(self, reason: str) -> DataFileError:
         """Return the error for this file."""

@@ -123,13 +123,13 @@ class PyArrowReader:
         file = self._file
         chunks = file.metadata.row_group(row_group)
         encoded = set()
-        for at, path in enumerate(file.leaves.paths):
+        for index, path in enumerate(file.leaves.paths):
             # Inside of a struct or list the type would change where no caller expects it.
             if path not in columns or "." in path:
                 continue
-            if file.leaves.columns.column(at).physical_type != "BYTE_ARRAY":
+            if file.leaves.columns.column(index).physical_type != "BYTE_ARRAY":
                 continue
-            chunk = chunks.column(at)
+            chunk = chunks.column(index)
             if not chunk.has_dictionary_page:
                 continue
             is_small = chunk.total_uncompressed_size < 4 * chunk.num_values

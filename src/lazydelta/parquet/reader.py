@@ -94,7 +94,7 @@ def read_with_fallback(
 
 
 class FallbackReader:
-    """Reads with the compiled decoder and continues with pyarrow where it fails."""
+    """Reads with the native decoder and continues with pyarrow where it fails."""
 
     def __init__(self, native: NativeReader, fallback: PyArrowReader) -> None:
         self._native = native

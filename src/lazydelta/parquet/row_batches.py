@@ -66,11 +66,11 @@ class RowBatch(NamedTuple):
         length = max(min(end, self.end) - start, 0)
         if length == self.length:
             return self
-        at, columns, mask = start - self.start, self.columns, self.selected
+        position, columns, mask = start - self.start, self.columns, self.selected
         return RowBatch(
             start, length,
-            None if columns is None else columns.slice(at, length),
-            None if mask is None else mask.slice(at, length),
+            None if columns is None else columns.slice(position, length),
+            None if mask is None else mask.slice(position, length),
         )  # fmt: skip
 
     def merge(self, other: RowBatch) -> RowBatch:

@@ -52,12 +52,12 @@ def matching_row_groups(
         leaves: Path in the file by logical path; a missing path is null in all rows.
         partition: Partition values of the file.
     """
-    rows = [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)]
-    groups = [at for at, count in enumerate(rows) if count]
+    rows = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+    groups = [index for index, count in enumerate(rows) if count]
     if rule is None or not groups:
         return groups
     kept = may_match(rule, _RowGroups(metadata, rows, leaves, partition))
-    return [at for at in groups if kept[at]]
+    return [index for index in groups if kept[index]]
 
 
 def may_match(rule: Predicate, ranges: RangeStatistics) -> list[bool]:
@@ -91,9 +91,9 @@ class RangeStatistics(ABC):
         self.columns = leaf_columns(metadata)
         self.indices: dict[str, int] = {}
         """Leaf column by path; -1 if ambiguous, because a name may contain a dot."""
-        for at in range(len(self.columns)):
-            path = self.columns.column(at).path
-            self.indices[path] = -1 if path in self.indices else at
+        for index in range(len(self.columns)):
+            path = self.columns.column(index).path
+            self.indices[path] = -1 if path in self.indices else index
 
     @abstractmethod
     def column_statistics(self, leaf: int) -> Sequence[Any]:
@@ -127,7 +127,7 @@ class _RowGroups(RangeStatistics):
 
     def column_statistics(self, leaf: int) -> Sequence[Any]:
         groups = range(len(self.num_rows))
-        return [self.metadata.row_group(at).column(leaf).statistics for at in groups]
+        return [self.metadata.row_group(index).column(leaf).statistics for index in groups]
 
 
 class ColumnBounds:

@@ -23,8 +23,8 @@ __all__ = ["selection_bitmap"]
 def selection_bitmap(keep: RowSelection, start: int, end: int) -> bytes:
     """Return the selection between two positions as a bitmap."""
     chunks = []
-    for at in range(start, end, tuning.BITMAP_CHUNK_ROWS):
-        count = min(tuning.BITMAP_CHUNK_ROWS, end - at)
-        mask = keep(at, count)
+    for position in range(start, end, tuning.BITMAP_CHUNK_ROWS):
+        count = min(tuning.BITMAP_CHUNK_ROWS, end - position)
+        mask = keep(position, count)
         chunks.append(from_mask(np.ones(count, np.bool_)) if mask is None else mask)
     return b"".join(chunk.buffers()[1].to_pybytes() for chunk in chunks)

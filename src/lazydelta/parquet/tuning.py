@@ -43,6 +43,8 @@ MAX_PAGE_HEADER_BYTES = 16 << 20
 
 FOOTER_READ_BYTES = 64 << 10
 """First read at the end of a file: a second request to a remote store costs more than the bytes."""
+MAX_FOOTER_READ_BYTES = 256 << 10
+"""The same of a large remote file."""
 WHOLE_FILE_BYTES = 1 << 20
 """Remote files up to this size are read in one request: the bytes cost less than a round trip."""
 THRIFT_LIMIT = 256 << 20

@@ -118,9 +118,9 @@ def check_bundle(bundle: Bundle, snapshot: SnapshotState) -> None:
     """
     actual = _snapshot_hash(snapshot), _commit_hash(snapshot)
     pinned = bundle.snapshot_hash, bundle.commit_hash
-    for expected, found in zip(pinned, actual, strict=True):
-        if expected and found and expected != found:
-            raise BundleMismatchError(snapshot.store.root, snapshot.version, expected, found)
+    for expected, current in zip(pinned, actual, strict=True):
+        if expected and current and expected != current:
+            raise BundleMismatchError(snapshot.store.root, snapshot.version, expected, current)
 
 
 def _snapshot_hash(snapshot: SnapshotState) -> str:

@@ -155,13 +155,13 @@ def _verify(store: Store, config: Config, file: LogFile | None) -> ChecksumRepor
 
 def _logged_actions(store: Store, config: Config, segment: LogSegment) -> _LoggedActions:
     """Find the newest protocol and metadata in the log, without its `.crc` files."""
-    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    newest: dict[str, tuple[str, dict[str, Any]]] = {}
     commits = CommitReader(store, config)
     for file, actions in commits.find_each(segment.commits[::-1], _KINDS):
-        _keep_first(found, file.path, actions)
-        if len(found) == len(_KINDS):
+        _keep_first(newest, file.path, actions)
+        if len(newest) == len(_KINDS):
             break
-    missing = [kind for kind in _KINDS if kind not in found]
+    missing = [kind for kind in _KINDS if kind not in newest]
     path = LOG_DIRECTORY
     if missing and segment.checkpoint is not None:
         path = segment.checkpoint.files[0].path
@@ -174,23 +174,23 @@ def _logged_actions(store: Store, config: Config, segment: LogSegment) -> _Logge
             config=config,
             footers={},
         )
-        _keep_first(found, path, checkpoint.actions(missing, first_only=True))
+        _keep_first(newest, path, checkpoint.actions(missing, first_only=True))
     for kind in _KINDS:
-        if kind not in found:
+        if kind not in newest:
             reason = f"no {kind} action up to here"
             raise LogCorruptError(store.root, path, reason, segment.version)
-    files = {kind: file for kind, (file, _) in found.items()}
-    return _LoggedActions(found["protocol"][1], found["metaData"][1], files)
+    files = {kind: file for kind, (file, _) in newest.items()}
+    return _LoggedActions(newest["protocol"][1], newest["metaData"][1], files)
 
 
 def _keep_first(
-    found: dict[str, tuple[str, dict[str, Any]]],
+    newest: dict[str, tuple[str, dict[str, Any]]],
     path: str,
     actions: Mapping[str, list[dict[str, Any]]],
 ) -> None:
     for kind, bodies in actions.items():
         if bodies:
-            found.setdefault(kind, (path, bodies[0]))
+            newest.setdefault(kind, (path, bodies[0]))
 
 
 def _parse(

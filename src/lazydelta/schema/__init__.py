@@ -13,6 +13,7 @@ from lazydelta.schema.types import (
     PrimitiveType,
     StructField,
     StructType,
+    format_path,
     to_arrow_schema,
     to_arrow_type,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "PrimitiveType",
     "StructField",
     "StructType",
+    "format_path",
     "from_arrow_schema",
     "from_arrow_type",
     "parse_column_type",

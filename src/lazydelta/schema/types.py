@@ -5,7 +5,6 @@ An unknown type name is a valid `PrimitiveType`; only its conversion to Arrow fa
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ __all__ = [
     "PrimitiveType",
     "StructField",
     "StructType",
+    "format_path",
     "to_arrow_schema",
     "to_arrow_type",
 ]
@@ -55,7 +55,6 @@ _ARROW_PRIMITIVES = {
         ]
     ),
 }
-_SIMPLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +151,12 @@ class StructType:
         exact = [f for f in matches if f.name == name]
         return exact[0] if exact else matches[0] if len(matches) == 1 else None
 
-    def find(self, path: Sequence[str]) -> tuple[StructField, ...]:
+    def find(self, path: Sequence[str], *, prefix: Sequence[str] = ()) -> tuple[StructField, ...]:
         """Return the fields along `path`, outermost first.
+
+        Args:
+            path: Names of the fields.
+            prefix: The path of this struct in its schema, for the error.
 
         Raises:
             ColumnNotFoundError: A name of the path does not exist; the message suggests others.
@@ -164,7 +167,7 @@ class StructType:
             existing = parent.names if isinstance(parent, StructType) else ()
             child = parent.get(name) if isinstance(parent, StructType) else None
             if child is None:
-                raise _not_found(path, existing, depth)
+                raise _not_found((*prefix, *path), existing, len(prefix) + depth)
             fields.append(child)
             parent = child.type
         return tuple(fields)
@@ -186,8 +189,29 @@ class StructType:
             else:
                 yield path, child.type
 
+    def all_fields(
+        self, prefix: tuple[str, ...] = ()
+    ) -> Iterator[tuple[tuple[str, ...], StructField]]:
+        """Yield every field at any depth with its path, parents first.
+
+        List elements, map keys and map values appear in paths as `element`, `key` and `value`.
+        """
+        for child in self.fields:
+            path = (*prefix, child.name)
+            yield path, child
+            yield from _nested_fields(child.type, path)
+
 
 DataType = PrimitiveType | DecimalType | ArrayType | MapType | StructType
+
+
+def format_path(path: Sequence[str]) -> str:
+    """Return a path in SQL notation, with names that are no identifiers in backticks.
+
+    >>> format_path(("a", "b c"))
+    'a.`b c`'
+    """
+    return ".".join(p if p.isidentifier() else f"`{p.replace('`', '``')}`" for p in path)
 
 
 def to_arrow_type(kind: DataType, *, field_ids: bool = False) -> pa.DataType:
@@ -252,11 +276,23 @@ def _arrow_field(
     return pa.field(name, kind, nullable or pa.types.is_null(kind), metadata)
 
 
+def _nested_fields(
+    kind: DataType, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], StructField]]:
+    match kind:
+        case StructType():
+            yield from kind.all_fields(path)
+        case ArrayType(element):
+            yield from _nested_fields(element, (*path, "element"))
+        case MapType(key, value):
+            yield from _nested_fields(key, (*path, "key"))
+            yield from _nested_fields(value, (*path, "value"))
+
+
 def _not_found(path: Sequence[str], existing: Sequence[str], depth: int) -> ColumnNotFoundError:
-    column = ".".join(p if _SIMPLE_NAME.fullmatch(p) else f"`{p}`" for p in path)
     lowered = {name.lower(): name for name in existing}
     matches = get_close_matches(path[depth].lower(), lowered, n=3, cutoff=0.6)
     similar = [lowered[name] for name in matches]
     hint = f" (did you mean {' or '.join(map(repr, similar))}?)" if similar else ""
-    siblings = tuple(".".join((*path[:depth], name)) for name in existing)
-    return ColumnNotFoundError(reason=hint, column=column, existing=siblings)
+    siblings = tuple(format_path((*path[:depth], name)) for name in existing)
+    return ColumnNotFoundError(reason=hint, column=format_path(path), existing=siblings)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import LogCorruptError, SchemaError, UnsupportedFeatureError
@@ -25,20 +25,28 @@ from lazydelta.log import (
 )
 from lazydelta.log.checkpoints import Checkpoint, CheckpointHint, open_checkpoint
 from lazydelta.metrics import SegmentListed, notify
+from lazydelta.parquet.footer import footer_range
 from lazydelta.protocol import MalformedActionError, TableMetadata, TableProperties, TableProtocol
 from lazydelta.protocol.features import (
     allows_column_mapping,
     check_protocol,
-    supported_by_table,
+    supported_features,
     unreadable_features,
-    why_unreadable,
+    unsupported_error,
 )
 from lazydelta.protocol.paths import PathResolver
 from lazydelta.schema import ArrayType, MapType, PrimitiveType, StructType, parse_schema
 from lazydelta.schema.evolution import check_type_changes
 from lazydelta.schema.mapping import check_mapping
-from lazydelta.snapshot.segment_search import IncompleteLogError, find_segment, undamaged_segment
+from lazydelta.snapshot import tuning
+from lazydelta.snapshot.segment_search import (
+    IncompleteLogError,
+    find_segment,
+    newer_segment,
+    undamaged_segment,
+)
 from lazydelta.snapshot.snapshot_state import SnapshotState
+from lazydelta.store import prefetch
 
 if TYPE_CHECKING:
     from lazydelta.config import Config
@@ -51,14 +59,37 @@ _VARIANT = PrimitiveType("variant")
 _WIDENING = {"typeWidening", "typeWidening-preview"}
 
 
-def load_snapshot(store: Store, config: Config, *, version: int | None = None) -> SnapshotState:
-    """Return the snapshot of a version, by default the latest."""
-    started = time.perf_counter()
-    segment, hint = find_segment(store, config, version=version)
+def load_snapshot(
+    store: Store,
+    config: Config,
+    *,
+    version: int | None = None,
+    previous: SnapshotState | None = None,
+) -> SnapshotState:
+    """Return the snapshot of a version, by default the latest.
+
+    Args:
+        store: The table's store.
+        config: Settings of the engine.
+        version: The version; None is the latest.
+        previous: An older snapshot of the table: with it, only what is newer is listed and read.
+    """
+    started, listed_ms = time.perf_counter(), time.time_ns() // 10**6
+    newer = None
+    if previous is not None and version is None:
+        newer = newer_segment(store, config, previous.segment)
+    if previous is not None and newer is not None and newer.version == previous.version:
+        return replace(previous, segment=newer, listed_ms=listed_ms)
+    if newer is None or previous is None:
+        previous = None
+        segment, hint = find_segment(store, config, version=version)
+    else:
+        segment, hint = newer, previous.hint
+    _prefetch(store, segment)
     resolver = PathResolver(store.root, config.allowed_roots)
     commits = CommitReader(store, config)
     while True:
-        resolution = _Resolution(store, config, segment, hint, commits, resolver)
+        resolution = _Resolution(store, config, segment, hint, commits, resolver, previous)
         try:
             protocol, metadata = resolution.run()
             break
@@ -87,7 +118,22 @@ def load_snapshot(store: Store, config: Config, *, version: int | None = None) -
         checksum=resolution.checksum,
         hint=hint,
         footers=resolution.footers,
+        listed_ms=listed_ms,
     )
+
+
+def _prefetch(store: Store, segment: LogSegment) -> None:
+    """Request together what loading, and the first batch of a scan, read of the log."""
+    if segment.checksum is not None and segment.checksum.size <= tuning.PREFETCH_FILE_BYTES:
+        prefetch(store, segment.checksum.path)
+    for file in segment.tail[: -tuning.PREFETCH_COMMITS - 1 : -1]:
+        if file.size <= tuning.PREFETCH_FILE_BYTES:
+            prefetch(store, file.path)
+    for file in () if segment.checkpoint is None else segment.checkpoint.files:
+        if file.name.endswith(".parquet"):
+            prefetch(store, file.path, *footer_range(file.size))
+        elif file.size <= tuning.PREFETCH_FILE_BYTES:
+            prefetch(store, file.path)
 
 
 def _schema(store: Store, protocol: TableProtocol, metadata: TableMetadata) -> StructType:
@@ -103,7 +149,7 @@ def _schema(store: Store, protocol: TableProtocol, metadata: TableMetadata) -> S
     mode = TableProperties.parse(metadata.configuration).column_mapping_mode
     try:
         check_mapping(schema, mode, supported=allows_column_mapping(protocol))
-        if supported_by_table(protocol) & _WIDENING:
+        if supported_features(protocol) & _WIDENING:
             check_type_changes(schema)
     except SchemaError as error:
         raise SchemaError(error.reason, store.root) from None
@@ -120,8 +166,9 @@ class _Resolution:
     hint: CheckpointHint | None
     commits: CommitReader
     resolver: PathResolver
+    previous: SnapshotState | None = None
     checksum: Checksum | None = None
-    found: dict[str, TableProtocol | TableMetadata] = field(default_factory=dict)
+    definition: dict[str, TableProtocol | TableMetadata] = field(default_factory=dict)
     footers: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> tuple[TableProtocol, TableMetadata]:
@@ -129,13 +176,14 @@ class _Resolution:
         file = self.segment.checksum
         if file is not None and file.version >= self.segment.base_version:
             self.checksum = read_checksum(self.store, file)
-        self._search_tail()
-        if self.checksum is not None:
-            self.found.setdefault("protocol", self.checksum.protocol)
-            self.found.setdefault("metaData", self.checksum.metadata)
-        if self.segment.checkpoint is not None and len(self.found) < len(_KINDS):
+        base = self._base()
+        self._search_tail(self.segment.base_version if base is None else base.version)
+        if base is not None:
+            self.definition.setdefault("protocol", base.protocol)
+            self.definition.setdefault("metaData", base.metadata)
+        if self.segment.checkpoint is not None and len(self.definition) < len(_KINDS):
             self._search_checkpoint()
-        protocol, metadata = self.found.get("protocol"), self.found.get("metaData")
+        protocol, metadata = self.definition.get("protocol"), self.definition.get("metaData")
         if not isinstance(protocol, TableProtocol):
             raise self._incomplete("no protocol action")
         self._check_protocol(protocol)
@@ -145,8 +193,16 @@ class _Resolution:
             raise UnsupportedFeatureError(self.store.root, (f"files of format {kind}",), "read")
         return protocol, metadata
 
-    def _search_tail(self) -> None:
-        base = self.segment.base_version if self.checksum is None else self.checksum.version
+    def _base(self) -> Checksum | SnapshotState | None:
+        """Return the newest known version of the tail: of the checksum or the previous snapshot."""
+        known = [
+            base
+            for base in (self.checksum, self.previous)
+            if base is not None and base.version >= self.segment.base_version
+        ]
+        return max(known, key=lambda base: base.version, default=None)
+
+    def _search_tail(self, base: int) -> None:
         newer = [f for f in reversed(self.segment.tail) if f.last_version > base]
         for file, actions in self.commits.find_each(newer, _KINDS):
             is_unreconciled = any(len(of_kind) > 1 for of_kind in actions.values())
@@ -155,7 +211,7 @@ class _Resolution:
                     self._record_all(self.commits.find(commit, _KINDS), commit)
             else:
                 self._record_all(actions, file)
-            if len(self.found) == len(_KINDS):
+            if len(self.definition) == len(_KINDS):
                 return
 
     def _record_all(self, actions: dict[str, list[dict[str, object]]], file: LogFile) -> None:
@@ -165,14 +221,14 @@ class _Resolution:
     def _search_checkpoint(self) -> None:
         files = self.segment.checkpoint
         assert files is not None  # noqa: S101 - run() checked
-        kinds = [kind for kind in _KINDS if kind not in self.found]
+        kinds = [kind for kind in _KINDS if kind not in self.definition]
         hint = self.hint
         if hint is not None and hint.v2_name == files.name and hint.v2_actions is not None:
             for kind in kinds:
                 hinted = [a[kind] for a in hint.v2_actions if isinstance(a.get(kind), dict)]
                 with suppress(LogCorruptError):  # only a hint: the checkpoint decides
                     self._record(kind, hinted, files.name, files.version)
-            kinds = [kind for kind in kinds if kind not in self.found]
+            kinds = [kind for kind in kinds if kind not in self.definition]
         if kinds:
             actions = self._open(files).actions(kinds, first_only=True)
             for kind in kinds:
@@ -189,13 +245,13 @@ class _Resolution:
         )
 
     def _record(self, kind: str, actions: list[dict[str, object]], path: str, version: int) -> None:
-        if kind in self.found or not actions:
+        if kind in self.definition or not actions:
             return
         if len(actions) > 1:
             raise LogCorruptError(self.store.root, path, f"more than one {kind}", version)
         parse = TableProtocol.from_json if kind == "protocol" else TableMetadata.from_json
         try:
-            self.found[kind] = parse(actions[0])
+            self.definition[kind] = parse(actions[0])
         except MalformedActionError as error:
             raise IncompleteLogError(self.store.root, path, str(error), version) from None
 
@@ -203,9 +259,7 @@ class _Resolution:
         """Refuse an unsupported protocol, before anything else is interpreted."""
         features = unreadable_features(protocol)
         if features:
-            raise UnsupportedFeatureError(
-                self.store.root, features, "read", why_unreadable(features)
-            )
+            raise unsupported_error(self.store.root, features, "read")
         try:
             check_protocol(protocol)
         except MalformedActionError as error:

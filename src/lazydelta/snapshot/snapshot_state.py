@@ -17,7 +17,7 @@ from lazydelta.protocol import (
     TableProtocol,
     clustering_columns,
 )
-from lazydelta.protocol.features import allows_column_mapping, supported_by_table
+from lazydelta.protocol.features import allows_column_mapping, supported_features
 from lazydelta.snapshot import tuning
 from lazydelta.snapshot.segment_search import undamaged_segment
 
@@ -78,12 +78,12 @@ class SnapshotState:
     @property
     def generates_columns(self) -> bool:
         """Whether writers must enforce generation expressions: only with the feature."""
-        return "generatedColumns" in supported_by_table(self.protocol)
+        return "generatedColumns" in supported_features(self.protocol)
 
     @property
     def in_commit_timestamps(self) -> bool:
         """Whether in-commit timestamps are enabled: the property applies only with its feature."""
-        supported = "inCommitTimestamp" in supported_by_table(self.protocol)
+        supported = "inCommitTimestamp" in supported_features(self.protocol)
         return supported and self.properties.in_commit_timestamps
 
     @property

@@ -18,10 +18,12 @@ from pyspark.sql import types as t
 
 from lazydelta._arrow import from_numpy
 from lazydelta.errors import SchemaError
+from lazydelta.schema import StructType, schema_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from lazydelta.schema import StructField
     from lazydelta.snapshot import SnapshotState
 
 __all__ = [
@@ -90,25 +92,27 @@ def spark_schema(schema: pa.Schema) -> t.StructType:
 
 
 def read_schema(
-    snapshot: SnapshotState, columns: Sequence[str] | None, extra: Sequence[t.StructField] = ()
+    snapshot: SnapshotState, columns: Sequence[str] | None, extra: Sequence[StructField] = ()
 ) -> t.StructType:
     """Return the schema of the rows of a read.
 
     Args:
         snapshot: The version to read.
-        columns: Names of the requested columns, which must exist; None is all.
+        columns: Names of the requested columns, in any case; None is all.
         extra: Columns of the read that are not columns of the table.
 
     Raises:
+        ColumnNotFoundError: A requested column does not exist.
         SchemaError: Spark lacks the type of a column, for example nanosecond timestamps.
     """
+    schema = StructType((*snapshot.schema, *extra))
+    names = schema.names if columns is None else [schema.find((c,))[0].name for c in columns]
     try:
         # Delta stores schemas in Spark's JSON format.
-        table = t.StructType.fromJson(json.loads(snapshot.metadata.schema_string))
+        known = {f.name: f for f in t.StructType.fromJson(json.loads(schema_to_json(schema)))}
     except PySparkValueError as error:
         raise SchemaError(str(error), snapshot.store.root) from None
-    known = {f.name: t.StructField(f.name, _nullable(f.dataType)) for f in (*table.fields, *extra)}
-    return t.StructType([known[name] for name in (known if columns is None else columns)])
+    return t.StructType([t.StructField(name, _nullable(known[name].dataType)) for name in names])
 
 
 def _nullable(kind: t.DataType) -> t.DataType:

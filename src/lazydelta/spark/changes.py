@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import types as t
 from pyspark.sql.datasource import InputPartition
 
 from lazydelta.changes import (
+    CHANGE_FIELDS,
     ChangeFeed,
     ChangeRange,
     ChangeSplit,
@@ -34,19 +34,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import types as t
 
     from lazydelta.expressions import Predicate
     from lazydelta.log import LogFile
     from lazydelta.scan import Where
 
-__all__ = ["CHANGE_FIELDS", "ChangesRead", "CommitsPartition", "changes"]
-
-CHANGE_FIELDS = (
-    t.StructField("_change_type", t.StringType()),
-    t.StructField("_commit_version", t.LongType()),
-    t.StructField("_commit_timestamp", t.TimestampType()),
-)
-"""Columns of the change feed besides those of the table."""
+__all__ = ["ChangesRead", "CommitsPartition", "changes"]
 
 
 def changes(
@@ -150,7 +144,7 @@ class ChangesRead:
     @classmethod
     def of(
         cls,
-        found: ChangeRange,
+        change_range: ChangeRange,
         *,
         options_file: str | None,
         columns: Sequence[str] | None,
@@ -162,15 +156,15 @@ class ChangesRead:
             ColumnNotFoundError: An unknown column.
             PredicateError: The predicate does not fit the schema.
         """
-        ChangeFeed(found, columns=columns, where=where)  # validates columns and predicate
+        ChangeFeed(change_range, columns=columns, where=where)  # validates columns and predicate
         return cls(
-            commits=found.commits,
-            times=found.times,
-            start=SerializedSnapshot.of(found.start, options_file),
-            end=SerializedSnapshot.of(found.end, options_file),
+            commits=change_range.commits,
+            times=change_range.times,
+            start=SerializedSnapshot.of(change_range.start, options_file),
+            end=SerializedSnapshot.of(change_range.end, options_file),
             columns=None if columns is None else tuple(columns),
             where=where,
-            schema=read_schema(found.end, columns, CHANGE_FIELDS),
+            schema=read_schema(change_range.end, columns, CHANGE_FIELDS),
         )
 
     def plan(self) -> list[InputPartition]:

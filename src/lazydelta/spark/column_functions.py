@@ -102,29 +102,29 @@ def literal(value: Any, kind: DataType) -> Column:  # noqa: PLR0911 - one return
 # --- strings ------------------------------------------------------------------------------------
 
 
-def parse_string(text: Column, kind: DataType) -> Column:  # noqa: PLR0911 - one return per type
+def parse_string(string: Column, kind: DataType) -> Column:  # noqa: PLR0911 - one return per type
     """Return strings parsed as `schema.parse_value` does; null if invalid."""
     target = value_type(kind)
     if isinstance(kind, DecimalType):
-        wide = text.try_cast(_widest_decimal(kind))
-        return f.when(text.rlike(_decimal_pattern(kind)), _exact_decimal(wide, kind))
+        wide = string.try_cast(_widest_decimal(kind))
+        return f.when(string.rlike(_decimal_pattern(kind)), _exact_decimal(wide, kind))
     match str(kind):
         case "byte" | "short" | "integer" | "long":
-            return f.when(text.rlike(_IS_INTEGER), text.try_cast(target))
+            return f.when(string.rlike(_IS_INTEGER), string.try_cast(target))
         case "float" | "double":
-            return f.when(text.rlike(_IS_FLOAT), text.try_cast(t.DoubleType()).cast(target))
+            return f.when(string.rlike(_IS_FLOAT), string.try_cast(t.DoubleType()).cast(target))
         case "boolean":
-            false = f.when(text.rlike(r"^\s*(?i:false)\s*$"), f.lit(False))
-            return f.when(text.rlike(r"^\s*(?i:true)\s*$"), f.lit(True)).otherwise(false)
+            false = f.when(string.rlike(r"^\s*(?i:false)\s*$"), f.lit(False))
+            return f.when(string.rlike(r"^\s*(?i:true)\s*$"), f.lit(True)).otherwise(false)
         case "date":
-            return f.when(text.rlike(_IS_DATE), text.try_cast(target))
+            return f.when(string.rlike(_IS_DATE), string.try_cast(target))
         case "timestamp":
-            return _zoned_time(text)
+            return _zoned_time(string)
         case "timestamp_ntz":
-            return f.when(text.rlike(_IS_TIME), _local_time(text))
+            return f.when(string.rlike(_IS_TIME), _local_time(string))
         case "binary":
-            return f.encode(text, "UTF-8")
-    return text if is_string(kind) else f.lit(None).cast(target)
+            return f.encode(string, "UTF-8")
+    return string if is_string(kind) else f.lit(None).cast(target)
 
 
 def _decimal_pattern(kind: DecimalType) -> str:
@@ -145,18 +145,18 @@ def _widest_decimal(kind: DecimalType) -> t.DecimalType:
     return t.DecimalType(_MAX_DIGITS, _MAX_DIGITS - (kind.precision - kind.scale))
 
 
-def _local_time(text: Column) -> Column:
+def _local_time(string: Column) -> Column:
     """Parse a time without time zone; a zone in the string is dropped, not applied."""
-    return f.regexp_replace(text, _ZONE_AT_END, "").try_cast(_NTZ)
+    return f.regexp_replace(string, _ZONE_AT_END, "").try_cast(_NTZ)
 
 
-def _zoned_time(text: Column) -> Column:
+def _zoned_time(string: Column) -> Column:
     """Parse a time; one without a zone is in UTC, whatever the session's time zone."""
-    offset = f.regexp_extract(text, rf"({_OFFSET})\s*$", 1)
+    offset = f.regexp_extract(string, rf"({_OFFSET})\s*$", 1)
     zone = f.when(offset == "", "Z").otherwise(offset)
-    whole = f.concat(_local_time(text).cast(_STRING), zone).try_cast(t.TimestampType())
-    return f.when(text.rlike(_IS_FULL_TIME), text.try_cast(t.TimestampType())).when(
-        text.rlike(_IS_TIME), whole
+    whole = f.concat(_local_time(string).cast(_STRING), zone).try_cast(t.TimestampType())
+    return f.when(string.rlike(_IS_FULL_TIME), string.try_cast(t.TimestampType())).when(
+        string.rlike(_IS_TIME), whole
     )
 
 

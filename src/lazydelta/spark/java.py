@@ -62,8 +62,8 @@ def _version(java: str) -> int:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
     except OSError:
         return 0
-    found = _VERSION.search(done.stderr + done.stdout)
-    return int(found[1]) if found else 0
+    match = _VERSION.search(done.stderr + done.stdout)
+    return int(match[1]) if match else 0
 
 
 def _described(version: int) -> str:

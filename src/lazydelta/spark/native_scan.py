@@ -101,8 +101,8 @@ def _unsupported_field(field: StructField) -> str | None:
 def _unsupported_type(kind: DataType) -> str | None:
     match kind:
         case StructType():
-            found = [_unsupported_field(part) for part in kind]
-            return next((reason for reason in found if reason is not None), None)
+            reasons = [_unsupported_field(part) for part in kind]
+            return next((reason for reason in reasons if reason is not None), None)
         case ArrayType(element, _):
             return _unsupported_type(element)
         case MapType(key, value, _):
@@ -170,18 +170,18 @@ class NativeScan:
             groups = [_Group(values={}, paths=paths)] if paths else []
             return cls(snapshot=snapshot, groups=tuple(groups), names=tuple(names))
         strings = partition_strings(snapshot, files.column("partitionValues"), names).values()
-        keys = [str(at) for at in range(len(partition_fields))]
-        table = pa.table([*strings, from_numpy(np.arange(len(paths)))], [*keys, "at"])
-        found = table.group_by(keys, use_threads=False).aggregate([("at", "list")])
+        keys = [str(index) for index in range(len(partition_fields))]
+        table = pa.table([*strings, from_numpy(np.arange(len(paths)))], [*keys, "index"])
+        grouped = table.group_by(keys, use_threads=False).aggregate([("index", "list")])
         values = [
-            _plain(parse_partition_values(found.column(key).combine_chunks(), field.type))
+            _plain(parse_partition_values(grouped.column(key).combine_chunks(), field.type))
             for key, field in zip(keys, partition_fields, strict=True)
         ]
         fields = [field.name for field in partition_fields]
-        rows = zip(found.column("at_list").to_pylist(), *values, strict=True)
+        rows = zip(grouped.column("index_list").to_pylist(), *values, strict=True)
         groups = [
-            _Group(values=dict(zip(fields, some, strict=True)), paths=[paths[n] for n in at])
-            for at, *some in rows
+            _Group(values=dict(zip(fields, some, strict=True)), paths=[paths[n] for n in indices])
+            for indices, *some in rows
         ]
         return cls(snapshot=snapshot, groups=tuple(groups), names=tuple(names))
 
@@ -219,8 +219,8 @@ class NativeScan:
     def _missing(self, error: AnalysisException) -> Exception:
         if error.getCondition() != "PATH_NOT_FOUND":
             return error
-        found = (error.getMessageParameters() or {}).get("path", "")
-        path = found.removeprefix("file:").removeprefix(f"{self.snapshot.store.root}/")
+        url = (error.getMessageParameters() or {}).get("path", "")
+        path = url.removeprefix("file:").removeprefix(f"{self.snapshot.store.root}/")
         return DataFileNotFoundError(self.snapshot.store.root, path, self.snapshot.version)
 
 

@@ -130,30 +130,30 @@ def integer(minimum: int) -> Callable[[str, str], int]:
 
 def size(name: str, value: str) -> int:
     """Parse a size in Spark's notation: `1073741824`, `512m`, `1g`."""
-    found = _SIZE.fullmatch(value.lower())
-    if found is None or not int(found[1]):
+    match = _SIZE.fullmatch(value.lower())
+    if match is None or not int(match[1]):
         raise ConfigError(name, f"must be a size like 1073741824, 512m or 1g, not {value!r}")
-    return int(found[1]) << 10 * _UNITS.index(found[2])
+    return int(match[1]) << 10 * _UNITS.index(match[2])
 
 
 def column_names(name: str, value: str) -> tuple[str, ...]:
     """Parse comma-separated names; backticks quote a name that contains a comma."""
-    names, at = [], 0
-    while at < len(value):
-        found = _NAME.match(value, at)
-        if found is None:
+    names, position = [], 0
+    while position < len(value):
+        match = _NAME.match(value, position)
+        if match is None:
             raise ConfigError(name, f"must be names separated by commas, not {value!r}")
-        names.append(found[1] or found[2])
-        at = found.end()
+        names.append(match[1] or match[2])
+        position = match.end()
     return tuple(names)
 
 
 def string_map(name: str, value: str) -> dict[str, str]:
     """Parse a JSON object with string values."""
     try:
-        found = json.loads(value)
+        parsed = json.loads(value)
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        parsed = None
+    if not isinstance(parsed, dict) or not all(isinstance(one, str) for one in parsed.values()):
         raise ConfigError(name, """must be a JSON object of strings, like {"a.b": "true"}""")
-    return found
+    return parsed

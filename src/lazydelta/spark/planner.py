@@ -98,9 +98,9 @@ def live_files(
         )
     schema = _add_schema(snapshot, fields)
     batches = live_adds(snapshot, schema, pruner_for(snapshot, where))
-    found = pa.Table.from_batches(batches, pa.schema([*schema, COMMIT_VERSION]))
-    shape = spark_schema(found.schema)
-    frame = spark.createDataFrame(found, shape) if len(found) else spark.createDataFrame([], shape)
+    files = pa.Table.from_batches(batches, pa.schema([*schema, COMMIT_VERSION]))
+    shape = spark_schema(files.schema)
+    frame = spark.createDataFrame(files, shape) if len(files) else spark.createDataFrame([], shape)
     return frame.select(_output_columns(schema, fields))
 
 

@@ -144,7 +144,7 @@ def to_arrow(df: DataFrame) -> pa.Table:
     casts to a type whose variants have non-nullable parts. This collects serialized batches.
     """
     # PySpark resolves columns by name, and would parse a dot or a backtick in one.
-    renamed = df.toDF(*(f"column{at}" for at in range(len(df.columns))))
+    renamed = df.toDF(*(f"column{index}" for index in range(len(df.columns))))
     parts = renamed.mapInArrow(named_task("serialize_rows", _serialize), "batch binary").toArrow()
     batches = (batch for part in parts.column(0) for batch in pa.ipc.open_stream(part.as_buffer()))
     # Spark sends times in the session's time zone.
@@ -252,8 +252,8 @@ class _Plan:
 
     def _list(self) -> pa.RecordBatch:
         adds = live_adds(self.snapshot, FILE_FIELDS, pruner_for(self.snapshot, self.where))
-        found = [batch.select(FILE_FIELDS.names) for batch in adds]
-        return pa.concat_batches(found or [pa.RecordBatch.from_pylist([], FILE_FIELDS)])
+        selected = [batch.select(FILE_FIELDS.names) for batch in adds]
+        return pa.concat_batches(selected or [pa.RecordBatch.from_pylist([], FILE_FIELDS)])
 
     def _with(self, **changed: object) -> _Plan:
         return _Plan(**{**self.__dict__, **changed})

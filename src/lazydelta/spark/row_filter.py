@@ -182,7 +182,7 @@ def _joined(
 ) -> SparkColumn:
     """Combine in a balanced tree: a chain of a thousand arms would be too deep."""
     while len(arms) > 1:
-        pairs = [arms[at : at + 2] for at in range(0, len(arms), 2)]
+        pairs = [arms[start : start + 2] for start in range(0, len(arms), 2)]
         arms = [join(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
     return arms[0]
 

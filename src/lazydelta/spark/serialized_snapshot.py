@@ -110,15 +110,15 @@ class TableLocation:
         if self.options_file is None:
             return None
         try:
-            found = json.loads(Path(self.options_file).read_text(encoding="utf-8"))
+            parsed = json.loads(Path(self.options_file).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             # Only the class: the message of a JSON error may quote the file.
             reason = f"{self.options_file} cannot be read as JSON: {type(error).__name__}"
             raise ConfigError("storageOptionsFile", reason) from None
-        if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        if not isinstance(parsed, dict) or not all(isinstance(one, str) for one in parsed.values()):
             reason = f"{self.options_file} must hold a JSON object of strings"
             raise ConfigError("storageOptionsFile", reason)
-        return found
+        return parsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

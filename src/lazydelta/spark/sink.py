@@ -144,10 +144,10 @@ def _plan(options: SinkOptions, schema: t.StructType, request: WriteRequest) -> 
 
 
 def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
-    found = [message for message in messages if isinstance(message, TaskResult)]
-    if len(found) < len(messages):
-        raise InternalError(f"{len(messages) - len(found)} tasks returned no result")
-    return found
+    results = [message for message in messages if isinstance(message, TaskResult)]
+    if len(results) < len(messages):
+        raise InternalError(f"{len(messages) - len(results)} tasks returned no result")
+    return results
 
 
 def _commit(planned: PlannedWrite, results: Sequence[TaskResult]) -> None:

@@ -61,10 +61,10 @@ class SinkOptions:
         Raises:
             ConfigError: An unknown name or an invalid value.
         """
-        found = cls(**parse_options(cls, options, _PARSERS, call="save()"))
-        if found.storage_options_file is None:
-            return replace(found, storage_options_file=options_file)
-        return found
+        parsed = cls(**parse_options(cls, options, _PARSERS, call="save()"))
+        if parsed.storage_options_file is None:
+            return replace(parsed, storage_options_file=options_file)
+        return parsed
 
     def refuse_batch_options(self) -> None:
         """Refuse options of batch writes."""

@@ -21,13 +21,13 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
-from lazydelta.changes import RequestedRange
+from lazydelta.changes import CHANGE_FIELDS, RequestedRange
 from lazydelta.config import Config
-from lazydelta.errors import ColumnNotFoundError, ConfigError
+from lazydelta.errors import ConfigError
 from lazydelta.expressions import as_predicate
 from lazydelta.snapshot import SnapshotState, load_snapshot, version_at
 from lazydelta.spark.arrow_conversion import conform_batches, read_schema
-from lazydelta.spark.changes import CHANGE_FIELDS, ChangesRead
+from lazydelta.spark.changes import ChangesRead
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.option_parsing import CATALOG_OPTIONS, is_catalog_table, without_properties
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocation
@@ -76,8 +76,8 @@ class LazyDeltaSource(DataSource):
     @reports_typed_errors
     def schema(self) -> t.StructType:
         """Return the schema of the rows, and fix the version."""
-        found = self._schema(self._parse(self.options))
-        return _with_options(found, self.options) if is_catalog_table(self.options) else found
+        schema = self._schema(self._parse(self.options))
+        return _with_options(schema, self.options) if is_catalog_table(self.options) else schema
 
     @reports_typed_errors
     def reader(self, schema: t.StructType) -> DataSourceReader:
@@ -108,17 +108,13 @@ class LazyDeltaSource(DataSource):
         return StreamSink(options, schema, overwrite=overwrite)
 
     def _parse(self, options: Mapping[str, str]) -> SourceOptions:
-        found = SourceOptions.parse(options)
-        file = found.storage_options_file or self.options_file
-        return replace(found, storage_options_file=file)
+        parsed = SourceOptions.parse(options)
+        file = parsed.storage_options_file or self.options_file
+        return replace(parsed, storage_options_file=file)
 
     def _schema(self, options: SourceOptions) -> t.StructType:
         snapshot = self._snapshot(options).open()
         extra = CHANGE_FIELDS if options.read_change_feed else ()
-        names = (*snapshot.schema.names, *(field.name for field in extra))
-        for name in options.columns or ():
-            if name not in names:
-                raise ColumnNotFoundError("", options.path, name, names)
         return read_schema(snapshot, options.columns, extra)
 
     def _snapshot(self, options: SourceOptions) -> SerializedSnapshot:

@@ -58,9 +58,9 @@ class SourceOptions:
         Raises:
             ConfigError: An unknown name, an invalid value, or options that exclude each other.
         """
-        found = cls(**parse_options(cls, options, _PARSERS, call="load()"))
-        found._validate()
-        return found
+        parsed = cls(**parse_options(cls, options, _PARSERS, call="load()"))
+        parsed._validate()
+        return parsed
 
     def _validate(self) -> None:
         """Refuse options that exclude each other."""

@@ -168,12 +168,12 @@ class StreamReads:
 
     def _changes(self, first: int, end: int) -> list[InputPartition]:
         store, config = self.log.snapshot.store, self.log.snapshot.config
-        found = find_range(
+        change_range = find_range(
             store, config, RequestedRange(starting_version=first, ending_version=end)
         )
-        self.log.check_snapshot(found.end)
+        self.log.check_snapshot(change_range.end)
         read = ChangesRead.of(
-            replace(found, end=self.log.snapshot),
+            replace(change_range, end=self.log.snapshot),
             options_file=self.options.storage_options_file,
             columns=self.options.columns,
             where=as_predicate(self.options.where),
@@ -198,11 +198,14 @@ class StreamReads:
     def _snapshot_read(self, version: int, files: FileRange) -> SnapshotRead:
         """Return the read of a version in the schema of the stream."""
         own = self.log.snapshot
-        found = load_snapshot(own.store, own.config, version=version)
-        self.log.check_snapshot(found)
+        snapshot = load_snapshot(own.store, own.config, version=version)
+        self.log.check_snapshot(snapshot)
         return SnapshotRead(
             snapshot=replace(
-                self.pinned, segment=found.segment, checksum=found.checksum, hint=found.hint
+                self.pinned,
+                segment=snapshot.segment,
+                checksum=snapshot.checksum,
+                hint=snapshot.hint,
             ),
             columns=self.options.columns,
             where=as_predicate(self.options.where),

@@ -69,14 +69,14 @@ class StreamLog:
             LogGapError: A commit is missing.
         """
         files = list_log(self.snapshot.store, from_version=first, to_version=last)
-        found = [file for file in files if file.kind is LogFileKind.COMMIT]
-        if found and found[0].version > first:
-            newest = found[-1].version
-            raise VersionCleanedUpError(self._table, first, found[0].version, newest)
-        for place, file in enumerate(found):
+        commits = [file for file in files if file.kind is LogFileKind.COMMIT]
+        if commits and commits[0].version > first:
+            newest = commits[-1].version
+            raise VersionCleanedUpError(self._table, first, commits[0].version, newest)
+        for place, file in enumerate(commits):
             if file.version != first + place:
                 raise LogGapError(self._table, (first + place,), file.version)
-        return found
+        return commits
 
     def validate(self, file: LogFile) -> StreamCommit:
         """Return the files that the stream reads from a commit.

@@ -49,25 +49,27 @@ class Offset:
         )
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> Offset:
+    def parse(cls, fields: Mapping[str, Any]) -> Offset:
         """Parse an offset from a streaming checkpoint.
 
         Raises:
             ConfigError: It is not an offset of lazydelta.
         """
         try:
-            time, path = found.get("time"), found.get("path")
+            time, path = fields.get("time"), fields.get("path")
             return cls(
-                table=str(found["table"]),
-                version=int(found["version"]),
-                index=int(found["index"]),
-                snapshot=bool(found["snapshot"]),
+                table=str(fields["table"]),
+                version=int(fields["version"]),
+                index=int(fields["index"]),
+                snapshot=bool(fields["snapshot"]),
                 after=None if time is None or path is None else (int(time), str(path)),
-                began=int(found["began"]),
-                began_with_snapshot=bool(found["beganWithSnapshot"]),
+                began=int(fields["began"]),
+                began_with_snapshot=bool(fields["beganWithSnapshot"]),
             )
         except (KeyError, TypeError, ValueError):
-            reason = f"{dict(found)!r} is not an offset of lazydelta; use a new checkpoint location"
+            reason = (
+                f"{dict(fields)!r} is not an offset of lazydelta; use a new checkpoint location"
+            )
             raise ConfigError("checkpointLocation", reason) from None
 
     def to_json(self) -> dict[str, Any]:

@@ -125,11 +125,11 @@ class _Stream(DataSourceStreamReader):
         return segment.version
 
     def _parsed(self, offset: dict[str, Any]) -> Offset:
-        found = Offset.parse(offset)
-        if found.table != self._pinned.metadata.id:
+        parsed = Offset.parse(offset)
+        if parsed.table != self._pinned.metadata.id:
             reason = "it is not the table of the streaming checkpoint: the table ids differ"
-            raise StreamSchemaError(self._pinned.location.root, found.version, reason)
-        return found
+            raise StreamSchemaError(self._pinned.location.root, parsed.version, reason)
+        return parsed
 
 
 class _UnlimitedStream(_Stream):

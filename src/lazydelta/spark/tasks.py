@@ -130,7 +130,7 @@ class SnapshotRead:
 
     def plan(self) -> list[InputPartition]:
         """Return the input partitions."""
-        found: list[pa.RecordBatch] = []
+        selected: list[pa.RecordBatch] = []
         count = 0
         with self.scan.add_batches() as batches:
             for batch in batches:
@@ -138,10 +138,10 @@ class SnapshotRead:
                 count += adds.num_rows
                 if count > self.max_listed_files:
                     return self._log_partitions()
-                found.append(adds.select(_FIELDS.names))
+                selected.append(adds.select(_FIELDS.names))
         if not count:
             return []
-        table = pa.Table.from_batches(found).combine_chunks()
+        table = pa.Table.from_batches(selected).combine_chunks()
         runs = split_by_size(file_sizes(table), self.tasks)
         return [FilesPartition(serialize_table(table.slice(run.start, len(run)))) for run in runs]
 
@@ -208,7 +208,7 @@ class SnapshotRead:
 def _tail_keys(reader: SplitReader, segment: LogSegment) -> SeenFiles:
     """Return the keys of all files with an action in the tail; the caller closes the set."""
     config = reader.config
-    found = SeenFiles(
+    seen = SeenFiles(
         memory_limit=config.remove_set_memory_limit,
         capacity=config.remove_set_capacity,
         false_positive_rate=config.remove_set_false_positive_rate,
@@ -217,8 +217,8 @@ def _tail_keys(reader: SplitReader, segment: LogSegment) -> SeenFiles:
     for run in split_tail(segment, 1):
         for batch in only_keys.read_tail(run):
             keys = pc.unique(batch.column("key"))
-            found.add(keys.filter(from_mask(~found.contains(keys))))
-    return found
+            seen.add(keys.filter(from_mask(~seen.contains(keys))))
+    return seen
 
 
 def file_sizes(files: pa.Table) -> np.ndarray:

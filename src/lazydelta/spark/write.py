@@ -133,7 +133,7 @@ def _run(
     if columns if rebalance is None else rebalance:
         df = df.hint("rebalance", *columns)
     # PySpark resolves columns by name, and would parse a dot or a backtick in one.
-    df = df.toDF(*(f"column{at}" for at in range(len(df.columns))))
+    df = df.toDF(*(f"column{index}" for index in range(len(df.columns))))
     results = df.mapInArrow(named_task("write_rows", write_rows, planned), RESULT).toArrow()
     return writing.finish(collect_results(results), replacement)
 

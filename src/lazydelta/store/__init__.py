@@ -17,6 +17,7 @@ from lazydelta.store.interface import (
 )
 from lazydelta.store.layers import cached_store, retried_store
 from lazydelta.store.memory_store import MemoryStore
+from lazydelta.store.metered_store import RequestTotals, request_totals
 from lazydelta.store.ranged_input import RangedInput
 from lazydelta.store.schemes import open_store, register_store
 from lazydelta.store.uploads import Output, open_output
@@ -28,6 +29,7 @@ __all__ = [
     "ObjectMeta",
     "Output",
     "RangedInput",
+    "RequestTotals",
     "Store",
     "cached_store",
     "check_writable",
@@ -37,5 +39,6 @@ __all__ = [
     "open_store",
     "prefetch",
     "register_store",
+    "request_totals",
     "retried_store",
 ]

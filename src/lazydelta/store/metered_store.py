@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -20,9 +20,31 @@ if TYPE_CHECKING:
 
     from lazydelta.store.interface import Buffer, ObjectMeta, Store
 
-__all__ = ["MeteredStore"]
+__all__ = ["MeteredStore", "RequestTotals", "request_totals"]
 
 R = TypeVar("R")
+
+
+class RequestTotals(NamedTuple):
+    """Totals of the requests to a store."""
+
+    requests: int
+    bytes_read: int
+    depth: int
+    """Dependency depth: the longest chain of calls in which each waited for the one before."""
+
+    def since(self, start: RequestTotals) -> RequestTotals:
+        """Return what was added since earlier totals."""
+        return RequestTotals(*(now - then for now, then in zip(self, start, strict=True)))
+
+
+def request_totals(store: Store | None) -> RequestTotals | None:
+    """Return the totals of a store; None if it does not count, such as most local stores."""
+    while store is not None:
+        if isinstance(store, MeteredStore):
+            return RequestTotals(store.requests, store.bytes_read, store.depth)
+        store = getattr(store, "inner", None)
+    return None
 
 
 class MeteredStore:

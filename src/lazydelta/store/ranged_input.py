@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import threading
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from lazydelta.store.ranges import merged_ranges, open_ranges
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lazydelta.store.interface import Store
+    from lazydelta.store.interface import Buffer, Store
 
 __all__ = ["RangedInput"]
 
@@ -35,8 +36,8 @@ class RangedInput:
     def __init__(self, store: Store, path: str, size: int | None = None) -> None:
         self._store = store
         self._path = path
-        self._starts: list[int] = []
-        self._blocks: list[pa.Buffer] = []
+        self._lock = threading.Lock()
+        self._blocks: list[tuple[int, pa.Buffer]] = []  # with their positions, ascending
         self._is_local = is_local(store)
         if self._is_local:
             self.file: pa.NativeFile = store.open_input(path, size=size)
@@ -51,52 +52,50 @@ class RangedInput:
         """Request ranges, all at once, and keep them until `release`."""
         if self._is_local:
             return
-        missing = [span for span in ranges if self._block(*span) is None]
+        missing = [span for span in ranges if self._fetched(*span) is None]
         merged = merged_ranges(missing, gap=tuning.COALESCE_GAP)
         if not merged:
             return
-        blocks = dict(zip(self._starts, self._blocks, strict=True))
-        for (start, _), data in zip(
-            merged, self._store.read_ranges(self._path, merged), strict=True
-        ):
-            block = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
-            if start not in blocks or blocks[start].size < block.size:
-                blocks[start] = block
-        self._set(blocks)
+        buffers = map(_as_buffer, self._store.read_ranges(self._path, merged))
+        with self._lock:
+            blocks = [*self._blocks, *zip((start for start, _ in merged), buffers, strict=True)]
+            self._blocks = sorted(blocks, key=lambda block: block[0])
 
-    def release(self) -> None:
-        """Free what was fetched, except the end of the object: the footer is read again."""
+    def release(self, before: int | None = None) -> None:
+        """Free the bytes before a position, by default all of them.
+
+        The end of the object is kept: the footer is read again.
+        """
         size = self.size()
-        self._set(
-            {
-                start: block
-                for start, block in zip(self._starts, self._blocks, strict=True)
-                if start + block.size == size and block.size <= tuning.COALESCE_GAP
-            }
-        )
+        stop = size if before is None else before
+        with self._lock:
+            self._blocks = [
+                (start, block)
+                for start, block in self._blocks
+                if start + block.size > stop
+                or (start + block.size == size and block.size <= tuning.COALESCE_GAP)
+            ]
 
     def close(self) -> None:
         """Close the file object and free what was fetched."""
-        self._set({})
+        with self._lock:
+            self._blocks = []
         self.file.close()
 
-    def _set(self, blocks: dict[int, pa.Buffer]) -> None:
-        self._starts = sorted(blocks)
-        self._blocks = [blocks[start] for start in self._starts]
-
     def _read(self, start: int, end: int) -> pa.Buffer:
-        block = self._block(start, end)
-        if block is not None:
-            return block
-        data = self._store.read_ranges(self._path, [(start, end)])[0]
-        return data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
+        data = self._fetched(start, end)
+        if data is None:
+            data = _as_buffer(self._store.read_ranges(self._path, [(start, end)])[0])
+        return data
 
-    def _block(self, start: int, end: int) -> pa.Buffer | None:
+    def _fetched(self, start: int, end: int) -> pa.Buffer | None:
         """Return the fetched bytes of a range; None if a part of it was not fetched."""
-        index = bisect.bisect_right(self._starts, start) - 1
-        while index >= 0:
-            first, block = self._starts[index], self._blocks[index]
+        blocks = self._blocks
+        for first, block in blocks[: bisect.bisect_right(blocks, start, key=lambda b: b[0])][::-1]:
             if end <= first + block.size:
                 return block.slice(start - first, end - start)
-            index -= 1
         return None
+
+
+def _as_buffer(data: Buffer) -> pa.Buffer:
+    return data if isinstance(data, pa.Buffer) else pa.py_buffer(data)

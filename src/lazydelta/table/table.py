@@ -21,6 +21,7 @@ from lazydelta.log import open_log_store
 from lazydelta.outputs import Outputs
 from lazydelta.scan import Bundle, Scan, TableCheck, Where, check_bundle, check_table
 from lazydelta.snapshot import load_snapshot, read_history, version_at
+from lazydelta.store import is_local
 from lazydelta.table.public_snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -41,21 +42,16 @@ __all__ = ["Table"]
 
 
 class Table(Outputs):
-    """A Delta table at an address. Opening one costs nothing.
+    """A Delta table at an address. Opening one costs nothing and keeps no state of the table.
 
     Its properties and outputs (`schema`, `to_arrow`, `to_duckdb`, ...) are those of the newest
     version. Each reads the log anew; to read several of one version, take a `snapshot()` first.
-    An append reuses the last snapshot of the handle if a listing confirms it.
     """
 
     def __init__(self, store: Store, config: Config) -> None:
         self._store = store
         self._config = config
-        self._latest: SnapshotState | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Drop the last snapshot: it belongs to this process."""
-        return {**self.__dict__, "_latest": None}
+        self._latest: SnapshotState | None = None  # of a remote table: only newer commits are read
 
     @classmethod
     def open(
@@ -189,8 +185,8 @@ class Table(Outputs):
         version = _checked_version(version)
         if timestamp is not None:
             version = version_at(self._store, self._config, timestamp)
-        state = load_snapshot(self._store, self._config, version=version)
-        if version is None:
+        state = load_snapshot(self._store, self._config, version=version, previous=self._latest)
+        if version is None and not is_local(self._store):
             self._latest = state
         known = {f.name: getattr(state, f.name) for f in fields(state)}
         return Snapshot(**known, requested_timestamp=timestamp)
@@ -352,16 +348,16 @@ class Table(Outputs):
             options=options,
         )
         return operations.write_rows(
-            self._store,
-            self._config,
-            data,
-            request,
-            known=self._latest,
-            remember=self._remember,
+            self._store, self._config, data, request, known=self._latest, remember=self._remember
         )
 
     def _remember(self, committed: SnapshotState | None) -> None:
-        self._latest = committed
+        if not is_local(self._store):
+            self._latest = committed
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Drop the last snapshot: it belongs to this process."""
+        return {**self.__dict__, "_latest": None}
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return the retained commits, newest first.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from lazydelta.transaction.attempt import commit
 from lazydelta.transaction.commit_json import check_user_metadata
-from lazydelta.transaction.handle_snapshot import newest_snapshot
 from lazydelta.transaction.read_snapshot import validate_newest_commit
 from lazydelta.transaction.resolve import Resolution, resolve_commit
 from lazydelta.transaction.result import CommitResult, Committed, Hook, Phase, TxnObserver
@@ -27,7 +26,6 @@ __all__ = [
     "TxnObserver",
     "check_user_metadata",
     "commit",
-    "newest_snapshot",
     "resolve_commit",
     "validate_newest_commit",
 ]

@@ -21,13 +21,12 @@ from lazydelta.errors import (
     ConcurrentTransactionError,
     MetadataChangedError,
     ProtocolChangedError,
-    UnsupportedFeatureError,
 )
 from lazydelta.protocol.features import (
-    supported_by_table,
-    switched_on,
+    enabled_features,
+    supported_features,
+    unsupported_error,
     unwritable_features,
-    why_unreadable,
 )
 from lazydelta.replay.skipping import Pruner
 from lazydelta.transaction.metadata_compatibility import is_compatible
@@ -127,10 +126,10 @@ def _check_protocol(
 ) -> None:
     unwritable = unwritable_features(protocol)
     if unwritable:
-        raise UnsupportedFeatureError(state.table, unwritable, "write", why_unreadable(unwritable))
+        raise unsupported_error(state.table, unwritable, "write")
     if mine.protocol is not None:
         raise _conflict(ProtocolChangedError, state, winner, "both change the protocol")
-    before, after = supported_by_table(state.protocol), supported_by_table(protocol)
+    before, after = supported_features(state.protocol), supported_features(protocol)
     if dropped := before - after:
         detail = f"it dropped {', '.join(sorted(dropped))}"
         raise _conflict(ProtocolChangedError, state, winner, detail)
@@ -141,7 +140,7 @@ def _check_protocol(
 
 
 def _unused_legacy_features(metadata: TableMetadata) -> set[str]:
-    active = switched_on(metadata.configuration)
+    active = enabled_features(metadata.configuration)
     return {
         feature
         for feature, key in _LEGACY_FEATURES.items()
@@ -152,7 +151,7 @@ def _unused_legacy_features(metadata: TableMetadata) -> set[str]:
 def _check_dropped_features(mine: Transaction, winner: WinningCommit, state: TableState) -> None:
     """A feature is dropped after its last trace is removed; a winner may have added new ones."""
     assert mine.protocol is not None  # noqa: S101 - the caller checked
-    dropped = supported_by_table(state.protocol) - supported_by_table(mine.protocol)
+    dropped = supported_features(state.protocol) - supported_features(mine.protocol)
     if dropped:
         detail = f"it may use {', '.join(sorted(dropped))}, which this one drops"
         raise _conflict(ProtocolChangedError, state, winner, detail)
@@ -224,12 +223,12 @@ def _check_removes(mine: Transaction, winner: WinningCommit, state: TableState) 
         raise _conflict(ConcurrentDeleteReadError, state, winner, detail)
     if reads.paths is not None:
         read = state.resolver.keys(_paths(reads.paths))
-        if (found := _first_in(read, removed)) is not None:
-            raise _conflict(ConcurrentDeleteReadError, state, winner, found)
+        if (path := _first_in(read, removed)) is not None:
+            raise _conflict(ConcurrentDeleteReadError, state, winner, path)
     # By path alone: two new deletion vectors of one file would both stay live.
     own = state.resolver.keys(_paths(mine.removes.column("path")))
-    if (found := _first_in(own, removed)) is not None:
-        raise _conflict(ConcurrentDeleteDeleteError, state, winner, found)
+    if (path := _first_in(own, removed)) is not None:
+        raise _conflict(ConcurrentDeleteDeleteError, state, winner, path)
 
 
 def _paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -237,5 +236,5 @@ def _paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _first_in(paths: pa.Array, removed: pa.Array) -> str | None:
-    found = paths.filter(pc.is_in(paths, value_set=removed))
-    return found[0].as_py() if len(found) else None
+    common = paths.filter(pc.is_in(paths, value_set=removed))
+    return common[0].as_py() if len(common) else None

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import from_mask, from_numpy, to_numpy
-from lazydelta.errors import AppendOnlyError, InvalidCommitError, UnsupportedFeatureError
+from lazydelta.errors import AppendOnlyError, InvalidCommitError
 from lazydelta.formats import num_records
 from lazydelta.protocol import DomainMetadata
-from lazydelta.protocol.features import unwritable_features, why_unreadable
+from lazydelta.protocol.features import unsupported_error, unwritable_features
 from lazydelta.transaction.checks import check_actions
 from lazydelta.transaction.metadata_compatibility import only_moves_identity_marks
 from lazydelta.transaction.table_state import ROW_TRACKING_DOMAIN, effective_isolation
@@ -63,8 +63,7 @@ def check_allowed(transaction: Transaction, state: TableState) -> None:
     after = state.with_actions(transaction.protocol, transaction.metadata)
     for protocol in {state.protocol, after.protocol}:
         if unwritable := unwritable_features(protocol):
-            reason = why_unreadable(unwritable)
-            raise UnsupportedFeatureError(state.table, unwritable, "write", reason)
+            raise unsupported_error(state.table, unwritable, "write")
     removes_rows = transaction.removes.num_rows and transaction.changes_removed_rows
     if after.properties.append_only and removes_rows:
         raise AppendOnlyError(state.table, transaction.operation)
@@ -123,8 +122,8 @@ def _fill(files: pa.Table, name: str, value: pa.Scalar) -> pa.Table:
     column = files.column(name)
     if not column.null_count:
         return files
-    at = files.schema.get_field_index(name)
-    return files.set_column(at, files.schema.field(at), pc.fill_null(column, value))
+    index = files.schema.get_field_index(name)
+    return files.set_column(index, files.schema.field(index), pc.fill_null(column, value))
 
 
 def _with_row_ids(transaction: Transaction, after: TableState) -> Transaction:
@@ -159,8 +158,8 @@ def _number(value: int) -> pa.Int64Scalar:
 
 
 def _set(files: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
-    at = files.schema.get_field_index(name)
-    return files.set_column(at, files.schema.field(at), values)
+    index = files.schema.get_field_index(name)
+    return files.set_column(index, files.schema.field(index), values)
 
 
 def _row_tracking_tags(transaction: Transaction, after: TableState) -> Mapping[str, str]:

@@ -126,13 +126,13 @@ class ReadSnapshot:
         """
         first = self._next
         listed = list_log(self._store, from_version=first)
-        found = {version: file for version, file in self._read.items() if version >= first}
-        found.update((f.version, f) for f in listed if f.kind is LogFileKind.COMMIT)
-        if self._snapshot is None and listed and 0 not in found:
+        commits = {version: file for version, file in self._read.items() if version >= first}
+        commits.update((f.version, f) for f in listed if f.kind is LogFileKind.COMMIT)
+        if self._snapshot is None and listed and 0 not in commits:
             raise TableExistsError(self._store.root)  # a table whose first commits are cleaned up
-        if found and first not in found:
-            raise VersionCleanedUpError(self._store.root, first, min(found), max(found))
-        return list(map(found.__getitem__, takewhile(found.__contains__, count(first))))
+        if commits and first not in commits:
+            raise VersionCleanedUpError(self._store.root, first, min(commits), max(commits))
+        return list(map(commits.__getitem__, takewhile(commits.__contains__, count(first))))
 
     @property
     def _next(self) -> int:

@@ -31,9 +31,9 @@ def resolve_commit(store: Store, txn_id: str, version: int) -> Resolution:
         version: `CommitUnknownError.version`.
     """
     try:
-        found = read_txn_id(CommitReader(store, Config()), commit_file(version))
+        committed_id = read_txn_id(CommitReader(store, Config()), commit_file(version))
     except LogCorruptError as error:
         if isinstance(error.__cause__, ObjectNotFoundError):
             return "open"
         raise
-    return "committed" if found == txn_id else "lost"
+    return "committed" if committed_id == txn_id else "lost"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self
 import orjson
 
 from lazydelta.protocol import MalformedActionError, TableMetadata, TableProperties, TableProtocol
-from lazydelta.protocol.features import allows_column_mapping, supported_by_table
+from lazydelta.protocol.features import allows_column_mapping, supported_features
 from lazydelta.protocol.paths import PathResolver
 from lazydelta.schema import StructType, parse_schema
 
@@ -96,7 +96,7 @@ class TableState:
 
     def supports(self, feature: str) -> bool:
         """Whether the protocol supports a table feature."""
-        return feature in supported_by_table(self.protocol)
+        return feature in supported_features(self.protocol)
 
     @property
     def assigns_row_ids(self) -> bool:

@@ -10,8 +10,6 @@ MAX_USER_METADATA_BYTES = 1 << 20
 """Commit metadata of a caller: every reader of the log parses it."""
 FRESH_MS = 10 * 60 * 1000
 """Age of a listing below which log cleanup cannot have removed later commits."""
-REUSED_TAIL = 100
-"""Commits after the checkpoint up to which a handle extends its snapshot instead of loading it."""
 PENDING_COMMITS = 64
 """Commits whose background hooks may wait; a further commit waits for the first of them."""
 CONFLICT_BASE_SECONDS = 0.001

@@ -82,10 +82,10 @@ def read_winning_commit(
             raise LogCorruptError(table, file.path, str(error), file.version) from None
 
     def single(kind: str, parse: Callable[[Mapping[str, Any]], A]) -> A | None:
-        found = parsed(kind, parse)
-        if len(found) > 1:
+        values = parsed(kind, parse)
+        if len(values) > 1:
             raise LogCorruptError(table, file.path, f"more than one {kind}", file.version)
-        return found[0] if found else None
+        return values[0] if values else None
 
     domains = parsed("domainMetadata", DomainMetadata.from_json)
     try:

@@ -7,11 +7,6 @@ Plans pickle, because Spark executors run them.
 
 from __future__ import annotations
 
-from lazydelta.writer.field_paths import all_fields, format_path
 from lazydelta.writer.row_sources import as_source
 
-__all__ = [
-    "all_fields",
-    "as_source",
-    "format_path",
-]
+__all__ = ["as_source"]

@@ -214,7 +214,7 @@ def _names(kind: pa.StructType) -> list[str]:
 
 def _has_null_type(kind: pa.DataType) -> bool:
     if pt.is_nested(kind):
-        return any(_has_null_type(kind.field(at).type) for at in range(kind.num_fields))
+        return any(_has_null_type(kind.field(index).type) for index in range(kind.num_fields))
     return bool(pt.is_null(kind))
 
 

@@ -1,7 +1,7 @@
-"""Each rule of the rewrite, as text: a predicate, and what it becomes over statistics.
+"""Golden files of the skipping rewrite: a predicate, and its form over statistics.
 
 One file per rule. A line with `;` at its end is a predicate; the line below it, up to the next
-`;`, is the rewritten predicate, or `KEEP ALL` where statistics can say nothing.
+`;`, is the rewritten predicate, or `KEEP ALL` where statistics do not decide.
 """
 
 from __future__ import annotations

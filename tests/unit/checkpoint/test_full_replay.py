@@ -60,7 +60,7 @@ def test_a_replay_is_not_read_twice():
     with full_replay(snapshot_of(store)) as replay:
         list(replay.adds())
         with pytest.raises(InternalError):
-            checkpoint_from(replay, start(lambda: None, threaded=False))
+            checkpoint_from(replay, start(lambda: None))
     assert builder.names() == ["00000000000000000000.json"]
 
 
@@ -88,7 +88,7 @@ def test_a_tombstone_without_a_timestamp_is_expired():
     assert state_of(store)["removes"] == {}
 
 
-def test_transactions_are_forgotten_only_where_the_table_says_so():
+def test_transactions_expire_only_by_table_property():
     configuration = {"delta.setTransactionRetentionDuration": "interval 1 days"}
     old = {"txn": {"appId": "old", "version": 1, "lastUpdated": NOW - 2 * DAY}}
     new = {"txn": {"appId": "new", "version": 1, "lastUpdated": NOW - DAY // 2}}

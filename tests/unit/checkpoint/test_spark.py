@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lazydelta import Table
-from tests.spark.reference import tell, told_by
+from tests.spark.reference import print_report, run_program
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -35,13 +35,13 @@ def test_delta_spark_reads_and_appends(tmp_path, policy):
     table.compact_log(7, 8)
     for version in range(6):
         (tmp_path / f"_delta_log/{version:020d}.json").unlink()
-    assert told_by(PROGRAM, tmp_path, "append") == {"rows": 16, "of_a_day": 8, "newest": 9}
+    assert run_program(PROGRAM, tmp_path, "append") == {"rows": 16, "of_a_day": 8, "newest": 9}
     assert (table.version, table.to_arrow().num_rows) == (9, 18)
     assert table.check().checksum.status in ("matches", "missing")
     table.write(rows)
     assert table.check().checksum.status == "matches"
-    assert told_by(PROGRAM, tmp_path) == {"rows": 20, "of_a_day": 10, "newest": 10}
+    assert run_program(PROGRAM, tmp_path) == {"rows": 20, "of_a_day": 10, "newest": 10}
 
 
 if __name__ == "__main__":
-    tell(report)
+    print_report(report)

@@ -75,13 +75,15 @@ def bound(where):
         pytest.param("f = 0.5", "f = 0.5F", id="float-holds-it"),
         pytest.param("f = 0.1", "CAST(f AS DOUBLE) = 0.1D", id="float-does-not"),
         pytest.param("f IN (0.5, 0.1)", "CAST(f AS DOUBLE) IN (0.1D, 0.5D)", id="float-options"),
-        pytest.param("d = '2026-01-01'", "d = DATE '2026-01-01'", id="text-to-date"),
+        pytest.param("d = '2026-01-01'", "d = DATE '2026-01-01'", id="string-to-date"),
         pytest.param("d = '2026-01-01 10:00:00'", "d = DATE '2026-01-01'", id="time-cut-off"),
         pytest.param(
             "d > TIMESTAMP '2026-01-01 10:00:00Z'", "d > DATE '2026-01-01'", id="date-after-a-time"
         ),
         pytest.param(
-            "t = '2026-01-01'", "t = TIMESTAMP '2026-01-01 00:00:00.000000Z'", id="text-to-time"
+            "t = '2026-01-01'",
+            "t = TIMESTAMP '2026-01-01 00:00:00.000000Z'",
+            id="string-to-timestamp",
         ),
         pytest.param(
             "t = DATE '2026-01-01'",
@@ -93,9 +95,9 @@ def bound(where):
             "n = TIMESTAMP_NTZ '2026-01-01 00:00:00.000000'",
             id="zoned-to-ntz",
         ),
-        pytest.param("i = '7'", "i = 7", id="text-to-number"),
-        pytest.param("o = 'TRUE'", "o = TRUE", id="text-to-boolean"),
-        pytest.param("z = 'a'", "z = X'61'", id="text-to-binary"),
+        pytest.param("i = '7'", "i = 7", id="string-to-number"),
+        pytest.param("o = 'TRUE'", "o = TRUE", id="string-to-boolean"),
+        pytest.param("z = 'a'", "z = X'61'", id="string-to-binary"),
         pytest.param("i IN (1, 1, 2.5, 3)", "i IN (1, 3)", id="options-that-fit-once"),
         pytest.param("b IN (1000)", "b IS NULL AND NULL", id="no-option-fits"),
         pytest.param("b IN (1000, NULL)", "NULL", id="only-null-is-left"),
@@ -169,7 +171,7 @@ def test_a_partition_column_is_marked():
     assert bound("p = 1").left == Column(("p",), PrimitiveType("integer"), is_partition=True)
 
 
-def test_a_collated_text_has_a_type_of_its_own():
+def test_a_collated_string_has_its_own_type():
     assert str(bound("c = 'x'").left.type) == "string collate spark.UTF8_LCASE"
 
 

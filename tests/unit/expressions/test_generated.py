@@ -21,8 +21,8 @@ def table(**partitions):
             ]
         ),
         *(
-            {"name": name, "type": kind, "metadata": {"delta.generationExpression": text}}
-            for name, (kind, text) in partitions.items()
+            {"name": name, "type": kind, "metadata": {"delta.generationExpression": sql}}
+            for name, (kind, sql) in partitions.items()
         ),
     ]
     return parse_schema(json.dumps({"type": "struct", "fields": fields}), where="test"), [
@@ -34,7 +34,7 @@ def implied(sql, **partitions):
     schema, names = table(**partitions)
     bound = bind(as_predicate(sql), schema, names)
     found = [str(derivation.implied(bound)) for derivation in derivations(schema, names)]
-    return [text for text in found if text != "TRUE"]
+    return [one for one in found if one != "TRUE"]
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def implied(sql, **partitions):
             "DATE_FORMAT(n, 'MM')",
             "n < '2026-02-03'",
             None,
-            id="unordered-format-says-nothing",
+            id="unordered-format-is-not-used",
         ),
         pytest.param(
             "string", "SUBSTRING(s, 1, 2)", "s <= 'abc'", "`partition.g` <= 'ab'", id="prefix"
         ),
-        pytest.param("string", "SUBSTRING(s, 2, 2)", "s <= 'abc'", None, id="middle-says-nothing"),
+        pytest.param("string", "SUBSTRING(s, 2, 2)", "s <= 'abc'", None, id="middle-is-not-used"),
         pytest.param(
             "string", "SUBSTRING(s, 2, 2)", "s = 'abc'", "`partition.g` = 'bc'", id="middle-equal"
         ),
@@ -110,20 +110,20 @@ def implied(sql, **partitions):
         pytest.param("long", "l", "l < 5", "`partition.g` <= 5", id="identity"),
         pytest.param("date", "CAST(n AS DATE)", "n IS NULL", "`partition.g` IS NULL", id="null"),
         pytest.param(
-            "date", "CAST(n AS DATE)", "n != '2026-02-03'", None, id="unequal-says-nothing"
+            "date", "CAST(n AS DATE)", "n != '2026-02-03'", None, id="unequal-is-not-used"
         ),
-        pytest.param("long", "round(l)", "l = 5", None, id="unknown-function-says-nothing"),
-        pytest.param("long", "((((", "l = 5", None, id="unreadable-says-nothing"),
-        pytest.param("long", "nosuch", "l = 5", None, id="unknown-column-says-nothing"),
+        pytest.param("long", "round(l)", "l = 5", None, id="unknown-function-is-not-used"),
+        pytest.param("long", "((((", "l = 5", None, id="unreadable-is-not-used"),
+        pytest.param("long", "nosuch", "l = 5", None, id="unknown-column-is-not-used"),
         pytest.param(
             "string", "CAST(l AS STRING)", "l = 5", "`partition.g` = '5'", id="cast-equal"
         ),
         pytest.param(
-            "string", "CAST(l AS STRING)", "l < 5", None, id="cast-to-text-is-not-ordered"
+            "string", "CAST(l AS STRING)", "l < 5", None, id="cast-to-string-is-not-ordered"
         ),
     ],
 )
-def test_what_a_generated_column_says(kind, expression, sql, expected):
+def test_the_predicate_on_a_generated_column(kind, expression, sql, expected):
     assert implied(sql, g=(kind, expression)) == ([] if expected is None else [expected])
 
 

@@ -35,7 +35,7 @@ def number(value):
     return Literal(value, PrimitiveType("integer"))
 
 
-def text(value):
+def string(value):
     return Literal(value, PrimitiveType("string"))
 
 
@@ -124,12 +124,12 @@ ONE = number(1)
             Compare("=", A, Literal(b"\x0a\xff", PrimitiveType("binary"))),
             id="binary",
         ),
-        pytest.param(r"a = 'it\'s'", Compare("=", A, text("it's")), id="escaped-quote"),
-        pytest.param("a = 'it''s'", Compare("=", A, text("it's")), id="doubled-quote"),
-        pytest.param('a = "x"', Compare("=", A, text("x")), id="double-quotes"),
-        pytest.param(r"a = '\u00e9\n\\'", Compare("=", A, text("é\n\\")), id="escapes"),
-        pytest.param(r"a = '\ud83d\ude00'", Compare("=", A, text("😀")), id="surrogate-pair"),
-        pytest.param(r"a = r'\n'", Compare("=", A, text("\\n")), id="raw"),
+        pytest.param(r"a = 'it\'s'", Compare("=", A, string("it's")), id="escaped-quote"),
+        pytest.param("a = 'it''s'", Compare("=", A, string("it's")), id="doubled-quote"),
+        pytest.param('a = "x"', Compare("=", A, string("x")), id="double-quotes"),
+        pytest.param(r"a = '\u00e9\n\\'", Compare("=", A, string("é\n\\")), id="escapes"),
+        pytest.param(r"a = '\ud83d\ude00'", Compare("=", A, string("😀")), id="surrogate-pair"),
+        pytest.param(r"a = r'\n'", Compare("=", A, string("\\n")), id="raw"),
         pytest.param(
             "cast(a as decimal(10, 2)) = 1",
             Compare("=", Cast(A, DecimalType(10, 2)), ONE),
@@ -174,7 +174,7 @@ def test_sql(sql, expected):
         ("{bad", "begins like JSON"),
     ],
 )
-def test_bad_text_is_refused_and_its_place_shown(sql, reason):
+def test_a_syntax_error_shows_its_position(sql, reason):
     with pytest.raises(PredicateError, match=reason):
         as_predicate(sql)
 
@@ -195,13 +195,13 @@ def test_text_of_a_tree_parses_to_an_equal_tree(sql):
 
 
 @given(st.text(), st.text(min_size=1))
-def test_any_text_and_any_name_survive(value, name):
+def test_any_string_and_any_name_round_trip(value, name):
     tree = col([name]) == lit(value)
     if not any(0xD800 <= ord(c) <= 0xDFFF for c in value + name):
         assert as_predicate(str(tree)) == tree
 
 
 @given(st.text(max_size=30))
-def test_no_text_does_worse_than_a_predicate_error(sql):
+def test_any_input_parses_or_is_a_predicate_error(sql):
     with contextlib.suppress(PredicateError):
         as_predicate(sql)

@@ -35,15 +35,15 @@ def test_a_lost_escape_is_refused(pattern):
 
 
 @given(st.text(min_size=1), st.text())
-def test_texts_with_a_prefix_lie_between_it_and_the_next(prefix, text):
+def test_strings_with_a_prefix_are_between_it_and_its_successor(prefix, string):
     try:
-        (prefix + text).encode()
+        (prefix + string).encode()
     except UnicodeEncodeError:
         return
     end = after_prefix(prefix)
-    assert text.startswith(prefix) == (prefix <= text and (end is None or text < end))
-    assert end is None or prefix + text < end
-    assert end is None or end.encode() > (prefix + text).encode()
+    assert string.startswith(prefix) == (prefix <= string and (end is None or string < end))
+    assert end is None or prefix + string < end
+    assert end is None or end.encode() > (prefix + string).encode()
 
 
 def test_there_is_nothing_after_the_last_character():
@@ -53,19 +53,19 @@ def test_there_is_nothing_after_the_last_character():
 
 
 @given(st.text(alphabet="a.*\n\\%_é"), st.text(alphabet="a.*\n\\%_é"))
-def test_the_regex_means_the_pattern(pattern, text):
+def test_the_regex_means_the_pattern(pattern, string):
     try:
         regex = to_regex(pattern, "\\")
     except PredicateError:
         return
-    assert bool(re.match(regex.removesuffix("$") + r"\Z", text)) == _matches(pattern, text)
+    assert bool(re.match(regex.removesuffix("$") + r"\Z", string)) == _matches(pattern, string)
 
 
-def _matches(pattern: str, text: str) -> bool:
+def _matches(pattern: str, string: str) -> bool:
     if not pattern:
-        return not text
+        return not string
     if pattern[0] == "\\":
-        return bool(text) and text[0] == pattern[1] and _matches(pattern[2:], text[1:])
+        return bool(string) and string[0] == pattern[1] and _matches(pattern[2:], string[1:])
     if pattern[0] == "%":
-        return any(_matches(pattern[1:], text[at:]) for at in range(len(text) + 1))
-    return bool(text) and pattern[0] in ("_", text[0]) and _matches(pattern[1:], text[1:])
+        return any(_matches(pattern[1:], string[at:]) for at in range(len(string) + 1))
+    return bool(string) and pattern[0] in ("_", string[0]) and _matches(pattern[1:], string[1:])

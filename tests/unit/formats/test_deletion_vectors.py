@@ -67,12 +67,12 @@ def test_z85_round_trip(data):
 
 def test_padding_of_the_rust_crate():
     # From a table of delta-kernel-rs: 34 bytes, so two '#' stand for the two that are missing.
-    text = "^Bg9^0rr910000000000iXQKl0rr91000005c8Xg##093"
-    assert parse_vector(z85_decode(text, 34), 1).positions() == [3]
+    encoded = "^Bg9^0rr910000000000iXQKl0rr91000005c8Xg##093"
+    assert parse_vector(z85_decode(encoded, 34), 1).positions() == [3]
 
 
 @pytest.mark.parametrize(
-    ("text", "size"),
+    ("encoded", "size"),
     [
         pytest.param("abcd", None, id="incomplete-group"),
         pytest.param("abc d", None, id="invalid-character"),
@@ -82,9 +82,9 @@ def test_padding_of_the_rust_crate():
         pytest.param("##0930rr91", None, id="padding-that-is-not-last"),
     ],
 )
-def test_bad_z85_is_refused(text, size):
+def test_bad_z85_is_refused(encoded, size):
     with pytest.raises(BadVectorError):
-        z85_decode(text, size)
+        z85_decode(encoded, size)
 
 
 @given(
@@ -114,7 +114,7 @@ FILE = b"\x01" + entry(PAYLOAD)
 
 
 @pytest.mark.parametrize(
-    ("vector", "data", "says"),
+    ("vector", "data", "message"),
     [
         pytest.param(stored(), None, "missing", id="no-file"),
         pytest.param(stored(), b"", "cannot be read", id="an-empty-file"),
@@ -134,9 +134,9 @@ FILE = b"\x01" + entry(PAYLOAD)
         pytest.param(stored(pathOrInlineDv="\x00" * 20), FILE, "Z85", id="a-name-that-is-not-z85"),
     ],
 )
-def test_invalid_vectors_are_refused(vector, data, says):
+def test_invalid_vectors_are_refused(vector, data, message):
     objects = {} if data is None else {f"ab/{NAME}": data}
-    with pytest.raises(DeletionVectorError, match=says) as caught:
+    with pytest.raises(DeletionVectorError, match=message) as caught:
         group(vector, objects=objects).take(0)
     assert caught.value.path == "part-0.parquet"
 

@@ -1,6 +1,6 @@
 """Footer validation: valid footers are unchanged, and only bounds are ever removed.
 
-What nonsense leads to is in `tests/bad_input/test_footers.py`.
+Invalid footers are in `tests/bad_input/test_footers.py`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_a_valid_footer_is_unchanged(tmp_path, written):
 
 def test_the_decoder_accepts_only_unchanged_footers():
     if not has_native_decoder():
-        pytest.skip("the compiled decoder is not installed: `make native` builds it")
+        pytest.skip("the native decoder is not installed: `make native` builds it")
     whole = by_pyarrow()
     yes = no = 0
     for what, footer in changes(footer_of(whole), every=3):
@@ -107,15 +107,15 @@ def test_the_decoder_accepts_only_unchanged_footers():
     assert no > 100
 
 
-def test_templates_give_the_verdict_of_the_validator():
+def test_templates_agree_with_the_validator():
     """A template accepts nothing that the validator refuses."""
     whole = by_pyarrow(write_page_index=True)
     footers = dict(changes(footer_of(whole), every=7))
     with without_decoder():
         validation._chunk_templates.cache_clear()
-        looked_at = {}
+        validated = {}
         for what, footer in footers.items():
-            looked_at[what] = _verdict(footer)
+            validated[what] = _verdict(footer)
             validation._chunk_templates.cache_clear()
         for _ in range(40):
             _verdict(footer_of(whole))
@@ -123,9 +123,9 @@ def test_templates_give_the_verdict_of_the_validator():
             part for one in _kinds(whole) for part in validation._chunk_templates(one)._templates
         ]
         assert len(known) >= len(_kinds(whole))
-        told = {what: _verdict(footer) for what, footer in footers.items()}
-    assert told == looked_at
-    assert len(set(told.values())) > 5
+        by_templates = {what: _verdict(footer) for what, footer in footers.items()}
+    assert by_templates == validated
+    assert len(set(by_templates.values())) > 5
 
 
 def _kinds(whole):
@@ -173,7 +173,7 @@ def test_only_truncated_bounds_are_removed():
     assert after.metadata.schema.equals(before.schema)
 
 
-# --- fields that go ---------------------------------------------------------------------------------
+# --- removed fields ---------------------------------------------------------------------------------
 
 STEPS = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 2**40), st.booleans()), max_size=12)
 
@@ -208,7 +208,7 @@ def _long(number):
     return encoded([(1, I64, number)])[1:-1]
 
 
-# --- how it is read ---------------------------------------------------------------------------------
+# --- read requests ----------------------------------------------------------------------------------
 
 
 class Counted(io.BytesIO):

@@ -1,6 +1,6 @@
 """Row selection by position, where pyarrow decodes all of a file or continues after the decoder.
 
-Whether the compiled decoder gives the same is tested in `tests/native`.
+`tests/native` compares the native decoder.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def numbers(chosen):
 def gave_up(batches):
     """Patch the decoder to return batches and then fail on damage."""
 
-    def read(*_asked, **_more):
+    def read(*_args, **_kwargs):
         for batch in batches:
             yield RowBatch(0, batch.num_rows, batch)
         raise DataFileError("t", "a.parquet", "damaged")
@@ -72,7 +72,7 @@ def gave_up(batches):
 
 
 def by_pyarrow():
-    return patch.object(NativeReader, "read", lambda *_asked, **_more: None)
+    return patch.object(NativeReader, "read", lambda *_args, **_kwargs: None)
 
 
 @pytest.mark.parametrize("batch_rows", [7, 1000])

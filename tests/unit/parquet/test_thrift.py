@@ -34,7 +34,7 @@ def test_encoded_structs_round_trip(steps):
     plain = {at: value[1] if kind == LIST else value for at, kind, value in fields}
     reader = Reader(whole)
     assert reader.struct() == {1: plain, 2: [plain, plain]}
-    assert reader.at == len(whole)
+    assert reader.position == len(whole)
 
 
 def test_a_footer_parses_as_in_pyarrow():
@@ -102,4 +102,4 @@ def test_any_bytes_are_a_struct_or_refused(data):
         assert isinstance(reader.struct(), dict)
     except (ThriftError, IndexError):
         return
-    assert reader.at <= len(data)
+    assert reader.position <= len(data)

@@ -16,7 +16,6 @@ from lazydelta.schema import (
     parse_columns,
 )
 from lazydelta.schema.mapping import assign_column_ids, to_physical, without_column_ids
-from lazydelta.writer.field_paths import all_fields
 
 ID, NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 NESTED = parse_columns(
@@ -25,7 +24,7 @@ NESTED = parse_columns(
 
 
 def _entries(schema, key):
-    return {".".join(path): item.metadata.get(key) for path, item in all_fields(schema)}
+    return {".".join(path): item.metadata.get(key) for path, item in schema.all_fields()}
 
 
 def test_every_field_gets_an_id_parents_first():

@@ -111,7 +111,7 @@ _UNSUPPORTED = "the protocol does not support columnMapping"
     ids=json.dumps,
 )
 def test_columns_are_mapped_or_the_table_is_refused(protocol, expected):
-    """Columns with physical names never read as null, whatever the protocol says."""
+    """Columns with physical names never read as null, whatever the protocol."""
     store = memory_store()
     TableBuilder(store, protocol=protocol, column_mapping="name").commit("+a")
     if expected == "name":

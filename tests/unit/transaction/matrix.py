@@ -1,8 +1,8 @@
-"""The conflict matrix as one table: what each operation says to each winner.
+"""The conflict matrix as one table: the outcome of each operation after each winning commit.
 
 A cell is the outcome under Serializable, and after a slash under WriteSerializable if that differs:
-`.` goes on after the winner; append, read, delete, meta, proto, txn are the conflicts by their
-errors; unsup refuses the table; done finds the step applied already.
+`.` rebases over the winner; append, read, delete, meta, proto, txn are the errors of a conflict;
+unsup refuses the table; done means that the application transaction is already applied.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _txn(version, app="app"):
 
 
 WINNERS = {
-    # name: (whether it says it is blind, its actions)
+    # name: (isBlindAppend, its actions)
     "add-a": (True, [("add", add("wa", "a"))]),
     "add-b": (True, [("add", add("wb", "b"))]),
     "add-c": (True, [("add", add("wc", "c"))]),
@@ -148,7 +148,7 @@ _A = "append"
 _AW = "append/."
 
 GRID = {
-    # operation: {winner: outcome}; a winner that is not named is gone past
+    # operation: {winner: outcome}; an operation rebases over a winner that is not listed
     "blind": {},
     "read-a": {
         "add-a": _AW, "add-high": _AW, "add-nostats": _AW, "read+add-a": _A, "add-a?": _A,
@@ -193,19 +193,19 @@ GRID = {
     "txn-5": {"txn-4": "txn", "txn-5": "done", "txn-6": "done"},
     "reads-app": {"txn-4": "txn", "txn-5": "txn", "txn-6": "txn"},
 }  # fmt: skip
-# What every operation says to these.
+# The outcome of every operation after these.
 _TO_ALL = {"alter": "meta", "widening": "proto", "iceberg": "unsup", "drop": "proto"}
 
 
 def outcome(mine, winner, level):
-    """Return what the matrix says."""
+    """Return the outcome in the matrix."""
     cell = {**GRID[mine], **_TO_ALL, **_first_checked(mine)}.get(winner, ".")
     strict, _, relaxed = cell.partition("/")
     return (relaxed or strict) if level == "WriteSerializable" else strict
 
 
 def _first_checked(mine):
-    """The protocol is judged before the metadata."""
+    """The protocol is checked before the metadata."""
     return {"alter": "proto"} if mine == "drop" else {}
 
 

@@ -1,8 +1,8 @@
-"""Operations that look at a table and plan what to do, and what the table is afterwards.
+"""Model of a table, and operations that plan transactions on it.
 
-The table is a model in plain Python: a file's rows are in its name (`0.x+y` holds the rows x and y),
-so what an operation read shows in what it writes, and a race that should not have been won leaves
-rows that no serial order gives. Nothing here uses the engine, except to say what is planned.
+A file's name contains its rows (`0.x+y` has the rows x and y). So the rows that an operation writes
+show what it read, and a lost update leaves rows that no serial order produces. The engine is used
+only to describe the planned transactions.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class State:
         """Return the paths in a partition."""
         return [path for path, p in self.files.items() if p == partition]
 
-    def meaning(self):
-        """Return all that a reader could see; how rows lie in files is not part of it."""
+    def visible(self):
+        """Return everything that a reader can see; the distribution of rows over files is excluded."""
         rows = Counter((p, row) for path, p in self.files.items() for row in rows_of([path]))
         return rows, self.columns, self.features, self.domains, self.steps
 
@@ -110,7 +110,7 @@ def _blind(state, who):
 
 
 def _count(state, who):
-    """Insert how many rows the partition has."""
+    """Insert the number of rows of the partition."""
     paths = state.within("a")
     return _append(who, "a", [f"count={len(rows_of(paths))}"], reads=reads("p = 'a'", paths))
 
@@ -164,13 +164,13 @@ def _domain(state, who):
 
 
 def _step(state, who):
-    """Append what one step of an application brings; both writers try the same step."""
+    """Append the rows of an application transaction; both writers have the same version."""
     return _append(who, "a", ["step"], txns=(SetTransaction(app_id="app", version=5),))
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What is planned on a state, and what the conflict matrix calls it."""
+    """A planned transaction, and its names in the conflict matrix."""
 
     plan: Callable
     mine: str
@@ -193,14 +193,14 @@ OPERATIONS = {
 
 
 def expected(second, first, level):
-    """Return what the matrix says of an operation that lost the race against another."""
+    """Return the outcome in the matrix of an operation that lost the race against another."""
     mine = OPERATIONS[second].mine
-    said = [outcome(mine, winner, level) for winner in OPERATIONS[first].winners]
-    return next((one for one in said if one != "."), ".")
+    outcomes = [outcome(mine, winner, level) for winner in OPERATIONS[first].winners]
+    return next((one for one in outcomes if one != "."), ".")
 
 
 def serially(state, names, order):
-    """Return the state after the operations one after the other, each planned on the one before."""
+    """Return the state after a serial execution of the operations."""
     for who in order:
         mine = OPERATIONS[names[who]].plan(state, who)
         if not any(state.steps.get(step.app_id, -1) >= step.version for step in mine.txns):
@@ -209,7 +209,7 @@ def serially(state, names, order):
 
 
 def actions_of(transaction):
-    """Yield what a transaction says, as its commit would."""
+    """Yield the actions of a transaction, as its commit has them."""
     if transaction.protocol is not None:
         yield "protocol", transaction.protocol.to_json()
     if transaction.metadata is not None:

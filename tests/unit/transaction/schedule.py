@@ -1,8 +1,8 @@
-"""Writers in threads, one step at a time: each run is one order of their steps, and all are tried.
+"""Deterministic scheduler: runs writers in threads, one step at a time, in every interleaving.
 
-A writer stops where the schedule says, before a request to the store or at a phase of its commit,
-and goes on when it is chosen. Only one of them ever runs, so a run is repeated exactly by the same
-choices, and nothing has to wait or sleep. It knows nothing of what the writers do.
+A writer stops before each request to the store, or at each phase of its commit, and continues when
+the schedule chooses it. Only one writer runs at a time, so the same choices repeat the same run, and
+nothing sleeps. The scheduler is independent of what the writers do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _READING = frozenset({"list", "read"})
 
 @dataclass(frozen=True)
 class Request:
-    """What a writer asked of the store."""
+    """A request of one writer to the store."""
 
     writer: int
     kind: str
@@ -24,7 +24,7 @@ class Request:
 
 
 class Schedule:
-    """One order of the steps of some writers."""
+    """One interleaving of the steps of several writers."""
 
     def __init__(self, choices, *, at_phases, each_read):
         self._choices = choices
@@ -36,19 +36,19 @@ class Schedule:
         self._failures: list[BaseException] = []
         self._last: tuple[int, str] | None = None
         self.options: list[int] = []
-        """How many writers could have been chosen, step by step."""
+        """The number of writers that could have been chosen, for each step."""
         self.requests: list[Request] = []
         self.phases: dict[int, list[str]] = {}
 
     def run(self, *works):
-        """Run the writers: `work(number, observer)` each, in a thread of its own."""
+        """Run each writer, `work(number, observer)`, in its own thread."""
         self._go = [threading.Semaphore(0) for _ in works]
         self.phases = {number: [] for number in range(len(works))}
         threads = [
             threading.Thread(target=self._work, args=(number, work), daemon=True)
             for number, work in enumerate(works)
         ]
-        for thread in threads:  # each to its first stop, alone
+        for thread in threads:  # each runs alone to its first stop
             thread.start()
             self._wait()
         while self._waiting:
@@ -75,11 +75,11 @@ class Schedule:
         return observe
 
     def store(self, inner, number):
-        """Return a store as one writer sees it: shared, and asked step by step."""
-        return _Stepped(inner, lambda kind, path: self._ask(number, kind, path))
+        """Return the shared store for one writer, with a stop before each request."""
+        return _Stepped(inner, lambda kind, path: self._record(number, kind, path))
 
     def next_choices(self):
-        """Return the choices of the order after this one, None if it was the last."""
+        """Return the choices of the next interleaving; None after the last."""
         taken = [*self._choices, *[0] * (len(self.options) - len(self._choices))]
         while taken and taken[-1] + 1 >= self.options[len(taken) - 1]:
             taken.pop()
@@ -89,10 +89,10 @@ class Schedule:
         return taken
 
     def _allowed(self):
-        """Return who may go on; of two reads after each other, in either order, one order is enough.
+        """Return the writers that may continue.
 
-        It is the one with the first writer's before the second's; where both are reads and the
-        second's was just made, the order with the two exchanged is another run of the same tree.
+        Two adjacent reads commute, so only the order with the first writer's read first is run: after
+        a read of the second writer, the first one may not read.
         """
         ready = sorted(self._waiting)
         if self._each_read or len(ready) == 1 or self._last is None:
@@ -101,7 +101,7 @@ class Schedule:
         is_exchanged = writer == ready[1] and {kind, self._waiting[ready[0]]} <= _READING
         return ready[1:] if is_exchanged else ready
 
-    def _ask(self, number, kind, path):
+    def _record(self, number, kind, path):
         if not self._at_phases:
             self._stop(number, kind)
         self.requests.append(Request(number, kind, path))
@@ -126,34 +126,34 @@ class Schedule:
 
 
 class _Stepped:
-    """A store that says what it is asked for, before it is. What commits do not use, it lacks."""
+    """A store that reports each request before it forwards it. Has only the methods of commits."""
 
     native_files = True
 
-    def __init__(self, inner, ask):
+    def __init__(self, inner, report):
         self._inner = inner
-        self._ask = ask
+        self._report = report
         self.root = inner.root
 
     def list_from(self, directory, *, after=None):
-        self._ask("list", directory)
+        self._report("list", directory)
         yield from self._inner.list_from(directory, after=after)
 
     def read(self, path):
-        self._ask("read", path)
+        self._report("read", path)
         return self._inner.read(path)
 
     def write(self, path, data, *, overwrite):
-        self._ask("put", path)
+        self._report("put", path)
         self._inner.write(path, data, overwrite=overwrite)
 
 
 def every_order(*, at_phases=False, each_read=True):
-    """Yield a schedule for each order of the writers' steps; the caller runs it.
+    """Yield a schedule for each interleaving of the writers' steps; the caller runs it.
 
     Args:
         at_phases: Stop at each phase of a commit, instead of before each request to the store.
-        each_read: Whether two reads in either order count as two orders.
+        each_read: Whether two adjacent reads in either order count as two interleavings.
     """
     choices: list[int] | None = []
     while choices is not None:

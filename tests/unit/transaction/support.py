@@ -1,4 +1,4 @@
-"""Transactions and winners by name: one small table, and what writers do to it."""
+"""Helpers for transactions and winning commits on one small table."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def with_properties(metadata=METADATA, **properties):
 
 
 def add(path, p="a", *, low=0, high=10, rows=3, stats=True, vector=None, change=True, **fields):
-    text = json.dumps(
+    stats_json = json.dumps(
         {
             "numRecords": rows,
             "minValues": {"x": low},
@@ -69,7 +69,7 @@ def add(path, p="a", *, low=0, high=10, rows=3, stats=True, vector=None, change=
         "size": 100,
         "modificationTime": 1,
         "dataChange": change,
-        **({"stats": text} if stats else {}),
+        **({"stats": stats_json} if stats else {}),
         **({"deletionVector": _vector(vector)} if vector else {}),
         **fields,
     }
@@ -176,8 +176,8 @@ def run(transaction, store, base=None, config=CONFIG, **more):
 
 def actions_of(store, version, kind):
     """Return the actions of a kind in one commit."""
-    text = bytes(store.read(commit_path(version))).decode()
-    found = [json.loads(line) for line in text.splitlines()]
+    content = bytes(store.read(commit_path(version))).decode()
+    found = [json.loads(line) for line in content.splitlines()]
     return [action[kind] for action in found if kind in action]
 
 
@@ -186,7 +186,7 @@ def info_of(store, version):
 
 
 def versions(store):
-    """Return the versions there are, which must not have a gap."""
+    """Return the committed versions, which must not have a gap."""
     names = [
         path for page in store.list_from("_delta_log") for path in page.column("path").to_pylist()
     ]

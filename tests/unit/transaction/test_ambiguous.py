@@ -236,7 +236,7 @@ def test_a_base_that_was_cleaned_up_behind_is_refused_before_anything_is_put():
 
 
 def _storm(store, writers, each, config=CONFIG):
-    """Append from several threads; returns the transactions and what became of them."""
+    """Append from several threads; returns the transactions and their outcomes."""
     results: list = []
 
     def work():

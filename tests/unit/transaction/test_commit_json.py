@@ -32,7 +32,7 @@ from tests.unit.transaction.support import (
     versions,
 )
 
-# --- what it says -----------------------------------------------------------------------------
+# --- actions of a commit ----------------------------------------------------------------------
 
 
 def test_the_actions_of_a_commit():

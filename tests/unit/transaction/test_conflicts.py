@@ -1,4 +1,4 @@
-"""The conflict matrix: every operation against every winner, judged alone and in a real race."""
+"""The conflict matrix: every operation against every winner, as a pure function and in a real race."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _state(store, mine):
     return ReadSnapshot(mine, store, CONFIG, base_of(store)).state()
 
 
-# Verdicts are pure, so what goes into them is made once for all cases.
+# Conflict detection is pure, so its input is built once for all cases.
 
 
 @cache
@@ -64,7 +64,7 @@ def test_the_matrix_is_large_enough():
 
 
 @pytest.mark.parametrize("case", CASES, ids=_id)
-def test_verdict(case):
+def test_outcome(case):
     name, winner_name, level = case
     mine, state = _mine_on_its_base(name, level)
     winner = _winner(winner_name)
@@ -94,7 +94,7 @@ RACED = [
 
 
 @pytest.mark.parametrize("case", RACED, ids=_id)
-def test_verdict_in_a_race(case):
+def test_outcome_in_a_race(case):
     """The winner takes the version after this writer prepared its commit, before it is put."""
     name, winner_name, level = case
     store = make_table()
@@ -126,7 +126,7 @@ def test_verdict_in_a_race(case):
         base_of(store)  # still a table
 
 
-def test_winners_are_judged_oldest_first():
+def test_winners_are_checked_oldest_first():
     store = make_table()
     base = base_of(store)
     put(store, 1, *WINNERS["add-b"][1], blind=True, operation="harmless")
@@ -165,7 +165,7 @@ def test_a_predicate_is_matched_by_partition_and_statistics_together():
             {"data_change": True, "adds": adds(add("n", change=False))},
             "WriteSerializable",
             "WriteSerializable",
-            id="an-operation-that-changes-data-says-so-itself",
+            id="the-data-change-flag-of-the-operation-decides",
         ),
         pytest.param(
             {
@@ -176,7 +176,7 @@ def test_a_predicate_is_matched_by_partition_and_statistics_together():
             },
             "Serializable",
             "Serializable",
-            id="a-move-that-says-more",
+            id="a-move-with-other-actions",
         ),
     ],
 )

@@ -8,10 +8,10 @@ from lazydelta.errors import ConfigError
 from lazydelta.protocol import MalformedActionError, TableProtocol
 from lazydelta.protocol.features import (
     check_protocol,
-    supported_by_table,
+    supported_features,
     unreadable_features,
+    unsupported_error,
     unwritable_features,
-    why_unreadable,
     with_features,
 )
 
@@ -43,7 +43,7 @@ _LEGACY_4 = ("appendOnly", "changeDataFeed", "checkConstraints", "generatedColum
             protocol(1, 2),
             ["deletionVectors"],
             protocol(3, 7, ("deletionVectors",), ("appendOnly", "deletionVectors", "invariants")),
-            id="readers-are-told-what-concerns-them",
+            id="reader-features-are-listed-for-readers",
         ),
         pytest.param(
             protocol(2, 5),
@@ -146,7 +146,7 @@ def test_adding_features(before, names, after):
     ],
 )
 def test_what_a_protocol_supports(given, supported):
-    assert supported_by_table(given) == supported
+    assert supported_features(given) == supported
     check_protocol(given)
 
 
@@ -189,7 +189,7 @@ def test_catalog_managed_tables_are_refused(feature, reader):
     given = protocol(reader, 7, (feature,) if reader == 3 else None, (feature,))
     assert unreadable_features(given) == (feature,)
     assert unwritable_features(given) == (feature,)
-    assert "through its catalog" in why_unreadable((feature,))
+    assert unsupported_error("t", (feature,), "read").cure == "Open it through its catalog."
 
 
 def test_a_feature_that_is_not_implemented_is_not_added():

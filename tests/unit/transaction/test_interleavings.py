@@ -1,21 +1,19 @@
-"""Two writers, every pair of operations, every order of their steps that can make a difference.
+"""Two writers: every pair of operations in every interleaving of their steps that can matter.
 
-A writer loads the table, plans on what it found, and commits. Of this only its requests to the
-store touch anything that the other can see: what lies between two requests happens in memory of its
-own. So the steps of a writer are its requests, and an order is a merge of the two sequences. Up to
-its first put a writer makes four (hint, listing, commit 0, put): 70 merges, in which the rest is
-forced, since nothing is left to do for who came first. The phases of a commit lie between requests,
-and stopping at them only gives more names to the same orders: 572 to 2,836 for a pair, of which
-`test_every_order_of_phases` plays each. Two reads change nothing, so where one follows the other,
-exchanging them is the same run: eight orders remain, which are played every day for every pair.
+A writer loads the table, plans a transaction and commits. The other writer can observe only its
+requests to the store; everything between two requests is private. So the steps of a writer are its
+requests, and an interleaving is a merge of the two sequences. Up to its first put a writer makes four
+requests (hint, listing, commit 0, put): 70 merges. The rest is determined, since the first writer is
+done by then. The phases of a commit are between requests, so stopping at them only gives finer
+interleavings of the same runs: 572 to 2,836 for a pair, all run by `test_every_order_of_phases`.
+Adjacent reads commute: eight interleavings remain, and the default suite runs them for every pair.
 
 They fall into four classes, and each test asserts that there are no others: one of the writers puts
 version 1 first, and the other listed the log before that put (a race, which the matrix decides) or
-after it (no race, and it builds upon version 1). Within a class every order leaves the same bytes in
-the log, the same results and the same phases; one of them is held against the matrix, the serial
-orders of the model, and what the engine itself reads. All this is shown for writers that commit once
-each, without hooks, on a store whose requests are atomic; for others see test_ambiguous.py and
-tests/crash.
+after it (no race, and it commits after version 1). Within a class every interleaving leaves the same
+bytes in the log, the same results and the same phases. One of each class is compared with the matrix,
+with the serial orders of the model, and with what the engine reads. The writers commit once each,
+without hooks, on a store with atomic requests; for others see test_ambiguous.py and tests/crash.
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ _LOST = ["start 1", "prepared 1", "put 1", "lost 1"]
 
 
 class Played:
-    """Two operations in one order of their steps, and what came of it."""
+    """Two operations in one interleaving, and their outcomes."""
 
     def __init__(self, names, level, schedule):
         self.names, self.level = names, level
@@ -81,61 +79,61 @@ class Played:
 
     @property
     def kind(self):
-        """Who was first, and whether the other had listed the log by then."""
-        asked = self.schedule.requests
-        put = next(r for r in asked if (r.kind, r.path) == ("put", commit_path(1)))
+        """The first writer, and whether the other had listed the log before its put."""
+        requests = self.schedule.requests
+        put = next(r for r in requests if (r.kind, r.path) == ("put", commit_path(1)))
         listed = Request(1 - put.writer, "list", "_delta_log")
-        return put.writer, asked.index(listed) < asked.index(put)
+        return put.writer, requests.index(listed) < requests.index(put)
 
     def trace(self):
-        """Return all that is left of it: the log, what the writers were told, their phases."""
+        """Return everything observable of the run: the log, the results and the phases."""
         log = [bytes(self.store.read(commit_path(version))) for version in versions(self.store)]
-        said = [self._said(self.outcomes[number]) for number in (0, 1)]
-        return log, said, self.schedule.phases
+        results = [self._result(self.outcomes[number]) for number in (0, 1)]
+        return log, results, self.schedule.phases
 
     @staticmethod
-    def _said(outcome):
+    def _result(outcome):
         return repr(outcome) if isinstance(outcome, CommitResult) else (type(outcome), str(outcome))
 
 
 def _check(played, first, raced):
-    """Hold one order against the matrix, the serial orders, and what the engine reads."""
+    """Compare one interleaving with the matrix, the serial orders, and the engine's own reads."""
     second, names = 1 - first, played.names
     assert played.outcomes[first].version == 1
     assert played.schedule.phases[first] == _WON
     both_step = names[0] == names[1] == "app-step"
-    says = expected(names[second], names[first], played.level) if raced else "."
-    _check_second(played, second, raced, "done" if both_step else says)
+    outcome = expected(names[second], names[first], played.level) if raced else "."
+    _check_second(played, second, raced, "done" if both_step else outcome)
     commits = txn_ids(played.store)
     assert commits[1:] == [f"{first}", f"{second}"][: len(commits) - 1]
     state = state_of(played.store, len(commits) - 1)
     start = state_of(played.store, 0)
     orders = [(first, second), (second, first)] if len(commits) == 3 else [(first,)]
     if played.level == "Serializable":
-        orders = orders[:1]  # that of the log
-    assert state.meaning() in [serially(start, names, order).meaning() for order in orders]
+        orders = orders[:1]  # the order of the log
+    assert state.visible() in [serially(start, names, order).visible() for order in orders]
     with Scan(base_of(played.store)).file_batches() as batches:
         found = [path for batch in batches for path in batch.column("path").to_pylist()]
     assert sorted(found) == sorted(state.files)
 
 
-def _check_second(played, second, raced, says):
+def _check_second(played, second, raced, expected_outcome):
     outcome, phases = played.outcomes[second], played.schedule.phases[second]
-    if says == ".":
+    if expected_outcome == ".":
         assert (outcome.version, outcome.attempts) == (2, 2 if raced else 1)
         assert phases == ([*_LOST, "rebased 2", *_WON_LATER[1:]] if raced else _WON_LATER)
         return
     assert versions(played.store) == [0, 1]
     assert phases == (_LOST if raced else ["start 2"])
-    if says == "done":
+    if expected_outcome == "done":
         assert (outcome.already_applied, outcome.version) == (True, 1)
     else:
-        assert type(outcome) is ERRORS[says]
+        assert type(outcome) is ERRORS[expected_outcome]
         assert outcome.winning_version == 1
 
 
 def _check_every_order(names, level, **stops):
-    """Play all orders; returns how many there were."""
+    """Run all interleavings; returns their number."""
     traces: dict[tuple[int, bool], object] = {}
     count = 0
     for schedule in every_order(**stops):
@@ -150,14 +148,16 @@ def _check_every_order(names, level, **stops):
     return count
 
 
-def _says(names, level):
-    """Return what the matrix says of either when it loses the race."""
+def _losing_outcomes(names, level):
+    """Return the outcome in the matrix of each operation when it loses the race."""
     return [expected(*pair, level) for pair in (names, names[::-1])]
 
 
 def _marks(names, level):
-    """Where the levels agree, the relaxed one has nothing new to say every day."""
-    is_new = level == LEVELS[0] or _says(names, level) != _says(names, LEVELS[0])
+    """Where both levels have the same outcomes, the weaker one is left to the long run."""
+    is_new = level == LEVELS[0] or _losing_outcomes(names, level) != _losing_outcomes(
+        names, LEVELS[0]
+    )
     return [] if is_new else [pytest.mark.long]
 
 
@@ -181,10 +181,10 @@ def test_every_order_of_requests(names, level):
 
 
 def _orders_of_phases(names):
-    """Return how many there are: the more phases are passed, the more."""
+    """Return the number of interleavings: it grows with the number of phases."""
     if names == ("app-step", "app-step"):
-        return 572  # who comes second without a race ends at once
-    return (616, 1726, 2836)[_says(names, "Serializable").count(".")]
+        return 572  # the second writer without a race ends at once
+    return (616, 1726, 2836)[_losing_outcomes(names, "Serializable").count(".")]
 
 
 @pytest.mark.parametrize(
@@ -202,25 +202,25 @@ def test_every_order_of_phases(names):
     [pytest.param(False, id="requests"), pytest.param(True, id="phases", marks=pytest.mark.long)],
 )
 def test_every_order_of_two_creators(at_phases):
-    """One gets version 0, the other is told that there is a table, and nothing is mixed."""
+    """One writer creates version 0, the other gets `TableExistsError`, and nothing is mixed."""
     winners = set()
     for schedule in every_order(at_phases=at_phases):
         store = memory_store()
-        told: dict[int, object] = {}
+        results: dict[int, object] = {}
 
-        def work(number, observer, store=store, told=told, schedule=schedule):
+        def work(number, observer, store=store, results=results, schedule=schedule):
             mine = replace(METADATA, id=f"table-{number}")
             create = Transaction(operation="CREATE TABLE", protocol=PROTOCOL, metadata=mine)
             own = schedule.store(store, number)
             try:
                 commit(create, store=own, config=CONFIG, base=None, observer=observer)
-                told[number] = "created"
+                results[number] = "created"
             except TableExistsError:
-                told[number] = "exists"
+                results[number] = "exists"
 
         schedule.run(work, work)
-        assert sorted(told.values()) == ["created", "exists"]
-        winner = min(told, key=told.get)
+        assert sorted(results.values()) == ["created", "exists"]
+        winner = min(results, key=results.get)
         assert versions(store) == [0]
         assert base_of(store).metadata.id == f"table-{winner}"
         winners.add(winner)

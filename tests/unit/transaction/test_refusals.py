@@ -108,7 +108,11 @@ def test_an_append_only_table():
         pytest.param(
             {"adds": adds({**add("n"), "partitionValues": {"q": "1"}})}, "columns p", id="of-others"
         ),
-        pytest.param({"adds": adds(add("n")), "data_change": False}, "rows change", id="says-both"),
+        pytest.param(
+            {"adds": adds(add("n")), "data_change": False},
+            "rows change",
+            id="data-change-contradicts-adds",
+        ),
         pytest.param(
             {"adds": adds(add("n")).select(["path", "size"])}, "columns of ADDS", id="no-adds"
         ),

@@ -93,7 +93,7 @@ def test_no_row_ids_while_row_tracking_is_suspended():
 @pytest.mark.parametrize(
     ("removed", "kept"), [((), "true"), (("fa",), "false")], ids=["an-append", "a-rewrite"]
 )
-def test_a_commit_says_whether_rows_kept_their_ids(removed, kept):
+def test_a_commit_records_whether_rows_kept_their_ids(removed, kept):
     store = make_table(protocol=TRACKING, metadata=with_properties(enableRowTracking="true"))
     run(replace(append(), removes=removes(*map(remove, removed))), store)
     assert info_of(store, 1)["tags"] == {"delta.rowTracking.preserved": kept}

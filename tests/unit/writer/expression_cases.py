@@ -1,7 +1,7 @@
-"""SQL expressions over one batch of awkward rows, for the tests in process and the ones against Spark.
+"""SQL expressions over one batch of unusual rows, for the tests in process and on Spark.
 
-`COMPUTED` are understood: Spark must give the same value, or stop, for every row. `REFUSED` are
-not, or mean two things to Spark.
+`COMPUTED` are supported: for every row Spark must return the same value, or fail. `REFUSED` are
+unsupported or ambiguous.
 """
 
 # ruff: noqa: DTZ001 - a timestamp_ntz has no zone; expressions are many to a line
@@ -21,13 +21,13 @@ from lazydelta.expressions import bind_expression
 from lazydelta.expressions.coercion import type_of
 from lazydelta.schema import from_arrow_schema
 
-__all__ = ["COMPUTED", "REFUSED", "ROWS", "SCHEMA", "as_text", "computed", "golden"]
+__all__ = ["COMPUTED", "REFUSED", "ROWS", "SCHEMA", "as_strings", "computed", "golden"]
 
 GOLDEN = Path(__file__).parent / "golden" / "expressions.json"
 
 D = Decimal
 _ROWS = [
-    # b, s, i, l, f, d, m (decimal 10,2), n (decimal 20,6), t, u (another text), x, day, at, wall, y
+    # b, s, i, l, f, d, m (decimal 10,2), n (decimal 20,6), t, u (another string), x, day, at, wall, y
     (1, 2, 3, 4, 1.5, 2.5, D("1.25"), D("-2.500000"), "abc", "b", True,
      date(2024, 2, 29), datetime(2024, 2, 29, 23, 59, 59, 123456, tzinfo=UTC),
      datetime(2024, 2, 29, 12), {"k": 1, "v": {"w": "in"}}),
@@ -159,24 +159,24 @@ REFUSED = [
     ("count(i)", "no function 'count'"),
     ("(" * 70 + "i" + ")" * 70, "deep"),
 ]
-"""Not understood, or not one thing; with what the refusal says."""
+"""Unsupported or ambiguous expressions, with a part of the error message."""
 
 
-def computed(text: str) -> dict:
-    """Return the type, the values by their digits, and the failed rows of an expression."""
-    expression = bind_expression(text, SCHEMA)
+def computed(sql: str) -> dict:
+    """Return the type, the values as strings, and the failed rows of an expression."""
+    expression = bind_expression(sql, SCHEMA)
     result = expression(ROWS)
     result.values.validate(full=True)
     failed = [] if result.failed is None else to_numpy(pc.indices_nonzero(result.failed)).tolist()
     return {
         "type": str(type_of(expression.node)),
-        "values": as_text(result.values),
+        "values": as_strings(result.values),
         "failed": failed,
     }
 
 
-def as_text(values: pa.Array) -> list[str]:
-    """Return values that compare as they should: times as numbers, floats by their digits."""
+def as_strings(values: pa.Array) -> list[str]:
+    """Return values as comparable strings: timestamps as integers, floats with all digits."""
     if pa.types.is_timestamp(values.type):
         values = values.view(pa.int64())
     if pa.types.is_date32(values.type):
@@ -185,11 +185,11 @@ def as_text(values: pa.Array) -> list[str]:
 
 
 def golden() -> dict[str, dict]:
-    """Return what Spark gives, which `tests/spark/test_sql_expressions.py` holds it to."""
+    """Return the results of Spark, which `tests/spark/test_sql_expressions.py` verifies."""
     return json.loads(GOLDEN.read_text())
 
 
-if __name__ == "__main__":  # after a case was added; the test on Spark says whether it is right
-    found = {text: computed(text) for text in COMPUTED}
-    lines = (f"{json.dumps(text)}: {json.dumps(one)}" for text, one in found.items())
+if __name__ == "__main__":  # after adding a case; the Spark test verifies it
+    found = {sql: computed(sql) for sql in COMPUTED}
+    lines = (f"{json.dumps(sql)}: {json.dumps(one)}" for sql, one in found.items())
     GOLDEN.write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -1,4 +1,4 @@
-"""Tables without files: what the tests of enforcement plan against."""
+"""Tables without files, for the tests of enforcement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OLD = TableProtocol(min_reader_version=1, min_writer_version=2)
 
 
 def schema_of(columns: Any) -> StructType:
-    """Return a schema from SQL text or an Arrow schema."""
+    """Return a schema from a SQL string or an Arrow schema."""
     if isinstance(columns, StructType):
         return columns
     return parse_columns(columns) if isinstance(columns, str) else from_arrow_schema(columns)

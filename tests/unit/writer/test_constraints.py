@@ -33,12 +33,12 @@ def violations(enforcement, rows):
     return broken.value.violations
 
 
-def checked(text, schema=ID, columns="id bigint, name string"):
-    return planned(columns, schema, delta__constraints__rule=text)
+def checked(expression, schema=ID, columns="id bigint, name string"):
+    return planned(columns, schema, delta__constraints__rule=expression)
 
 
 @pytest.mark.parametrize(
-    ("text", "good", "bad"),
+    ("expression", "good", "bad"),
     [
         ("id > 0", (1, "a"), (0, "a")),
         ("id > 0", (1, "a"), (None, "a")),
@@ -55,15 +55,15 @@ def checked(text, schema=ID, columns="id bigint, name string"):
         ('"id" >= 0', (0, "a"), (-1, "a")),
     ],
 )
-def test_a_check_must_be_true_and_null_is_not(text, good, bad):
-    enforcement = pickle.loads(pickle.dumps(checked(text)))
+def test_a_check_must_be_true_and_null_is_not(expression, good, bad):
+    enforcement = pickle.loads(pickle.dumps(checked(expression)))
     if good is not None:
         rows = batch(ID, good, good)
         assert enforcement(rows).to_pylist() == rows.to_pylist()
     if bad is not None:
         rows = batch(ID, *([good] if good else []), bad, bad)
         (line,) = violations(enforcement, rows)
-        assert f"CHECK constraint 'rule' ({text})" in line
+        assert f"CHECK constraint 'rule' ({expression})" in line
         assert f"2 of {rows.num_rows} rows" in line
 
 
@@ -102,18 +102,20 @@ def test_all_violated_constraints_are_named_at_once():
     assert "violated by 2 of 2 rows" in lines[2]
 
 
-@pytest.mark.parametrize("text", ["score(id) > 0", "id > ", "id +", "id", "id ? 1", "name > id"])
-def test_an_unsupported_check_refuses_the_write(text):
+@pytest.mark.parametrize(
+    "expression", ["score(id) > 0", "id > ", "id +", "id", "id ? 1", "name > id"]
+)
+def test_an_unsupported_check_refuses_the_write(expression):
     with pytest.raises(UnsupportedFeatureError, match="checkConstraints") as refused:
-        checked(text)
+        checked(expression)
     assert "'rule'" in str(refused.value)
     assert refused.value.access == "write"
 
 
-@pytest.mark.parametrize("text", ["true", "'a' = 'b'", "\"nope\" = 'a'"])
-def test_a_check_without_a_column_refuses_the_write(text):
+@pytest.mark.parametrize("expression", ["true", "'a' = 'b'", "\"nope\" = 'a'"])
+def test_a_check_without_a_column_refuses_the_write(expression):
     with pytest.raises(UnsupportedFeatureError, match="column"):
-        checked(text)
+        checked(expression)
 
 
 def test_an_empty_batch_breaks_nothing():
@@ -146,12 +148,12 @@ def test_nested_nulls_are_refused_only_in_non_null_parents(row, path):
 
 
 def test_not_null_elements_and_values():
-    integer, text = PrimitiveType("integer"), PrimitiveType("string")
+    integer, string = PrimitiveType("integer"), PrimitiveType("string")
     deep = ArrayType(ArrayType(integer, contains_null=False))
     schema = StructType(
         (
             StructField("l", deep),
-            StructField("m", MapType(text, integer, value_contains_null=False)),
+            StructField("m", MapType(string, integer, value_contains_null=False)),
         )
     )
     incoming = pa.schema(

@@ -18,8 +18,8 @@ TABLE = "id int, at timestamp, day date"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def generated(text, incoming=AT, table=TABLE, column="day", **options):
-    schema = with_metadata(table, column, {"delta.generationExpression": text})
+def generated(expression, incoming=AT, table=TABLE, column="day", **options):
+    schema = with_metadata(table, column, {"delta.generationExpression": expression})
     return pickle.loads(pickle.dumps(planned(schema, incoming, **options)))
 
 
@@ -65,15 +65,15 @@ def test_a_not_null_generated_column_is_checked_for_nulls():
 
 
 @pytest.mark.parametrize("incoming", [AT, WITH_DAY], ids=["absent", "given"])
-@pytest.mark.parametrize("text", ["my_udf(at)", "CAST(at AS", "id", "from_unixtime(id)"])
-def test_an_unsupported_expression_refuses_the_write(text, incoming):
+@pytest.mark.parametrize("expression", ["my_udf(at)", "CAST(at AS", "id", "from_unixtime(id)"])
+def test_an_unsupported_expression_refuses_the_write(expression, incoming):
     with pytest.raises(UnsupportedFeatureError, match="generatedColumns") as refused:
-        generated(text, incoming)
+        generated(expression, incoming)
     assert "generated column 'day'" in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "value"),
+    ("kind", "expression", "value"),
     [
         ("int", "7", 7),
         ("bigint", "7", 7),
@@ -88,8 +88,8 @@ def test_an_unsupported_expression_refuses_the_write(text, incoming):
         ("string", "upper('a') || 'b'", "Ab"),
     ],
 )
-def test_a_default_fills_a_missing_column(kind, text, value):
-    schema = with_metadata(f"id int, d {kind}", "d", {"CURRENT_DEFAULT": text})
+def test_a_default_fills_a_missing_column(kind, expression, value):
+    schema = with_metadata(f"id int, d {kind}", "d", {"CURRENT_DEFAULT": expression})
     rows = batch([("id", pa.int32())], (1,), (2,))
     assert planned(schema, rows.schema)(rows).column("d").to_pylist() == [value, value]
 
@@ -108,9 +108,9 @@ def test_a_default_makes_a_not_null_column_optional():
     assert planned(schema, rows.schema)(rows).to_pylist() == [{"id": 1, "d": 7}]
 
 
-@pytest.mark.parametrize("text", ["current_timestamp()", "now()", "CURRENT_TIMESTAMP"])
-def test_the_time_of_the_write_is_one_for_all_rows(text):
-    schema = with_metadata("id int, d timestamp", "d", {"CURRENT_DEFAULT": text})
+@pytest.mark.parametrize("expression", ["current_timestamp()", "now()", "CURRENT_TIMESTAMP"])
+def test_the_time_of_the_write_is_one_for_all_rows(expression):
+    schema = with_metadata("id int, d timestamp", "d", {"CURRENT_DEFAULT": expression})
     rows = batch([("id", pa.int32())], (1,), (2,))
     before = time.time_ns() // 1000
     enforcement = planned(schema, rows.schema)
@@ -127,9 +127,9 @@ def test_today_is_a_date():
     assert abs(days - time.time_ns() // 86_400_000_000_000) <= 1
 
 
-@pytest.mark.parametrize("text", ["uuid()", "id + 1", "current_user()", "array(1)", "'x'"])
-def test_an_unsupported_default_refuses_only_writes_that_need_it(text):
-    schema = with_metadata("id int, d int", "d", {"CURRENT_DEFAULT": text})
+@pytest.mark.parametrize("expression", ["uuid()", "id + 1", "current_user()", "array(1)", "'x'"])
+def test_an_unsupported_default_refuses_only_writes_that_need_it(expression):
+    schema = with_metadata("id int, d int", "d", {"CURRENT_DEFAULT": expression})
     rows = batch([("id", pa.int32()), ("d", pa.int32())], (1, 2))
     assert planned(schema, rows.schema)(rows).to_pylist() == rows.to_pylist()
     with pytest.raises((UnsupportedFeatureError, SchemaMismatchError), match="default of column"):

@@ -1,4 +1,4 @@
-"""SQL expressions of table metadata give the values of the golden file, which Spark computed."""
+"""SQL expressions of table metadata have the values of the golden file, which Spark computed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.writer.expression_cases import (
     REFUSED,
     ROWS,
     SCHEMA,
-    as_text,
+    as_strings,
     computed,
     golden,
 )
@@ -28,48 +28,50 @@ def test_every_case_has_a_golden_result():
     assert sum(bool(one["failed"]) for one in WANTED.values()) > 20
 
 
-@pytest.mark.parametrize("text", COMPUTED)
-def test_values_are_sparks(text):
-    assert computed(text) == WANTED[text]
+@pytest.mark.parametrize("expression", COMPUTED)
+def test_values_are_sparks(expression):
+    assert computed(expression) == WANTED[expression]
 
 
-@pytest.mark.parametrize(("text", "reason"), REFUSED, ids=[text[:40] for text, _ in REFUSED])
-def test_what_is_not_understood_is_refused_before_any_row(text, reason):
+@pytest.mark.parametrize(
+    ("expression", "reason"), REFUSED, ids=[expression[:40] for expression, _ in REFUSED]
+)
+def test_an_unsupported_expression_is_refused_before_any_row(expression, reason):
     with pytest.raises((PredicateError, ColumnNotFoundError)) as refused:
-        bind_expression(text, SCHEMA)
+        bind_expression(expression, SCHEMA)
     assert reason in str(refused.value)
 
 
-@pytest.mark.parametrize("text", COMPUTED)
-def test_a_row_does_not_depend_on_its_neighbours(text):
-    """Failures are found by halving, constants are spread: where a batch is cut must not matter."""
-    expression = bind_expression(text, SCHEMA)
+@pytest.mark.parametrize("expression", COMPUTED)
+def test_a_row_does_not_depend_on_its_neighbours(expression):
+    """Results do not depend on how rows are sliced into batches."""
+    bound = bind_expression(expression, SCHEMA)
     for start in range(ROWS.num_rows):
-        result = expression(ROWS.slice(start, 1))
+        result = bound(ROWS.slice(start, 1))
         failed = result.failed is not None and result.failed[0].as_py()
-        assert as_text(result.values) == WANTED[text]["values"][start : start + 1]
-        assert failed == (start in WANTED[text]["failed"])
+        assert as_strings(result.values) == WANTED[expression]["values"][start : start + 1]
+        assert failed == (start in WANTED[expression]["failed"])
 
 
 def test_no_rows_give_no_values():
-    for text in COMPUTED:
-        result = bind_expression(f"({text}\n) is null", SCHEMA)(ROWS.slice(0, 0))
+    for expression in COMPUTED:
+        result = bind_expression(f"({expression}\n) is null", SCHEMA)(ROWS.slice(0, 0))
         assert len(result.values) == 0
         assert result.failed is None
 
 
-def test_an_expression_pickles_and_says_which_columns_it_reads():
+def test_an_expression_pickles_and_lists_its_columns():
     expression = pickle.loads(pickle.dumps(bind_condition("y.v.w = T", SCHEMA)))
     assert expression.columns == {("y", "v", "w"), ("t",)}
     assert expression(ROWS).values.to_pylist()[0] is False
 
 
 @pytest.mark.parametrize(
-    ("text", "gives"), [("i", "string"), ("t", "long"), ("x", "long"), ("day", "integer")]
+    ("expression", "kind"), [("i", "string"), ("t", "long"), ("x", "long"), ("day", "integer")]
 )
-def test_values_of_another_family_need_a_cast(text, gives):
+def test_values_of_another_family_need_a_cast(expression, kind):
     with pytest.raises(PredicateError, match="its values are"):
-        bind_expression(text, SCHEMA, to_type=PrimitiveType(gives))
+        bind_expression(expression, SCHEMA, to_type=PrimitiveType(kind))
 
 
 def test_equality_takes_null_for_null_and_nan_for_nan():

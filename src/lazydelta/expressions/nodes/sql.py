@@ -45,7 +45,7 @@ def quote_path(path: Sequence[str]) -> str:
 
 def quote_string(string: str, quote: str = "'") -> str:
     """Return a string literal."""
-    return quote + _TO_ESCAPE[quote].sub(lambda found: _ESCAPES[found[0]], string) + quote
+    return quote + _TO_ESCAPE[quote].sub(lambda match: _ESCAPES[match[0]], string) + quote
 
 
 def literal_sql(value: Any, kind: DataType) -> str:  # noqa: PLR0911 - one line per type

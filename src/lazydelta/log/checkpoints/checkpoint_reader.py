@@ -62,6 +62,11 @@ class Checkpoint:
         """The version of the checkpoint."""
         return self.files.version
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether reading it takes requests to an object store."""
+        return not is_local(self._context.store)
+
     def actions(self, kinds: Sequence[str], *, first_only: bool) -> Actions:
         """Return the actions of the given kinds; `first_only` stops after one of each."""
         actions: Actions = {kind: [] for kind in kinds}

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import orjson
 
-from lazydelta.errors import ObjectNotFoundError
+from lazydelta.errors import ObjectNotFoundError, StoreError
 from lazydelta.formats import BadLineError, parse_object
 from lazydelta.log import tuning
 from lazydelta.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY
@@ -46,6 +46,9 @@ def read_hint(store: Store) -> CheckpointHint | None:
     try:
         raw = bytes(store.read(f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}"))
     except ObjectNotFoundError:
+        return None
+    except StoreError as error:
+        logger.warning("ignoring %s/%s: %s", LOG_DIRECTORY, LAST_CHECKPOINT, error)
         return None
     try:
         return _parse(raw)

@@ -153,9 +153,10 @@ class LeafReader:
         with self._guarded():
             self._input.fetch(chunk_ranges(self.metadata, leaves, row_groups))
 
-    def release(self) -> None:
-        """Free what was fetched."""
-        self._input.release()
+    def release(self, row_groups: Sequence[int]) -> None:
+        """Free what was fetched of the file up to the end of row groups."""
+        ranges = chunk_ranges(self.metadata, list(self.columns.values()), row_groups[-1:])
+        self._input.release(before=max(end for _, end in ranges))
 
     def _decoded(
         self, columns: Sequence[str], row_groups: Sequence[int], rows: int
@@ -265,7 +266,7 @@ class LeafReader:
         paths = [name for name in columns if name == _PATH]
         rest = [name for name in columns if name != _PATH]
         is_large = self.column_bytes(columns, row_groups) >= tuning.MIN_THREADED_BYTES
-        if keep is None or not paths or not rest or not is_large:
+        if keep is None or not paths or not rest or not is_large or self._is_remote:
             yield from self._adds(columns, row_groups, rows, keep)
             return
         with closing(LeafReader(self.leaf, self._version, self._context, self.metadata)) as second:

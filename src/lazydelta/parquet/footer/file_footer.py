@@ -9,7 +9,12 @@ import pyarrow.parquet as pq
 
 from lazydelta.parquet.footer.footer_validation import validate_footer
 from lazydelta.parquet.footer.thrift import ThriftError
-from lazydelta.parquet.tuning import FOOTER_READ_BYTES, THRIFT_LIMIT, WHOLE_FILE_BYTES
+from lazydelta.parquet.tuning import (
+    FOOTER_READ_BYTES,
+    MAX_FOOTER_READ_BYTES,
+    THRIFT_LIMIT,
+    WHOLE_FILE_BYTES,
+)
 
 __all__ = ["THRIFT_LIMIT", "Footer", "footer_range", "read_footer"]
 
@@ -29,7 +34,10 @@ class Footer(NamedTuple):
 
 def footer_range(size: int) -> tuple[int, int]:
     """Return the bytes to read first of a file: its end, or all of a small file."""
-    return (0 if size <= WHOLE_FILE_BYTES else size - FOOTER_READ_BYTES), size
+    if size <= WHOLE_FILE_BYTES:
+        return 0, size
+    # Footers grow with the number of row groups, and so with the file.
+    return size - min(max(FOOTER_READ_BYTES, size >> 8), MAX_FOOTER_READ_BYTES), size
 
 
 def read_footer(source: pa.NativeFile) -> Footer:

@@ -43,34 +43,34 @@ class FooterTemplates:
         self._templates: list[list[re.Pattern[bytes]]] = []
         self._misses = 0
 
-    def end_of(self, data: bytes, at: int) -> int | None:
+    def end_of(self, data: bytes, position: int) -> int | None:
         """Return the end of a struct that matches a template; None if it matches none."""
         for parts in self._templates:
-            end = _match(parts, data, at)
+            end = _match(parts, data, position)
             if end is not None:
                 return end
         return None
 
-    def add(self, data: bytes, at: int) -> None:
+    def add(self, data: bytes, position: int) -> None:
         """Count a valid struct that matches no template; compile one after some of them."""
         self._misses += 1
         is_due = self._misses % tuning.TEMPLATE_MISSES == 0
         if is_due and len(self._templates) < tuning.MAX_TEMPLATES:
-            compiler = _Compiler(data, at, self._fixed)
+            compiler = _Compiler(data, position, self._fixed)
             compiler.add_struct()
             self._templates.append([re.compile(part, re.DOTALL) for part in compiler.parts])
 
 
-def _match(parts: list[re.Pattern[bytes]], data: bytes, at: int) -> int | None:
+def _match(parts: list[re.Pattern[bytes]], data: bytes, position: int) -> int | None:
     """Return the end of a struct that matches; between two parts is a string of any length."""
-    match = parts[0].match(data, at)
+    match = parts[0].match(data, position)
     for part in parts[1:]:
         if match is None:
             return None
-        at = match.end()
-        if at >= len(data) or data[at] >= _LONG_LENGTH:
+        position = match.end()
+        if position >= len(data) or data[position] >= _LONG_LENGTH:
             return None
-        match = part.match(data, at + 1 + data[at])
+        match = part.match(data, position + 1 + data[position])
     return None if match is None else match.end()
 
 
@@ -79,22 +79,22 @@ class _Compiler(Reader):
 
     __slots__ = ("_fixed", "parts")
 
-    def __init__(self, data: bytes, at: int, fixed: FixedParts) -> None:
-        super().__init__(data, at)
+    def __init__(self, data: bytes, position: int, fixed: FixedParts) -> None:
+        super().__init__(data, position)
         self._fixed = fixed
         self.parts = [b""]
 
     def add_struct(self, path: Path = ()) -> None:
         number, kind = 0, STRUCT
         while kind:
-            start = self.at
+            start = self.position
             number, kind = self.field(number)
             self._add_literal(start)
             if kind:
                 self._add(kind, (*path, number))
 
     def _add(self, kind: int, path: Path) -> None:
-        start = self.at
+        start = self.position
         if kind == STRUCT:
             self.add_struct(path)
         elif kind == LIST:
@@ -108,7 +108,7 @@ class _Compiler(Reader):
         elif kind == BINARY:
             length = self.size()
             self._add_literal(start)
-            self.at += length
+            self.position += length
             self.parts[-1] += b".{%d}" % length
         elif kind in INTEGERS and path not in self._fixed.integers:
             self.skip(kind)
@@ -118,4 +118,4 @@ class _Compiler(Reader):
             self._add_literal(start)
 
     def _add_literal(self, start: int) -> None:
-        self.parts[-1] += re.escape(self.data[start : self.at])
+        self.parts[-1] += re.escape(self.data[start : self.position])

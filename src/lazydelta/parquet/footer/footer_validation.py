@@ -108,16 +108,16 @@ def _leaf_types(elements: Iterable[_Shape]) -> Iterator[_LeafType]:
     of children.
     """
     around: list[tuple[int, int, int]] = []  # children still expected, and their levels
-    for at, element in enumerate(elements):
+    for position, element in enumerate(elements):
         physical, length, repetition, children = (element.get(f, 0) for f in (1, 2, 3, 5))
-        left, repetitions, definitions = around.pop() if around else (1 - at, 1, 1)
+        left, repetitions, definitions = around.pop() if around else (1 - position, 1, 1)
         if left < 1 or children < 0 or physical not in range(8) or repetition not in range(3):
             raise ThriftError("its schema is invalid")
-        if at:
+        if position:
             around.append((left - 1, repetitions, definitions))
             repetitions += repetition == _REPEATED
             definitions += repetition > 0
-        if at and children == 0 and 1 in element:
+        if position and children == 0 and 1 in element:
             if physical == _FIXED and length < 1:
                 raise ThriftError("its schema has a fixed-length type without a length")
             width = length if physical == _FIXED else _WIDTHS[physical]
@@ -193,45 +193,45 @@ class _Validator(Reader):
 
     def struct_of(self, shape: _Shape) -> dict[int, Any]:
         """Return the fields of a struct by number; None for values that are not validated."""
-        data, at, number = self.data, self.at, 0
+        data, position, number = self.data, self.position, 0
         fields: dict[int, Any] = {}
-        while kind := data[at] & 15:
-            start, step = at, data[at] >> 4
-            at += 1
+        while kind := data[position] & 15:
+            start, step = position, data[position] >> 4
+            position += 1
             if step:
                 number += step
             else:
-                number, at = self._long_form(number, at)
-            expected, byte = shape.get(number), data[at]
+                number, position = self._long_form(number, position)
+            expected, byte = shape.get(number), data[position]
             if kind == I64 == expected:  # most fields are
                 fields[number] = None
-                while data[at] > 127:
-                    at += 1
-                at += 1
+                while data[position] > 127:
+                    position += 1
+                position += 1
             elif kind == BINARY == expected and byte < 128:
                 fields[number] = byte
-                at += 1 + byte
+                position += 1 + byte
             elif kind == I32 == expected and byte < 128:
                 fields[number] = byte >> 1 ^ -(byte & 1)
-                at += 1
+                position += 1
             else:
-                self.at = at
+                self.position = position
                 fields[number] = value = self._value_of(expected, kind)
-                at = self.at
+                position = self.position
                 if value.__class__ is dict:
-                    value[_POSITION] = start, at
+                    value[_POSITION] = start, position
         if number > _LAST_FIELD:
             raise ThriftError(_MISNUMBERED)
-        self.at = at + 1
+        self.position = position + 1
         return fields
 
-    def _long_form(self, last: int, at: int) -> tuple[int, int]:
+    def _long_form(self, last: int, position: int) -> tuple[int, int]:
         """Return a field number in long form, and the position of the value."""
-        self.at = at
+        self.position = position
         number = self.number()
         if number <= last:
             raise ThriftError(_MISNUMBERED)
-        return number, self.at
+        return number, self.position
 
     def _value_of(self, expected: Any, kind: int) -> Any:
         if kind == STRUCT and expected.__class__ is dict:
@@ -247,7 +247,7 @@ class _Validator(Reader):
             return self.number()
         if kind == BINARY:
             size = self.size()
-            self.at += size
+            self.position += size
             return size
         self.skip(kind)
         return None
@@ -256,7 +256,7 @@ class _Validator(Reader):
         """Skip a list; return its length."""
         if expected.__class__ is dict:
             return sum(1 for _ in self._structs(expected))
-        count, kind = Reader(self.data, self.at).list_size()
+        count, kind = Reader(self.data, self.position).list_size()
         if count and kind != expected:
             raise ThriftError(_MISTYPED)
         self.skip(LIST)
@@ -276,15 +276,15 @@ class _Validator(Reader):
             raise ThriftError("its schema is missing")
         if count != len(leaves) or (count and inner != STRUCT):
             raise ThriftError(f"a row group has {count} columns, not {len(leaves)}")
-        for at, leaf in enumerate(leaves):
-            templates, start = _chunk_templates(leaf), self.at
+        for index, leaf in enumerate(leaves):
+            templates, start = _chunk_templates(leaf), self.position
             end = templates.end_of(self.data, start)
             if end is not None:
-                self.at = end
+                self.position = end
                 continue
             chunk = self.struct_of(_CHUNK)
             if (error := _chunk_error(chunk, leaf)) is not None:
-                raise ThriftError(f"column {_leaf_path(self.data, at)!r} {error}")
+                raise ThriftError(f"column {_leaf_path(self.data, index)!r} {error}")
             if _is_truncated(chunk[3], leaf):
                 self.truncated.append((*chunk[3][12][_POSITION], 12))
             else:

@@ -33,7 +33,7 @@ def leaf_columns(metadata: pq.FileMetaData) -> pq.ParquetSchema:
 def int96_leaves(metadata: pq.FileMetaData) -> frozenset[str]:
     """Return the paths of the leaves that hold INT96 timestamps."""
     columns = leaf_columns(metadata)
-    leaves = [columns.column(at) for at in range(len(columns))]
+    leaves = [columns.column(index) for index in range(len(columns))]
     return frozenset(leaf.path for leaf in leaves if leaf.physical_type == "INT96")
 
 
@@ -48,8 +48,8 @@ def leaves_below(paths: Sequence[str], columns: Sequence[str]) -> list[int]:
     """
     names = set(columns)
     return [
-        at
-        for at, path in enumerate(paths)
+        index
+        for index, path in enumerate(paths)
         if path in names
         or any(path[:end] in names for end, character in enumerate(path) if character == ".")
     ]
@@ -65,7 +65,7 @@ class LeafColumns:
     def __init__(self, metadata: pq.FileMetaData) -> None:
         self.columns = leaf_columns(metadata)
         """Their descriptions in the footer."""
-        self.paths = [self.columns.column(at).path for at in range(len(self.columns))]
+        self.paths = [self.columns.column(index).path for index in range(len(self.columns))]
 
     def below(self, columns: Sequence[str]) -> list[int]:
         """Return the leaves of columns."""
@@ -74,11 +74,11 @@ class LeafColumns:
     def siblings(self, columns: Collection[str]) -> list[int]:
         """Return the leaves of columns, and all others of the same top-level columns."""
         roots = {name.partition(".")[0] for name in columns}
-        return [at for at, path in enumerate(self.paths) if path.partition(".")[0] in roots]
+        return [index for index, path in enumerate(self.paths) if path.partition(".")[0] in roots]
 
     def fields(self, leaves: Sequence[int], schema: pa.Schema) -> list[pa.Field]:
         """Return the fields of the file's schema that are leaves themselves."""
-        names = {self.paths[at] for at in leaves}
+        names = {self.paths[index] for index in leaves}
         return [field for field in schema if field.name in names]
 
 
@@ -102,5 +102,5 @@ def compression_codecs(
     metadata: pq.FileMetaData, leaves: Sequence[int], row_groups: Sequence[int]
 ) -> set[str]:
     """Return the codecs of column chunks."""
-    groups = [metadata.row_group(at) for at in row_groups]
-    return {group.column(at).compression for group in groups for at in leaves}
+    groups = [metadata.row_group(index) for index in row_groups]
+    return {group.column(index).compression for group in groups for index in leaves}

@@ -42,11 +42,11 @@ class ThriftError(ValueError):
 class Reader:
     """Reads values from a position on; `at` is the position after the last one."""
 
-    __slots__ = ("at", "data")
+    __slots__ = ("data", "position")
 
-    def __init__(self, data: bytes, at: int = 0) -> None:
+    def __init__(self, data: bytes, position: int = 0) -> None:
         self.data = data
-        self.at = at
+        self.position = position
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
         """Return a struct's values by field number; strings and doubles are bytes."""
@@ -61,8 +61,8 @@ class Reader:
 
     def field(self, last: int) -> tuple[int, int]:
         """Return number and type of the next field of a struct; type 0 is the struct's end."""
-        head = self.data[self.at]
-        self.at += 1
+        head = self.data[self.position]
+        self.position += 1
         step, kind = head >> 4, head & 15
         return (last + step if step or not kind else self._zigzag()), kind
 
@@ -92,18 +92,18 @@ class Reader:
 
     def list_size(self) -> tuple[int, int]:
         """Return the length and element type of a list; its values are next."""
-        head = self.data[self.at]
-        self.at += 1
+        head = self.data[self.position]
+        self.position += 1
         count, kind = head >> 4, head & 15
         if count == _SHORT_LIST:
             count = self._varint()
-        if count > len(self.data) - self.at:  # each takes at least a byte
+        if count > len(self.data) - self.position:  # each takes at least a byte
             raise IndexError
         return count, kind
 
     def skip(self, kind: int) -> None:
         """Skip a value of a type; takes half the time of reading it."""
-        self.at = _end_of(kind, self.data, self.at)
+        self.position = _end_of(kind, self.data, self.position)
 
     def _list(self, depth: int) -> list[Any]:
         if depth > tuning.MAX_THRIFT_DEPTH:
@@ -114,21 +114,21 @@ class Reader:
         return [self.value(kind, depth) for _ in range(count)]
 
     def _bytes(self, size: int) -> bytes:
-        start = self.at
-        self.at += size
-        if self.at > len(self.data):
+        start = self.position
+        self.position += size
+        if self.position > len(self.data):
             raise IndexError
-        return self.data[start : self.at]
+        return self.data[start : self.position]
 
     def _varint(self) -> int:
-        byte = self.data[self.at]
-        self.at += 1
+        byte = self.data[self.position]
+        self.position += 1
         if byte < 128:
             return byte
         value, shift = byte & 127, 7
         while True:
-            byte = self.data[self.at]
-            self.at += 1
+            byte = self.data[self.position]
+            self.position += 1
             value |= (byte & 127) << shift
             if byte < 128:
                 return value
@@ -141,28 +141,28 @@ class Reader:
         return (number >> 1) ^ -(number & 1)
 
 
-def _end_of(kind: int, data: bytes, at: int, depth: int = 0) -> int:
+def _end_of(kind: int, data: bytes, position: int, depth: int = 0) -> int:
     """Return the end of a value."""
     if kind in INTEGERS:
-        while data[at] > 127:
-            at += 1
-        return at + 1
+        while data[position] > 127:
+            position += 1
+        return position + 1
     if kind == STRUCT and depth <= tuning.MAX_THRIFT_DEPTH:
-        while head := data[at]:
-            at = at + 1 if head > 15 else _end_of(I32, data, at + 1, depth)
-            at = _end_of(head & 15, data, at, depth + 1)
-        return at + 1
-    if kind == BINARY and data[at] < 128 and at + data[at] < len(data):
-        return at + 1 + data[at]
-    if kind == LIST and (data[at] & 15) in _STEPPED and data[at] >> 4 < _SHORT_LIST:
-        kind, count = data[at] & 15, data[at] >> 4
-        at += 1
+        while head := data[position]:
+            position = position + 1 if head > 15 else _end_of(I32, data, position + 1, depth)
+            position = _end_of(head & 15, data, position, depth + 1)
+        return position + 1
+    if kind == BINARY and data[position] < 128 and position + data[position] < len(data):
+        return position + 1 + data[position]
+    if kind == LIST and (data[position] & 15) in _STEPPED and data[position] >> 4 < _SHORT_LIST:
+        kind, count = data[position] & 15, data[position] >> 4
+        position += 1
         for _ in range(count):
-            at = _end_of(kind, data, at, depth + 1)
-        return at
-    reader = Reader(data, at)
+            position = _end_of(kind, data, position, depth + 1)
+        return position
+    reader = Reader(data, position)
     reader.value(kind, depth)
-    return reader.at
+    return reader.position
 
 
 def without_fields(data: bytes, fields: Sequence[tuple[int, int, int]]) -> bytes:
@@ -173,15 +173,15 @@ def without_fields(data: bytes, fields: Sequence[tuple[int, int, int]]) -> bytes
         fields: Start, end and number of each, ascending.
     """
     starts = {start for start, _, _ in fields}
-    parts, at = [], 0
+    parts, position = [], 0
     for start, end, number in fields:
-        parts.append(data[at:start])
-        at = end
+        parts.append(data[position:start])
+        position = end
         step, kind = data[end] >> 4, data[end] & 15
         if step and kind and end not in starts:  # its number is relative to the removed field
             parts.append(bytes([kind]) + _encoded_number(number + step))
-            at += 1
-    return b"".join([*parts, data[at:]])
+            position += 1
+    return b"".join([*parts, data[position:]])
 
 
 def _encoded_number(number: int) -> bytes:

@@ -104,7 +104,7 @@ def _header(read_at: ReadAt, position: int, end: int) -> tuple[dict[int, Any], i
         data = read_at(position, min(window, end - position))
         reader = Reader(data)
         try:
-            return reader.struct(), reader.at
+            return reader.struct(), reader.position
         except IndexError:
             if len(data) < window or window >= tuning.MAX_PAGE_HEADER_BYTES:
                 raise BadPageError("a page header is truncated") from None

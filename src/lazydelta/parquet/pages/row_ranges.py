@@ -98,9 +98,9 @@ class _PageRanges(RangeStatistics):
         page_rows = [end - start for start, end in pairwise(pages.rows)]
         statistics = []
         for start, count in zip(self._edges, self.num_rows, strict=False):
-            at = bisect_right(pages.rows, start) - 1
+            index = bisect_right(pages.rows, start) - 1
             statistics.append(
-                _range_statistics(pages.statistics[at], physical, page_rows[at], count)
+                _range_statistics(pages.statistics[index], physical, page_rows[index], count)
             )
         return statistics
 

@@ -112,7 +112,7 @@ def dictionary_columns(rows: pa.Table) -> tuple[str, ...] | bool:
         return True
     count, size = tuning.DICTIONARY_SAMPLES, tuning.DICTIONARY_SAMPLE_ROWS
     step = max(rows.num_rows // count, size)
-    parts = [rows.slice(at, size) for at in range(0, rows.num_rows, step)]
+    parts = [rows.slice(position, size) for position in range(0, rows.num_rows, step)]
     sample = pa.concat_tables(parts[:count])
     encoded: list[str] = []
     for field, column in zip(sample.schema, sample.columns, strict=True):

@@ -38,8 +38,8 @@ def fill_null_parents(array: Any) -> pa.Array:
 def _struct(array: pa.StructArray) -> pa.StructArray:
     absent = array.is_null() if array.null_count else None
     parts = []
-    for at, field in enumerate(array.type):
-        part = array.field(at)
+    for index, field in enumerate(array.type):
+        part = array.field(index)
         if absent is not None and not field.nullable and part.null_count:
             part = pc.if_else(absent, _placeholder(field.type)[0], part)
         parts.append(fill_null_parents(part))

@@ -8,11 +8,11 @@ from lazydelta.protocol.features.table_features import (
     allows_column_mapping,
     check_protocol,
     compatibility,
-    supported_by_table,
-    switched_on,
+    enabled_features,
+    supported_features,
     unreadable_features,
+    unsupported_error,
     unwritable_features,
-    why_unreadable,
     with_features,
 )
 
@@ -22,10 +22,10 @@ __all__ = [
     "allows_column_mapping",
     "check_protocol",
     "compatibility",
-    "supported_by_table",
-    "switched_on",
+    "enabled_features",
+    "supported_features",
     "unreadable_features",
+    "unsupported_error",
     "unwritable_features",
-    "why_unreadable",
     "with_features",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.errors import ConfigError
+from lazydelta.errors import ConfigError, UnsupportedFeatureError
 from lazydelta.protocol.actions import MalformedActionError, TableMetadata, TableProtocol
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ __all__ = [
     "allows_column_mapping",
     "check_protocol",
     "compatibility",
-    "supported_by_table",
-    "switched_on",
+    "enabled_features",
+    "supported_features",
     "unreadable_features",
+    "unsupported_error",
     "unwritable_features",
-    "why_unreadable",
     "with_features",
 ]
 
@@ -93,6 +93,12 @@ _CATALOG_FEATURES = frozenset(
         "coordinatedCommits-preview",
     }
 )
+
+_CATALOG_REASON = (
+    "commits of this table are ratified by its catalog or commit coordinator, so reading it by "
+    "path may return a stale version"
+)
+_CATALOG_CURE = "Open it through its catalog."
 
 # The features that each legacy writer version adds (PROTOCOL.md, appendix).
 _LEGACY_WRITER_FEATURES = {
@@ -184,20 +190,19 @@ def unwritable_features(protocol: TableProtocol) -> tuple[str, ...]:
     if protocol.min_writer_version > _FEATURES_WRITER_VERSION:
         return (f"writer version {protocol.min_writer_version}",)
     unreadable = unreadable_features(protocol)
-    return tuple(sorted({*unreadable, *(supported_by_table(protocol) - WRITER_FEATURES)}))
+    return tuple(sorted({*unreadable, *(supported_features(protocol) - WRITER_FEATURES)}))
 
 
-def why_unreadable(features: tuple[str, ...]) -> str:
-    """Return the reason why features are refused, or "" if their names suffice."""
+def unsupported_error(
+    table: str, features: tuple[str, ...], access: str
+) -> UnsupportedFeatureError:
+    """Return the error that refuses to read or write a table with these features."""
     if _CATALOG_FEATURES & set(features):
-        return (
-            "commits of this table are ratified by its catalog or commit coordinator, so reading "
-            "it by path may return a stale version; open it through its catalog"
-        )
-    return ""
+        return UnsupportedFeatureError(table, features, access, _CATALOG_REASON, _CATALOG_CURE)
+    return UnsupportedFeatureError(table, features, access)
 
 
-def supported_by_table(protocol: TableProtocol) -> frozenset[str]:
+def supported_features(protocol: TableProtocol) -> frozenset[str]:
     """Return every feature that the protocol supports, including those of legacy versions.
 
     Of legacy versions, both the reader and the writer version must support column mapping.
@@ -235,7 +240,7 @@ def with_features(protocol: TableProtocol, names: Iterable[str]) -> TableProtoco
         required & _READER_WRITER_FEATURES,
         _reader_features(protocol),
     )
-    if required <= supported_by_table(protocol) and reader_writer <= supported_by_readers:
+    if required <= supported_features(protocol) and reader_writer <= supported_by_readers:
         return protocol
     if (legacy := _legacy_protocol(protocol, required)) is not None:
         return legacy
@@ -249,7 +254,7 @@ def with_features(protocol: TableProtocol, names: Iterable[str]) -> TableProtoco
         min_writer_version=_FEATURES_WRITER_VERSION,
         reader_features=reader,
         writer_features=tuple(
-            sorted(required | supported_by_table(protocol) | supported_by_readers)
+            sorted(required | supported_features(protocol) | supported_by_readers)
         ),
     )
 
@@ -261,7 +266,7 @@ def _legacy_protocol(protocol: TableProtocol, required: set[str]) -> TableProtoc
         reader = max(reader, _MAPPING_READER_VERSION)
     for writer in range(protocol.min_writer_version, _FEATURES_WRITER_VERSION):
         legacy = TableProtocol(min_reader_version=reader, min_writer_version=writer)
-        if required <= supported_by_table(legacy):
+        if required <= supported_features(legacy):
             return legacy
     return None
 
@@ -305,7 +310,9 @@ def compatibility(
     features = unreadable_features(protocol)
     reason = ""
     if features:
-        reason = why_unreadable(features) or f"unsupported: {', '.join(features)}"
+        reason = f"unsupported: {', '.join(features)}"
+        if _CATALOG_FEATURES & set(features):
+            reason = f"{_CATALOG_REASON}. {_CATALOG_CURE}"
     return Compatibility(
         table=table,
         version=version,
@@ -319,7 +326,7 @@ def compatibility(
     )
 
 
-def switched_on(configuration: Mapping[str, str]) -> frozenset[str]:
+def enabled_features(configuration: Mapping[str, str]) -> frozenset[str]:
     """Return the features that table properties activate, even without support of the protocol."""
     active = {
         feature
@@ -334,5 +341,5 @@ def switched_on(configuration: Mapping[str, str]) -> frozenset[str]:
 
 
 def _active_features(protocol: TableProtocol, configuration: Mapping[str, str]) -> tuple[str, ...]:
-    supported = supported_by_table(protocol) | _reader_features(protocol)
-    return tuple(sorted(switched_on(configuration) & supported))
+    supported = supported_features(protocol) | _reader_features(protocol)
+    return tuple(sorted(enabled_features(configuration) & supported))

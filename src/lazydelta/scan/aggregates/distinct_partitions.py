@@ -104,8 +104,8 @@ class _Search:
             positions, has_rows = _group_positions(
                 self._typed(candidates), self._read(adds.take(files))
             )
-            found = positions.filter(from_mask(has_rows)).flatten().drop_null()
-            self._confirm(candidates.take(found))
+            confirmed = positions.filter(from_mask(has_rows)).flatten().drop_null()
+            self._confirm(candidates.take(confirmed))
             pending = [adds.take(pc.list_slice(open_groups, per_partition).flatten())]
             per_partition *= 2
 

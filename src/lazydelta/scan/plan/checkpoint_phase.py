@@ -8,6 +8,7 @@ of files seen in the tail.
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from lazydelta._arrow import from_mask, to_mask
-from lazydelta._parallel import BackgroundIterator
+from lazydelta._parallel import BackgroundIterator, ordered_map
 from lazydelta.replay.skipping import read_zone_maps
 from lazydelta.scan.plan import tuning
 from lazydelta.scan.plan.add_columns import add_leaf_columns, project_adds
@@ -41,6 +42,17 @@ def leaves_to_read(checkpoint: Checkpoint, pruner: Pruner, metrics: ScanMetrics)
             metrics.sidecars_skipped += 1
             metrics.files_pruned += zone.adds
     return [leaf for leaf, is_kept in zip(leaves, kept, strict=True) if is_kept]
+
+
+@dataclass(slots=True)
+class _Window:
+    """Row groups of a leaf that are read together."""
+
+    reader: LeafReader
+    row_groups: Sequence[int]
+    columns: Sequence[str]
+    is_last: bool
+    """Whether it is the last one of its leaf."""
 
 
 class CheckpointScan:
@@ -98,35 +110,72 @@ class CheckpointScan:
 
     def _decode(self, rows: int, row_groups_at_once: int) -> Iterator[pa.RecordBatch]:
         leaves = leaves_to_read(self.checkpoint, self._pruner, self._metrics)
-        for reader in self.checkpoint.readers(leaves):
-            with closing(reader):
-                self._metrics.checkpoint_leaves += 1
-                if not reader.has_adds():
-                    continue
-                groups = self._pruner.keep_row_groups(reader.metadata)
-                self._count_row_groups(reader, groups)
-                if self._select_row_groups is not None:
-                    groups = list(self._select_row_groups(groups))
-                for start in range(0, len(groups), row_groups_at_once):
-                    batch = groups[start : start + row_groups_at_once]
-                    yield from self._decode_row_groups(reader, batch, rows)
+        windows = self._windows(leaves, row_groups_at_once)
+        # A remote window is fetched while the one before it is decoded.
+        ahead = 1 + tuning.WINDOWS_AHEAD if self.checkpoint.is_remote else 1
+        with closing(ordered_map(self._fetch, windows, width=ahead)) as fetched:
+            for window in fetched:
+                try:
+                    yield from self._decode_window(window, rows)
+                    window.reader.release(window.row_groups)
+                finally:
+                    if window.is_last:
+                        window.reader.close()
 
-    def _decode_row_groups(
-        self, reader: LeafReader, groups: Sequence[int], rows: int
-    ) -> Iterator[pa.RecordBatch]:
-        columns = reader.without_empty(add_leaf_columns(self._fields, list(reader.columns)), groups)
+    def _windows(self, leaves: Sequence[Leaf], row_groups_at_once: int) -> Iterator[_Window]:
+        """Yield the row groups to read, those that are read together in one window.
+
+        The first windows of a remote checkpoint are small: the first files do not wait for more.
+        """
+        max_bytes = tuning.FIRST_WINDOW_BYTES
+        for reader in self.checkpoint.readers(leaves):
+            self._metrics.checkpoint_leaves += 1
+            groups = list(self._row_groups(reader))
+            if not groups:
+                reader.close()
+            while groups:
+                columns = add_leaf_columns(self._fields, list(reader.columns))
+                count = min(row_groups_at_once, len(groups))
+                while count > 1 and self.checkpoint.is_remote:
+                    if reader.column_bytes(columns, groups[:count]) <= max_bytes:
+                        break
+                    count //= 2
+                window, groups = groups[:count], groups[count:]
+                yield _Window(reader, window, columns, is_last=not groups)
+                max_bytes = tuning.WINDOW_BYTES
+
+    def _row_groups(self, reader: LeafReader) -> Sequence[int]:
+        if not reader.has_adds():
+            return ()
+        groups = self._pruner.keep_row_groups(reader.metadata)
+        self._count_row_groups(reader, groups)
+        return groups if self._select_row_groups is None else self._select_row_groups(groups)
+
+    def _fetch(self, window: _Window) -> _Window:
+        """Request the columns that a window needs first."""
+        reader, groups = window.reader, window.row_groups
+        window.columns = reader.without_empty(window.columns, groups)
+        predicate_columns = self._pruner.checkpoint_leaves(reader.columns)
+        reader.fetch(predicate_columns or window.columns, groups)
+        return window
+
+    def _decode_window(self, window: _Window, rows: int) -> Iterator[pa.RecordBatch]:
+        reader, groups, columns = window.reader, window.row_groups, window.columns
         predicate_columns = self._pruner.checkpoint_leaves(reader.columns)
         self._metrics.row_groups_read += len(groups)
         if not predicate_columns:
             yield from self._decode_and_prune(reader, columns, groups, rows)
             return
-        for group in groups:
+        # Of a remote window, each phase takes one request.
+        step = len(groups) if self.checkpoint.is_remote else 1
+        for start in range(0, len(groups), step):
+            some = groups[start : start + step]
             # Decoding the predicate's columns first pays if nothing matches. Matching files are
             # clustered, so the previous row group predicts the next one.
             if self._last_group_matched and set(predicate_columns) <= set(columns):
-                yield from self._decode_and_prune(reader, columns, [group], rows)
+                yield from self._decode_and_prune(reader, columns, some, rows)
             else:
-                yield from self._predicate_first(reader, predicate_columns, columns, group, rows)
+                yield from self._predicate_first(reader, predicate_columns, columns, some, rows)
 
     def _decode_and_prune(
         self, reader: LeafReader, columns: Sequence[str], groups: Sequence[int], rows: int
@@ -144,17 +193,22 @@ class CheckpointScan:
         reader: LeafReader,
         predicate_columns: Sequence[str],
         columns: Sequence[str],
-        group: int,
+        groups: Sequence[int],
         rows: int,
     ) -> Iterator[pa.RecordBatch]:
-        """Decode the predicate's columns of a row group, and the others only if an add matches."""
-        self._metrics.checkpoint_bytes += reader.column_bytes(predicate_columns, [group])
-        batches = reader.adds(predicate_columns, [group], rows=rows)
-        masks = [self._matching(adds) for adds in batches]
-        self._last_group_matched = any(mask is None or mask.any() for mask in masks)
-        if self._last_group_matched:
-            self._metrics.checkpoint_bytes += reader.column_bytes(columns, [group])
-            yield from reader.adds(columns, [group], rows=rows, keep=masks)
+        """Decode the predicate's columns of row groups, then the others where an add matches."""
+        self._metrics.checkpoint_bytes += reader.column_bytes(predicate_columns, groups)
+        matched: dict[int, list[np.ndarray | None]] = {}
+        for group in groups:
+            batches = reader.adds(predicate_columns, [group], rows=rows)
+            masks = [self._matching(adds) for adds in batches]
+            if any(mask is None or mask.any() for mask in masks):
+                matched[group] = masks
+        self._last_group_matched = bool(matched)
+        reader.fetch(columns, list(matched))
+        self._metrics.checkpoint_bytes += reader.column_bytes(columns, list(matched))
+        for group, keep in matched.items():
+            yield from reader.adds(columns, [group], rows=rows, keep=keep)
 
     def _matching(self, adds: pa.RecordBatch) -> np.ndarray | None:
         mask = self._pruner.mask(adds)

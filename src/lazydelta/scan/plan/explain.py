@@ -51,6 +51,14 @@ def _files(snapshot: SnapshotState, run: ScanMetrics) -> dict[str, object]:
     }
 
 
+def _requests(run: ScanMetrics) -> dict[str, object]:
+    """Return the requests to a remote store; nothing for a store that does not count them."""
+    if run.requests is None:
+        return {}
+    requests, bytes_read, depth = run.requests
+    return {"store": {"requests": requests, "bytes": bytes_read, "dependency_depth": depth}}
+
+
 def _pruned(run: ScanMetrics) -> dict[str, object]:
     """Return how many files of the version were pruned, or why that is unknown."""
     if run.live_files is not None and run.files_scanned <= run.live_files:
@@ -95,6 +103,7 @@ def explain(
             "memory_bytes": run.remove_set_bytes,
             "spilled_runs": run.remove_set_spilled_runs,
         },
+        **_requests(run),
         run={
             "complete": run.complete,
             "fallbacks": run.fallback_triggered,

@@ -82,7 +82,7 @@ class CheckpointSplit:
     def select(self, row_groups: Sequence[int]) -> list[int]:
         """Return the row groups of this split."""
         count = len(row_groups)
-        first, end = (at * count // self.shares for at in (self.share, self.share + 1))
+        first, end = (index * count // self.shares for index in (self.share, self.share + 1))
         return list(row_groups[first:end])
 
 
@@ -171,8 +171,8 @@ def live_adds(
 def _add_type(reader: LeafReader) -> pa.DataType:
     """Return the type of `add` in a leaf; an empty struct if it has no adds."""
     schema = leaf_columns(reader.metadata).to_arrow_schema()
-    at = schema.get_field_index("add")
-    return schema.field(at).type if at >= 0 else pa.struct([])
+    index = schema.get_field_index("add")
+    return schema.field(index).type if index >= 0 else pa.struct([])
 
 
 def _balanced_runs(items: Sequence[T], costs: Sequence[int], count: int) -> list[list[T]]:

@@ -32,12 +32,12 @@ def parsed_fields(adds: pa.DataType, columns: StructType) -> list[pa.Field]:
         columns: The table's schema, with physical names.
     """
     parsed = []
-    at = adds.get_field_index(STATS)
-    if at >= 0 and kinds.is_struct(adds.field(at).type):
-        parsed.append(pa.field(STATS, _stats_type(adds.field(at).type, columns)))
-    at = adds.get_field_index(PARTITION_VALUES)
-    if at >= 0 and kinds.is_struct(adds.field(at).type):
-        parsed.append(pa.field(PARTITION_VALUES, _values_type(adds.field(at).type, columns)))
+    index = adds.get_field_index(STATS)
+    if index >= 0 and kinds.is_struct(adds.field(index).type):
+        parsed.append(pa.field(STATS, _stats_type(adds.field(index).type, columns)))
+    index = adds.get_field_index(PARTITION_VALUES)
+    if index >= 0 and kinds.is_struct(adds.field(index).type):
+        parsed.append(pa.field(PARTITION_VALUES, _values_type(adds.field(index).type, columns)))
     return [field for field in parsed if field.type.num_fields]
 
 
@@ -50,8 +50,8 @@ def incompatible_columns(adds: pa.DataType, schema: pa.Schema) -> set[str]:
         field.name
         for field in schema
         if field.name in (STATS, PARTITION_VALUES)
-        and (at := adds.get_field_index(field.name)) >= 0
-        and not _can_cast(adds.field(at).type, field.type)
+        and (index := adds.get_field_index(field.name)) >= 0
+        and not _can_cast(adds.field(index).type, field.type)
     }
 
 
@@ -102,8 +102,8 @@ def _can_cast(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether every value of a type can be cast to another."""
     if kinds.is_struct(target):
         return kinds.is_struct(source) and all(
-            (at := source.get_field_index(field.name)) < 0
-            or _can_cast(source.field(at).type, field.type)
+            (index := source.get_field_index(field.name)) < 0
+            or _can_cast(source.field(index).type, field.type)
             for field in target
         )
     if source == target:

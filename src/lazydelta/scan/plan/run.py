@@ -100,6 +100,7 @@ class ScanRun:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield live, matching adds as they are found, up to the limit."""
         started = time.perf_counter()
+        count_requests = self.metrics.count_requests(self._snapshot.store)
         seen = SeenFiles(
             memory_limit=self._config.remove_set_memory_limit,
             capacity=self._config.remove_set_capacity,
@@ -118,6 +119,7 @@ class ScanRun:
             self.metrics.live_files = self._exact_file_count(len(seen))
             seen.close()
             self._spool.close()
+            count_requests()
             self.metrics.seconds = time.perf_counter() - started
             self._report()
 

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lazydelta.store import request_totals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lazydelta.store import RequestTotals, Store
 
 __all__ = ["ScanMetrics"]
 
@@ -34,6 +42,8 @@ class ScanMetrics:
     complete: bool = False
     reached_end: bool = False
     """Whether the scan read the whole log, and was not stopped by a limit."""
+    requests: RequestTotals | None = None
+    """Requests to the store since the run started; None if the store does not count them."""
     live_files: int | None = None
     """Number of files of the version, if known exactly."""
 
@@ -41,6 +51,17 @@ class ScanMetrics:
     def files_scanned(self) -> int:
         """The files that the row reader consumed, or that were listed if there is none."""
         return self.files_emitted if self.files_taken is None else self.files_taken
+
+    def count_requests(self, store: Store) -> Callable[[], None]:
+        """Return a function that sets `requests` to those since this call."""
+        start = request_totals(store)
+
+        def update() -> None:
+            totals = request_totals(store)
+            if start is not None and totals is not None:
+                self.requests = totals.since(start)
+
+        return update
 
     def take(self, files: int) -> None:
         """Count files that a row reader consumed."""

@@ -8,6 +8,12 @@ SHARED_NULLS_MAX = 1 << 16
 """Length of that shared array, per type."""
 DECODED_BATCHES_AHEAD = 4
 """Checkpoint batches decoded ahead of a slow consumer."""
+FIRST_WINDOW_BYTES = 4 << 20
+"""Bytes of the first row groups of a remote checkpoint that are fetched together."""
+WINDOW_BYTES = 32 << 20
+"""The same of the following ones."""
+WINDOWS_AHEAD = 1
+"""Windows fetched while one is decoded."""
 FULL_SCAN_BATCH_FACTOR = 2
 """Scans without a limit decode this many times `Config.batch_rows` per batch: fewer calls."""
 MIN_SPLIT_BYTES = 16 << 20

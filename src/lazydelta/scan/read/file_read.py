@@ -75,7 +75,7 @@ def _candidates(read: FileRead) -> Iterator[RowBatch]:
     file, columns = read.file, read.projection.columns
     row_ranges = list(read.row_ranges(columns)) if read.rule is not None and columns else []
     num_candidates = sum(end - start for _, ranges in row_ranges for start, end in ranges)
-    num_rows = sum(file.metadata.row_group(at).num_rows for at in read.row_groups)
+    num_rows = sum(file.metadata.row_group(index).num_rows for index in read.row_groups)
     if not row_ranges or num_candidates == num_rows:  # one pass over adjacent row groups
         yield from file.read(columns, read.row_groups, batch_rows=read.batch_rows)
         return

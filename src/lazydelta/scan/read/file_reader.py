@@ -93,7 +93,9 @@ class FileReader:
         while tasks:
             batch, count = self._read_small_files(tasks)
             if batch is not None:
-                yield from (batch[at : at + max_rows] for at in range(0, batch.num_rows, max_rows))
+                yield from (
+                    batch[row : row + max_rows] for row in range(0, batch.num_rows, max_rows)
+                )
             if count < len(tasks):  # does not match the template: the next ones may match this file
                 path = choose_unopened_path(
                     self._request, 1, has_template=self._templates.tries_single_files
@@ -105,7 +107,9 @@ class FileReader:
         """Return the rows of the first files of a batch, and their number."""
         locations = [self._snapshot.resolver.to_open(task.path) for task in tasks]
         try:
-            return self._templates.read([self._local_path(at) for at in locations], tasks[0])
+            return self._templates.read(
+                [self._local_path(location) for location in locations], tasks[0]
+            )
         except (FileSchemaError, ObjectNotFoundError, pa.ArrowException):
             return None, 0
 

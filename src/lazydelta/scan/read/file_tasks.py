@@ -96,9 +96,9 @@ class FileTasks:
         tracking: list[Sequence[Any]] = [[None] * len(paths)] * 2
         if self._tracks_rows:
             tracking = [adds.column(name).to_pylist() for name in ROW_TRACKING_FIELDS]
-        for at, path in enumerate(paths):
-            constants = {name: array[at] for name, array in values.items()}
+        for index, path in enumerate(paths):
+            constants = {name: array[index] for name, array in values.items()}
             yield FileTask(
-                path, shown_paths[at], sizes[at], group, at, constants,
-                vectors[at] is not None, tracking[0][at], tracking[1][at],
+                path, shown_paths[index], sizes[index], group, index, constants,
+                vectors[index] is not None, tracking[0][index], tracking[1][index],
             )  # fmt: skip

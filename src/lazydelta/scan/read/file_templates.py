@@ -1,6 +1,6 @@
 """File templates: how to read files with the schema of one that was read before.
 
-Opening a file and matching its columns costs many times what a few hundred rows cost. The compiled
+Opening a file and matching its columns costs many times what a few hundred rows cost. The native
 decoder reads the files that match a template without that. Those that do not, or that are damaged,
 are opened, which also reports what is wrong with them.
 """

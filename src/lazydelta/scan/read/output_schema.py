@@ -134,13 +134,13 @@ class OutputSchema:
 
     def _check(self) -> None:
         for field in self.plain:
-            at = self._rows.get_field_index(field.name)
-            if at < 0:
+            index = self._rows.get_field_index(field.name)
+            if index < 0:
                 if not field.nullable:
                     reason = f"the table has no column {field.name!r}, so it cannot be NOT NULL"
                     raise SchemaError(reason, self._where)
                 continue
-            source = self._rows.field(at)
+            source = self._rows.field(index)
             if not holds(field.type, source.type):
                 reason = f"column {field.name!r} is {source.type}: {field.type} cannot hold it"
                 raise SchemaError(reason, self._where)
@@ -182,7 +182,7 @@ def _wrapped(field: pa.Field) -> pa.DataType:
 def _converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if not len(schema):  # rows without columns still count
         return batch.select([])
-    indices = {name: at for at, name in enumerate(batch.schema.names)}
+    indices = {name: index for index, name in enumerate(batch.schema.names)}
     arrays = [
         _array(batch.column(indices[field.name]), field.type)
         if field.name in indices

@@ -12,7 +12,7 @@ class ReadPath(Enum):
     """How the rows of a file are read."""
 
     SMALL_FILES = auto()
-    """Several small files in one call of the compiled decoder, by a template."""
+    """Several small files in one call of the native decoder, by a template."""
     TEMPLATE = auto()
     """A file of any size by a template: its footer is not parsed in Python."""
     WHOLE_FILE = auto()

@@ -326,7 +326,7 @@ def _has_views(kind: pa.DataType) -> bool:
     deltalake stores view types in files that it rewrites while deleting rows.
     """
     if pa.types.is_nested(kind):
-        return any(_has_views(kind.field(at).type) for at in range(kind.num_fields))
+        return any(_has_views(kind.field(index).type) for index in range(kind.num_fields))
     return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
 
 

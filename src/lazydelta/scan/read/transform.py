@@ -115,11 +115,11 @@ def match_columns(
     level = _Level(schema, mode)
     sources: list[Source | None] = []
     for item in fields:
-        at = level.find(item)
-        if at is None:
+        index = level.find(item)
+        if index is None:
             sources.append(None)
             continue
-        column = schema.field(at)
+        column = schema.field(index)
         columns = matcher.paths(item, column, (), ())
         convert = matcher.converter(column.type, item.type, item.name)
         sources.append(Source(column.name, convert, tuple(columns)))
@@ -135,10 +135,10 @@ class _Level:
         keys = map(_field_id, columns) if mode == "id" else (column.name for column in columns)
         self._indices: dict[str | None, list[int]] = defaultdict(list)
         self._folded: dict[str, list[int]] = defaultdict(list)
-        for at, key in enumerate(keys):
-            self._indices[key].append(at)
+        for index, key in enumerate(keys):
+            self._indices[key].append(index)
             if mode == "none" and key is not None:
-                self._folded[key.lower()].append(at)
+                self._folded[key.lower()].append(index)
 
     def find(self, item: StructField) -> int | None:
         """Return the index of a field's column; without mapping, the case of names matters last."""
@@ -171,7 +171,7 @@ class _Matcher:
         if isinstance(item.type, StructType) and pt.is_struct(column.type):
             level = _Level(column.type, self.mode)
             parts = [(part, level.find(part)) for part in item.type]
-            stored = [(part, column.type.field(at)) for part, at in parts if at is not None]
+            stored = [(part, column.type.field(n)) for part, n in parts if n is not None]
             paths = [self.paths(part, inner, physical, logical) for part, inner in stored]
             if paths:
                 return [name for names in paths for name in names]
@@ -224,16 +224,16 @@ class _Matcher:
         parts: list[tuple[int | None, Convert | None]] = []
         level = _Level(source, self.mode)
         for item in kind:
-            at = level.find(item)
+            index = level.find(item)
             inner = None
-            if at is not None:
-                inner = self.converter(source.field(at).type, item.type, f"{where}.{item.name}")
-            parts.append((at, inner))
-        plain = [(at, None) for at in range(source.num_fields)]
+            if index is not None:
+                inner = self.converter(source.field(index).type, item.type, f"{where}.{item.name}")
+            parts.append((index, inner))
+        plain = [(index, None) for index in range(source.num_fields)]
         if parts == plain and source == target:
             return None
         # Only some fields of a struct are read, so they are matched by name, not by index.
-        names = [None if at is None else source.field(at).name for at, _ in parts]
+        names = [None if index is None else source.field(index).name for index, _ in parts]
         return lambda array: _rebuilt_struct(array, target, names, [inner for _, inner in parts])
 
     def list(self, source: pa.DataType, kind: ArrayType, where: str) -> Convert | None:
@@ -306,7 +306,7 @@ def _rebuilt_struct(
     names: Sequence[str | None],
     inner: Sequence[Convert | None],
 ) -> pa.StructArray:
-    indices = {array.type.field(at).name: at for at in range(array.type.num_fields)}
+    indices = {array.type.field(index).name: index for index in range(array.type.num_fields)}
     children = []
     for name, convert, part in zip(names, inner, target, strict=True):
         if name is None or name not in indices:

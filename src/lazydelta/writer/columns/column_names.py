@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import SchemaError
 from lazydelta.protocol.schemas import CHANGE_COLUMNS
-from lazydelta.schema import ArrayType, MapType, StructType
+from lazydelta.schema import ArrayType, MapType, StructType, format_path
 from lazydelta.writer.columns.identity import is_identity
-from lazydelta.writer.field_paths import all_fields, format_path
 from lazydelta.writer.properties.property_validation import (
     CHANGE_FEED,
     is_enabled,
@@ -49,7 +48,7 @@ def check_names(
     if len(schema) == 0:
         raise SchemaError("a table needs at least one column", table)
     _check_collisions(schema, (), table)
-    for path, field in all_fields(schema):
+    for path, field in schema.all_fields():
         invalid = [] if mapped else sorted(_INVALID_CHARACTERS & set(field.name))
         if invalid:
             cure = "rename it, or enable column mapping (delta.columnMapping.mode = name)"

@@ -21,9 +21,8 @@ from lazydelta.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from lazydelta.protocol.features import supported_by_table
+from lazydelta.protocol.features import supported_features
 from lazydelta.schema import PrimitiveType, StructType
-from lazydelta.writer.field_paths import all_fields
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -86,8 +85,8 @@ class IdentityColumn:
             raise IdentityExhaustedError(table, self.name, self.start, self.step)
         # Intermediate products may wrap around; the sum wraps back, because it is in range.
         values = np.arange(batch.num_rows, dtype=np.int64) * np.int64(self.step) + np.int64(first)
-        at = batch.schema.get_field_index(self.name)
-        return batch.set_column(at, batch.schema.field(at), from_numpy(values))
+        index = batch.schema.get_field_index(self.name)
+        return batch.set_column(index, batch.schema.field(index), from_numpy(values))
 
     def furthest(self, *values: int | None) -> int | None:
         """Return the value that is furthest in the direction of the step."""
@@ -123,7 +122,7 @@ def identity_columns(schema: StructType, table: str) -> tuple[IdentityColumn, ..
         UnsupportedFeatureError: The metadata has an unknown `delta.identity.*` key.
     """
     columns = []
-    for path, field in all_fields(schema):
+    for path, field in schema.all_fields():
         if not is_identity(field):
             continue
         if unknown := sorted(k for k in field.metadata if k.startswith(_PREFIX) and k not in _KEYS):
@@ -153,7 +152,7 @@ def plan_identity(
         UnsupportedFeatureError: The protocol does not support identity columns.
     """
     columns = identity_columns(schema, table)
-    if columns and _FEATURE not in supported_by_table(protocol):
+    if columns and _FEATURE not in supported_features(protocol):
         reason = f"column {columns[0].name!r} is one, and the protocol does not support the feature"
         raise UnsupportedFeatureError(table, (_FEATURE,), "write", reason)
     refused = tuple(

@@ -14,14 +14,13 @@ from lazydelta.protocol import TableProperties
 from lazydelta.protocol.features import (
     WRITER_FEATURES,
     allows_column_mapping,
-    supported_by_table,
+    supported_features,
     with_features,
 )
 from lazydelta.schema import ArrayType, DataType, MapType, StructField, StructType, schema_to_json
 from lazydelta.schema.evolution import TYPE_CHANGES, merge_schemas
 from lazydelta.schema.mapping import assign_column_ids, without_column_ids
 from lazydelta.writer.columns.column_names import check_names, check_partition_columns
-from lazydelta.writer.field_paths import all_fields
 from lazydelta.writer.properties.property_validation import MAX_COLUMN_ID, is_enabled
 from lazydelta.writer.properties.required_protocol import required_features
 
@@ -54,7 +53,7 @@ class TableDefinition:
 def with_merged_schema(definition: TableDefinition, incoming: StructType) -> TableDefinition:
     """Return the definition with the new columns of an input schema; the same object if none."""
     widen = is_enabled(definition.metadata.configuration, "delta.enableTypeWidening") and (
-        "typeWidening" in supported_by_table(definition.protocol)
+        "typeWidening" in supported_features(definition.protocol)
     )
     merged = merge_schemas(definition.schema, incoming, widen=widen)
     return _with_schema(definition, _with_partition_dates(merged, definition))
@@ -92,7 +91,7 @@ def with_replaced_schema(definition: TableDefinition, incoming: StructType) -> T
             definition, metadata=replace(definition.metadata, partition_columns=partitions)
         )
     is_unchanged = new_schema == unmapped
-    if "clustering" in supported_by_table(definition.protocol) and (partitions or not is_unchanged):
+    if "clustering" in supported_features(definition.protocol) and (partitions or not is_unchanged):
         reason = "a new schema or partitioning would contradict the columns it is clustered by"
         raise UnsupportedFeatureError(definition.table, ("clustering",), "write", reason)
     return definition if is_unchanged else _with_schema(definition, new_schema)
@@ -111,10 +110,10 @@ def _with_partition_dates(merged: StructType, definition: TableDefinition) -> St
 
 def widened_columns(old: StructType, new: StructType) -> frozenset[str]:
     """Return the top-level columns with a widened type at any depth."""
-    before = {path: part.metadata.get(TYPE_CHANGES) for path, part in all_fields(old)}
+    before = {path: part.metadata.get(TYPE_CHANGES) for path, part in old.all_fields()}
     return frozenset(
         path[0]
-        for path, part in all_fields(new)
+        for path, part in new.all_fields()
         if path in before and part.metadata.get(TYPE_CHANGES) != before[path]
     )
 

@@ -29,7 +29,6 @@ from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_scalar
 from lazydelta.writer import tuning
 from lazydelta.writer.enforcement.nullability import is_fully_nullable, null_violations
-from lazydelta.writer.field_paths import all_fields
 from lazydelta.writer.properties.property_validation import CONSTRAINT_PREFIX
 
 if TYPE_CHECKING:
@@ -137,26 +136,26 @@ def table_constraints(
         SchemaMismatchError: An expression names a column that the schema does not have.
     """
     constraints = [
-        _check_constraint(key.removeprefix(CONSTRAINT_PREFIX), text, schema, table=table)
-        for key, text in sorted(configuration.items())
+        _check_constraint(key.removeprefix(CONSTRAINT_PREFIX), sql, schema, table=table)
+        for key, sql in sorted(configuration.items())
         if key.startswith(CONSTRAINT_PREFIX)
     ]
     for part in schema:
         constraints += _length_constraints(part, schema, table)
         if part.name in input_columns and GENERATION_EXPRESSION in part.metadata:
             constraints.append(_generation_constraint(part, schema, table))
-    for path, part in all_fields(schema):
+    for path, part in schema.all_fields():
         if len(path) > 1 and _DECLARED_TYPE in part.metadata:
             raise _nested_limit(".".join(path), str(part.metadata[_DECLARED_TYPE]), table)
         constraints += _invariants(".".join(path), part, schema, table)
     return Constraints(table=table, schema=schema, constraints=tuple(constraints))
 
 
-def _check_constraint(name: str, text: str, schema: StructType, *, table: str) -> Constraint:
+def _check_constraint(name: str, sql: str, schema: StructType, *, table: str) -> Constraint:
 
-    what = f"CHECK constraint {name!r} ({text})"
+    what = f"CHECK constraint {name!r} ({sql})"
     try:
-        return Constraint(title=what, test=bind_condition(text, schema))
+        return Constraint(title=what, test=bind_condition(sql, schema))
     except DeltaError as error:
         raise expression_error("checkConstraints", what, error, table) from None
 
@@ -206,16 +205,16 @@ def _length_constraints(part: StructField, schema: StructType, table: str) -> It
     limit = declared_length(part, table)
     if limit is not None:
         name = f"`{part.name.replace('`', '``')}`"
-        text = f"{name} IS NULL OR length({name}) <= {limit[1]}"
-        test = bind_condition(text, schema)
+        sql = f"{name} IS NULL OR length({name}) <= {limit[1]}"
+        test = bind_condition(sql, schema)
         yield Constraint(title=f"column {part.name!r} is {limit[0]}({limit[1]})", test=test)
 
 
 def _generation_constraint(part: StructField, schema: StructType, table: str) -> Constraint:
-    text = str(part.metadata[GENERATION_EXPRESSION])
-    what = f"generated column {part.name!r} ({text})"
+    sql = str(part.metadata[GENERATION_EXPRESSION])
+    what = f"generated column {part.name!r} ({sql})"
     try:
-        return Constraint(title=what, test=bind_equality(part.name, text, schema))
+        return Constraint(title=what, test=bind_equality(part.name, sql, schema))
     except DeltaError as error:
         raise expression_error("generatedColumns", what, error, table) from None
 
@@ -228,14 +227,14 @@ def _invariants(
         return
     what = f"invariant of column {path!r}"
     try:
-        text = orjson.loads(raw)["expression"]["expression"]
+        sql = orjson.loads(raw)["expression"]["expression"]
     except (orjson.JSONDecodeError, LookupError, TypeError):
         reason = SchemaError(f"{raw!r:.200} is not the JSON of an invariant")
         raise expression_error("invariants", what, reason, table) from None
     try:
-        yield Constraint(title=f"{what} ({text})", test=bind_condition(text, schema))
+        yield Constraint(title=f"{what} ({sql})", test=bind_condition(sql, schema))
     except DeltaError as error:
-        raise expression_error("invariants", f"{what} ({text})", error, table) from None
+        raise expression_error("invariants", f"{what} ({sql})", error, table) from None
 
 
 def _count(rows: np.ndarray, batch: pa.RecordBatch) -> str:

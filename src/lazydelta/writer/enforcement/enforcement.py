@@ -93,8 +93,8 @@ class Enforcement:
             expected, actual = ", ".join(self.input_columns), ", ".join(batch.schema.names)
             line = f"columns: expected {expected}; the batch has {actual}"
             raise SchemaMismatchError(self.table, (line,), _SAME_COLUMNS)
-        at = match_fields(batch.schema, self.schema)
-        columns = [self._column(batch, part, at.get(part.name)) for part in self.schema]
+        indices = match_fields(batch.schema, self.schema)
+        columns = [self._column(batch, part, indices.get(part.name)) for part in self.schema]
         rows = pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
         for column in self.identity:
             rows = column.assign(rows, row_offset, self.table)
@@ -109,13 +109,13 @@ class Enforcement:
         self.constraints.check(rows)
         return rows
 
-    def _column(self, batch: pa.RecordBatch, part: StructField, at: int | None) -> pa.Array:
-        if at is None:
+    def _column(self, batch: pa.RecordBatch, part: StructField, index: int | None) -> pa.Array:
+        if index is None:
             return pa.nulls(batch.num_rows, self.arrow_schema.field(part.name).type)
         try:
-            return cast_values(batch.column(at), part.type)
+            return cast_values(batch.column(index), part.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            source = batch.schema.field(at).type
+            source = batch.schema.field(index).type
             types = f"the table has {part.type}, the rows have {source}"
             line = f"column {part.name!r}: {types}: {error}"
             raise SchemaMismatchError(self.table, (line,), _CAST) from None
@@ -223,10 +223,10 @@ def _empty_as_null(schema: StructType, partition_columns: tuple[str, ...]) -> tu
 
 def _with_empty_as_null(rows: pa.RecordBatch, name: str) -> pa.RecordBatch:
     """Return the rows as readers will see them, so that constraints check the stored values."""
-    at = rows.schema.get_field_index(name)
-    values = rows.column(at)
+    index = rows.schema.get_field_index(name)
+    values = rows.column(index)
     is_empty = pc.equal(pc.binary_length(values), _ZERO)
     if not is_empty.true_count:
         return rows
     kept = pc.if_else(is_empty, pa.nulls(1, values.type)[0], values)
-    return rows.set_column(at, rows.schema.field(at), kept)
+    return rows.set_column(index, rows.schema.field(index), kept)

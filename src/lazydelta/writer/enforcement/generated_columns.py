@@ -55,8 +55,8 @@ class ComputedColumn:
             count = f"{result.failed.true_count} of {batch.num_rows} rows"
             line = f"{self.title}: cannot be computed for {count}, the first has {shown}"
             raise ConstraintViolationError(table, (line,))
-        at = batch.schema.get_field_index(self.column)
-        return batch.set_column(at, batch.schema.field(at), result.values)
+        index = batch.schema.get_field_index(self.column)
+        return batch.set_column(index, batch.schema.field(index), result.values)
 
 
 def plan_computed_columns(
@@ -79,32 +79,32 @@ def plan_computed_columns(
 
 
 def _generated(part: StructField, schema: StructType, table: str) -> ComputedColumn:
-    text = str(part.metadata[GENERATION_EXPRESSION])
-    title = f"generated column {part.name!r} ({text})"
+    sql = str(part.metadata[GENERATION_EXPRESSION])
+    title = f"generated column {part.name!r} ({sql})"
     try:
-        value = bind_expression(text, schema, to_type=part.type)
+        value = bind_expression(sql, schema, to_type=part.type)
     except DeltaError as error:
         raise expression_error("generatedColumns", title, error, table) from None
     return ComputedColumn(column=part.name, title=title, value=value)
 
 
 def _default(part: StructField, table: str) -> ComputedColumn:
-    text = str(part.metadata[_DEFAULT])
-    title = f"default of column {part.name!r} ({text})"
+    sql = str(part.metadata[_DEFAULT])
+    title = f"default of column {part.name!r} ({sql})"
     try:
-        value = _now(text, part) or bind_expression(text, StructType(()), to_type=part.type)
+        value = _now(sql, part) or bind_expression(sql, StructType(()), to_type=part.type)
     except DeltaError as error:
         raise expression_error("allowColumnDefaults", title, error, table) from None
     return ComputedColumn(column=part.name, title=title, value=value)
 
 
-def _now(text: str, part: StructField) -> BoundExpression | None:
+def _now(sql: str, part: StructField) -> BoundExpression | None:
     """Return a default of the current time: one value for all rows of a write, as in Spark."""
     micros = time.time_ns() // 1_000
-    function = text.strip().lower()
+    function = sql.strip().lower()
     if function in _NOW:
-        return bind_literal(text, micros, PrimitiveType("timestamp"), to_type=part.type)
+        return bind_literal(sql, micros, PrimitiveType("timestamp"), to_type=part.type)
     if function in _TODAY:
         days = micros // _DAY_MICROS
-        return bind_literal(text, days, PrimitiveType("date"), to_type=part.type)
+        return bind_literal(sql, days, PrimitiveType("date"), to_type=part.type)
     return None

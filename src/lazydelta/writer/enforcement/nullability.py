@@ -68,9 +68,9 @@ def _check(
         values, rows = values.take(from_numpy(valid)), _rows(rows, valid)
     match kind:
         case StructType(fields):
-            for at, part in enumerate(fields):
+            for index, part in enumerate(fields):
                 inner = f"{path}.{part.name}"
-                yield from _check(values.field(at), part.type, part.nullable, inner, rows)
+                yield from _check(values.field(index), part.type, part.nullable, inner, rows)
         case ArrayType(element, contains_null):
             parents = _rows(rows, _parents(pc.list_value_length(values)))
             elements = values.flatten()
@@ -95,5 +95,5 @@ def _parents(lengths: pa.Array) -> np.ndarray:
     return np.repeat(np.arange(len(counts)), counts)
 
 
-def _rows(rows: np.ndarray | None, at: np.ndarray) -> np.ndarray:
-    return at if rows is None else rows[at]
+def _rows(rows: np.ndarray | None, index: np.ndarray) -> np.ndarray:
+    return index if rows is None else rows[index]

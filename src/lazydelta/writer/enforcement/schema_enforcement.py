@@ -52,10 +52,10 @@ _MAX_ELEMENTS = 2**31 - 1
 def match_fields(incoming: Iterable[pa.Field], schema: StructType) -> dict[str, int]:
     """Return the index of the input column for each column of the table that has one."""
     names = [part.name for part in incoming]
-    exact = {name: at for at, name in enumerate(names)}
+    exact = {name: index for index, name in enumerate(names)}
     folded: dict[str, list[int]] = {}
-    for at, name in enumerate(names):
-        folded.setdefault(name.lower(), []).append(at)
+    for index, name in enumerate(names):
+        folded.setdefault(name.lower(), []).append(index)
     matches = {}
     for part in schema:
         candidates = folded.get(part.name.lower(), [])
@@ -84,14 +84,14 @@ def schema_differences(
     columns = list(incoming)
     matches = match_fields(columns, schema)
     for part in schema:
-        at = matches.get(part.name)
-        if at is not None:
-            yield from _type_differences(columns[at].type, part.type, f"{prefix}{part.name}")
+        index = matches.get(part.name)
+        if index is not None:
+            yield from _type_differences(columns[index].type, part.type, f"{prefix}{part.name}")
         elif not part.nullable and part.name not in computed:
             yield f"column {prefix + part.name!r}: missing, and the column is NOT NULL"
     matched = set(matches.values())
-    for at, extra in enumerate(columns):
-        if at not in matched:
+    for index, extra in enumerate(columns):
+        if index not in matched:
             yield f"column {prefix + extra.name!r}: not in the table, the rows have {extra.type}"
 
 
@@ -218,12 +218,12 @@ def _cast_primitive(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _cast_struct(values: pa.StructArray, kind: StructType) -> pa.StructArray:
-    at = match_fields(values.type, kind)
+    index = match_fields(values.type, kind)
     # Flattened, a field is null where the struct is: values under a null are undefined.
     parts = values.flatten()
     children = [
-        cast_values(parts[at[part.name]], part.type)
-        if part.name in at
+        cast_values(parts[index[part.name]], part.type)
+        if part.name in index
         else pa.nulls(len(values), to_arrow_type(part.type))
         for part in kind
     ]

@@ -83,5 +83,6 @@ def write_change_files(
         changes, store=store, layout=layout.for_change_files(), directory=CHANGE_DIRECTORY
     )
     no_data_change = pa.repeat(_FALSE, files.num_rows)
-    at = files.schema.get_field_index("dataChange")
-    return files.set_column(at, files.schema.field(at), no_data_change).select(CHANGE_FILES.names)
+    index = files.schema.get_field_index("dataChange")
+    files = files.set_column(index, files.schema.field(index), no_data_change)
+    return files.select(CHANGE_FILES.names)

@@ -134,14 +134,14 @@ def statistics_columns(value: str) -> list[tuple[str, ...]]:
     Raises:
         SchemaError: The value is not a list of columns.
     """
-    paths, at = [], 0
-    while at < len(value):
-        match = _COLUMN.match(value, at)
+    paths, position = [], 0
+    while position < len(value):
+        match = _COLUMN.match(value, position)
         if match is None:
             raise SchemaError(f"delta.dataSkippingStatsColumns cannot be {value!r}")
         names = _NAME.findall(match[1])
         paths.append(tuple(quoted.replace("``", "`") or plain.strip() for quoted, plain in names))
-        at = match.end()
+        position = match.end()
     return paths
 
 

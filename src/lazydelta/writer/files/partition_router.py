@@ -95,8 +95,8 @@ class PartitionRouter:
         else:
             counts = np.array([rows.num_rows])
         ends = np.cumsum(counts)
-        for at, code in enumerate(present.tolist()):
-            start, count = int(ends[at] - counts[at]), int(counts[at])
+        for index, code in enumerate(present.tolist()):
+            start, count = int(ends[index] - counts[index]), int(counts[index])
             yield self._partition(_decode(code, columns)), rows.slice(start, count)
 
     def _codes(self, keys: pa.RecordBatch) -> tuple[np.ndarray, list[list[str | None]]]:
@@ -109,7 +109,7 @@ class PartitionRouter:
             values = _to_python(coded.dictionary, kind, name)
             serialized = [_serialize(value, kind, name) for value in values]
             distinct = list(dict.fromkeys(serialized))  # the empty string serializes as null
-            indices = {value: at for at, value in enumerate(distinct)}
+            indices = {value: index for index, value in enumerate(distinct)}
             remapped = np.array([indices[value] for value in serialized], np.int64)
             combinations *= max(len(distinct), 1)
             if combinations >= 1 << 62:
@@ -119,11 +119,11 @@ class PartitionRouter:
         return codes, columns
 
     def _partition(self, values: tuple[str | None, ...]) -> Partition:
-        found = self._partitions.get(values)
-        if found is None:
+        partition = self._partitions.get(values)
+        if partition is None:
             pairs = tuple(zip(self._names, values, strict=True))
-            found = self._partitions[values] = Partition(pairs, self._directory(values))
-        return found
+            partition = self._partitions[values] = Partition(pairs, self._directory(values))
+        return partition
 
     def _directory(self, values: tuple[str | None, ...]) -> str:
         if self._is_mapped:
@@ -191,8 +191,8 @@ def _dense(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _decode(code: int, columns: list[list[str | None]]) -> tuple[str | None, ...]:
     values: list[str | None] = []
     for column in reversed(columns):
-        code, at = divmod(code, max(len(column), 1))
-        values.append(column[at])
+        code, index = divmod(code, max(len(column), 1))
+        values.append(column[index])
     return tuple(reversed(values))
 
 

@@ -13,12 +13,11 @@ from lazydelta.protocol import TableProtocol
 from lazydelta.protocol.features import (
     WRITER_FEATURES,
     allows_column_mapping,
-    supported_by_table,
-    switched_on,
+    enabled_features,
+    supported_features,
     with_features,
 )
 from lazydelta.schema import ArrayType, DecimalType, MapType, StructType
-from lazydelta.writer.field_paths import all_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -70,8 +69,8 @@ def required_features(schema: StructType, configuration: Mapping[str, str]) -> f
     Raises:
         SchemaError: A column has a type that lazydelta does not write.
     """
-    features = set(switched_on(configuration))
-    for path, field in all_fields(schema):
+    features = set(enabled_features(configuration))
+    for path, field in schema.all_fields():
         keys = _METADATA_FEATURES.keys() & field.metadata.keys()
         features.update(_METADATA_FEATURES[key] for key in keys)
         features.update(_type_features(path, field.type))
@@ -89,7 +88,7 @@ def upgraded_protocol(
         UnsupportedFeatureError: lazydelta cannot write a table with such a feature.
         ConfigError: A version that does not exist.
     """
-    supported = supported_by_table(protocol)
+    supported = supported_features(protocol)
     names = {n for n in (*required, *requested.features) if f"{n}-preview" not in supported}
     new = names - supported
     unsupported = tuple(sorted(new - WRITER_FEATURES))
@@ -119,7 +118,7 @@ def _with_versions(
     for_readers = protocol.reader_features
     if reader == newest_reader and for_readers is None:
         for_readers = ("columnMapping",) if allows_column_mapping(protocol) else ()
-    features = {*supported_by_table(protocol), *(for_readers or ())}
+    features = {*supported_features(protocol), *(for_readers or ())}
     features |= {"columnMapping"} if reader == 2 else set()
     return TableProtocol(
         min_reader_version=reader,

@@ -1,7 +1,7 @@
-"""Tables that we create and alter, as the reference implementation reads and alters them.
+"""Tables created and altered by lazydelta, then read and altered by the reference implementation.
 
-A program (`tests.spark.reference`) that tells, for each table and each step, whether both engines see
-the same rows, or what went wrong.
+A program (`tests.spark.reference`) that reports, for each table and step, whether both engines read
+the same rows, or what differs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import date
 import pyarrow as pa
 
 from lazydelta import Table
-from tests.spark.reference import tell
+from tests.spark.reference import print_report
 
 MAPPED = {"delta.columnMapping.mode": "name"}
 
@@ -41,7 +41,7 @@ def renamed(path):
 
 
 def mapped_later(path):
-    """Column mapping turned on for files that are there."""
+    """Column mapping enabled on a table with files."""
     table = Table.create(path, "id long, s struct<a: int>")
     fill(table, {"id": 1, "s": {"a": 1}})
     table.alter.set_properties(MAPPED)
@@ -54,7 +54,7 @@ def mapped_later(path):
 
 
 def switched_on(path):
-    """Features that are turned on one after the other."""
+    """Features enabled one after the other."""
     table = Table.create(path, "id long, n string")
     fill(table, {"id": 1, "n": "a"}, {"id": 2, "n": "b"})
     for key in ("enableDeletionVectors", "enableChangeDataFeed", "enableInCommitTimestamps"):
@@ -74,7 +74,7 @@ def switched_on(path):
 
 
 def widened(path):
-    """Types that became wider."""
+    """Widened types."""
     on = {"delta.enableTypeWidening": "true"}
     table = Table.create(path, "a int, b float, c decimal(5,2), l array<smallint>", properties=on)
     fill(table, {"a": 1, "b": 0.5, "c": 1, "l": [1]})
@@ -101,14 +101,14 @@ TABLES = {make.__name__: make for make in (renamed, mapped_later, switched_on, w
 
 
 def report(spark, place):
-    """Return, for each table, what each step came to: True, or what is wrong."""
+    """Return the result of each step by table: True, or what is wrong."""
     found = {}
     for name, make in TABLES.items():
         path = str(place / name)
         steps = found[name] = []
         for statement in make(path):
             steps.append(agreed(spark, path))
-            steps.append(said(spark, statement.format(t=f"delta.`{path}`")))
+            steps.append(run_statement(spark, statement.format(t=f"delta.`{path}`")))
             steps.append(agreed(spark, path))
         steps.append(agreed(spark, path))
         history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()
@@ -117,28 +117,28 @@ def report(spark, place):
     return found
 
 
-def said(spark, statement):
-    """Run a statement; one with a mark in front must fail."""
+def run_statement(spark, statement):
+    """Run a statement; one that starts with `!` must fail."""
     must_fail = statement.startswith("!")
     try:
         spark.sql(statement.removeprefix("!"))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is reported
+    except Exception as error:  # noqa: BLE001 - any error is reported
         return must_fail or f"{statement}: {str(error)[:500]}"
     return not must_fail or f"{statement} succeeded"
 
 
 def agreed(spark, path):
-    """Whether both engines see the same columns and rows."""
-    from tests.spark.read_cases import read_added_rows
+    """Return True if both engines read the same columns and rows, else what differs."""
+    from tests.spark.read_cases import rows_of
     from tests.unit.scan.read.test_generated import counted
 
     snapshot = Table.open(path).snapshot()
     theirs = spark.read.format("delta").load(path)
     if tuple(theirs.columns) != snapshot.schema.names:
         return f"columns: {theirs.columns} and {snapshot.schema.names}"
-    mine, others = counted(snapshot.to_arrow().to_pylist()), counted(read_added_rows(theirs))
+    mine, others = counted(snapshot.to_arrow().to_pylist()), counted(rows_of(theirs))
     return mine == others or f"rows: {mine} and {others}"
 
 
 if __name__ == "__main__":
-    tell(report)
+    print_report(report)

@@ -1,4 +1,4 @@
-"""Rows of a table as two engines see them."""
+"""Rows of a table, read by two engines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def theirs(path, version=None):
 
 
 def same_rows(path, version=None):
-    """Return the rows if both engines see the same."""
+    """Return the rows, after checking that both engines read the same."""
     ours = rows(path, version)
     assert theirs(path, version) == ours
     return ours

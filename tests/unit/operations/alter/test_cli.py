@@ -89,7 +89,7 @@ def test_create_that_fails(tmp_path):
 def test_every_verb(tmp_path):
     url = tmp_path / "t"
     done("create", url, "--schema", COLUMNS)
-    told = [
+    lines = [
         done("alter", url, *words)
         for words in (
             ("add-column", "x", "struct<y: int>"),
@@ -113,10 +113,10 @@ def test_every_verb(tmp_path):
             ("upgrade-protocol", "--reader", "3"),
         )
     ]
-    assert [line.split(":")[0] for line in told] == [f"version {n}" for n in range(1, 19)] + [
+    assert [line.split(":")[0] for line in lines] == [f"version {n}" for n in range(1, 19)] + [
         "version 18"
     ]
-    assert "nothing to change" in told[-1]
+    assert "nothing to change" in lines[-1]
     snapshot = Table.open(url).snapshot()
     assert str(snapshot.schema) == (
         "struct<first: integer, second: long, id: long, the name: string, day: date not null, "

@@ -241,6 +241,7 @@ def test_a_clustering_column_is_not_dropped(tmp_path):
         ("rename_column", ("id", "NAME"), SchemaError, "column name already exists"),
         ("rename_column", ("id", ""), SchemaError, "has an empty name"),
         ("drop_column", ("nope",), ColumnNotFoundError, "no column 'nope'"),
+        ("drop_column", ("nmae",), ColumnNotFoundError, "did you mean 'name'?"),
         ("drop_column", ("s.a",), SchemaError, "is the only field of its struct"),
         ("set_comment", ("nope", "x"), ColumnNotFoundError, "no column 'nope'"),
         ("change_type", ("id", "double"), AlterationError, "Set delta.enableTypeWidening"),

@@ -39,8 +39,12 @@ def test_a_new_table_is_read_and_filled(tmp_path, properties):
 def test_name_and_description(tmp_path):
     Table.create(tmp_path, COLUMNS, name="trips", description="of taxis", properties={"own": "er"})
     theirs = deltalake.DeltaTable(tmp_path)
-    told = theirs.metadata()
-    assert (told.name, told.description, told.configuration) == ("trips", "of taxis", {"own": "er"})
+    metadata = theirs.metadata()
+    assert (metadata.name, metadata.description, metadata.configuration) == (
+        "trips",
+        "of taxis",
+        {"own": "er"},
+    )
     assert theirs.schema().fields[0].metadata == {"comment": "the key"}
     assert theirs.history()[0]["operation"] == "CREATE TABLE"
     info = Table.open(tmp_path).history()[0]

@@ -1,7 +1,7 @@
-"""Random histories of alterations and appends, against rows kept in plain Python.
+"""Random histories of alterations and appends, compared with a model in plain Python.
 
-Every column has a name of its own for life in the model, whatever it is called in the table; a
-row keeps what was written under it, and shows it while the column is there.
+A column has a permanent number in the model, whatever its current name. A row keeps the values
+written under that number, and shows them while the column exists.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STEPS = st.lists(
 
 
 class Model:
-    """The table as it should be: columns by their number for life, and rows of values by these."""
+    """The expected table: names of columns by permanent number, and rows by these numbers."""
 
     def __init__(self, table):
         self.table = table
@@ -65,7 +65,7 @@ class Model:
     def write(self, choice):
         row = {column: len(self.rows) * 100 + at for at, column in enumerate(self.columns)}
         if choice % 3 == 0 and len(row) > 1:
-            row.popitem()  # a column that is not given
+            row.popitem()  # a missing column
         self.rows.append(row)
         data = {self.columns[column]: pa.array([value]) for column, value in row.items()}
         return self.table.write(pa.table(data))
@@ -95,12 +95,12 @@ def check(steps, *, mapped_later):
 @pytest.mark.parametrize("mapped_later", [False, True])
 @settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)
-def test_every_version_shows_what_was_written(steps, mapped_later):
+def test_every_version_has_the_expected_rows(steps, mapped_later):
     check(steps, mapped_later=mapped_later)
 
 
 @pytest.mark.long
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS, mapped_later=st.booleans())
-def test_every_version_shows_what_was_written_many_times(steps, mapped_later):
+def test_every_version_has_the_expected_rows_in_many_histories(steps, mapped_later):
     check(steps, mapped_later=mapped_later)

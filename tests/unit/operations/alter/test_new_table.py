@@ -298,7 +298,7 @@ _IDENTITY = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "said", "reason"),
+    ("kind", "metadata", "reason"),
     [
         ("integer", {}, "'a': its type must be BIGINT, not integer"),
         ("long", {"delta.identity.step": 0}, "step cannot be 0"),
@@ -314,9 +314,9 @@ _IDENTITY = {
         ("long", {"delta.generationExpression": "1"}, "cannot have an expression"),
     ],
 )
-def test_identity_columns_that_are_refused(kind, said, reason):
-    said = {key: value for key, value in (_IDENTITY | said).items() if value is not None}
-    field = StructField("a", PrimitiveType(kind), metadata=said)
+def test_identity_columns_that_are_refused(kind, metadata, reason):
+    metadata = {key: value for key, value in (_IDENTITY | metadata).items() if value is not None}
+    field = StructField("a", PrimitiveType(kind), metadata=metadata)
     with pytest.raises(SchemaError) as caught:
         new_table(StructType((field,)))
     assert reason in str(caught.value)
@@ -331,16 +331,16 @@ def test_nested_identity_columns_are_refused():
 
 
 def test_unknown_identity_metadata_is_refused_by_name():
-    said = _IDENTITY | {"delta.identity.concurrent.sequenceId": "s"}
-    field = StructField("a", PrimitiveType("long"), metadata=said)
+    metadata = _IDENTITY | {"delta.identity.concurrent.sequenceId": "s"}
+    field = StructField("a", PrimitiveType("long"), metadata=metadata)
     with pytest.raises(UnsupportedFeatureError, match=r"sequenceId.*") as caught:
         new_table(StructType((field,)))
     assert caught.value.features == ("identityColumns",)
 
 
 def test_high_water_marks_of_another_table_are_dropped():
-    said = _IDENTITY | {"delta.identity.highWaterMark": 7}
-    field = StructField("a", PrimitiveType("long"), metadata=said)
+    metadata = _IDENTITY | {"delta.identity.highWaterMark": 7}
+    field = StructField("a", PrimitiveType("long"), metadata=metadata)
     _, metadata = new_table(StructType((field,)))
     assert parse_schema(metadata.schema_string, where="").fields[0].metadata == _IDENTITY
 
@@ -399,7 +399,7 @@ def test_a_constraint_is_stored_in_lower_case():
 
 
 def _calls(run):
-    """Return how many functions a call runs: a measure of work that does not depend on time."""
+    """Return the number of function calls of `call`: a measure of work independent of time."""
     count = 0
 
     def note(_frame, event, _argument):

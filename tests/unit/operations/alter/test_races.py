@@ -1,6 +1,6 @@
-"""Alterations against rivals: who gives way, and with which error. Exact interleavings.
+"""Alterations that lose a race: which of them conflict, and with which error.
 
-A rival commits when the loser has made its commit and is about to put it.
+The rival commits when the other writer has prepared its commit and is about to put it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def table(tmp_path):
 
 
 def against(rival, change):
-    """Run a change, and the rival between its making and its putting a commit."""
+    """Run a change, and the rival after the commit is prepared and before it is put."""
     with arm("commit-prepared", rival) as passed:
         result = change()
     assert passed["commit-prepared"] >= 2

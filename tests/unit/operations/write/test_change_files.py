@@ -30,8 +30,8 @@ def data(*rows: tuple) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], SCHEMA)
 
 
-def told(version, *, gone=(), new=()):
-    """Return what `changes` gives for a version that took these rows away and brought those."""
+def expected_changes(version, *, gone=(), new=()):
+    """Return the changes of a version that deletes the rows `gone` and inserts the rows `new`."""
     rows = [(version, "delete", row) for row in gone] + [(version, "insert", row) for row in new]
     return sorted(rows, key=repr)
 
@@ -69,7 +69,7 @@ def rows(url):
 def test_the_feed_has_exactly_the_changed_rows(tmp_path, partition_by, where, new, gone):
     ld.write(tmp_path, data(*ALL), partition_by=partition_by, properties=ON)
     ld.write(tmp_path, data(*new), "overwrite", where=where)
-    assert changes(tmp_path, 1) == told(1, gone=gone, new=new)
+    assert changes(tmp_path, 1) == expected_changes(1, gone=gone, new=new)
     assert changes(tmp_path, 1) == theirs(tmp_path, 1)
     assert rows(tmp_path) == sorted([row for row in ALL if row not in gone] + new, key=repr)
 
@@ -79,7 +79,7 @@ def test_the_feed_includes_rows_of_whole_removed_files(tmp_path):
         ld.write(tmp_path, data(*part), "append", properties=ON)
     done = ld.write(tmp_path, data(("z", 3, "n")), "overwrite", where="x in (2, 3)")
     assert (done.files_removed, done.files_added) == (2, 2)
-    assert changes(tmp_path, 3) == told(3, gone=ALL[1:3], new=[("z", 3, "n")])
+    assert changes(tmp_path, 3) == expected_changes(3, gone=ALL[1:3], new=[("z", 3, "n")])
     assert changes(tmp_path, 3) == theirs(tmp_path, 3)
 
 
@@ -108,7 +108,7 @@ def test_whole_file_removals_need_no_change_files(tmp_path):
     ld.write(tmp_path, data(("b", 9, "n")), "overwrite", where="p = 'b'")
     assert actions(tmp_path, 1, "cdc") == []
     assert not (tmp_path / "_change_data").exists()
-    assert changes(tmp_path, 1) == told(1, gone=ALL[2:3], new=[("b", 9, "n")])
+    assert changes(tmp_path, 1) == expected_changes(1, gone=ALL[2:3], new=[("b", 9, "n")])
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
@@ -120,7 +120,7 @@ def test_under_column_mapping_files_have_physical_names(tmp_path, mode):
     ld.Table.open(tmp_path).alter.rename_column("t", "text")
     new = data(("a", 1, "n")).rename_columns(["p", "x", "text"])
     ld.write(tmp_path, new, "overwrite", where="x = 1")
-    assert changes(tmp_path, 2) == told(2, gone=ALL[:1], new=[("a", 1, "n")])
+    assert changes(tmp_path, 2) == expected_changes(2, gone=ALL[:1], new=[("a", 1, "n")])
     fields = json.loads(ld.Table.open(tmp_path).snapshot().metadata.schema_string)["fields"]
     physical = {f["name"]: f["metadata"]["delta.columnMapping.physicalName"] for f in fields}
     for action in actions(tmp_path, 2, "cdc"):
@@ -134,7 +134,9 @@ def test_new_columns_may_come_with_it(tmp_path):
     ld.write(tmp_path, data(*ALL), properties=ON)
     new = pa.table({"p": ["a"], "x": [1], "t": ["n"], "extra": [1.5]})
     ld.write(tmp_path, new, "overwrite", where="x = 1", schema_mode="merge")
-    assert changes(tmp_path, 1) == told(1, gone=[(*ALL[0], None)], new=[("a", 1, "n", 1.5)])
+    assert changes(tmp_path, 1) == expected_changes(
+        1, gone=[(*ALL[0], None)], new=[("a", 1, "n", 1.5)]
+    )
 
 
 def test_rows_deleted_before_are_not_in_the_feed(tmp_path):
@@ -173,7 +175,7 @@ def test_a_rival_that_adds_matching_rows_is_a_conflict_still(tmp_path):
 
     with pytest.raises(ConcurrentAppendError):
         ld.write(tmp_path, parts(), "overwrite", where="x in (1, 9)")
-    assert changes(tmp_path, 1) == told(1, new=[("a", 1, "rival")])
+    assert changes(tmp_path, 1) == expected_changes(1, new=[("a", 1, "rival")])
 
 
 def test_a_failure_changes_nothing_and_deletes_change_files(tmp_path):
@@ -233,4 +235,4 @@ def test_the_feed_is_the_difference_of_the_versions(files, new, condition, parti
         for row in found
     ]
     gone = [row for part in files for row in part if matches(*row)]
-    assert sorted(changed, key=repr) == told(done.version, gone=gone, new=new)
+    assert sorted(changed, key=repr) == expected_changes(done.version, gone=gone, new=new)

@@ -54,29 +54,29 @@ def ids(table):
     return table.to_arrow()["id"].sort().to_pylist()
 
 
-def said(table, column="id"):
-    """Return what the table's metadata has to say of a column."""
+def column_metadata(table, column="id"):
+    """Return the metadata of a column in the table's schema."""
     fields = json.loads(table.snapshot().metadata.schema_string)["fields"]
     return next(field["metadata"] for field in fields if field["name"] == column)
 
 
-# --- numbers -------------------------------------------------------------------------------------
+# --- generated values ----------------------------------------------------------------------------
 
 
 def test_values_continue_over_batches_partitions_and_writes(tmp_path):
     columns = f"id BIGINT {ALWAYS} (START WITH 10 INCREMENT BY 5), n INT, p STRING"
     table = ld.Table.create(tmp_path, columns, partition_by=["p"])
-    assert said(table) == {
+    assert column_metadata(table) == {
         "delta.identity.start": 10,
         "delta.identity.step": 5,
         "delta.identity.allowExplicitInsert": False,
     }
     table.write({"n": [n, -n], "p": ["a", "b"]} for n in range(4))
-    assert said(table)[MARK] == 10 + 7 * 5
+    assert column_metadata(table)[MARK] == 10 + 7 * 5
     table.write({"n": [9], "p": ["a"]})
     found = same_rows(tmp_path)
     assert sorted(row["id"] for row in found) == [10 + 5 * k for k in range(9)]
-    assert next(row["id"] for row in found if row["n"] == 9) == said(table)[MARK] == 50
+    assert next(row["id"] for row in found if row["n"] == 9) == column_metadata(table)[MARK] == 50
     protocol = table.snapshot().protocol
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 6)
     assert protocol.writer_features is None
@@ -87,7 +87,7 @@ def test_a_negative_step():
     table.write(strings("a", "b"))
     table.write(strings("c"))
     assert ids(table) == [-6, -3, 0]
-    assert said(table)[MARK] == -6
+    assert column_metadata(table)[MARK] == -6
 
 
 def test_an_overwrite_continues_and_kept_rows_keep_their_values():
@@ -103,7 +103,7 @@ def test_an_overwrite_continues_and_kept_rows_keep_their_values():
 def test_no_rows_do_not_advance_the_mark():
     table, store = make(ALWAYS)
     table.write(strings())
-    assert MARK not in said(table)
+    assert MARK not in column_metadata(table)
     assert actions_of(store, 1, "metaData") == []
 
 
@@ -126,7 +126,7 @@ def test_columns_that_are_mapped_and_renamed(tmp_path):
     table.alter.rename_column("id", "number")
     table.write(pa.table({"v": ["b"], "w": [1]}), schema_mode="merge")
     assert [row["number"] for row in same_rows(tmp_path)] == [1, 2]
-    assert said(table, "number")[MARK] == 2
+    assert column_metadata(table, "number")[MARK] == 2
 
 
 def test_a_legacy_protocol_continues_from_the_mark_of_other_engines(tmp_path):
@@ -140,18 +140,18 @@ def test_a_legacy_protocol_continues_from_the_mark_of_other_engines(tmp_path):
         "delta.identity.start": 1,
         "delta.identity.step": 4,
         "delta.identity.allowExplicitInsert": False,
-        MARK: 3,  # no number of the column: the next one after it is
+        MARK: 3,  # not a value of the sequence; generated values follow after it
     }
     builder.metadata["schemaString"] = json.dumps(schema)
     builder.commit()
     table = ld.Table.open(tmp_path)
     table.write(strings("a", "b"))
     assert [row["id"] for row in same_rows(tmp_path)] == [5, 9]
-    assert said(table)[MARK] == 9
+    assert column_metadata(table)[MARK] == 9
     assert table.snapshot().protocol.min_writer_version == 6
 
 
-# --- numbers of the caller's own -----------------------------------------------------------------
+# --- explicit values -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [7, None], ids=["a-number", "a-null"])
@@ -166,9 +166,11 @@ def test_generated_always_refuses_explicit_values(tmp_path, number):
 def test_explicit_values_are_never_generated_again():
     table, _ = make(f"{BY_DEFAULT} (START WITH 1 INCREMENT BY 10)")
     table.write(numbered((-5, "before-the-start")))
-    assert MARK not in said(table)
+    assert MARK not in column_metadata(table)
     table.write(numbered((25, "a"), (11, "b")))
-    assert said(table)[MARK] == 31  # a number of the column, from which engines go on by a step
+    assert (
+        column_metadata(table)[MARK] == 31
+    )  # rounded to a value of the sequence, from which engines continue
     table.write(numbered((12, "behind-the-mark")))
     table.write(strings("c", "d"))
     assert ids(table) == [-5, 11, 12, 25, 41, 51]
@@ -184,7 +186,7 @@ def test_an_explicit_null_stays_null():
         strict.write(numbered((None, "a")))
 
 
-# --- the end of the numbers ----------------------------------------------------------------------
+# --- overflow ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -205,7 +207,7 @@ def test_values_beyond_64_bits_are_refused(start, step, room):
 def test_an_explicit_maximum_exhausts_the_column():
     table, _ = make(f"{BY_DEFAULT} (INCREMENT BY 10)")
     table.write(numbered((LAST, "a")))
-    assert said(table)[MARK] == LAST - 6
+    assert column_metadata(table)[MARK] == LAST - 6
     with pytest.raises(IdentityExhaustedError):
         table.write(strings("b"))
 
@@ -220,7 +222,7 @@ STEPS = st.integers(-(2**62), 2**62).filter(bool)
     st.lists(st.integers(0, 4) | st.lists(st.integers(-50, 50), max_size=3), max_size=6),
 )
 def test_every_value_is_new_and_a_multiple_of_the_step(start, step, writes):
-    """A write is a number of rows to be numbered, or the numbers that rows bring along."""
+    """A write is a number of rows without values, or a list of explicit values."""
     column = IdentityColumn(
         name="id", start=start, step=step, high_water_mark=None, allows_explicit=True
     )
@@ -244,11 +246,11 @@ def test_every_value_is_new_and_a_multiple_of_the_step(start, step, writes):
         )  # fmt: skip
 
 
-# --- rivals --------------------------------------------------------------------------------------
+# --- concurrent writers --------------------------------------------------------------------------
 
 
 def against(store, phase, rival, rows, request=APPEND):
-    """Append rows, and let a rival commit when this writer's own commit has come to a phase."""
+    """Append rows, and let a rival commit when this commit reaches a phase."""
     left = [rival]
 
     def observe(now, version):
@@ -267,7 +269,7 @@ def against(store, phase, rival, rows, request=APPEND):
         (strings("mine"), numbered((9, "rival"))),
         (numbered((9, "mine")), strings("rival")),
     ],
-    ids=["both-numbered", "after-own-numbers", "own-numbers-after"],
+    ids=["both-generate", "generated-after-explicit", "explicit-after-generated"],
 )
 def test_of_two_concurrent_identity_writes_the_second_conflicts(phase, mine, rival):
     table, store = make(BY_DEFAULT)
@@ -278,7 +280,7 @@ def test_of_two_concurrent_identity_writes_the_second_conflicts(phase, mine, riv
     table.write(mine)
     found = ids(table)
     assert len(set(found)) == len(found) == 3
-    assert said(table)[MARK] == max(found)
+    assert column_metadata(table)[MARK] == max(found)
 
 
 def test_a_write_that_does_not_advance_the_mark_does_not_conflict():
@@ -286,7 +288,7 @@ def test_a_write_that_does_not_advance_the_mark_does_not_conflict():
     table.write(strings("first"))
     done = against(store, "prepared", lambda: table.write(strings("r")), numbered((-1, "mine")))
     assert (done.version, ids(table)) == (3, [-1, 1, 2])
-    assert said(table)[MARK] == 2  # and the mark of the rival stays
+    assert column_metadata(table)[MARK] == 2  # the rival's mark stays
 
 
 def test_a_metadata_change_and_an_identity_write_conflict():
@@ -304,7 +306,7 @@ def test_a_commit_is_marked_as_identity_only_metadata_update():
     assert "tags" not in info_of(store, 2)
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- refused writes ------------------------------------------------------------------------------
 
 
 def test_distributed_writes_are_refused_by_name():

@@ -1,6 +1,6 @@
-"""A struct that is null, and a part of it that is NOT NULL: a legal row at every depth.
+"""Null structs with NOT NULL fields are valid rows at every depth.
 
-Other engines want such a part as a required column, and Parquet then a value in every row.
+Other engines expect such a field as a required column, so Parquet has a value in every row.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KINDS = {
 
 
 def with_nulls(kind):
-    """The type as rows come that know nothing of the table: everything takes nulls."""
+    """Return the type with every field nullable, as rows that are not typed by the table."""
     if pa.types.is_struct(kind):
         return pa.struct([(part.name, with_nulls(part.type)) for part in kind])
     if pa.types.is_map(kind):
@@ -69,7 +69,9 @@ def test_null_structs_round_trip_in_both_engines(tmp_path, name, mode):
     assert table.to_arrow().to_pylist() == rows.to_pylist()
     if mode == "none":
         assert DeltaTable(tmp_path).to_pyarrow_table().to_pylist() == rows.to_pylist()
-    again = table.to_arrow()  # in the table's own types, and with blanks or nulls below
+    again = (
+        table.to_arrow()
+    )  # in the table's own types, with placeholders or nulls below null structs
     table.write(again, "overwrite")
     assert table.to_arrow().to_pylist() == rows.to_pylist()
 

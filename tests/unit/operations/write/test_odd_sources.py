@@ -74,7 +74,7 @@ UNFIT = {
 
 @pytest.mark.parametrize("make", UNFIT.values(), ids=UNFIT.keys())
 def test_unconvertible_data_is_a_typed_error(tmp_path, make):
-    # An older pandas offers no Arrow of its own, and is told what can be given instead.
+    # An older pandas has no Arrow interface; the error names what is accepted instead.
     expression_error = r"^data: (cannot convert .* to Arrow: |cannot read rows from )"
     with pytest.raises(ConfigError, match=expression_error):
         ld.write(tmp_path, make())

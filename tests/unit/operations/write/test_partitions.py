@@ -30,7 +30,9 @@ ODD = [
 def test_special_characters_round_trip_in_all_engines(tmp_path):
     data = pa.table({"p": [*ODD, None, ""], "n": list(range(len(ODD) + 2))})
     ld.write(tmp_path / "t", data, partition_by="p")
-    expected = dict(enumerate([*ODD, None, None]))  # the log cannot tell an empty text from null
+    expected = dict(
+        enumerate([*ODD, None, None])
+    )  # the log does not distinguish an empty string from null
     ours = ld.Table.open(tmp_path / "t").to_arrow()
     assert dict(zip(ours["n"].to_pylist(), ours["p"].to_pylist(), strict=True)) == expected
     theirs = deltalake.DeltaTable(tmp_path / "t").to_pyarrow_table()
@@ -38,7 +40,7 @@ def test_special_characters_round_trip_in_all_engines(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["t"]  # nothing escaped
 
 
-def test_every_file_is_where_the_log_says(tmp_path):
+def test_every_file_is_at_the_path_in_the_log(tmp_path):
     ld.write(tmp_path, {"p": ODD, "n": list(range(len(ODD)))}, partition_by="p")
     (commit,) = (tmp_path / "_delta_log").glob("*.json")
     paths = [

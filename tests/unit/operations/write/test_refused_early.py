@@ -24,7 +24,7 @@ def files_of(path):
     return sorted(file.name for file in path.rglob("*.parquet"))
 
 
-# --- an empty text in a partition column is read back as null, so rules see a null
+# --- an empty string in a partition column is read back as null, so constraints see a null
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ def raw_stats(data, **how) -> str:
     table = ld.Table(store, ld.Config())
     table.write(data, **how)
     with table.scan().file_batches(all_fields=True) as batches:
-        (text,) = [text for batch in batches for text in batch.column("stats").to_pylist()]
-    return text
+        (stats,) = [stats for batch in batches for stats in batch.column("stats").to_pylist()]
+    return stats
 
 
 def parsed(data, **how) -> dict:
@@ -52,7 +52,7 @@ def bounds(values, kind=None):
         pytest.param([float("-inf"), 1.0], pa.float32(), ("-Infinity", 1.0), id="minus-infinity"),
         pytest.param(["b", "a"], pa.string(), ("a", "b"), id="string"),
         pytest.param(["é", "z"], pa.string(), ("z", "é"), id="string-by-bytes"),
-        pytest.param(["", None], pa.string(), ("", ""), id="empty-text"),
+        pytest.param(["", None], pa.string(), ("", ""), id="empty-string"),
         pytest.param(["x" * 40], pa.string(), ("x" * 32, "x" * 32 + "\x7f"), id="cut"),
         pytest.param(
             ["x" * 32 + "é"], pa.string(), ("x" * 32, "x" * 32 + "\U0010ffff"), id="cut-beyond-ascii"
@@ -86,7 +86,7 @@ def test_timestamp_bounds_are_rounded_outwards_to_milliseconds():
     expected = ("2026-01-01T00:00:00.123", "2026-01-01T00:00:00.124")
     assert bounds([moment], pa.timestamp("us")) == expected
     zoned = bounds([moment.replace(tzinfo=UTC)], pa.timestamp("us", "UTC"))
-    assert zoned == tuple(f"{text}Z" for text in expected)
+    assert zoned == tuple(f"{bound}Z" for bound in expected)
     assert bounds([-1], pa.timestamp("us")) == (
         "1969-12-31T23:59:59.999",
         "1970-01-01T00:00:00.000",
@@ -97,12 +97,12 @@ def test_timestamp_bounds_are_rounded_outwards_to_milliseconds():
 @pytest.mark.parametrize("precision", [9, 18, 38])
 def test_decimals_keep_every_digit(precision):
     kind = pa.decimal128(precision, 2)
-    text = f'"{{}}":{{}}{"9" * (precision - 2)}.99'
+    bound = f'"{{}}":{{}}{"9" * (precision - 2)}.99'
     digits = f"{'9' * (precision - 2)}.99"
     values = [Decimal(digits), Decimal(f"-{digits}"), Decimal("0.05")]
     found = raw_stats(pa.table({"x": pa.array(values, kind)}))
-    assert f'"minValues":{{{text.format("x", "-")}}}' in found
-    assert f'"maxValues":{{{text.format("x", "")}}}' in found
+    assert f'"minValues":{{{bound.format("x", "-")}}}' in found
+    assert f'"maxValues":{{{bound.format("x", "")}}}' in found
     assert '{"x":0.05}' in raw_stats(pa.table({"x": pa.array([Decimal("0.05")], kind)}))
 
 
@@ -129,7 +129,7 @@ def test_nested_columns_have_statistics_at_their_place():
 def test_names_with_dots_are_not_mistaken_for_one_another():
     rows = pa.table({"a.b": pa.array([7]), "a": pa.array([{"b": 1}]), "c.d": pa.array([3])})
     found = parsed(rows)
-    assert found["minValues"] == {"c.d": 3}  # the two that look alike in a footer are left out
+    assert found["minValues"] == {"c.d": 3}  # the two that are ambiguous in a footer are left out
 
 
 def test_statistics_combine_row_groups():
@@ -179,7 +179,7 @@ def test_an_invalid_property_is_refused():
         )
 
 
-# --- they never lie ------------------------------------------------------------------------------
+# --- bounds never exclude a row ------------------------------------------------------------------
 
 STRINGS = st.text(st.characters(codec="utf-8"), max_size=40) | st.sampled_from(
     ["x" * 33, "x" * 32 + "é", "\U0010ffff" * 33, "x" * 32 + "\x7f", "Z" * 70]
@@ -209,20 +209,20 @@ def rows(draw):
 
 
 def ask_for_every_value(data):
-    """Ask for each value of each column in each way: the file must be kept."""
+    """Query each value of each column with each operator: the file must be kept."""
     table = ld.Table(MemoryStore(), ld.Config(write_checksums=False, write_checkpoints=False))
     table.write(data, options=ld.WriteOptions(row_group_rows=5))
     snapshot = table.snapshot()
     with snapshot.scan().file_batches(all_fields=True) as batches:
-        (stats,) = [text for batch in batches for text in batch.column("stats").to_pylist()]
+        (stats,) = [stats for batch in batches for stats in batch.column("stats").to_pylist()]
     adds = pa.record_batch({"stats": [stats]})
     for name in data.column_names:
         for value in set(data.column(name).to_pylist()):
             column = ld.col(name)
-            asked = [column.is_null()]
+            predicates = [column.is_null()]
             if value is not None:
-                asked = [column == value, column <= value, column >= value]
-            for where in asked:
+                predicates = [column == value, column <= value, column >= value]
+            for where in predicates:
                 pruner = Pruner.build(
                     as_predicate(where),
                     schema=snapshot.schema,

@@ -56,7 +56,7 @@ class TestDecoded:
         around = strings("a%20b", logged, None, "%2", logged, "41").slice(1, 4)
         assert LOCAL.decoded(around).to_pylist() == [plain, None, "%2", plain]
 
-    def test_a_moved_table_is_listed_as_its_log_says(self):
+    def test_a_moved_table_keeps_the_paths_of_its_log(self):
         moved = strings("file:/somewhere/else/t/p", "s3a://other/t/p")
         assert LOCAL.decoded(moved).to_pylist() == ["/somewhere/else/t/p", "s3a://other/t/p"]
 

@@ -215,9 +215,9 @@ def test_row_groups_after_the_switch_are_skipped(tmp_path):
     scan = made.file("a.parquet", rows).open().scan(f"d > date '{named[3600]}'")
     with patch(
         "lazydelta.scan.read.file_reader.matching_row_groups", wraps=matching_row_groups
-    ) as asked:
+    ) as called:
         assert scan.to_arrow().num_rows == len(named) - 3601
-    _, rule, leaves, partition = asked.call_args.args
+    _, rule, leaves, partition = called.call_args.args
     kept = matching_row_groups(pq.read_metadata(sink), rule, leaves, partition)
     assert kept == [0, 1, 2, 3, 7], "those before the switch are not known"
 

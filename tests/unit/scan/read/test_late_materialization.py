@@ -90,7 +90,7 @@ def test_it_is_disabled_when_most_row_groups_match(matching, worth):
 
 @pytest.fixture
 def by_pyarrow(monkeypatch):
-    """Read without the compiled decoder; tests/native tests it."""
+    """Read without the native decoder; tests/native tests it."""
     monkeypatch.setattr(compiled, "_decoder", lambda: None)
 
 
@@ -200,9 +200,9 @@ def small_pages(monkeypatch):
 
 @pytest.fixture
 def decoded(monkeypatch):
-    """Record the columns and rows of each call of the compiled decoder."""
+    """Record the columns and rows of each call of the native decoder."""
     if not has_native_decoder():
-        pytest.skip("only the compiled decoder skips pages: `make native` builds it")
+        pytest.skip("only the native decoder skips pages: `make native` builds it")
     calls, plain = [], DataFile.read_range
 
     def noted(self, columns, *args, **options):

@@ -11,7 +11,7 @@ import pytest
 import lazydelta
 from lazydelta import Config, ReadOptions, Table
 from lazydelta.errors import DataFileNotFoundError
-from lazydelta.metrics import FeedFinished
+from lazydelta.metrics import ReadFinished
 from lazydelta.outputs import Outputs, metered
 from tests.unit.changes.support import FeedTable
 
@@ -49,7 +49,7 @@ def working():
 
 
 def finished(events):
-    return [event for event in events if isinstance(event, FeedFinished)]
+    return [event for event in events if isinstance(event, ReadFinished)]
 
 
 # --- stopping ---------------------------------------------------------------------------------------

@@ -23,9 +23,9 @@ def thread_arguments(scan, *, cores, files_at_once):
         return DataFile(*args, threads=threads, **more)
 
     with (
-        without_decoder(),  # which sees for itself, and reads small files together
+        without_decoder(),  # opens files itself, and batches small ones
         patch.object(file_reader, "DataFile", opened),
-        patch.object(reading, "threads_for", lambda _store, asked: asked or cores),
+        patch.object(reading, "threads_for", lambda _store, requested: requested or cores),
     ):
         options = ReadOptions(files_at_once=files_at_once, ordered=True)
         return threads_used, scan.to_arrow(options)["n"].to_pylist()
