@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +30,11 @@ from lazydelta.errors import (
     SchemaError,
 )
 from lazydelta.log.checkpoints import read_hint, write_hint
+from lazydelta.parquet.footer import footer_range
 from lazydelta.protocol.features import unsupported_error, unwritable_features
 from lazydelta.schema import from_arrow_schema, schema_to_json
 from lazydelta.snapshot import load_snapshot, skip_damaged_checkpoint
+from lazydelta.store import prefetch
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -44,7 +47,13 @@ if TYPE_CHECKING:
     from lazydelta.store import Store
     from lazydelta.transaction import Committed
 
-__all__ = ["CheckpointResult", "checkpoint_after", "checkpoint_from", "write_checkpoint"]
+__all__ = [
+    "CheckpointResult",
+    "checkpoint_after",
+    "checkpoint_from",
+    "prefetch_checkpoint",
+    "write_checkpoint",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -92,18 +101,34 @@ def write_checkpoint(snapshot: SnapshotState, *, now_ms: int | None = None) -> C
     return skip_damaged_checkpoint(snapshot, write)
 
 
+def prefetch_checkpoint(committed: Committed) -> None:
+    """Request the previous checkpoint if the next one is due; a post-commit hook.
+
+    It arrives while the checksum is written.
+    """
+    snapshot = committed.snapshot
+    with suppress(SchemaError):  # reported by the hook that writes
+        if snapshot is None or snapshot.segment.checkpoint is None or not _is_due(snapshot):
+            return
+        for file in snapshot.segment.checkpoint.files:
+            is_parquet = file.name.endswith(".parquet")
+            end = footer_range(file.size) if is_parquet else (0, None)
+            prefetch(snapshot.store, file.path, *end)
+
+
+def _is_due(snapshot: SnapshotState) -> bool:
+    interval = checkpoint_interval(snapshot.metadata.configuration)
+    return snapshot.version > 0 and snapshot.version % interval == 0
+
+
 def checkpoint_after(committed: Committed) -> None:
     """Write the checkpoint if the commit makes it due; a post-commit hook.
 
     A version without a checksum gets one too, since its files are counted anyway. The next listing
     finds the checkpoint.
     """
-    base, version = committed.base, committed.version
-    metadata = committed.transaction.metadata or (None if base is None else base.metadata)
-    if metadata is None or not version or version % checkpoint_interval(metadata.configuration):
-        return
-    snapshot = committed.snapshot
-    if snapshot is None:
+    snapshot, version = committed.snapshot, committed.version
+    if snapshot is None or not _is_due(snapshot):
         return
     hint = _start_reading_hint(snapshot.store)
     with full_replay(snapshot) as replay:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING
 
-from lazydelta.checkpoint.checkpoint_writer import checkpoint_after
+from lazydelta.checkpoint.checkpoint_writer import checkpoint_after, prefetch_checkpoint
 from lazydelta.checkpoint.checksum_writer import write_checksum
 from lazydelta.checkpoint.log_compaction import compact_after
 from lazydelta.protocol.features import unwritable_features
@@ -25,6 +25,7 @@ __all__ = ["post_commit_hooks"]
 def post_commit_hooks(config: Config) -> tuple[Hook, ...]:
     """Return the hooks that a commit runs, in order."""
     hooks = (
+        (config.write_checkpoints, prefetch_checkpoint),
         (config.write_checksums, write_checksum),
         (config.write_checkpoints, checkpoint_after),
         (config.write_compactions, compact_after),

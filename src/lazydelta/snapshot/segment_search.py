@@ -85,9 +85,11 @@ def newer_segment(store: Store, config: Config, previous: LogSegment) -> LogSegm
     """Return the segment of the latest version, listing only what may be newer.
 
     None if a full listing is needed: the log is not that of the previous segment, because the
-    table was replaced or cleaned up, or the tail has become long. Commits of this process have no modification time
-    before they are listed. Log files never change: if the newest file that was listed before is
-    there as it was, so are the commits after it.
+    table was replaced or cleaned up, or the tail has become long.
+
+    Commits of this process have no modification time before they are listed. Log files never
+    change: if the newest file that was listed before is there as it was, so are the commits after
+    it.
     """
     checkpoint = () if previous.checkpoint is None else previous.checkpoint.files
     files = (*previous.commits, *previous.tail, *checkpoint)

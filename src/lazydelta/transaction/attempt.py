@@ -106,7 +106,7 @@ def commit(
     )
     failpoint("commit-acknowledged")
     if config.post_commit == "background":
-        submit(lambda: _run_hooks(hooks, committed))
+        submit(partial(_run_hooks, hooks, committed))
         hooks = ()
     snapshot, warnings = _run_hooks(hooks, committed)
     attempts.notify("finished", outcome.version)
@@ -148,7 +148,7 @@ def _run_hooks(
             committed = replace(committed, snapshot=hook(committed) or committed.snapshot)
         except Exception as error:  # noqa: BLE001 - a hook never fails the commit
             warnings.append(f"{name}: {error}")
-            logger.warning("after version %d: %s failed: %s", committed.version, name, error)
+            logger.warning("after version %d: %s failed: %s", committed.version, name, str(error))
     return committed.snapshot, tuple(warnings)
 
 

@@ -48,12 +48,12 @@ def read_hint(store: Store) -> CheckpointHint | None:
     except ObjectNotFoundError:
         return None
     except StoreError as error:
-        logger.warning("ignoring %s/%s: %s", LOG_DIRECTORY, LAST_CHECKPOINT, error)
+        logger.warning("ignoring %s/%s: %s", LOG_DIRECTORY, LAST_CHECKPOINT, str(error))
         return None
     try:
         return _parse(raw)
     except ValueError as error:
-        logger.warning("ignoring %s/%s: %s", LOG_DIRECTORY, LAST_CHECKPOINT, error)
+        logger.warning("ignoring %s/%s: %s", LOG_DIRECTORY, LAST_CHECKPOINT, str(error))
         return None
 
 
