@@ -365,7 +365,7 @@ def test_racing_writers_without_checksums_read_no_checkpoint_for_each_commit():
     stores = [NoChecksums(inner) for _ in range(writers)]
 
     def write(remote):
-        table, _ = opened(remote, Config())
+        table = Table(remote, Config())  # without a cache, which would hide repeated reads
         for _ in range(each):
             assert table.write({"x": [1]}).warnings == ()
 
@@ -377,5 +377,5 @@ def test_racing_writers_without_checksums_read_no_checkpoint_for_each_commit():
     assert len(rows(inner)) == 12 + writers * each
     calls = [call for store in stores for call in store.calls]
     checkpoints = [call for call in calls if fnmatchcase(call, "read *.checkpoint.parquet")]
-    # Each handle reads each of the five checkpoints; its writer reads it again to validate it.
-    assert len(checkpoints) <= 5 * (writers + 2)
+    # About 35, to load the table and to write four checkpoints; a replay per commit makes it 100.
+    assert len(checkpoints) < 60
