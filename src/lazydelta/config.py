@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CODECS",
     "Config",
+    "PostCommit",
     "ReadOptions",
     "ScanStrategy",
     "Strategy",
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 Tripwire = Literal["protocol", "strict"]
+PostCommit = Literal["wait", "background"]
 DatetimeRebaseMode = Literal["exception", "corrected"]
 AllowedRoots = Sequence[str] | Mapping[str, Mapping[str, Any]]
 
@@ -279,6 +281,10 @@ class Config:
     """Whether a commit writes a checkpoint every `delta.checkpointInterval` versions."""
     write_compactions: bool = True
     """Whether commits write log compaction files for tables whose properties enable them."""
+    post_commit: PostCommit = "wait"
+    """When checksum, checkpoint and compaction are written: before a write returns, with failures
+    in `WriteResult.warnings`; or in the background after it, with failures logged. Background work
+    ends before the interpreter exits."""
     write: WriteOptions = WriteOptions()
     """How data files are written, unless a write has its own options."""
     observer: Observer | None = None
@@ -298,6 +304,8 @@ class Config:
             raise ConfigError(rate, "must lie between 0 and 1")
         if self.tripwire not in get_args(Tripwire):
             raise ConfigError("tripwire", f"must be one of {', '.join(get_args(Tripwire))}")
+        if self.post_commit not in get_args(PostCommit):
+            raise ConfigError("post_commit", f"must be one of {', '.join(get_args(PostCommit))}")
         for setting in fields(self):
             _check_kind(setting.name, str(setting.type), getattr(self, setting.name))
 
@@ -395,6 +403,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "float": float,
     "bool": lambda value: {"1": True, "true": True, "0": False, "false": False}[value.lower()],
     "Tripwire": str,
+    "PostCommit": str,
     "str | None": str,
     "AllowedRoots": lambda value: tuple(filter(None, value.split(","))),
 }

@@ -7,6 +7,7 @@ and again from the store after.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,12 +15,13 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lazydelta._parallel import start_thread
 from lazydelta.checkpoint import tuning
-from lazydelta.errors import InternalError, LogCorruptError
+from lazydelta.errors import InternalError, LogCorruptError, StoreError
 from lazydelta.formats import JsonLimits, decode_lines, split_lines
-from lazydelta.parquet.footer import read_footer
+from lazydelta.parquet.footer import footer_range, read_footer
 from lazydelta.scan.plan import nulls
-from lazydelta.store import open_output
+from lazydelta.store import RangedInput, open_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -174,18 +176,26 @@ def validate_stored(store: Store, written: WrittenFile, version: int) -> None:
         LogCorruptError: They differ.
     """
     expected = (written.rows, written.adds, written.removes)
+    footer = start_thread(lambda: _stored_footer(store, written))
+    size = store.head(written.path).size
     try:
-        with store.open_input(written.path) as source:
-            stored = _count_actions(read_footer(source).metadata)
-        size = store.head(written.path).size
+        stored = _count_actions(footer.result()) if size == written.bytes else None
+    except StoreError:
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
     else:
-        if stored == expected and size == written.bytes:
+        if stored == expected:
             return
         reason = f"it holds {stored} actions in {size} bytes, not {expected} in {written.bytes}"
     store.delete([written.path])
     raise LogCorruptError(store.root, written.path, reason, version)
+
+
+def _stored_footer(store: Store, written: WrittenFile) -> pq.FileMetaData:
+    with closing(RangedInput(store, written.path, written.bytes)) as source:
+        source.fetch([footer_range(written.bytes)])
+        return read_footer(source.file).metadata
 
 
 def _count_actions(footer: pq.FileMetaData) -> tuple[int, int, int]:

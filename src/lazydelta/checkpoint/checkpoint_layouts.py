@@ -9,23 +9,27 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
 from lazydelta._failpoints import failpoint
+from lazydelta._parallel import ordered_map
 from lazydelta.checkpoint import tuning
 from lazydelta.checkpoint.action_files import ActionFile, WrittenFile, validate_stored
 from lazydelta.checkpoint.zone_map_tags import ZoneMap
 from lazydelta.errors import InternalError
 from lazydelta.log import checkpoint_path, sidecar_path
+from lazydelta.store import is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lazydelta.checkpoint.checkpoint_actions import CheckpointActions
     from lazydelta.checkpoint.full_replay import FullReplay
     from lazydelta.checkpoint.sort.sorted_runs import Columns
+    from lazydelta.snapshot import SnapshotState
 
 __all__ = ["WrittenCheckpoint", "existing_checkpoint", "write_classic", "write_v2"]
 
@@ -103,11 +107,8 @@ def write_classic(actions: CheckpointActions) -> WrittenCheckpoint:
 
 def write_v2(actions: CheckpointActions) -> WrittenCheckpoint:
     """Write the sidecars, then the manifest `n.checkpoint.<uuid>.json` that references them."""
-    sidecars: list[WrittenFile] = []
-    for written in _write_sidecars(actions):
-        failpoint("checkpoint-part-written")
-        validate_stored(actions.snapshot.store, written, actions.snapshot.version)
-        sidecars.append(written)
+    width = 1 if is_local(actions.snapshot.store) else tuning.SIDECAR_UPLOADS
+    sidecars = list(ordered_map(lambda publish: publish(), _write_sidecars(actions), width=width))
     actions.validate(sum(file.adds for file in sidecars))
     return _write_manifest(actions, sidecars)
 
@@ -154,8 +155,8 @@ def _write_manifest(
     )
 
 
-def _write_sidecars(actions: CheckpointActions) -> Iterator[WrittenFile]:
-    """Write adds, then removes, into sidecars of their own."""
+def _write_sidecars(actions: CheckpointActions) -> Iterator[Callable[[], WrittenFile]]:
+    """Write adds, then removes, into sidecars of their own; yield the calls that publish them."""
     yield from _sidecars_of("add", actions.adds(), actions)
     yield from _sidecars_of("remove", actions.removes(), actions)
 
@@ -164,7 +165,7 @@ def _sidecars_of(
     action: Literal["add", "remove"],
     row_groups: Iterator[list[Columns]],
     actions: CheckpointActions,
-) -> Iterator[WrittenFile]:
+) -> Iterator[Callable[[], WrittenFile]]:
     file: ActionFile | None = None
     try:
         for parts in row_groups:
@@ -175,13 +176,20 @@ def _sidecars_of(
                 zone_map.add(columns)
             if file.rows >= tuning.SIDECAR_ROWS:
                 full, file = file, None
-                yield full.publish(zone_map.tags())
+                yield partial(_publish, full, zone_map, actions.snapshot)
         if file is not None:
             last, file = file, None
-            yield last.publish(zone_map.tags())
+            yield partial(_publish, last, zone_map, actions.snapshot)
     finally:
         if file is not None:
             file.discard()
+
+
+def _publish(file: ActionFile, zone_map: ZoneMap, snapshot: SnapshotState) -> WrittenFile:
+    written = file.publish(zone_map.tags())
+    failpoint("checkpoint-part-written")
+    validate_stored(snapshot.store, written, snapshot.version)
+    return written
 
 
 def _new_sidecar(actions: CheckpointActions) -> ActionFile:

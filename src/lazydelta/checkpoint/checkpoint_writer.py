@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from lazydelta._failpoints import failpoint
+from lazydelta._parallel import start_thread
 from lazydelta.checkpoint import tuning
 from lazydelta.checkpoint.action_files import action_file_schema
 from lazydelta.checkpoint.checkpoint_actions import CheckpointActions
@@ -27,19 +29,31 @@ from lazydelta.errors import (
     ObjectExistsError,
     SchemaError,
 )
-from lazydelta.log.checkpoints import write_hint
+from lazydelta.log.checkpoints import read_hint, write_hint
+from lazydelta.parquet.footer import footer_range
 from lazydelta.protocol.features import unsupported_error, unwritable_features
 from lazydelta.schema import from_arrow_schema, schema_to_json
 from lazydelta.snapshot import load_snapshot, skip_damaged_checkpoint
+from lazydelta.store.layers import prefetch
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from lazydelta.checkpoint.checkpoint_layouts import WrittenCheckpoint
     from lazydelta.checkpoint.checkpoint_schema import CheckpointSchema
     from lazydelta.checkpoint.full_replay import FullReplay
+    from lazydelta.log.checkpoints import CheckpointHint
     from lazydelta.snapshot import SnapshotState
+    from lazydelta.store import Store
     from lazydelta.transaction import Committed
 
-__all__ = ["CheckpointResult", "checkpoint_after", "checkpoint_from", "write_checkpoint"]
+__all__ = [
+    "CheckpointResult",
+    "checkpoint_after",
+    "checkpoint_from",
+    "prefetch_checkpoint",
+    "write_checkpoint",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -76,8 +90,9 @@ def write_checkpoint(snapshot: SnapshotState, *, now_ms: int | None = None) -> C
     """
 
     def write(undamaged: SnapshotState) -> CheckpointResult:
+        hint = _start_reading_hint(undamaged.store)
         with full_replay(undamaged, now_ms=now_ms) as replay:
-            return checkpoint_from(replay)
+            return checkpoint_from(replay, hint)
 
     if (
         snapshot.segment.base_version == snapshot.version
@@ -86,20 +101,38 @@ def write_checkpoint(snapshot: SnapshotState, *, now_ms: int | None = None) -> C
     return skip_damaged_checkpoint(snapshot, write)
 
 
+def prefetch_checkpoint(committed: Committed) -> None:
+    """Request the previous checkpoint if the next one is due; a post-commit hook.
+
+    It arrives while the checksum is written.
+    """
+    snapshot = committed.snapshot
+    with suppress(SchemaError):  # reported by the hook that writes
+        if snapshot is None or snapshot.segment.checkpoint is None or not _is_due(snapshot):
+            return
+        for file in snapshot.segment.checkpoint.files:
+            is_parquet = file.name.endswith(".parquet")
+            end = footer_range(file.size) if is_parquet else (0, None)
+            prefetch(snapshot.store, file.path, *end)
+
+
+def _is_due(snapshot: SnapshotState) -> bool:
+    interval = checkpoint_interval(snapshot.metadata.configuration)
+    return snapshot.version > 0 and snapshot.version % interval == 0
+
+
 def checkpoint_after(committed: Committed) -> None:
     """Write the checkpoint if the commit makes it due; a post-commit hook.
 
-    A version without a checksum gets one too, since its files are counted anyway.
+    A version without a checksum gets one too, since its files are counted anyway. The next listing
+    finds the checkpoint.
     """
-    base, version = committed.base, committed.version
-    metadata = committed.transaction.metadata or (None if base is None else base.metadata)
-    if metadata is None or not version or version % checkpoint_interval(metadata.configuration):
+    snapshot, version = committed.snapshot, committed.version
+    if snapshot is None or not _is_due(snapshot):
         return
-    snapshot = load_snapshot(committed.store, committed.config, version=version)
-    if snapshot.segment.base_version == version:
-        return
+    hint = _start_reading_hint(snapshot.store)
     with full_replay(snapshot) as replay:
-        checkpoint_from(replay)
+        checkpoint_from(replay, hint)
         if committed.config.write_checksums and snapshot.num_files is None:
             body = checksum_of(
                 replay, timestamp_ms=committed.timestamp_ms, txn_id=committed.transaction.txn_id
@@ -107,7 +140,14 @@ def checkpoint_after(committed: Committed) -> None:
             put_checksum(committed.store, version, body)
 
 
-def checkpoint_from(replay: FullReplay) -> CheckpointResult:
+def _start_reading_hint(store: Store) -> Future[CheckpointHint | None]:
+    """Start reading the existing hint; the new one is compared with it at the end."""
+    return start_thread(lambda: read_hint(store))
+
+
+def checkpoint_from(
+    replay: FullReplay, existing_hint: Future[CheckpointHint | None]
+) -> CheckpointResult:
     """Write the checkpoint of a replayed version, and point `_last_checkpoint` at it.
 
     The replay is read to its end.
@@ -119,7 +159,7 @@ def checkpoint_from(replay: FullReplay) -> CheckpointResult:
     actions = CheckpointActions(replay)
     written = _write(actions)
     hint = _hint(snapshot.version, actions.schema, written)
-    write_hint(snapshot.store, hint, is_new=written.is_new)
+    write_hint(snapshot.store, hint, is_new=written.is_new, existing=existing_hint.result())
     failpoint("last-checkpoint-written")
     result = CheckpointResult(
         version=snapshot.version,

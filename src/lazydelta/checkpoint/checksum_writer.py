@@ -1,17 +1,21 @@
 """The version checksum (`.crc`) of a new commit: updated incrementally, or counted.
 
 An incremental update costs at most one small read, whatever the size of the table. It is right
-because a transaction adds files that were not live and removes files that were. Where that is not
-certain, or the previous checksum is missing, a full replay counts the files if they are few. Else
+because a transaction adds files that were not live and removes files that were. If the previous
+checksum is missing, because its writer is not done yet, an older one is updated by the appends
+since. Else a full replay counts the files, if they are few and no checkpoint has to be read. Else
 no checksum is written: none is better than a wrong one. A checksum is never replaced.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lazydelta._failpoints import failpoint
 from lazydelta.checkpoint import tuning
@@ -19,7 +23,7 @@ from lazydelta.checkpoint.file_totals import FileTotals
 from lazydelta.checkpoint.full_replay import full_replay
 from lazydelta.errors import ObjectExistsError, ObjectNotFoundError
 from lazydelta.formats import BadLineError, parse_object
-from lazydelta.log import checksum_path
+from lazydelta.log import Checksum, checksum_path
 from lazydelta.protocol import (
     DomainMetadata,
     MalformedActionError,
@@ -29,12 +33,13 @@ from lazydelta.protocol import (
     TransactionRetention,
 )
 from lazydelta.protocol.features import supported_features
-from lazydelta.snapshot import load_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lazydelta.checkpoint.full_replay import FullReplay
+    from lazydelta.log import CommitReader, LogFile
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
     from lazydelta.transaction import Committed
 
@@ -45,13 +50,30 @@ logger = logging.getLogger(__name__)
 _VECTORS = "deletionVectors"
 
 
-def write_checksum(committed: Committed) -> None:
+def write_checksum(committed: Committed) -> SnapshotState | None:
     """Write the checksum of a commit, if that is cheap and certain; a post-commit hook."""
     body = next_checksum(committed)
     if body is None:
         body = _count_files(committed)
-    if body is not None:
-        put_checksum(committed.store, committed.version, body)
+    if body is None:
+        return None
+    put_checksum(committed.store, committed.version, body)
+    snapshot = committed.snapshot
+    return None if snapshot is None else replace(snapshot, checksum=_parsed(committed, body))
+
+
+def _parsed(committed: Committed, body: Mapping[str, Any]) -> Checksum:
+    """Return a checksum as if it was read from the store."""
+    raw = orjson.loads(orjson.dumps(body))
+    return Checksum(
+        version=committed.version,
+        protocol=TableProtocol.from_json(raw["protocol"]),
+        metadata=TableMetadata.from_json(raw["metadata"]),
+        num_files=raw["numFiles"],
+        table_size_bytes=raw["tableSizeBytes"],
+        in_commit_timestamp=raw.get("inCommitTimestampOpt"),
+        raw=raw,
+    )
 
 
 def put_checksum(store: Store, version: int, body: Mapping[str, Any]) -> None:
@@ -117,12 +139,13 @@ def checksum_of(
 
 
 def _count_files(committed: Committed) -> dict[str, Any] | None:
-    """Return the checksum from a full replay, if the files are few."""
-    base = committed.base
-    expected = 0 if base is None else base.estimated_files()
+    """Return the checksum from a replay of all commits, if they are few and at hand."""
+    base, snapshot = committed.base, committed.snapshot
+    if base is None or snapshot is None or base.segment.checkpoint is not None:
+        return None
+    expected = base.estimated_files()
     if expected is None or expected + committed.transaction.adds.num_rows > tuning.COUNTED_FILES:
         return None
-    snapshot = load_snapshot(committed.store, committed.config, version=committed.version)
     replay = full_replay(snapshot).exhaust()
     return checksum_of(
         replay, timestamp_ms=committed.timestamp_ms, txn_id=committed.transaction.txn_id
@@ -154,12 +177,44 @@ class _PreviousChecksum:
         self.protocol = protocol
         self.metadata = metadata
         self._raw = raw
+        self._txns: list[SetTransaction] = []
+        self._domains: list[DomainMetadata] = []
 
     @classmethod
     def of(cls, committed: Committed) -> _PreviousChecksum | None:
         if committed.version == 0:
             return cls(FileTotals(), None, None, {"setTransactions": [], "domainMetadata": []})
-        raw = _read_previous(committed)
+        previous = cls._parse(_read_previous(committed))
+        base = committed.base
+        if previous is not None or base is None or base.checksum is None:
+            return previous
+        older = cls._parse(base.checksum.raw)
+        later = [file for file in base.segment.commits if file.version > base.checksum.version]
+        if older is None or len(later) > tuning.CAUGHT_UP_COMMITS:
+            return None
+        return older if all(older.append(base.commits, file) for file in later) else None
+
+    def append(self, commits: CommitReader, file: LogFile) -> bool:
+        """Add a commit; return False if it does anything but append files."""
+        actions = commits.find(file, ("protocol", "metaData", "txn", "domainMetadata"))
+        if actions["protocol"] or actions["metaData"]:
+            return False
+        try:
+            self._txns += map(SetTransaction.from_json, actions["txn"])
+            self._domains += map(DomainMetadata.from_json, actions["domainMetadata"])
+        except MalformedActionError:
+            return False
+        for batch in commits.batches([file]):
+            adds = pa.RecordBatch.from_struct_array(batch.add.drop_null())
+            if batch.remove.null_count < len(batch.remove):
+                return False
+            if pc.all(adds.column("dataChange"), skip_nulls=False).as_py() is not True:
+                return False
+            self.totals.add(adds)
+        return True
+
+    @classmethod
+    def _parse(cls, raw: Mapping[str, Any]) -> _PreviousChecksum | None:
         try:
             protocol = TableProtocol.from_json(raw["protocol"])
             metadata = TableMetadata.from_json(raw["metadata"])
@@ -177,7 +232,7 @@ class _PreviousChecksum:
         if not isinstance(older, list):
             return None
         try:
-            actions = [*map(SetTransaction.from_json, older), *newer]
+            actions = [*map(SetTransaction.from_json, older), *self._txns, *newer]
         except (AttributeError, MalformedActionError):
             return None
         return TransactionRetention.parse(metadata.configuration).kept(actions, now_ms=now_ms)
@@ -188,7 +243,7 @@ class _PreviousChecksum:
         if not isinstance(older, list):
             return None
         try:
-            actions = [*map(DomainMetadata.from_json, older), *newer]
+            actions = [*map(DomainMetadata.from_json, older), *self._domains, *newer]
         except (AttributeError, MalformedActionError):
             return None
         newest = {action.domain: action for action in actions}

@@ -27,7 +27,7 @@ from lazydelta._parallel import BackgroundIterator
 from lazydelta.checkpoint import tuning
 from lazydelta.checkpoint.file_totals import FileTotals
 from lazydelta.errors import InternalError, LogCorruptError
-from lazydelta.log import LOG_DIRECTORY, CommitReader
+from lazydelta.log import LOG_DIRECTORY
 from lazydelta.protocol import (
     DomainMetadata,
     MalformedActionError,
@@ -45,7 +45,7 @@ from lazydelta.schema.values import build_scalar
 from lazydelta.snapshot import SnapshotState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow.parquet as pq
 
@@ -106,7 +106,7 @@ class FullReplay:
         )
         self._reconciler = Reconciler(self._seen, snapshot.resolver.keys)
         # Not the snapshot's reader: that one reads only the file key of a remove.
-        self._commits = CommitReader(snapshot.store, snapshot.config, remove=REMOVE_ACTION)
+        self._commits = snapshot.commits.decoding(REMOVE_ACTION)
         self._tombstones: list[pa.StructArray] = []
         self._is_complete = False
 
@@ -299,7 +299,7 @@ def _checkpoint_adds(checkpoint: Checkpoint) -> Iterator[tuple[pa.RecordBatch, i
             if not reader.has_adds():
                 continue
             leaves = add_leaf_columns((*ADD.names, STATS_PARSED), list(reader.columns))
-            for group in _row_groups_with(reader, "add.path"):
+            for group in _fetched_row_groups(reader, leaves, "add.path"):
                 columns = reader.without_empty(leaves, [group])
                 for adds in reader.adds(columns, [group], rows=tuning.REPLAY_BATCH_ROWS):
                     if adds.num_rows:
@@ -311,11 +311,33 @@ def _leaf_removes(reader: LeafReader) -> Iterator[pa.StructArray]:
     if "remove.path" not in reader.columns:
         return
     columns = [name for name in reader.columns if name.startswith("remove.")]
-    for group in _row_groups_with(reader, "remove.path"):
+    for group in _fetched_row_groups(reader, columns, "remove.path"):
         for batch in reader.batches(columns, [group], rows=tuning.REPLAY_BATCH_ROWS):
             removes = batch.column("remove").drop_null()
             if len(removes):
                 yield conformed(removes, REMOVE_ACTION)
+
+
+def _fetched_row_groups(reader: LeafReader, columns: Sequence[str], required: str) -> Iterator[int]:
+    """Yield the row groups that may have a value in a column; adjacent ones are fetched together.
+
+    A window of row groups is released before the next one is fetched.
+    """
+    window: list[int] = []
+    size = 0
+    windows = [window]
+    for group in _row_groups_with(reader, required):
+        group_bytes = reader.column_bytes(columns, [group])
+        if window and size + group_bytes > tuning.FETCHED_BYTES:
+            window, size = [], 0
+            windows.append(window)
+        window.append(group)
+        size += group_bytes
+    for window in filter(None, windows):
+        if len(window) > 1:
+            reader.fetch(reader.without_empty(columns, window), window)
+        yield from window
+        reader.release(window)
 
 
 def _row_groups_with(reader: LeafReader, column: str) -> list[int]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING
 
-from lazydelta.checkpoint.checkpoint_writer import checkpoint_after
+from lazydelta.checkpoint.checkpoint_writer import checkpoint_after, prefetch_checkpoint
 from lazydelta.checkpoint.checksum_writer import write_checksum
 from lazydelta.checkpoint.log_compaction import compact_after
 from lazydelta.protocol.features import unwritable_features
 
 if TYPE_CHECKING:
     from lazydelta.config import Config
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.transaction import Committed, Hook
 
 __all__ = ["post_commit_hooks"]
@@ -24,6 +25,7 @@ __all__ = ["post_commit_hooks"]
 def post_commit_hooks(config: Config) -> tuple[Hook, ...]:
     """Return the hooks that a commit runs, in order."""
     hooks = (
+        (config.write_checkpoints, prefetch_checkpoint),
         (config.write_checksums, write_checksum),
         (config.write_checkpoints, checkpoint_after),
         (config.write_compactions, compact_after),
@@ -35,10 +37,11 @@ def _if_writable(hook: Hook) -> Hook:
     """Skip tables with writer features that lazydelta does not support."""
 
     @wraps(hook)
-    def run(committed: Committed) -> None:
+    def run(committed: Committed) -> SnapshotState | None:
         base = committed.base
         protocol = committed.transaction.protocol or (None if base is None else base.protocol)
         if protocol is not None and not unwritable_features(protocol):
-            hook(committed)
+            return hook(committed)
+        return None
 
     return run

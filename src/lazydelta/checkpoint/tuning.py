@@ -5,12 +5,14 @@ from __future__ import annotations
 __all__ = [
     "BLOCK_ROWS",
     "BOUND_CHARACTERS",
+    "CAUGHT_UP_COMMITS",
     "CLUSTERING_COLUMNS",
     "COMPACTED_FILES",
     "COMPACTION_FALSE_POSITIVE_RATE",
     "COUNTED_FILES",
     "DECODED_BATCHES_AHEAD",
     "EXTRA_KEYS",
+    "FETCHED_BYTES",
     "HINT_ACTIONS",
     "HINT_SCHEMA_CHARACTERS",
     "JSON_DEPTH",
@@ -24,6 +26,7 @@ __all__ = [
     "RUN_ROWS",
     "RUN_WRITERS",
     "SIDECAR_ROWS",
+    "SIDECAR_UPLOADS",
     "SORT_COLUMNS",
     "WRITE_BATCH_ROWS",
     "ZSTD_LEVELS",
@@ -35,6 +38,8 @@ REPLAY_BATCH_ROWS = 8_192
 """Rows of a checkpoint that are decoded together: a few megabytes."""
 DECODED_BATCHES_AHEAD = 4
 """Batches of the old checkpoint that are decoded while commits are read."""
+FETCHED_BYTES = 16 << 20
+"""Bytes of a remote checkpoint that are requested together."""
 EXTRA_KEYS, LOG_BYTES_PER_KEY = 1_000, 100
 """Expected file keys of a log tail: few for a small one, at most one in so many bytes."""
 COMPACTED_FILES, COMPACTION_FALSE_POSITIVE_RATE = 1_000, 0.01
@@ -61,6 +66,8 @@ ROW_GROUP_ROWS = 32_768
 """A partition of a large table spans few row groups, and footers stay small."""
 SIDECAR_ROWS = 4 * ROW_GROUP_ROWS
 """Large enough for few requests, small enough to skip by its zone map."""
+SIDECAR_UPLOADS = 4
+"""Sidecars that are uploaded and validated at once, while the next one is encoded."""
 ROW_GROUPS_AHEAD = 1
 """One row group is encoded while the next one is sorted."""
 WRITE_BATCH_ROWS = 4_096
@@ -81,5 +88,7 @@ HINT_ACTIONS = 30
 """`_last_checkpoint` omits longer lists of sidecars or non-file actions."""
 COUNTED_FILES = 5_000
 """So many files are counted in a few milliseconds, hardly more than a commit takes."""
+CAUGHT_UP_COMMITS = 20
+"""Commits without a checksum that a checksum catches up with; a handle has read most of them."""
 LISTED_ACTIONS = 1_000
 """A checksum omits longer lists of transactions or domains: every commit rewrites them."""

@@ -87,12 +87,22 @@ class CommitReader:
         self._config = config
         self._actions = ACTIONS if remove is REMOVE else _line_schema(remove)
         self._limits = JsonLimits(line_bytes=config.max_line_bytes, depth=config.max_json_depth)
-        self._cache: dict[str, bytes] = {}
-        self._cached_bytes = 0
+        self._cache = _Cache()
         self._validated: set[str] = set()
         # A local read takes less time than starting a thread.
         self._width = 1 if is_local(store) else config.commit_read_parallelism
         self.bytes_read = 0
+
+    def decoding(self, remove: pa.DataType) -> CommitReader:
+        """Return a reader with another type of `remove`, which shares the cached bytes."""
+        reader = CommitReader(self._store, self._config, remove=remove)
+        reader._cache = self._cache
+        return reader
+
+    def keep(self, file: LogFile, data: bytes) -> None:
+        """Cache a commit that this process has written: it is valid and need not be read."""
+        self._validated.add(file.name)
+        self._cache.add(file, data)
 
     def batches(self, newest_first: Iterable[LogFile]) -> Iterator[CommitBatch]:
         """Yield the actions of commits or compacted commits, newest first."""
@@ -179,9 +189,7 @@ class CommitReader:
         if not data or data.isspace():
             raise self._corrupt(file, "it is empty")
         self.bytes_read += len(data)
-        if self._cached_bytes + len(data) <= tuning.CACHED_BYTES:
-            self._cache[file.name] = data
-            self._cached_bytes += len(data)
+        self._cache.add(file, data)
         return data
 
     def _streamed(self, file: LogFile) -> Iterator[tuple[bytes, int, bool]]:
@@ -226,6 +234,17 @@ class CommitReader:
 
     def _corrupt(self, file: LogFile, reason: str, line: int | None = None) -> LogCorruptError:
         return LogCorruptError(self._store.root, file.path, reason, file.version, line)
+
+
+class _Cache(dict[str, bytes]):
+    """Bytes of small commits by name, for a second read."""
+
+    size = 0
+
+    def add(self, file: LogFile, data: bytes) -> None:
+        if self.size + len(data) <= tuning.CACHED_BYTES:
+            self[file.name] = data
+            self.size += len(data)
 
 
 class _Window:

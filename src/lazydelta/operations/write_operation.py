@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import orjson
 import pyarrow as pa
@@ -60,6 +60,8 @@ class WriteOperation:
         self._request = request
         self._snapshot = snapshot
         self._enforcement = enforcement
+        self.committed: SnapshotState | None = None
+        """The version that `finish` committed, if it is known without reading it."""
 
     @property
     def enforcement(self) -> Enforcement:
@@ -70,6 +72,10 @@ class WriteOperation:
     def snapshot(self) -> SnapshotState | None:
         """The version that the write was planned on; None if there was no table."""
         return self._snapshot
+
+    def rebased(self, snapshot: SnapshotState) -> Self:
+        """Return the same append, planned on a newer snapshot with the same definition."""
+        return type(self)(self._store, self._config, self._request, snapshot, self._enforcement)
 
     def is_applied(self) -> bool:
         """Whether the planned version has this application transaction."""
@@ -125,6 +131,7 @@ class WriteOperation:
                 raise
             newest = load_snapshot(self._store, self._config)
             return WriteResult(table=self._store.root, version=newest.version, skipped=True)
+        self.committed = done.snapshot
         if done.already_applied:
             return WriteResult(table=self._store.root, version=done.version, already_applied=True)
         result = WriteResult(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lazydelta import metrics
@@ -75,11 +75,11 @@ def load_snapshot(
         version: The version; None is the latest.
         previous: An older snapshot of the table: with it, only what is newer is listed and read.
     """
-    started = time.perf_counter()
+    started = time.time()
     if previous is not None and version is None:
         newer = newer_segment(store, config, previous.segment)
-        if newer == previous.segment:
-            return previous
+        if newer is not None and newer.version == previous.version:
+            return replace(previous, segment=newer, listed_ms=int(1000 * started))
         if newer is not None:
             return _load(store, config, newer, previous.hint, previous=previous, started=started)
     segment, hint = find_segment(store, config, version=version)
@@ -120,6 +120,7 @@ def _load(
         checksum=resolution.checksum,
         hint=hint,
         footers=resolution.footers,
+        listed_ms=int(1000 * started),
     )
 
 
@@ -130,7 +131,7 @@ def _report(store: Store, config: Config, segment: LogSegment, started: float) -
             version=segment.version,
             checkpoint_version=None if segment.checkpoint is None else segment.base_version,
             commits=len(segment.tail),
-            seconds=time.perf_counter() - started,
+            seconds=time.time() - started,
         )
         metrics.notify(config.observer, event)
 

@@ -84,18 +84,29 @@ def find_segment(
 
 
 def newer_segment(store: Store, config: Config, previous: LogSegment) -> LogSegment | None:
-    """Return the segment of the latest version, listing only from the previous one on.
+    """Return the segment of the latest version, listing only what may be newer.
 
-    None if the files of the previous version are not there as they were: then the table was
-    replaced, and only a full listing can be trusted.
+    None if a full listing is needed: the log is not that of the previous segment, because the
+    table was replaced or cleaned up, or the tail has become long.
+
+    Commits of this process have no modification time before they are listed. Log files never
+    change: if the newest file that was listed before is there as it was, so are the commits after
+    it.
     """
     checkpoint = () if previous.checkpoint is None else previous.checkpoint.files
-    known = {file.name: file for file in (*previous.commits, *previous.tail, *checkpoint)}
+    files = (*previous.commits, *previous.tail, *checkpoint)
+    listed = [file for file in (*checkpoint, *previous.commits) if file.modified_ms]
+    is_long = len(previous.commits) > tuning.EXTENDED_COMMITS
+    if previous.excluded or not listed or is_long:
+        return None
+    known = {file.name: file for file in files if file.modified_ms}
     if previous.checksum is not None:
         known[previous.checksum.name] = previous.checksum
-    newer = {file.name: file for file in list_log(store, from_version=previous.version)}
-    newest = [file for file in (*previous.commits, *checkpoint) if file.version == previous.version]
-    if previous.excluded or not newest or any(newer.get(f.name) != f for f in newest):
+    first = listed[-1].version
+    newer = {file.name: file for file in list_log(store, from_version=first)}
+    required = [file.name for file in files if file.version >= first]
+    same = [file for file in listed if file.version == first]
+    if any(newer.get(f.name) != f for f in same) or not newer.keys() >= set(required):
         return None
     try:
         return choose_segment(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -51,6 +52,8 @@ class SnapshotState:
     checksum: Checksum | None
     hint: CheckpointHint | None
     footers: dict[str, Any] = field(default_factory=dict)
+    listed_ms: int = field(default_factory=lambda: time.time_ns() // 10**6)
+    """When the log was listed. Log cleanup cannot have removed commits made after a recent one."""
 
     def __repr__(self) -> str:
         return f"Snapshot({self.store.root!r}, version={self.version})"

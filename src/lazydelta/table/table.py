@@ -361,7 +361,17 @@ class Table(Outputs):
             commit_metadata=commit_metadata or {},
             options=options,
         )
-        return operations.write_rows(self._store, self._config, data, request)
+        return operations.write_rows(
+            self._store, self._config, data, request, known=self._latest, remember=self._remember
+        )
+
+    def _remember(self, committed: SnapshotState | None) -> None:
+        if not is_local(self._store):
+            self._latest = committed
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Drop the last snapshot: it belongs to this process."""
+        return {**self.__dict__, "_latest": None}
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return the retained commits, newest first.

@@ -8,6 +8,7 @@ which commit is there, so it never takes effect twice. Data files are never dele
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from operator import is_not
 from typing import TYPE_CHECKING, TypeVar
@@ -26,6 +27,7 @@ from lazydelta.errors import (
 )
 from lazydelta.log import CommitReader
 from lazydelta.transaction import tuning
+from lazydelta.transaction.background import submit
 from lazydelta.transaction.commit_json import serialize_commit
 from lazydelta.transaction.conflicts import AlreadyApplied, check
 from lazydelta.transaction.prepare import PreparedCommit, check_allowed, prepare
@@ -70,9 +72,10 @@ def commit(
     Args:
         transaction: The actions to commit.
         store: The store of the table.
-        config: Settings; `commit_attempts` and `commit_seconds` bound the retries.
+        config: Settings; `commit_attempts` and `commit_seconds` bound the retries, `post_commit`
+            decides whether the hooks run before this returns.
         base: The snapshot that the transaction was planned on; None creates the table.
-        hooks: Post-commit hooks, run in order; their errors are warnings of the result.
+        hooks: Post-commit hooks, run in order; their errors are warnings.
         observer: Receives each phase.
         clock: Source of time.
 
@@ -99,9 +102,13 @@ def commit(
         timestamp_ms=outcome.timestamp_ms,
         transaction=outcome.transaction,
         base=attempts.base.snapshot_before(outcome.version),
+        snapshot=attempts.base.snapshot_after(outcome.version, outcome.transaction),
     )
     failpoint("commit-acknowledged")
-    warnings = _run_hooks(hooks, committed)
+    if config.post_commit == "background":
+        submit(partial(_run_hooks, hooks, committed))
+        hooks = ()
+    snapshot, warnings = _run_hooks(hooks, committed)
     attempts.notify("finished", outcome.version)
     return CommitResult(
         version=outcome.version,
@@ -110,6 +117,7 @@ def commit(
         already_applied=False,
         timestamp_ms=outcome.timestamp_ms,
         warnings=warnings,
+        snapshot=snapshot,
     )
 
 
@@ -126,17 +134,22 @@ def _already_applied(attempts: _Attempts, outcome: AlreadyApplied) -> CommitResu
     )
 
 
-def _run_hooks(hooks: Sequence[Hook], committed: Committed) -> tuple[str, ...]:
-    """Run post-commit hooks; the commit is valid whatever they do."""
+def _run_hooks(
+    hooks: Sequence[Hook], committed: Committed
+) -> tuple[SnapshotState | None, tuple[str, ...]]:
+    """Run post-commit hooks, and return what they learned of the new version, and warnings.
+
+    The commit is valid whatever they do.
+    """
     warnings: list[str] = []
     for hook in hooks:
         name = getattr(hook, "__name__", type(hook).__name__)
         try:
-            hook(committed)
+            committed = replace(committed, snapshot=hook(committed) or committed.snapshot)
         except Exception as error:  # noqa: BLE001 - a hook never fails the commit
             warnings.append(f"{name}: {error}")
-            logger.warning("after version %d: %s failed: %s", committed.version, name, error)
-    return tuple(warnings)
+            logger.warning("after version %d: %s failed: %s", committed.version, name, str(error))
+    return committed.snapshot, tuple(warnings)
 
 
 class _Attempts:
@@ -232,6 +245,8 @@ class _Attempts:
                 raise
             if isinstance(outcome, bool):
                 self.retry.note_success()
+                if outcome:
+                    self.base.reader.keep(file, data)
                 return outcome
             self.is_unknown = True
             if self.retry.is_exhausted or self.retry.is_store_down:

@@ -105,11 +105,11 @@ class ReadSnapshot:
         """Whether later commits may have been made, and removed by log cleanup, in the meantime.
 
         A put would then succeed at a version that no reader lists. Log cleanup never removes
-        commits after the newest one of the snapshot while that one is minutes old.
+        commits that are only minutes old, as are those made after a recent listing.
         """
-        if self._snapshot is None or not self._snapshot.segment.commits:
+        if self._snapshot is None:
             return True
-        return now_ms - self._snapshot.segment.commits[-1].modified_ms > tuning.FRESH_MS
+        return abs(now_ms - self._snapshot.listed_ms) > tuning.FRESH_MS
 
     def note_read(self, file: LogFile) -> None:
         """Remember a commit that was read, though a listing may not show it yet."""
@@ -149,15 +149,27 @@ class ReadSnapshot:
         if self._snapshot is None or self._state is None or not self._rebased:
             return self._snapshot
         after = tuple(file for file in self._rebased if file.version < version)
-        segment = self._snapshot.segment
-        rebased = replace(
+        return self._state.applied_to(self._extended(self._snapshot, after))
+
+    def snapshot_after(self, version: int, committed: Transaction) -> SnapshotState | None:
+        """Return the snapshot of a commit, without reading it; None for version 0."""
+        before = self.snapshot_before(version)
+        if before is None:
+            return None
+        state = TableState.of_snapshot(before, self._store.root)
+        state = state.with_actions(committed.protocol, committed.metadata)
+        return state.applied_to(self._extended(before, (commit_file(version),)))
+
+    def _extended(self, snapshot: SnapshotState, after: tuple[LogFile, ...]) -> SnapshotState:
+        """Return a snapshot with later commits in its segment."""
+        segment = snapshot.segment
+        extended = replace(
             segment,
             version=segment.version + len(after),
             tail=(*segment.tail, *after),
             commits=(*segment.commits, *after),
         )
-        snapshot = replace(self._snapshot, segment=rebased, commits=self.reader)
-        return self._state.applied_to(snapshot)
+        return replace(snapshot, segment=extended, commits=self.reader)
 
     def _new_table(self) -> TableState:
         protocol, metadata = self._transaction.protocol, self._transaction.metadata

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ class CommitResult:
     timestamp_ms: int
     """The commit timestamp."""
     warnings: tuple[str, ...] = ()
-    """Errors of post-commit hooks; the commit is valid all the same."""
+    """Errors of post-commit hooks that the commit waited for; it is valid all the same."""
+    snapshot: SnapshotState | None = field(default=None, repr=False, compare=False)
+    """The committed version; None for version 0, and if nothing was committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +50,14 @@ class Committed:
     """As committed: with row ids, timestamps and everything else that depends on the version."""
     base: SnapshotState | None
     """The version before, winning commits included; None for version 0."""
+    snapshot: SnapshotState | None
+    """The new version, with what earlier hooks learned of it; None for version 0."""
 
 
-Hook: TypeAlias = Callable[[Committed], None]
-"""Runs after a commit. An error becomes a warning with the hook's `__name__`."""
+Hook: TypeAlias = Callable[[Committed], "SnapshotState | None"]
+"""Runs after a commit. An error becomes a warning with the hook's `__name__`.
+
+Returns the new version's snapshot if the hook learned more of it, else None."""
 
 
 class TxnObserver(Protocol):

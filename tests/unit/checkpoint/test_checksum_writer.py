@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lazydelta import Config
 from lazydelta.checkpoint import tuning
-from lazydelta.checkpoint.checkpoint_writer import checkpoint_after
+from lazydelta.checkpoint.checkpoint_writer import checkpoint_after, write_checkpoint
 from lazydelta.checkpoint.checksum_writer import checksum_of, write_checksum
 from lazydelta.checkpoint.full_replay import full_replay
 from lazydelta.protocol import DomainMetadata, SetTransaction, TableMetadata, TableProtocol
@@ -234,9 +234,62 @@ def test_many_files_are_not_counted(monkeypatch):
     store = MemoryStore()
     run(store, create())
     appended(store, ["a", "b", "c"])
-    break_checksum(store, 1, None)
+    for version in range(2):
+        break_checksum(store, version, None)
     assert appended(store, ["d"]).warnings == ()
     assert not has_checksum(store, 2)
+
+
+def test_an_older_checksum_catches_up_with_appends():
+    """The writer of version 1 is not done yet."""
+    store = MemoryStore()
+    run(store, create())
+    appended(store, ["a"])
+    run(store, Writer().transaction([("txn", "a", 1), ("domain", "x", False)]), hooks=())
+    appended(store, ["b", "c"], hooks=())
+    appended(store, ["d"])
+    checksum = stored(store, 4)
+    assert checksum.pop("txnId")
+    assert _sorted(checksum) == _sorted(counted(store, 4))
+
+
+@pytest.mark.parametrize(
+    "transaction",
+    [
+        Transaction(operation="X", adds=REPEATED_ADD, data_change=False),
+        Transaction(
+            operation="X",
+            removes=files(REMOVES, [a_file("a", 10) | {"deletionTimestamp": NOW}]),
+        ),
+        replace(create(), operation="UPGRADE", metadata=None),
+    ],
+    ids=["repeated-add", "remove", "protocol"],
+)
+def test_an_older_checksum_catches_up_only_with_appends(transaction, monkeypatch):
+    monkeypatch.setattr(tuning, "COUNTED_FILES", 0)
+    store = MemoryStore()
+    run(store, create())
+    appended(store, ["a"])
+    run(store, transaction, hooks=())
+    assert appended(store, ["b"]).warnings == ()
+    assert not has_checksum(store, 3)
+
+
+def test_a_checkpoint_is_not_read_for_a_checksum():
+    inner = MemoryStore()
+    run(inner, create())
+    appended(inner, ["a"])
+    write_checkpoint(load_snapshot(inner, CONFIG))
+    for version in range(2):
+        break_checksum(inner, version, None)
+    store = MeteredStore(inner)
+    base = load_snapshot(store, CONFIG)
+    store.reset()
+    transaction = Transaction(operation="WRITE", adds=files(ADDS, [a_file("b", 1)]))
+    commit(transaction, store=store, config=CONFIG, base=base, hooks=[write_checksum])
+    assert not has_checksum(inner, 2)
+    reads = [call.path for call in store.calls if call.operation == "read"]
+    assert reads == [f"_delta_log/{1:020d}.crc"]
 
 
 def test_a_checkpoint_restarts_the_checksums(monkeypatch):
@@ -245,9 +298,10 @@ def test_a_checkpoint_restarts_the_checksums(monkeypatch):
     run(store, create(configuration={"delta.checkpointInterval": "3"}))
     for n in range(4):
         if n == 1:
+            break_checksum(store, 0, None)
             break_checksum(store, 1, None)
         appended(store, [f"f{n}"], hooks=(write_checksum, checkpoint_after))
-    assert [has_checksum(store, v) for v in range(5)] == [True, False, False, True, True]
+    assert [has_checksum(store, v) for v in range(5)] == [False, False, False, True, True]
     assert stored(store, 4)["numFiles"] == 4
     assert check_table(store, CONFIG).checksum.status == "matches"
 

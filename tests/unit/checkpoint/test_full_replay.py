@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from lazydelta import Table
+from lazydelta._parallel import start_thread
 from lazydelta.checkpoint.checkpoint_writer import checkpoint_from
 from lazydelta.checkpoint.full_replay import FullReplay, full_replay
 from lazydelta.errors import InternalError, LogCorruptError
@@ -59,7 +60,7 @@ def test_a_replay_is_not_read_twice():
     with full_replay(snapshot_of(store)) as replay:
         list(replay.adds())
         with pytest.raises(InternalError):
-            checkpoint_from(replay)
+            checkpoint_from(replay, start_thread(lambda: None))
     assert builder.names() == ["00000000000000000000.json"]
 
 

@@ -71,7 +71,17 @@ def test_a_healthy_commit_is_read_once_for_an_append():
     table = ld.Table(store, ld.Config())
     for n in range(3):
         table.write({"x": [n]})
+    newest = f"_delta_log/{2:020d}.json"
+    store.reset()
+    ld.Table(store, ld.Config()).write({"x": [9]})
+    assert [call.path for call in store.calls if call.operation == "read"].count(newest) == 1
+
+
+def test_a_handle_does_not_read_its_own_commit():
+    store = MeteredStore(MemoryStore())
+    table = ld.Table(store, ld.Config())
+    for n in range(3):
+        table.write({"x": [n]})
     store.reset()
     table.write({"x": [9]})
-    reads = [call.path for call in store.calls if call.operation == "read"]
-    assert reads.count(f"_delta_log/{2:020d}.json") == 1
+    assert not [call.path for call in store.calls if call.operation == "read"]

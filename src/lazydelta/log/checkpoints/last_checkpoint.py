@@ -45,16 +45,18 @@ def read_hint(store: Store) -> CheckpointHint | None:
     except ObjectNotFoundError:
         return None
     except StoreError as error:
-        logger.warning("ignoring %s/%s: %s", LOG_DIRECTORY, LAST_CHECKPOINT, error)
+        logger.warning("ignoring %s/%s: %s", LOG_DIRECTORY, LAST_CHECKPOINT, str(error))
         return None
     try:
         return _parse(raw)
     except ValueError as error:
-        logger.warning("ignoring %s/%s: %s", LOG_DIRECTORY, LAST_CHECKPOINT, error)
+        logger.warning("ignoring %s/%s: %s", LOG_DIRECTORY, LAST_CHECKPOINT, str(error))
         return None
 
 
-def write_hint(store: Store, body: dict[str, Any], *, is_new: bool = True) -> bool:
+def write_hint(
+    store: Store, body: dict[str, Any], *, is_new: bool, existing: CheckpointHint | None
+) -> bool:
     """Write `_last_checkpoint`; return whether it was written.
 
     A hint of a newer existing checkpoint is kept. Two concurrent writers may still replace each
@@ -65,8 +67,8 @@ def write_hint(store: Store, body: dict[str, Any], *, is_new: bool = True) -> bo
         body: The fields of the hint, without its checksum.
         is_new: Whether the caller wrote the checkpoint. If not, an existing hint of the same
             version is kept, because it may have more fields.
+        existing: The hint that the table has.
     """
-    existing = read_hint(store)
     if existing is not None and existing.version == body["version"] and not is_new:
         return False
     if existing is not None and existing.version > body["version"]:
