@@ -20,7 +20,8 @@ from lazydelta.errors import (
     StoreError,
     TransientStoreError,
 )
-from lazydelta.store import MemoryStore, cached_store
+from lazydelta.store import MemoryStore
+from lazydelta.store.layers import cached_store
 from lazydelta.transaction.background import flush
 
 HINT = "_delta_log/_last_checkpoint"
@@ -86,7 +87,7 @@ class Remote:
 
 def opened(remote, config=CONFIG):
     """Return a table on a store, and the meter below its cache."""
-    store = cached_store(remote, config, directory="_delta_log", mutable=(HINT,))
+    store = cached_store(remote, config, directory="_delta_log", mutable=(HINT,), unique="_delta_log/_sidecars")
     return Table(store, config), store.inner
 
 
