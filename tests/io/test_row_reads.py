@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,9 @@ from lazydelta.errors import DataFileError
 from lazydelta.parquet import DataFile
 from lazydelta.parquet import tuning as parquet_tuning
 from lazydelta.scan import tuning
-from lazydelta.store import MemoryStore
+from lazydelta.scan.read import reading
+from lazydelta.scan.read.reading import Reading
+from lazydelta.store import MemoryStore, cached_store
 from lazydelta.store import tuning as store_tuning
 from lazydelta.store.metered_store import MeteredStore
 from tests.support import LatencyStore
@@ -23,6 +26,7 @@ FIELDS = [
     {"name": name, "type": kind, "nullable": True, "metadata": {}}
     for name, kind in (("id", "long"), ("a", "double"), ("b", "double"), ("c", "binary"))
 ]
+HINT = "_delta_log/_last_checkpoint"
 RANDOM = np.random.default_rng(7)
 
 
@@ -53,20 +57,15 @@ def objects_below(path):
     }
 
 
-def metered(rows, **options):
-    """Return a table in a store with latency, and the store."""
+def metered(rows):
+    """Return a table in a remote store, and the store."""
     rows.open()
-    store = MeteredStore(LatencyStore(objects_below(rows.path), **options))
+    store = MeteredStore(MemoryStore(objects_below(rows.path)))
     return Table(store, Config()), store
 
 
 def data_calls(store):
     return [call for call in store.calls if not call.path.startswith("_delta_log")]
-
-
-def data_depth(store):
-    depths = [call.depth for call in data_calls(store)]
-    return max(depths) - min(depths) + 1
 
 
 def read(table, *args, options=None, **kwargs):
@@ -170,41 +169,83 @@ def test_a_limit_opens_as_many_files_as_it_needs(tmp_path):
     assert len({call.path for call in data_calls(store)}) == 4
 
 
+class Rendezvous(MemoryStore):
+    """A remote store whose requests of data wait until so many are under way."""
+
+    def __init__(self, objects, parties):
+        super().__init__(objects)
+        self._barrier = threading.Barrier(parties, timeout=60)
+
+    def read_ranges(self, path, ranges):
+        if not path.startswith("_delta_log"):
+            self._barrier.wait()
+        return super().read_ranges(path, ranges)
+
+
+def rendezvous(rows, parties):
+    rows.open()
+    store = MeteredStore(Rendezvous(objects_below(rows.path), parties))
+    return Table(store, Config()), store
+
+
 def test_files_of_a_selective_read_are_read_in_parallel(tmp_path):
-    remote, store = metered(many_files(tmp_path, 12), seconds=0.1)
-    found = read(remote, "id >= 5000 and id < 11000")
-    assert found.num_rows == 6000
-    assert len({call.path for call in data_calls(store)}) == 4
-    assert data_depth(store) == 2
+    remote, store = rendezvous(many_files(tmp_path, 12), 4)
+    assert read(remote, "id >= 5000 and id < 11000").num_rows == 6000
+    calls = data_calls(store)
+    assert len(calls) == 2 * len({call.path for call in calls}) == 8
 
 
 def test_deletion_vectors_are_requested_with_the_footer(tmp_path):
     rows = Rows(tmp_path, FIELDS, features=("deletionVectors",))
     vectors = [*rows.vectors([1], [0, 2]), *rows.vectors([3]), None]
-    for at, vector in enumerate(vectors):
-        rows.file(f"{at}.parquet", rows_of(at * 10, 10), vector=vector)
-    remote, store = metered(rows, seconds=0.1)
+    for index, vector in enumerate(vectors):
+        rows.file(f"{index}.parquet", rows_of(index * 10, 10), vector=vector)
+    remote, store = rendezvous(rows, 6)
     deleted = {1, 10, 12, 23}
-    assert read(remote)["id"].to_pylist() == [at for at in range(40) if at not in deleted]
-    calls = data_calls(store)
-    assert sorted(call.requests for call in calls if call.path.endswith(".bin")) == [1, 2]
-    assert data_depth(store) == 1
+    assert read(remote)["id"].to_pylist() == [row for row in range(40) if row not in deleted]
+    vector_calls = [call for call in data_calls(store) if call.path.endswith(".bin")]
+    assert sorted(call.requests for call in vector_calls) == [1, 2]
 
 
-@pytest.mark.parametrize(("limit", "parallel"), [(256 << 20, 12), (0, 3)])
-def test_more_small_files_are_read_in_parallel(tmp_path, monkeypatch, limit, parallel):
-    monkeypatch.setattr(tuning, "REMOTE_FILES", 3)
-    monkeypatch.setattr(tuning, "REMOTE_BYTES", limit)
-    remote, store = metered(many_files(tmp_path, 12, num_rows=10), seconds=0.2)
-    assert read(remote).num_rows == 120
-    assert data_depth(store) == -(-12 // parallel)
+def test_many_small_files_are_read_in_parallel(tmp_path):
+    remote, store = rendezvous(many_files(tmp_path, 24, num_rows=10), 24)
+    assert read(remote).num_rows == 240
+    assert len(data_calls(store)) == 24
+
+
+@pytest.mark.parametrize(
+    ("size", "running", "may_start"),
+    [(1 << 20, 31, True), (100 << 20, 8, False), (100 << 20, 7, True), (16 << 20, 16, False)],
+)
+def test_fewer_large_files_are_read_in_parallel(tmp_path, monkeypatch, size, running, may_start):
+    monkeypatch.setattr(reading, "threads_for", lambda *_: 8)
+    remote, _ = metered(many_files(tmp_path, 1, num_rows=10))
+    rows = Reading(remote.scan(), ReadOptions())
+    rows._num_files, rows._num_bytes = 3, 3 * size
+    assert rows._may_start(running) is may_start
+
+
+def test_depth_of_whole_reads(tmp_path):
+    table = Table.open(tmp_path)
+    for index in range(12):
+        table.write(rows_of(index * 2000, 2000, blob=600))
+    reads = {
+        "limit": (lambda remote: read(remote, limit=10).num_rows, 10, 5),
+        "filter": (lambda remote: read(remote, "id >= 5000 and id < 5100").num_rows, 100, 7),
+        "count": (lambda remote: remote.scan().count(), 24_000, 4),
+    }
+    for name, (run, rows, depth) in reads.items():
+        store = MeteredStore(LatencyStore(objects_below(tmp_path), seconds=0.1))
+        cached = cached_store(store, Config(), directory="_delta_log", mutable=(HINT,))
+        assert run(Table(cached, Config())) == rows
+        assert store.depth <= depth, name
 
 
 @pytest.mark.parametrize("at_once", [1, 4])
 def test_remote_and_local_reads_are_equal(tmp_path, at_once):
     rows = many_files(tmp_path, 5, blob=40)
     options = ReadOptions(files_at_once=at_once)
-    remote, _ = metered(rows, seconds=0)
+    remote, _ = metered(rows)
     for where in (None, "id >= 3000 and a > 0.5", "a > 0.999", "id = 4321"):
         found = read(remote, where, options=options)
         assert found.equals(read(rows.open(), where, options=options))
