@@ -26,7 +26,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo native test test-long test-lowest golden check format bench bench-writes bench-spark requirements upgrade clean
+.PHONY: help env demo emulators native test test-long test-lowest golden check format bench bench-writes bench-spark requirements upgrade clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,10 +38,13 @@ demo: $(VENV)/.run ## Build a sample table, scan it and show what happened
 
 native: $(VENV)/.native ## Build and install the native decoder, an option (needs Rust; minutes)
 
-test: $(VENV)/.test ## Run the whole test suite (minutes)
+emulators: $(VENV)/.test ## Build the object store emulators that are written in Go (minutes)
+	$(PY) -m tests.emulators.programs
+
+test: $(VENV)/.test $(VENV)/.emulators ## Run the whole test suite (minutes)
 	$(PY) -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
-test-long: $(VENV)/.test ## Run it with the tests marked long, and many more random examples
+test-long: $(VENV)/.test $(VENV)/.emulators ## Run it with the tests marked long, and many more random examples
 	HYPOTHESIS_PROFILE=long $(PY) -m pytest $(SIDE_BY_SIDE) -m "not bench" --timeout 3600 $(ARGS)
 
 test-lowest: ## Run it with the oldest dependencies that pyproject.toml allows (needs Python 3.11)
@@ -93,6 +96,11 @@ $(VENV)/.run $(VENV)/.bench $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: requirements
 	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@$(HAS_JAVA) 2>/dev/null || $(INSTALL) --require-hashes --requirement requirements/java.txt || \
 		echo "no Java 17 or newer, and none could be installed: what needs Spark will say so"
+	@touch $@
+
+# Without Go, or where a program cannot be built, their tests are skipped with the reason.
+$(VENV)/.emulators: tests/emulators/programs.py | $(VENV)/.test
+	@command -v go > /dev/null || exit 0; $(PY) -m tests.emulators.programs
 	@touch $@
 
 # Cargo's own lock file names the package index; scripts/crates.py says how ours does not.

@@ -22,7 +22,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.clock import Sample
+from benchmarks.clock import Sample, load_lazydelta
 from benchmarks.engines import memory_of_process, run
 from benchmarks.generate import table_for
 from benchmarks.limits import Verdict, format_figure
@@ -46,6 +46,8 @@ def _checkpoint(engine: str, path: str) -> Sample:
     """
     if engine == "lazydelta":
         import lazydelta
+
+        load_lazydelta()
     else:
         import deltalake
     sample = Sample(base_rss=memory_of_process("VmRSS"))

@@ -5,6 +5,7 @@ Imports nothing heavy: a child process loads this before it times its imports.
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Clock", "Operation", "Sample", "count_batches"]
+__all__ = ["Clock", "Operation", "Sample", "count_batches", "load_lazydelta"]
+
+
+_LAZY_DOORS = (
+    *("errors", "metrics", "schema", "protocol", "formats", "expressions", "expressions.nodes"),
+    *("parquet", "parquet.footer", "log.checkpoints", "checkpoint"),
+    *("scan", "scan.plan", "scan.read", "scan.aggregates"),
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,6 +80,18 @@ class Clock:
     def total_seconds(self) -> float:
         """Duration of the operation: until `last`, or until now."""
         return self._last_seconds or time.perf_counter() - self.start
+
+
+def load_lazydelta() -> None:
+    """Import the modules that reads and checkpoints use.
+
+    lazydelta loads them on first use. Peers load theirs on import, which is not measured.
+    """
+    importlib.import_module("lazydelta.table")
+    for name in _LAZY_DOORS:
+        door = importlib.import_module(f"lazydelta.{name}")
+        for exported in door.__all__:
+            getattr(door, exported)
 
 
 def count_batches(batches: Iterator[Any], clock: Clock) -> int:

@@ -17,7 +17,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.clock import Clock, Sample, count_batches
+from benchmarks.clock import Clock, Sample, count_batches, load_lazydelta
 from benchmarks.row_engines import ROW_OPERATIONS, lazydelta_scan
 
 if TYPE_CHECKING:
@@ -216,6 +216,8 @@ def run(engine: str, workload: str, path: str, *, accounting: bool = False) -> S
     variant = workload.partition(": ")[2]
     for module in [*_IMPORTS[engine], *_VARIANT_IMPORTS.get(variant, [])]:
         importlib.import_module(module)
+    if engine == "lazydelta":
+        load_lazydelta()
     sample.import_seconds = time.perf_counter() - before
     time.sleep(_SETTLE_SECONDS)
     sample.base_rss = memory_of_process("VmRSS")

@@ -70,4 +70,9 @@ def _no_leaked_threads():
 
 
 def _engine_threads():
-    return {thread for thread in threading.enumerate() if thread.name.startswith("lazydelta-")}
+    """Return the threads of calls; the event loop of requests lives as long as the process."""
+    return {
+        thread
+        for thread in threading.enumerate()
+        if thread.name.startswith("lazydelta-") and thread.name != "lazydelta-requests"
+    }

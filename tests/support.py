@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from dataclasses import replace
 
@@ -24,30 +25,53 @@ def memory_store(*, local: bool = True):
     return MemoryStore(root="/memory" if local else "memory://table")
 
 
-class LatencyStore(MemoryStore):
-    """A remote store whose requests take time, so that those that run in parallel overlap."""
+class RoundTripStore(MemoryStore):
+    """A remote store that counts round trips: it answers when no further request arrives.
+
+    Requests that a client sends together are answered together, whatever the machine's load.
+    """
 
     native_files = False
+    _quiet_seconds = 0.2
 
-    def __init__(self, objects=None, *, seconds=0.03):
+    def __init__(self, objects=None):
         super().__init__(objects)
-        self._seconds = seconds
+        self.round_trips = 0
+        self.is_remote = True  # False answers at once, to build a table
+        self._arrival = threading.Condition()
+        self._arrived = 0.0
 
     def list_from(self, directory, *, after=None):
-        time.sleep(self._seconds)
+        self._wait()
         return super().list_from(directory, after=after)
 
     def head(self, path):
-        time.sleep(self._seconds)
+        self._wait()
         return super().head(path)
 
     def read(self, path):
-        time.sleep(self._seconds)
+        self._wait()
         return super().read(path)
 
     def read_ranges(self, path, ranges):
-        time.sleep(self._seconds)
+        self._wait()
         return super().read_ranges(path, ranges)
+
+    def write(self, path, data, *, overwrite):
+        self._wait()
+        super().write(path, data, overwrite=overwrite)
+
+    def _wait(self):
+        with self._arrival:
+            self._arrived = time.monotonic()
+            trip = self.round_trips
+            while self.is_remote and self.round_trips == trip:
+                left = self._arrived + self._quiet_seconds - time.monotonic()
+                if left > 0:
+                    self._arrival.wait(left)
+                else:  # nothing arrived for a while: this ends the round trip of all that wait
+                    self.round_trips += 1
+                    self._arrival.notify_all()
 
 
 def name_of(path, vector):

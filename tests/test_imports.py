@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "lazydelta"
 ALLOWED_THIRD_PARTY = {"pyarrow", "numpy", "orjson", "arro3", "cloudpickle"}
 NEVER_ON_IMPORT = {
     *("click", "rich", "pandas", "obstore", "polars", "deltalake", "duckdb", "datafusion"),
-    *("pyarrow.dataset", "lazydelta.interop"),
+    *("pyarrow.dataset", "pyarrow.parquet", "lazydelta.interop"),
     # What writes a table: a reader does not wait for it.
     *(
         "lazydelta.transaction",
@@ -77,13 +77,16 @@ def test_import_does_not_load_what_belongs_to_one_door(loaded_by_import):
     assert not NEVER_ON_IMPORT & loaded_by_import["loaded"].keys()
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["aggregates", "changes", "checkpoint", "expressions", "formats", "operations", "parquet"],
+LAZY_DOORS = (
+    *("changes", "checkpoint", "errors", "expressions", "expressions.nodes", "formats"),
+    *("log.checkpoints", "metrics", "operations", "parquet", "parquet.footer", "protocol", "scan"),
+    *("scan.aggregates", "scan.plan", "scan.read", "schema", "store.cloud"),
 )
+
+
+@pytest.mark.parametrize("name", LAZY_DOORS)
 def test_a_lazy_door_has_all_that_it_offers(name):
-    room = "lazydelta.scan." if name == "aggregates" else "lazydelta."
-    door = importlib.import_module(f"{room}{name}")
+    door = importlib.import_module(f"lazydelta.{name}")
     assert [exported for exported in door.__all__ if not hasattr(door, exported)] == []
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = door.nonsense
@@ -113,3 +116,55 @@ def test_a_scan_does_not_import_pandas(tmp_path):
     table.checkpoint()
     table.commit("-a +d#dv1")
     assert run_python(_SCAN, str(tmp_path / "t")).strip() == "False"
+
+
+_RUN = """
+import json, sys
+before = set(sys.modules)
+from lazydelta.__main__ import main
+try:
+    main()
+finally:
+    sys.stderr.write(json.dumps(sorted(set(sys.modules) - before)))
+"""
+_PREDICATES = {"lazydelta.expressions.nodes.predicates", "lazydelta.expressions.parser"}
+_CHECKPOINTS = {
+    *("pyarrow.parquet", "pyarrow.fs", "ssl", "hashlib"),
+    *("lazydelta.log.checkpoints.leaf_reader", "lazydelta.parquet.footer.thrift"),
+}
+_ROWS = {"lazydelta.scan.read.reading", "lazydelta.parquet.reader", "lazydelta_decoder"}
+_OTHERS = {
+    *("pyarrow.csv", "rich", "pandas", "obstore", "numpy.typing", "pathlib", "shutil", "tempfile"),
+    *("lazydelta.scan.plan.log_splits", "lazydelta.scan.pinning", "lazydelta.scan.verify"),
+    *("lazydelta.protocol.retention", "lazydelta.schema.ddl", "lazydelta.store.cloud.object_store"),
+    *("lazydelta.transaction", "lazydelta.writer", "lazydelta.operations.write"),
+    *("lazydelta.errors.writes", "lazydelta.metrics.events"),
+}
+
+
+def loaded_by_command(*arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stderr))
+
+
+@pytest.mark.parametrize("command", [("count",), ("files", "--limit", "10")])
+def test_a_short_command_loads_only_what_it_needs(tmp_path, command):
+    lazydelta.write(tmp_path, {"id": [1, 2]})
+    loaded = loaded_by_command(*command, tmp_path)
+    assert "lazydelta.scan.plan.run" in loaded, "nothing was seen to be loaded: the test is blind"
+    assert not loaded & (_PREDICATES | _CHECKPOINTS | _ROWS | _OTHERS)
+
+
+def test_commands_load_what_they_need(tmp_path):
+    """The lists above name modules that exist."""
+    lazydelta.write(tmp_path, {"id": [1, 9]})
+    lazydelta.Table.open(tmp_path).checkpoint()
+    loaded = loaded_by_command("count", tmp_path, "--where", "id > 5")
+    assert loaded > {name for name in _PREDICATES | _CHECKPOINTS if name.startswith("lazydelta.")}
+    assert loaded > {name for name in _ROWS if name.startswith("lazydelta.")}

@@ -13,8 +13,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,8 +49,7 @@ class FailpointError(Exception):
     """Raised by a failpoint with the action `raise`; the package never catches it by name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Armed:
+class Armed(NamedTuple):
     """The armed failpoint: its action, and the hit that triggers it."""
 
     name: str

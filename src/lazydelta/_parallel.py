@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
-__all__ = ["BackgroundIterator", "ordered_map", "prefetch", "start"]
+__all__ = ["BackgroundIterator", "ordered_map", "prefetch", "start_thread"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,7 +45,7 @@ def ordered_map(function: Callable[[T], R], items: Iterable[T], *, width: int) -
                 future.cancel()
 
 
-def start(function: Callable[[], R]) -> Future[R]:
+def start_thread(function: Callable[[], R]) -> Future[R]:
     """Call a function in a new thread; the future has its result or its error."""
     future: Future[R] = Future()
 

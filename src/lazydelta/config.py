@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from enum import StrEnum
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
@@ -248,12 +247,19 @@ class Config:
     """Called with the oldest version that a scan reads; False refuses the scan."""
     allowed_roots: tuple[str, ...] = ()
     """Locations outside the table's root that its log may refer to (shallow clones)."""
-    retry_attempts: int = 5
+    retry_attempts: int = 8
     """Maximum number of attempts of a failing store request."""
-    retry_base_seconds: float = 0.05
+    retry_base_seconds: float = 0.1
     """Backoff before the second attempt; it doubles, with jitter, up to the cap."""
     retry_cap_seconds: float = 2.0
     """Maximum backoff between two attempts."""
+    cache_directory: str | None = None
+    """Local directory in which log objects of remote tables are cached, shared by processes;
+    by default there is no such cache."""
+    cache_bytes: int = 1024 * 1024 * 1024
+    """Maximum size of that cache."""
+    request_deadline_seconds: float = 60.0
+    """Time limit of a store request with all its attempts; a long read has it for each part."""
     commit_attempts: int = 100
     """Maximum number of attempts of a commit, lost races and store failures included."""
     commit_seconds: float = 300.0
@@ -282,6 +288,8 @@ class Config:
         for name in _NON_NEGATIVE_SECONDS:
             if not _validate_number(name, getattr(self, name)) >= 0:  # false for NaN
                 raise ConfigError(name, f"must be at least 0, not {getattr(self, name)}")
+        if not self.request_deadline_seconds > 0:
+            raise ConfigError("request_deadline_seconds", "must be greater than 0")
         rate = "remove_set_false_positive_rate"
         if not 0 < _validate_number(rate, getattr(self, rate)) < 1:
             raise ConfigError(rate, "must lie between 0 and 1")
@@ -304,6 +312,8 @@ class Config:
             name = key.removeprefix(_ENV_PREFIX).lower()
             parse = _PARSERS.get(str(types.get(name)))
             if parse is None:
+                from difflib import get_close_matches  # slow to import
+
                 near = get_close_matches(name, [n for n in types if str(types[n]) in _PARSERS], n=1)
                 hint = f" (did you mean {_ENV_PREFIX}{near[0].upper()}?)" if near else ""
                 raise ConfigError(key, f"no such setting{hint}")
@@ -329,7 +339,9 @@ def _check_kind(name: str, kind: str, value: Any) -> None:
         check_options(name, value, ReadOptions)
     if kind == "WriteOptions":
         check_options(name, value, WriteOptions)
-    if kind.endswith("| None") and value is not None and not callable(value):
+    if kind == "str | None" and not isinstance(value, str | None):
+        raise ConfigError(name, f"must be a string, not {value!r}")
+    if kind.startswith(("Callable", "Observer")) and value is not None and not callable(value):
         raise ConfigError(name, f"must be a function, not {value!r}")
     # A single string would be read letter by letter.
     if kind == "tuple[str, ...]" and (
@@ -350,12 +362,18 @@ _MINIMUMS: dict[str, int] = {
     "reverse_window_commits": 1,
     "forward_tail_commits": 0,
     "retry_attempts": 1,
+    "cache_bytes": 0,
     "commit_attempts": 1,
     "max_line_bytes": 1024,
     "max_json_depth": 8,
 }
 
-_NON_NEGATIVE_SECONDS = ("retry_base_seconds", "retry_cap_seconds", "commit_seconds")
+_NON_NEGATIVE_SECONDS = (
+    "retry_base_seconds",
+    "retry_cap_seconds",
+    "request_deadline_seconds",
+    "commit_seconds",
+)
 
 _EXPECTED = {"int": "an integer", "float": "a number", "bool": "true or false"}
 """The values that a variable accepts, by the type of its setting."""
@@ -365,5 +383,6 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "float": float,
     "bool": lambda value: {"1": True, "true": True, "0": False, "false": False}[value.lower()],
     "Tripwire": str,
+    "str | None": str,
     "tuple[str, ...]": lambda value: tuple(filter(None, value.split(","))),
 }

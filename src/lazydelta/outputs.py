@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
+from lazydelta import metrics
 from lazydelta.errors import MissingExtraError, SchemaError
-from lazydelta.metrics import Observer, ReadFinished, notify
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as pds
 
     from lazydelta.config import ReadOptions
+    from lazydelta.metrics import Observer
 
 __all__ = ["Adapters", "Outputs", "metered"]
 
@@ -225,9 +226,9 @@ def _metered(
                 yield batch
         complete = True
     finally:
-        notify(
+        metrics.notify(
             observer,
-            ReadFinished(
+            metrics.ReadFinished(
                 **event,
                 rows=rows,
                 batches=count,

@@ -6,8 +6,8 @@ import pytest
 
 from lazydelta.config import Config
 from lazydelta.store import MemoryStore, open_store
-from lazydelta.store.metered_store import MeteredStore
-from lazydelta.store.retrying_store import RetryingStore
+from lazydelta.store.layers.metered_store import MeteredStore
+from lazydelta.store.layers.retrying_store import RetryingStore
 from lazydelta.testing import StoreContract
 
 

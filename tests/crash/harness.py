@@ -91,7 +91,7 @@ _forker = cache(_Forker)
 class Writer:
     """A running writer; its output goes to a file, which survives a kill."""
 
-    def __init__(self, url, first, count, kind="plain", failpoint=None):
+    def __init__(self, url, first, count, kind="plain", failpoint=None, options=None):
         self._output = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by finish
         self._errors = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by finish
         self._returncode = None
@@ -99,7 +99,7 @@ class Writer:
             "output": self._output.name,
             "errors": self._errors.name,
             "failpoint": failpoint,
-            "arguments": [url, first, count, kind],
+            "arguments": [url, first, count, kind, options],
         }
         self._pid = _forker().ask("start", start)
 

@@ -8,22 +8,34 @@ from dataclasses import replace
 
 import pytest
 
-from lazydelta import Config
+from lazydelta import Config, write
 from lazydelta.errors import ObjectExistsError
 from lazydelta.store import open_store
-from lazydelta.store.retrying_store import RetryingStore
+from lazydelta.store.layers.retrying_store import RetryingStore
 from lazydelta.transaction import commit
 from tests.crash import harness
-from tests.emulators.conftest import azurite, emulator, moto
+from tests.crash.writer import ROWS
+from tests.emulators import servers
+from tests.emulators.conftest import azurite, emulator, moto, versitygw
 from tests.unit.transaction.support import append, base_of, info_of, make_table, versions
 
-__all__ = ["azurite", "emulator", "moto"]
+__all__ = ["azurite", "emulator", "moto", "versitygw"]
 
 
 def _processes(tmp_path, writers, each):
     url = harness.make_table(tmp_path)
-    running = [harness.Writer(url, 1000 * number, each) for number in range(writers)]
-    output = [one.finish() for one in running]
+    _check(url, _race(url, writers, each), writers, each)
+
+
+def _race(url, writers, each, options=None):
+    running = [
+        harness.Writer(url, 1000 * number, each, options=options) for number in range(writers)
+    ]
+    return [one.finish() for one in running]
+
+
+def _check(url, output, writers, each):
+    """Check a local table after a race: nothing is lost, nothing is duplicated."""
     assert [one.returncode for one in output] == [0] * writers  # none failed
     harness.check_log(url)
     all_numbers = [number for one in output for number in one.acks]
@@ -107,6 +119,28 @@ def test_object_stores(emulator):
 @pytest.mark.long
 def test_object_stores_long(emulator):
     _storm(emulator, writers=8, each=25, rounds=200)
+
+
+def _processes_on(emulator, tmp_path, writers, each):
+    """Race in the store, then check a copy of the table in a local directory."""
+    url, options = f"{emulator.url}/{uuid.uuid4().hex}", emulator.options
+    store = open_store(url, options)
+    assert _is_arbiter(store, 10, writers), "the emulator lets two writers win: nothing is shown"
+    write(f"{url}/t", {"id": [-1] * ROWS}, properties=harness.PROPERTIES, storage_options=options)
+    output = _race(f"{url}/t", writers, each, options)
+    servers.download_table(f"{url}/t", options, tmp_path / "t")
+    _check(str(tmp_path / "t"), output, writers, each)
+
+
+@pytest.mark.emulator
+def test_processes_on_object_stores(emulator, tmp_path):
+    _processes_on(emulator, tmp_path, writers=8, each=5)
+
+
+@pytest.mark.emulator
+@pytest.mark.long
+def test_processes_on_object_stores_long(emulator, tmp_path):
+    _processes_on(emulator, tmp_path, writers=8, each=100)
 
 
 def test_concurrent_creates(tmp_path):

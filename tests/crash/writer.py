@@ -30,31 +30,32 @@ def report(*words):
     print(*words, flush=True)  # noqa: T201 - its output is the protocol with the test
 
 
-def append(url, number, observer=None):
+def append(url, number, options=None, observer=None):
     report("intent", number)
     request = WriteRequest(mode="append", app_id=f"step-{number}", app_version=1)
     # pyarrow would import pandas for a Python list, which is slow.
     rows = pa.table({"id": from_numpy(np.full(ROWS, number))})
-    result = write_rows(open_store(url), Config(), rows, request, observer=observer)
+    result = write_rows(open_store(url, options), Config(), rows, request, observer=observer)
     report("found" if result.already_applied else "ack", number, result.version)
 
 
-def with_rival(url, number):
+def with_rival(url, number, options=None):
     """Append, after losing a race to another append of this process."""
     rivals = iter([number + 1000])
 
     def observer(phase, version):
         if phase == "prepared" and (rival := next(rivals, None)) is not None:
-            append(url, rival)
+            append(url, rival, options)
 
-    append(url, number, observer)
+    append(url, number, options, observer)
 
 
-def main(url, first, count, kind):
-    report("rows", json.dumps(Table.open(url).to_arrow()["id"].to_pylist()))
+def main(url, first, count, kind, options=None):
+    table = Table.open(url, storage_options=options)
+    report("rows", json.dumps(table.to_arrow()["id"].to_pylist()))
     for number in range(first, first + count):
-        (with_rival if kind == "rival" else append)(url, number)
-    report("rows", json.dumps(Table.open(url).to_arrow()["id"].to_pylist()))
+        (with_rival if kind == "rival" else append)(url, number, options)
+    report("rows", json.dumps(table.to_arrow()["id"].to_pylist()))
 
 
 def _start(*, output, errors, failpoint, arguments):

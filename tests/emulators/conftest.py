@@ -1,4 +1,4 @@
-"""One Azurite and one moto per session; every test gets its own prefix."""
+"""One server of each emulator per session; every test gets its own prefix."""
 
 from __future__ import annotations
 
@@ -19,20 +19,36 @@ def moto():
     yield from _running(servers.moto)
 
 
-@pytest.fixture(params=["azurite", "moto"])
+@pytest.fixture(scope="session")
+def versitygw():
+    yield from _running(servers.versitygw)
+
+
+@pytest.fixture(scope="session")
+def fake_gcs():
+    yield from _running(servers.fake_gcs)
+
+
+@pytest.fixture(params=["azurite", "moto", "versitygw"])
 def emulator(request):
+    """Each emulator that can be written to, in turn."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(params=["azurite", "moto", "versitygw", "fake_gcs"])
+def readable_emulator(request):
     """Each emulator in turn."""
     return request.getfixturevalue(request.param)
 
 
 @pytest.fixture
-def emulated_table(emulator):
+def emulated_table(readable_emulator):
     """A function that uploads a local table and returns `(url, options)` for `Table.open`."""
 
     def upload(local_dir):
-        url = f"{emulator.url}/{uuid.uuid4().hex}/a table"
-        servers.upload_table(url, emulator.options, local_dir)
-        return url, emulator.options
+        url = f"{readable_emulator.url}/{uuid.uuid4().hex}/a table"
+        servers.upload_table(url, readable_emulator.options, local_dir)
+        return url, readable_emulator.options
 
     return upload
 

@@ -1,7 +1,8 @@
 """Object store emulators on loopback, started per test session and never required.
 
-Azurite (Azure) is installed with npm into `.cache/azurite`; moto (S3) is a Python package. Where one
-is missing, `Unavailable` has the reason and the cure.
+Azurite (Azure), moto and versitygw (S3) can be written to, fake-gcs-server (GCS) only be read: it
+does not have the part of the XML API that obstore writes with. Where one is missing, `Unavailable`
+has the reason and the cure.
 """
 
 from __future__ import annotations
@@ -10,31 +11,32 @@ import base64
 import contextlib
 import hashlib
 import hmac
-import shutil
+import json
+import os
 import socket
 import subprocess
 import tempfile
 import threading
 import time
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import formatdate
 from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 from lazydelta.store import open_store
+from tests.emulators import programs
+from tests.emulators.programs import Unavailable
 
-_AZURITE = "azurite@3.35.0"
-_CACHE = Path(__file__).parents[2] / ".cache" / "azurite"
-_INSTALL_SECONDS = 200
 _START_SECONDS = 60
 
 # Azurite's default account; its key is public.
 _ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
-
-class Unavailable(Exception):  # noqa: N818 - a reason to skip, not an error
-    """An emulator that cannot run here."""
+_S3_ID = "the-emulated-id"
+_S3_SECRET = "the-emulated-secret"
+_JSON = "application/json"
 
 
 @dataclass(frozen=True)
@@ -46,32 +48,71 @@ class Emulator:
     options: dict[str, str] = field(repr=False)
     secrets: tuple[str, ...] = field(repr=False, default=())
 
+    def at(self, endpoint):
+        """Return the same emulator behind another endpoint, that of a proxy."""
+        options = {
+            key: value.replace(self.endpoint, endpoint) for key, value in self.options.items()
+        }
+        return replace(self, endpoint=endpoint, options=options)
+
 
 @contextlib.contextmanager
 def azurite():
     """Run Azurite with an empty container `lake`."""
-    program = _azurite_program()
     port = _free_port()
     command = [
-        str(program),
+        str(programs.azurite()),
         *("--blobHost", "127.0.0.1", "--blobPort", str(port)),
         *("--inMemoryPersistence", "--skipApiVersionCheck", "--silent", "--disableTelemetry"),
     ]
-    with tempfile.TemporaryDirectory() as where, tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, cwd=where, stdout=output, stderr=output)
-        try:
-            _wait_for_port(port, process)
-            endpoint = f"http://127.0.0.1:{port}/{_ACCOUNT}"
-            _create_container(endpoint, "lake")
-            options = {
-                "account_name": _ACCOUNT,
-                "account_key": _KEY,
-                "endpoint": endpoint,
-                "allow_http": "true",
-            }
-            yield Emulator(endpoint, "az://lake", options, (_KEY,))
-        finally:
-            _stop(process)
+    with _server("Azurite", command, port):
+        endpoint = f"http://127.0.0.1:{port}/{_ACCOUNT}"
+        _create_container(endpoint, "lake")
+        options = {
+            "account_name": _ACCOUNT,
+            "account_key": _KEY,
+            "endpoint": endpoint,
+            "allow_http": "true",
+        }
+        yield Emulator(endpoint, "az://lake", options, (_KEY,))
+
+
+@contextlib.contextmanager
+def versitygw():
+    """Run versitygw, an S3 gateway to a directory, with an empty bucket `lake`."""
+    port = _free_port()
+    with tempfile.TemporaryDirectory() as root:
+        for name in ("buckets/lake", "metadata"):
+            Path(root, name).mkdir(parents=True)
+        command = [
+            str(programs.go_program("versitygw")),
+            *("--port", f"127.0.0.1:{port}", "--keep-alive", "--quiet"),
+            *("posix", "--sidecar", f"{root}/metadata", f"{root}/buckets"),
+        ]
+        environment = {"ROOT_ACCESS_KEY_ID": _S3_ID, "ROOT_SECRET_ACCESS_KEY": _S3_SECRET}
+        with _server("versitygw", command, port, environment):
+            endpoint = f"http://127.0.0.1:{port}"
+            yield Emulator(endpoint, "s3://lake", _s3_options(endpoint), (_S3_SECRET,))
+
+
+@contextlib.contextmanager
+def fake_gcs():
+    """Run fake-gcs-server with an empty bucket `lake`; it serves reads and listings only."""
+    port = _free_port()
+    host = f"127.0.0.1:{port}"
+    command = [
+        str(programs.go_program("fake-gcs-server")),
+        *("-host", "127.0.0.1", "-port", str(port), "-scheme", "http", "-public-host", host),
+        *("-backend", "memory", "-log-level", "error"),
+    ]
+    with _server("fake-gcs-server", command, port):
+        endpoint = f"http://{host}"
+        bucket = json.dumps({"name": "lake"}).encode()
+        _send("POST", f"{endpoint}/storage/v1/b?project=p", {"Content-Type": _JSON}, bucket)
+        key = {"gcs_base_url": endpoint, "disable_oauth": True}
+        key |= dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
+        options = {"service_account_key": json.dumps(key), "allow_http": "true"}
+        yield Emulator(endpoint, "gs://lake", options)
 
 
 @contextlib.contextmanager
@@ -105,16 +146,9 @@ def moto():
     server.start()
     try:
         endpoint = "http://{}:{}".format(*server.get_host_and_port())
-        _put(f"{endpoint}/lake", {})
-        options = {
-            "AWS_ACCESS_KEY_ID": "the-emulated-id",
-            "AWS_SECRET_ACCESS_KEY": "the-emulated-secret",
-            "AWS_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": endpoint,
-            "allow_http": "true",
-        }
+        _send("PUT", f"{endpoint}/lake", {})
         with _atomic_puts(S3Response):
-            yield Emulator(endpoint, "s3://lake", options, ("the-emulated-secret",))
+            yield Emulator(endpoint, "s3://lake", _s3_options(endpoint), (_S3_SECRET,))
     finally:
         server.stop()
 
@@ -125,47 +159,59 @@ def upload_table(store_url, options, local_dir):
     for path in sorted(Path(local_dir).rglob("*")):
         if path.is_file():
             name = path.relative_to(local_dir).as_posix()
-            store.write(name, path.read_bytes(), overwrite=True)
+            if store_url.startswith("gs:"):
+                _upload_to_gcs(store_url, options, name, path.read_bytes())
+            else:
+                store.write(name, path.read_bytes(), overwrite=True)
     return store
 
 
-def _azurite_program() -> Path:
-    found = shutil.which("azurite-blob")
-    if found:
-        return Path(found)
-    program = _CACHE / "node_modules" / ".bin" / "azurite-blob"
-    if not program.exists():
-        _install_azurite()
-    return program
+def download_table(store_url, options, local_dir):
+    """Copy the log and the unpartitioned data files of a table into a local directory."""
+    store = open_store(store_url, options)
+    Path(local_dir, "_delta_log").mkdir(parents=True)
+    for directory in ("", "_delta_log"):
+        for page in store.list_from(directory):
+            for name in page.column("path").to_pylist():
+                Path(local_dir, name).write_bytes(store.read(name))
 
 
-def _install_azurite() -> None:
-    """Install beside the cache and rename it, so that two sessions do not collide."""
-    npm = shutil.which("npm")
-    if npm is None or shutil.which("node") is None:
-        raise Unavailable("Azurite needs Node.js: install node and npm, and it is fetched from npm")
-    _CACHE.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=_CACHE.parent, prefix="azurite-") as staging:
-        command = [
-            npm,
-            *("install", "--prefix", staging, "--no-package-lock", "--no-audit", "--no-fund"),
-            *("--no-save", "--fetch-retries=1", "--fetch-timeout=30000", _AZURITE),
-        ]
+def _upload_to_gcs(store_url, options, name, data):
+    """Upload with the JSON API, the one that fake-gcs-server writes with."""
+    endpoint = json.loads(options["service_account_key"])["gcs_base_url"]
+    url = urlsplit(store_url)
+    path = quote(f"{url.path}/{name}".lstrip("/"), safe="")
+    query = f"uploadType=media&name={path}"
+    headers = {"Content-Type": "application/octet-stream"}
+    _send("POST", f"{endpoint}/upload/storage/v1/b/{url.netloc}/o?{query}", headers, data)
+
+
+def _s3_options(endpoint):
+    return {
+        "AWS_ACCESS_KEY_ID": _S3_ID,
+        "AWS_SECRET_ACCESS_KEY": _S3_SECRET,
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": endpoint,
+        "allow_http": "true",
+    }
+
+
+@contextlib.contextmanager
+def _server(name, command, port, environment=None):
+    """Run a server until the block ends; it listens when the block begins."""
+    with tempfile.TemporaryDirectory() as where, tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            command,
+            cwd=where,
+            env={**os.environ, **(environment or {})},
+            stdout=output,
+            stderr=output,
+        )
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise Unavailable(f"npm did not install {_AZURITE} in {_INSTALL_SECONDS} s") from None
-        if done.returncode:
-            lines = done.stderr.splitlines()
-            reason = next((line for line in lines if line.startswith("npm err")), "no reason given")
-            raise Unavailable(f"npm could not install {_AZURITE}: {reason}")
-        target = _CACHE / "node_modules"
-        if not target.exists():
-            _CACHE.mkdir(exist_ok=True)
-            with contextlib.suppress(OSError):  # another session installed it first
-                Path(staging, "node_modules").rename(target)
+            _wait_for_port(name, port, process)
+            yield
+        finally:
+            _stop(process)
 
 
 def _free_port() -> int:
@@ -174,21 +220,21 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _wait_for_port(port: int, process: subprocess.Popen) -> None:
+def _wait_for_port(name: str, port: int, process: subprocess.Popen) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise Unavailable(f"Azurite ended at once with code {process.returncode}")
+            raise Unavailable(f"{name} ended at once with code {process.returncode}")
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         time.sleep(0.05)
-    raise Unavailable(f"Azurite did not listen within {_START_SECONDS} s")
+    raise Unavailable(f"{name} did not listen within {_START_SECONDS} s")
 
 
 def _stop(process: subprocess.Popen) -> None:
     process.terminate()
     try:
-        process.wait(10)
+        process.wait(2)  # versitygw would wait for idle connections
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait(10)
@@ -202,7 +248,8 @@ def _create_container(endpoint: str, name: str) -> None:
     text = "PUT" + "\n" * 12 + headers + resource
     digest = hmac.new(base64.b64decode(_KEY), text.encode(), hashlib.sha256).digest()
     signature = base64.b64encode(digest).decode()
-    _put(
+    _send(
+        "PUT",
         f"{endpoint}/{name}?restype=container",
         {
             "x-ms-date": date,
@@ -212,8 +259,8 @@ def _create_container(endpoint: str, name: str) -> None:
     )
 
 
-def _put(url: str, headers: dict[str, str]) -> None:
-    request = urllib.request.Request(url, method="PUT", headers=headers)
+def _send(method: str, url: str, headers: dict[str, str], body: bytes | None = None) -> None:
+    request = urllib.request.Request(url, data=body, method=method, headers=headers)
     # No proxy for loopback.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=30) as answer:

@@ -9,26 +9,21 @@ import pytest
 
 from lazydelta.errors import ObjectNotFoundError, StoreAccessError, StoreError
 from lazydelta.store import open_store
-from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.layers.metered_store import MeteredStore
 from lazydelta.testing import StoreContract
 
 pytestmark = pytest.mark.emulator
 
 
-class TestAzure(StoreContract):
-    secrets = ("Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq",)
+class TestEmulators(StoreContract):
+    secrets = (
+        "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq",
+        "the-emulated-secret",
+    )
 
     @pytest.fixture
-    def store(self, azurite):
-        return open_store(f"{azurite.url}/{uuid.uuid4().hex}/a%20table/", azurite.options)
-
-
-class TestS3(StoreContract):
-    secrets = ("the-emulated-secret",)
-
-    @pytest.fixture
-    def store(self, moto):
-        return open_store(f"{moto.url}/{uuid.uuid4().hex}/a table", moto.options)
+    def store(self, emulator):
+        return open_store(f"{emulator.url}/{uuid.uuid4().hex}/a%20table/", emulator.options)
 
 
 @pytest.fixture

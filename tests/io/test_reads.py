@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lazydelta import Config, Table
-from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.layers.metered_store import MeteredStore
 from tests.builders import TableBuilder, add
 from tests.support import listed, memory_store
 

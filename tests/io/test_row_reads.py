@@ -18,8 +18,8 @@ from lazydelta.scan.read import reading
 from lazydelta.scan.read.reading import Reading
 from lazydelta.store import MemoryStore, cached_store
 from lazydelta.store import tuning as store_tuning
-from lazydelta.store.metered_store import MeteredStore
-from tests.support import LatencyStore
+from lazydelta.store.layers.metered_store import MeteredStore
+from tests.support import RoundTripStore
 from tests.unit.scan.read.tables import Rows
 
 FIELDS = [
@@ -225,7 +225,7 @@ def test_fewer_large_files_are_read_in_parallel(tmp_path, monkeypatch, size, run
     assert rows._may_start(running) is may_start
 
 
-def test_depth_of_whole_reads(tmp_path):
+def test_round_trips_of_whole_reads(tmp_path):
     table = Table.open(tmp_path)
     for index in range(12):
         table.write(rows_of(index * 2000, 2000, blob=600))
@@ -235,10 +235,10 @@ def test_depth_of_whole_reads(tmp_path):
         "count": (lambda remote: remote.scan().count(), 24_000, 4),
     }
     for name, (run, rows, depth) in reads.items():
-        store = MeteredStore(LatencyStore(objects_below(tmp_path), seconds=0.1))
+        store = RoundTripStore(objects_below(tmp_path))
         cached = cached_store(store, Config(), directory="_delta_log", mutable=(HINT,))
         assert run(Table(cached, Config())) == rows
-        assert store.depth <= depth, name
+        assert store.round_trips <= depth, name
 
 
 @pytest.mark.parametrize("at_once", [1, 4])

@@ -13,7 +13,7 @@ import pytest
 from lazydelta import Config, Table
 from lazydelta._stream import Stream
 from lazydelta.errors import LogCorruptError
-from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.layers.metered_store import MeteredStore
 from tests.builders import TableBuilder
 from tests.support import listed, memory_store
 

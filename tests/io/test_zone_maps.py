@@ -12,7 +12,7 @@ from lazydelta.errors import LogCorruptError
 from lazydelta.expressions import as_predicate
 from lazydelta.replay.skipping import Pruner
 from lazydelta.scan.plan import split_checkpoint
-from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.layers.metered_store import MeteredStore
 from tests.builders import TableBuilder, add
 from tests.support import listed, memory_store
 from tests.zone_tables import TAG, V2, manifest_of, retag, without_tags, write_sidecars, zones_of

@@ -62,6 +62,8 @@ def test_an_unknown_setting_is_an_error_that_names_it(name, value):
         {"batch_rows": True},
         {"commit_seconds": float("nan")},
         {"retry_cap_seconds": "2"},
+        {"request_deadline_seconds": 0},
+        {"request_deadline_seconds": "60"},
         {"enable_fallback": "no"},
         {"observer": "print"},
         {"read": {"batch_rows": 5}},

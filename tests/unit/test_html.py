@@ -7,7 +7,7 @@ import pytest
 from lazydelta import Config, Table
 from lazydelta.schema import PrimitiveType, StructField, StructType
 from lazydelta.store import MemoryStore
-from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.layers.metered_store import MeteredStore
 from tests.builders import TableBuilder
 
 HOSTILE = "<script>alert(1)</script>"

@@ -11,7 +11,7 @@ from lazydelta import Config, Scan, Snapshot, Table, WriteOptions
 from lazydelta import scanner as design
 from lazydelta.errors import ConfigError, DeltaError
 from lazydelta.scanner import LazyDeltaScanner, LazyScanConfig
-from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.layers.metered_store import MeteredStore
 from tests.builders import TableBuilder
 from tests.support import memory_store, scanner
 

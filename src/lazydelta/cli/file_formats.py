@@ -14,7 +14,6 @@ from typing import TypeAlias
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 
 from lazydelta._arrow import string_scalar
 from lazydelta.cli.column_formats import iso, join_lines, printable, to_json, to_string
@@ -89,6 +88,8 @@ def _flat(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 
 
 def _csv(batch: pa.RecordBatch) -> bytes:
+    import pyarrow.csv as pa_csv
+
     sink = io.BytesIO()
     options = pa_csv.WriteOptions(include_header=False, eol="\r\n")
     pa_csv.write_csv(batch, sink, options)

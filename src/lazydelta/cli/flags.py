@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lazydelta.errors import ConfigError, DeltaError, TableExistsError, redact
+from lazydelta import errors
+from lazydelta.errors import ConfigError, DeltaError, redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,7 +38,7 @@ def format_error(error: DeltaError, flags: Mapping[str, str]) -> str:
         error: The error that ends the command.
         flags: The options of the command that failed, by parameter name.
     """
-    if isinstance(error, TableExistsError):
+    if isinstance(error, errors.TableExistsError):
         cure = "--mode append or --mode overwrite to write to it, or --mode ignore to keep it"
         if "if_not_exists" in flags:
             cure = "`lazydelta write` to write to it, or --if-not-exists to keep it"

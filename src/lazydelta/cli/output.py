@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shutil
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -155,6 +154,8 @@ def _format(value: Any) -> str:
 
 
 def _plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    import shutil  # slow to import
+
     widths = [
         max([len(name), *(len(row[i]) for row in rows)]) for i, name in enumerate(columns[:-1])
     ]

@@ -15,7 +15,6 @@ from lazydelta.cli.versions import Time, open_table, pick_snapshot, version_opti
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from pathlib import Path
 
 __all__ = ["changes", "count", "head", "partitions"]
 
@@ -75,7 +74,7 @@ def head(
     version: int | None,
     timestamp: datetime | None,
     as_csv: bool,
-    parquet: Path | None,
+    parquet: str | None,
     **arguments: Any,
 ) -> None:
     """Show the first rows of the table at URL; no more files are read than they need.
@@ -128,7 +127,7 @@ def partitions(
     version: int | None,
     timestamp: datetime | None,
     as_csv: bool,
-    parquet: Path | None,
+    parquet: str | None,
 ) -> None:
     """List the partitions of the table at URL that have rows, from its log alone where possible.
 
@@ -182,7 +181,7 @@ def changes(
     *,
     limit: int | None,
     as_csv: bool,
-    parquet: Path | None,
+    parquet: str | None,
     **arguments: Any,
 ) -> None:
     """Show the changes of the table at URL, version by version; both ends are inclusive.

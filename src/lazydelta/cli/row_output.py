@@ -8,16 +8,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-import shutil
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 import orjson
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.types as pt
 
 from lazydelta._arrow import string_scalar
@@ -45,7 +42,7 @@ def row_options(function: F) -> F:
         click.option(
             "--parquet",
             metavar="OUT",
-            type=click.Path(dir_okay=False, path_type=Path),
+            type=click.Path(dir_okay=False),
             help="Write the rows to a new Parquet file.",
         ),
         click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header."),
@@ -55,7 +52,7 @@ def row_options(function: F) -> F:
 
 
 def show_rows(
-    state: State, rows: pa.RecordBatchReader, *, as_csv: bool, parquet: Path | None
+    state: State, rows: pa.RecordBatchReader, *, as_csv: bool, parquet: str | None
 ) -> None:
     """Write rows in the requested format, or in the one that suits standard output.
 
@@ -145,6 +142,8 @@ class _Table:
 
     def _fits(self, rows: list[tuple[Any, ...]]) -> bool:
         """Whether all columns fit the width of the terminal."""
+        import shutil  # slow to import
+
         columns = zip(self._names, *rows, strict=True)
         widths = (min(max(map(len, column)), tuning.MAX_CELL_WIDTH) for column in columns)
         return sum(width + 3 for width in widths) <= shutil.get_terminal_size().columns
@@ -186,6 +185,8 @@ def _tsv(batch: pa.RecordBatch) -> bytes:
 
 
 def _csv(batch: pa.RecordBatch) -> bytes:
+    import pyarrow.csv as pa_csv
+
     arrays = [_csv_field(array) for array in batch.columns]
     sink = io.BytesIO()
     options = pa_csv.WriteOptions(include_header=False, eol="\r\n")
@@ -221,11 +222,13 @@ def _csv_header(schema: pa.Schema) -> bytes:
     return sink.getvalue().encode()
 
 
-def _write_parquet(rows: pa.RecordBatchReader, path: Path) -> int:
+def _write_parquet(rows: pa.RecordBatchReader, target: str) -> int:
     """Write all rows to a new file, or none; return their number."""
+    from pathlib import Path  # slow to import
+
     import pyarrow.parquet as pq
 
-    count = 0
+    path, count = Path(target), 0
     try:
         sink = path.open("xb")
     except OSError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -10,9 +10,6 @@ from lazydelta.cli.common_options import State, common_options, pass_state
 from lazydelta.cli.row_output import row_options, show_rows
 from lazydelta.cli.versions import open_table
 from lazydelta.interop import QueryBuilder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["sql"]
 
@@ -60,7 +57,7 @@ def sql(
     tables: tuple[tuple[str, int | None, str], ...],
     engine: Any,
     as_csv: bool,
-    parquet: Path | None,
+    parquet: str | None,
 ) -> None:
     """Run a query over tables and print its rows; filters and projections are pushed down.
 

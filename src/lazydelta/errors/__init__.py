@@ -7,6 +7,9 @@ Nothing here knows about tables, logs or stores.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from lazydelta._lazy import lazy_exports
 from lazydelta.errors.base import (
     DeltaError,
     InternalError,
@@ -19,6 +22,7 @@ from lazydelta.errors.callers import (
     MissingExtraError,
     ObjectExistsError,
     ObjectNotFoundError,
+    ObjectReplacedError,
     PageTokenError,
     StoreAccessError,
     StoreError,
@@ -53,24 +57,26 @@ from lazydelta.errors.tables import (
     VersionNotCommittedError,
     VersionNotFoundError,
 )
-from lazydelta.errors.writes import (
-    AlterationError,
-    AppendOnlyError,
-    CommitAttemptsError,
-    CommitConflictError,
-    CommitUnknownError,
-    ConcurrentAppendError,
-    ConcurrentDeleteDeleteError,
-    ConcurrentDeleteReadError,
-    ConcurrentTransactionError,
-    ConstraintViolationError,
-    IdentityExhaustedError,
-    InvalidCommitError,
-    MetadataChangedError,
-    ProtocolChangedError,
-    SchemaMismatchError,
-    TableExistsError,
-)
+
+if TYPE_CHECKING:
+    from lazydelta.errors.writes import (
+        AlterationError,
+        AppendOnlyError,
+        CommitAttemptsError,
+        CommitConflictError,
+        CommitUnknownError,
+        ConcurrentAppendError,
+        ConcurrentDeleteDeleteError,
+        ConcurrentDeleteReadError,
+        ConcurrentTransactionError,
+        ConstraintViolationError,
+        IdentityExhaustedError,
+        InvalidCommitError,
+        MetadataChangedError,
+        ProtocolChangedError,
+        SchemaMismatchError,
+        TableExistsError,
+    )
 
 __all__ = [
     "AlterationError",
@@ -103,6 +109,7 @@ __all__ = [
     "MissingExtraError",
     "ObjectExistsError",
     "ObjectNotFoundError",
+    "ObjectReplacedError",
     "PageTokenError",
     "PathNotAllowedError",
     "PredicateError",
@@ -129,6 +136,26 @@ __all__ = [
     "redact",
 ]
 
-# Tracebacks and pickles name the door, so that classes can move behind it.
-for _name in __all__:
-    globals()[_name].__module__ = __name__
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "writes": (
+            "AlterationError",
+            "AppendOnlyError",
+            "CommitAttemptsError",
+            "CommitConflictError",
+            "CommitUnknownError",
+            "ConcurrentAppendError",
+            "ConcurrentDeleteDeleteError",
+            "ConcurrentDeleteReadError",
+            "ConcurrentTransactionError",
+            "ConstraintViolationError",
+            "IdentityExhaustedError",
+            "InvalidCommitError",
+            "MetadataChangedError",
+            "ProtocolChangedError",
+            "SchemaMismatchError",
+            "TableExistsError",
+        ),
+    },
+)

@@ -31,6 +31,13 @@ def redact(message: str) -> str:
 class DeltaError(Exception):
     """Base of all errors that lazydelta raises on purpose."""
 
+    __module__ = __package__
+
+    def __init_subclass__(cls) -> None:
+        """Let tracebacks and pickles name the door, so that classes can move behind it."""
+        if cls.__module__.startswith(f"{__package__}."):
+            cls.__module__ = __package__
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the fields: dataclass errors do not keep them in `args`."""
         names: list[str] = [f.name for f in fields(self)] if is_dataclass(self) else []

@@ -13,6 +13,7 @@ __all__ = [
     "MissingExtraError",
     "ObjectExistsError",
     "ObjectNotFoundError",
+    "ObjectReplacedError",
     "PageTokenError",
     "StoreAccessError",
     "StoreError",
@@ -38,6 +39,10 @@ class ObjectNotFoundError(StoreError, FileNotFoundError):
 
 class ObjectExistsError(StoreError, FileExistsError):
     """An object exists at this path, and the write must not overwrite it."""
+
+
+class ObjectReplacedError(StoreError):
+    """The object was replaced while it was being read, so its parts do not belong together."""
 
 
 class StoreAccessError(StoreError, PermissionError):

@@ -13,7 +13,7 @@ import json
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import arro3.core  # noqa: F401 - arro3.io returns its types: else loaded before the first file
 import arro3.io
@@ -58,8 +58,7 @@ class BadLineError(ValueError):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonLimits:
+class JsonLimits(NamedTuple):
     """Limits of one line."""
 
     line_bytes: int

@@ -12,8 +12,7 @@ import io
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -109,8 +108,7 @@ def _is_count(counts: pa.Array) -> pa.BooleanArray:
 # --- rows of one shape --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(NamedTuple):
     """The regular expression of rows with one shape, and the leaf of each of its groups."""
 
     pattern: str

@@ -26,7 +26,8 @@ from lazydelta.formats import (
 from lazydelta.log import tuning
 from lazydelta.protocol import CommitBatch, OtherAction
 from lazydelta.protocol.schemas import ADD, REMOVE
-from lazydelta.store import is_local, retried_store
+from lazydelta.store import is_local
+from lazydelta.store.layers import retried_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

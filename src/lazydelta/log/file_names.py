@@ -7,8 +7,8 @@ file never becomes a version.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 __all__ = [
     "LAST_CHECKPOINT",
@@ -53,8 +53,7 @@ class LogFileKind(Enum):
     COMPACTED = "compacted commits"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogFile:
+class LogFile(NamedTuple):
     """One file of the log, with the parsed parts of its name."""
 
     name: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lazydelta.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY
-from lazydelta.store import cached_store, open_store
+from lazydelta.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY, SIDECAR_DIRECTORY
+from lazydelta.store import open_store
+from lazydelta.store.layers import cached_store
 
 if TYPE_CHECKING:
     import os
@@ -23,4 +24,5 @@ def open_log_store(
     """Return the store of the table at a path or URL; no request is sent."""
     hint = f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}"
     store = open_store(url, storage_options)
-    return cached_store(store, config, directory=LOG_DIRECTORY, mutable=(hint,))
+    sidecars = f"{LOG_DIRECTORY}/{SIDECAR_DIRECTORY}"
+    return cached_store(store, config, directory=LOG_DIRECTORY, mutable=(hint,), unique=sidecars)

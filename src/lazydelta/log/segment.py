@@ -6,7 +6,7 @@ Selected from file names only; no file is opened.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lazydelta.errors import (
     LogGapError,
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointFiles", "LogSegment", "choose_segment"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointFiles:
+class CheckpointFiles(NamedTuple):
     """One complete checkpoint: a single file, or every part of a multi-part one, in order."""
 
     version: int

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lazydelta._parallel import start
+from lazydelta._parallel import start_thread
 from lazydelta.errors import DataFileError, StoreError
 from lazydelta.parquet import tuning
 from lazydelta.parquet.decode_limits import DecodedSizeError, limited_batch_rows
@@ -117,7 +117,7 @@ class OpenFile:
                         fetching.result()
                         fetching = None
                 if ahead and index + 1 < len(parts):
-                    fetching = start(contexts[index + 1].__enter__)
+                    fetching = start_thread(contexts[index + 1].__enter__)
                 try:
                     yield part
                 finally:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from lazydelta.protocol.action_batches import CommitBatch, OtherAction
-from lazydelta.protocol.actions import (
-    ZONE_MAP_TAG,
-    CommitInfo,
-    DomainMetadata,
-    MalformedActionError,
-    SetTransaction,
-    Sidecar,
-    TableMetadata,
-    TableProtocol,
-    clustering_columns,
-)
-from lazydelta.protocol.retention import Retention, RetentionCheck, TransactionRetention
-from lazydelta.protocol.table_properties import TableProperties
+from typing import TYPE_CHECKING
+
+from lazydelta._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from lazydelta.protocol.action_batches import CommitBatch, OtherAction
+    from lazydelta.protocol.actions import (
+        ZONE_MAP_TAG,
+        CommitInfo,
+        DomainMetadata,
+        MalformedActionError,
+        SetTransaction,
+        Sidecar,
+        TableMetadata,
+        TableProtocol,
+        clustering_columns,
+    )
+    from lazydelta.protocol.retention import Retention, RetentionCheck, TransactionRetention
+    from lazydelta.protocol.table_properties import TableProperties
 
 __all__ = [
     "ZONE_MAP_TAG",
@@ -34,3 +39,23 @@ __all__ = [
     "TransactionRetention",
     "clustering_columns",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "action_batches": ("CommitBatch", "OtherAction"),
+        "actions": (
+            "ZONE_MAP_TAG",
+            "CommitInfo",
+            "DomainMetadata",
+            "MalformedActionError",
+            "SetTransaction",
+            "Sidecar",
+            "TableMetadata",
+            "TableProtocol",
+            "clustering_columns",
+        ),
+        "retention": ("Retention", "RetentionCheck", "TransactionRetention"),
+        "table_properties": ("TableProperties",),
+    },
+)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -12,16 +11,14 @@ if TYPE_CHECKING:
 __all__ = ["CommitBatch", "OtherAction"]
 
 
-@dataclass(frozen=True, slots=True)
-class OtherAction:
+class OtherAction(NamedTuple):
     """An action other than add and remove; the kind of an unknown action is "unknown"."""
 
     version: int
     kind: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitBatch:
+class CommitBatch(NamedTuple):
     """Actions of one or more commits, newest first; a row is one line of a commit.
 
     1. `versions` never increases from row to row.

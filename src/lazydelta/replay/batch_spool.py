@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.ipc
 
 if TYPE_CHECKING:
+    import tempfile
     from collections.abc import Iterator
 
 __all__ = ["BatchSpool"]
@@ -35,6 +35,8 @@ class BatchSpool:
             self._bytes += batch.nbytes
             return
         if self._writer is None:
+            import tempfile  # slow to import, and few spools spill
+
             self._file = tempfile.NamedTemporaryFile(prefix="lazydelta-spool-")  # noqa: SIM115
             self._writer = pa.ipc.new_file(self._file, batch.schema)
         self._writer.write_batch(batch)

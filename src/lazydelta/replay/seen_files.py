@@ -9,9 +9,7 @@ to temporary files and looked up there.
 from __future__ import annotations
 
 import math
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +22,7 @@ from lazydelta.replay import tuning
 from lazydelta.replay.action_keys import hash_keys, new_seed
 
 if TYPE_CHECKING:
+    import tempfile
     from collections.abc import Iterable, Iterator
 
 __all__ = ["SeenFiles"]
@@ -157,6 +156,9 @@ class SeenFiles:
 
     def _written(self, runs: Iterable[_Run]) -> _Run:
         """Write runs of consecutive hash ranges as one run, and memory-map it."""
+        import tempfile  # slow to import, and few scans spill
+        from pathlib import Path
+
         if self._directory is None:
             self._directory = tempfile.TemporaryDirectory(prefix="lazydelta-keys-")
         stem = Path(self._directory.name) / f"{self._files}"

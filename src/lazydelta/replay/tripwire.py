@@ -7,8 +7,7 @@ commit that created the table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
@@ -21,8 +20,7 @@ from lazydelta._arrow import to_mask
 __all__ = ["Trip", "find_trip"]
 
 
-@dataclass(frozen=True, slots=True)
-class Trip:
+class Trip(NamedTuple):
     """The newest action that trips."""
 
     version: int

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from lazydelta.scan.pinning import Bundle, check_bundle, pin
-from lazydelta.scan.row_scan import RowBatches, RowScan
-from lazydelta.scan.scan import Scan, Where
-from lazydelta.scan.verify import ChecksumReport, TableCheck, check_table
+from typing import TYPE_CHECKING
+
+from lazydelta._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from lazydelta.scan.pinning import Bundle, check_bundle, pin
+    from lazydelta.scan.row_scan import RowBatches, RowScan
+    from lazydelta.scan.scan import Scan, Where
+    from lazydelta.scan.verify import ChecksumReport, TableCheck, check_table
 
 __all__ = [
     "Bundle",
@@ -19,3 +24,13 @@ __all__ = [
     "check_table",
     "pin",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "pinning": ("Bundle", "check_bundle", "pin"),
+        "row_scan": ("RowBatches", "RowScan"),
+        "scan": ("Scan", "Where"),
+        "verify": ("ChecksumReport", "TableCheck", "check_table"),
+    },
+)

@@ -9,9 +9,7 @@ token whose fingerprint does not match, as after a new checkpoint, is refused.
 from __future__ import annotations
 
 import base64
-import hashlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import orjson
 import pyarrow as pa
@@ -29,8 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["FilePage", "Pages"]
 
 
-@dataclass(frozen=True, slots=True)
-class FilePage:
+class FilePage(NamedTuple):
     """A page of files, with the columns of `file_batches()`."""
 
     files: pa.Table
@@ -129,6 +126,8 @@ def _parse_token(scan: PagedScan, token: str) -> int:
 
 def _fingerprint(scan: PagedScan) -> str:
     """Return a hash of everything that determines the files and their order."""
+    import hashlib  # slow to import, and most scans have no pages
+
     snapshot, segment = scan.snapshot, scan.snapshot.segment
     parts = [
         snapshot.metadata.id,

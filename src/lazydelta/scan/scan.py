@@ -6,10 +6,9 @@ rows to the requested output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -18,7 +17,6 @@ from lazydelta._parallel import prefetch
 from lazydelta._stream import FlatStream, Stream
 from lazydelta.config import ReadOptions, ScanStrategy, Strategy, validate_integer
 from lazydelta.errors import ConfigError
-from lazydelta.expressions.nodes import Predicate
 from lazydelta.replay.skipping import Pruner
 from lazydelta.scan import aggregates, read
 from lazydelta.scan.pagination import FilePage, Pages
@@ -33,13 +31,16 @@ from lazydelta.schema.mapping import physical_name
 from lazydelta.snapshot import BYTES_PER_ADD, SnapshotState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from lazydelta.expressions import Predicate
     from lazydelta.schema import StructType
 
 __all__ = ["Scan", "Where"]
 
 _MAX_LIMIT = 2**63 - 1  # Arrow's row counts are 64-bit
 
-Where = Predicate | str | Sequence[Any] | dict[str, Any] | None
+Where: TypeAlias = "Predicate | str | Sequence[Any] | dict[str, Any] | None"
 
 
 class _Listing(NamedTuple):

@@ -6,7 +6,6 @@ An unknown type name is a valid `PrimitiveType`; only its conversion to Arrow fa
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -290,6 +289,8 @@ def _nested_fields(
 
 
 def _not_found(path: Sequence[str], existing: Sequence[str], depth: int) -> ColumnNotFoundError:
+    from difflib import get_close_matches  # slow to import
+
     lowered = {name.lower(): name for name in existing}
     matches = get_close_matches(path[depth].lower(), lowered, n=3, cutoff=0.6)
     similar = [lowered[name] for name in matches]

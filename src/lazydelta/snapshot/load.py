@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lazydelta import metrics
 from lazydelta.errors import LogCorruptError, SchemaError, UnsupportedFeatureError
 from lazydelta.log import (
     LOG_DIRECTORY,
@@ -21,11 +22,10 @@ from lazydelta.log import (
     LogFile,
     LogFileKind,
     LogSegment,
+    checkpoints,
     read_checksum,
 )
-from lazydelta.log.checkpoints import Checkpoint, CheckpointHint, open_checkpoint
-from lazydelta.metrics import SegmentListed, notify
-from lazydelta.parquet.footer import footer_range
+from lazydelta.parquet import footer
 from lazydelta.protocol import MalformedActionError, TableMetadata, TableProperties, TableProtocol
 from lazydelta.protocol.features import (
     allows_column_mapping,
@@ -46,10 +46,12 @@ from lazydelta.snapshot.segment_search import (
     undamaged_segment,
 )
 from lazydelta.snapshot.snapshot_state import SnapshotState
-from lazydelta.store import prefetch
+from lazydelta.store import is_local
+from lazydelta.store.layers import prefetch
 
 if TYPE_CHECKING:
     from lazydelta.config import Config
+    from lazydelta.log.checkpoints import Checkpoint, CheckpointHint
     from lazydelta.store import Store
 
 __all__ = ["load_snapshot"]
@@ -75,16 +77,26 @@ def load_snapshot(
         previous: An older snapshot of the table: with it, only what is newer is listed and read.
     """
     started = time.perf_counter()
-    newer = None
     if previous is not None and version is None:
         newer = newer_segment(store, config, previous.segment)
-    if previous is not None and newer == previous.segment:
-        return previous
-    if newer is None or previous is None:
-        previous = None
-        segment, hint = find_segment(store, config, version=version)
-    else:
-        segment, hint = newer, previous.hint
+        if newer == previous.segment:
+            return previous
+        if newer is not None:
+            return _load(store, config, newer, previous.hint, previous=previous, started=started)
+    segment, hint = find_segment(store, config, version=version)
+    return _load(store, config, segment, hint, started=started)
+
+
+def _load(
+    store: Store,
+    config: Config,
+    segment: LogSegment,
+    hint: CheckpointHint | None,
+    *,
+    previous: SnapshotState | None = None,
+    started: float,
+) -> SnapshotState:
+    """Return the snapshot of a segment, or of another one if a file of it is corrupt."""
     _prefetch(store, segment)
     resolver = PathResolver(store.root, config.allowed_roots)
     commits = CommitReader(store, config)
@@ -95,16 +107,7 @@ def load_snapshot(
             break
         except LogCorruptError as error:
             segment = undamaged_segment(store, config, segment, error)
-    notify(
-        config.observer,
-        SegmentListed(
-            table=store.root,
-            version=segment.version,
-            checkpoint_version=None if segment.checkpoint is None else segment.base_version,
-            commits=len(segment.tail),
-            seconds=time.perf_counter() - started,
-        ),
-    )
+    _report(store, config, segment, started)
     return SnapshotState(
         store=store,
         config=config,
@@ -121,8 +124,22 @@ def load_snapshot(
     )
 
 
+def _report(store: Store, config: Config, segment: LogSegment, started: float) -> None:
+    if config.observer is not None:
+        event = metrics.SegmentListed(
+            table=store.root,
+            version=segment.version,
+            checkpoint_version=None if segment.checkpoint is None else segment.base_version,
+            commits=len(segment.tail),
+            seconds=time.perf_counter() - started,
+        )
+        metrics.notify(config.observer, event)
+
+
 def _prefetch(store: Store, segment: LogSegment) -> None:
-    """Request together what loading, and the first batch of a scan, read of the log."""
+    """Request together what loading, and the first batch of a scan, read of a remote log."""
+    if is_local(store):
+        return
     if segment.checksum is not None and segment.checksum.size <= tuning.PREFETCH_FILE_BYTES:
         prefetch(store, segment.checksum.path)
     for file in segment.tail[: -tuning.PREFETCH_COMMITS - 1 : -1]:
@@ -130,7 +147,7 @@ def _prefetch(store: Store, segment: LogSegment) -> None:
             prefetch(store, file.path)
     for file in () if segment.checkpoint is None else segment.checkpoint.files:
         if file.name.endswith(".parquet"):
-            prefetch(store, file.path, *footer_range(file.size))
+            prefetch(store, file.path, *footer.footer_range(file.size))
         elif file.size <= tuning.PREFETCH_FILE_BYTES:
             prefetch(store, file.path)
 
@@ -234,7 +251,7 @@ class _Resolution:
                 self._record(kind, actions[kind], files.files[0].path, files.version)
 
     def _open(self, files: CheckpointFiles) -> Checkpoint:
-        return open_checkpoint(
+        return checkpoints.open_checkpoint(
             self.store,
             files,
             commits=self.commits,

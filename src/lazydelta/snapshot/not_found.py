@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lazydelta.errors import TableNotFoundError
 from lazydelta.log import LOG_DIRECTORY
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["table_not_found"]
 
 
 def table_not_found(root: str) -> TableNotFoundError:
     """Return the error for a root whose log has no commit and no checkpoint."""
+    from pathlib import Path  # slow to import
+
     parent, _, name = root.rpartition("/")
     if name == LOG_DIRECTORY:
         return TableNotFoundError(root, f"it is the log of a table. Give the table: {parent}")

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lazydelta._parallel import start
+from lazydelta._parallel import start_thread
 from lazydelta.errors import (
     DeltaError,
     LogCorruptError,
@@ -20,8 +20,8 @@ from lazydelta.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from lazydelta.log import LOG_DIRECTORY, LogFile, LogSegment, choose_segment, list_log
-from lazydelta.log.checkpoints import CheckpointHint, read_hint
+from lazydelta.log import LOG_DIRECTORY, LogSegment, choose_segment, list_log
+from lazydelta.log.checkpoints import read_hint
 from lazydelta.snapshot import tuning
 from lazydelta.snapshot.not_found import table_not_found
 from lazydelta.store import is_local
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lazydelta.config import Config
+    from lazydelta.log import LogFile
+    from lazydelta.log.checkpoints import CheckpointHint
     from lazydelta.store import Store
 
 __all__ = ["IncompleteLogError", "find_segment", "newer_segment", "undamaged_segment"]
@@ -123,7 +125,7 @@ def _first_listing(
         hint = read_hint(store)
         files = list_log(store, from_version=usable(hint), to_version=version)
     else:
-        reading = start(lambda: read_hint(store))
+        reading = start_thread(lambda: read_hint(store))
 
         def wait() -> CheckpointHint | None:
             with suppress(TimeoutError):

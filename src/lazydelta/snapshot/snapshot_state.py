@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lazydelta._html import snapshot_html
 from lazydelta.errors import LogCorruptError
-from lazydelta.log.checkpoints import Checkpoint, CheckpointHint, open_checkpoint
+from lazydelta.log import checkpoints
 from lazydelta.protocol import (
     DomainMetadata,
     SetTransaction,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.log import CheckpointFiles, Checksum, CommitReader, LogSegment
+    from lazydelta.log.checkpoints import Checkpoint, CheckpointHint
     from lazydelta.protocol.paths import PathResolver
     from lazydelta.schema import StructType
     from lazydelta.store import Store
@@ -114,7 +115,7 @@ class SnapshotState:
 
     def open_checkpoint(self, files: CheckpointFiles) -> Checkpoint:
         """Open a checkpoint of this table."""
-        return open_checkpoint(
+        return checkpoints.open_checkpoint(
             self.store,
             files,
             commits=self.commits,

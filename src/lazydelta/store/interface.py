@@ -41,6 +41,8 @@ class ObjectMeta:
     path: str
     size: int
     modified_ms: int
+    etag: str | None = None
+    """Identity of its bytes, if the store has one: it changes when the object is replaced."""
 
 
 class Store(Protocol):

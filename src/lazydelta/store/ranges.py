@@ -10,7 +10,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["merged_ranges", "open_ranges"]
+__all__ = ["merged_ranges", "open_ranges", "split_ranges"]
 
 
 def merged_ranges(ranges: Sequence[tuple[int, int]], *, gap: int) -> list[tuple[int, int]]:
@@ -28,6 +28,19 @@ def merged_ranges(ranges: Sequence[tuple[int, int]], *, gap: int) -> list[tuple[
         else:
             merged.append((start, end))
     return merged
+
+
+def split_ranges(ranges: Sequence[tuple[int, int]], *, part: int) -> list[tuple[int, int]]:
+    """Split ranges into parts of at most `part` bytes, in their order.
+
+    >>> split_ranges([(0, 5), (10, 35)], part=10)
+    [(0, 5), (10, 20), (20, 30), (30, 35)]
+    """
+    return [
+        (position, min(position + part, end))
+        for start, end in ranges
+        for position in range(start, end, part)
+    ]
 
 
 def open_ranges(read_range: Callable[[int, int], pa.Buffer], size: int) -> pa.NativeFile:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Mapping
 from urllib.parse import unquote, urlsplit
 
 from lazydelta.errors import ConfigError, redact
+from lazydelta.store import cloud
+from lazydelta.store.cloud_schemes import AZURE_SCHEMES, GCS_SCHEMES, S3_SCHEMES
 from lazydelta.store.interface import Store
 from lazydelta.store.local_store import LocalStore
-from lazydelta.store.object_store import ObjectStore
-from lazydelta.store.store_url import AZURE_SCHEMES, GCS_SCHEMES, S3_SCHEMES
 
 __all__ = ["StoreFactory", "open_store", "register_store"]
 
@@ -58,10 +57,7 @@ def open_store(
     scheme = match[1].lower()
     factory = _FACTORIES.get(scheme)
     if factory is None:
-        similar = difflib.get_close_matches(scheme, _FACTORIES, n=1)
-        known = ", ".join(sorted(_FACTORIES))
-        hint = f"did you mean {similar[0]}?" if similar else f"known are {known}"
-        raise ConfigError("url", f"no store for {scheme}: in {redact(location)!r}; {hint}")
+        raise _unknown_scheme(scheme, location)
     return factory(scheme + location[len(scheme) :], storage_options or {})
 
 
@@ -70,6 +66,15 @@ def register_store(scheme: str, factory: StoreFactory) -> None:
     if not _SCHEME.fullmatch(f"{scheme}:/"):
         raise ConfigError("scheme", f"{scheme!r} is not a URL scheme")
     _FACTORIES[scheme.lower()] = factory
+
+
+def _unknown_scheme(scheme: str, location: str) -> ConfigError:
+    import difflib  # slow to import
+
+    similar = difflib.get_close_matches(scheme, _FACTORIES, n=1)
+    known = ", ".join(sorted(_FACTORIES))
+    hint = f"did you mean {similar[0]}?" if similar else f"known are {known}"
+    return ConfigError("url", f"no store for {scheme}: in {redact(location)!r}; {hint}")
 
 
 def _open_file_url(url: str, storage_options: Mapping[str, str]) -> Store:
@@ -83,7 +88,11 @@ def _open_file_url(url: str, storage_options: Mapping[str, str]) -> Store:
     return LocalStore(unquote(parts.path + rest))
 
 
+def _open_cloud_url(url: str, storage_options: Mapping[str, str]) -> Store:
+    return cloud.ObjectStore(url, storage_options)
+
+
 _FACTORIES: dict[str, StoreFactory] = {
     "file": _open_file_url,
-    **dict.fromkeys((*AZURE_SCHEMES, *S3_SCHEMES, *GCS_SCHEMES), ObjectStore),
+    **dict.fromkeys((*AZURE_SCHEMES, *S3_SCHEMES, *GCS_SCHEMES), _open_cloud_url),
 }

@@ -8,8 +8,8 @@ LISTING_PAGE = 1000
 COALESCE_GAP = 1 << 20
 """Byte ranges this close are fetched in one request: reading a gap is faster than a round trip."""
 
-PREFETCH_THREADS = 64
-"""Requests ahead of need that run at once; the threads only wait."""
+DISK_CACHE_BLOCKS = 8
+"""Fraction of the disk cache that one block may take, and that is written between evictions."""
 
 KEPT_CALLS = 10_000
 """Calls that a meter remembers one by one; its totals count all of them."""
@@ -26,17 +26,53 @@ DELETE_THREADS = 16
 UPLOAD_PART = 8 << 20
 """Bytes of a multipart upload kept in memory; S3 allows 10,000 parts of at least 5 MiB."""
 
-REQUEST_TIMEOUT = "120s"
-"""Default timeout of one request to an object store."""
+ATTEMPT_SECONDS = 10.0
+"""Time for one attempt to answer, with a body of up to `SMALL_BODY`."""
+
+SMALL_BODY = 128 << 10
+"""Bytes of a body that need no time of their own."""
+
+STREAM_CHUNK = 1 << 20
+"""Bytes of a longer body that are received, and timed, together."""
+
+CHUNK_SECONDS = 30.0
+"""Time for each chunk of a longer body: idle time ends it, not its length."""
+
+HEDGE_AFTER_SECONDS = 2.0
+"""A small read without an answer is sent a second time; most answers take a tenth of that."""
+
+HEDGE_BYTES = 1 << 20
+"""Longer answers are not sent a second time: two of them would share the bandwidth."""
+
+RANGE_PART = 8 << 20
+"""Longer reads are split into ranges of this size, so that a failure repeats one of them."""
+
+RANGE_REQUESTS = 16
+"""Concurrent requests of one read."""
+
+DELETES_PER_SECOND = 25
+"""Slowest rate of deletes where a bulk delete is not possible."""
+
+LONGEST_REASON = 600
+"""Characters of a store's message in an error: an answer may be a whole page."""
+
+REQUEST_TIMEOUT = "15m"
+"""Default timeout of the client for a request with its body; attempts have shorter ones."""
+
+UPLOAD_READ_TIMEOUT = "120s"
+"""Time without an answer after which the part of a multipart upload is sent again."""
+
+UPLOAD_RETRIES = 3
+"""Retries of the client for one part of a multipart upload, which no other layer can repeat."""
 
 CLIENT_RETRY: dict[str, float] = {
-    "max_retries": 3,
+    "max_retries": 0,
     "retry_timeout": 60.0,
     "backoff_config.init_backoff": 0.1,
     "backoff_config.max_backoff": 3.0,
     "backoff_config.base": 2.0,
 }
-"""Default retries of the client; few, because `RetryingStore` retries on top of it."""
+"""Default retries of the client: none, because `RetryingStore` retries."""
 
 MIN_SECRET_LENGTH = 4
 """Shorter option values (`true`, a port) are not redacted from errors."""

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar
 
+from lazydelta import protocol, scan
 from lazydelta.errors import ConfigError
 from lazydelta.outputs import Outputs
-from lazydelta.protocol import Retention
-from lazydelta.scan import Scan, pin
 from lazydelta.snapshot import SnapshotState
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from lazydelta.config import ReadOptions, Strategy
     from lazydelta.protocol import RetentionCheck
-    from lazydelta.scan import Bundle, Where
+    from lazydelta.scan import Bundle, Scan, Where
 
 __all__ = ["Snapshot"]
 
@@ -74,7 +73,7 @@ class Snapshot(SnapshotState, Outputs):
             ColumnNotFoundError: `columns` or `where` names a column that does not exist.
             PredicateError: `where` cannot be parsed, or does not fit the types of its columns.
         """
-        return Scan(
+        return scan.Scan(
             self, where=where, columns=columns, limit=limit, strategy=strategy, options=options
         )
 
@@ -96,10 +95,10 @@ class Snapshot(SnapshotState, Outputs):
 
     def pin(self) -> Bundle:
         """Return a small JSON-able bundle that opens exactly this snapshot again, anywhere."""
-        return pin(self, timestamp=self.requested_timestamp)
+        return scan.pin(self, timestamp=self.requested_timestamp)
 
     def check_retention(self, window: timedelta) -> RetentionCheck:
         """Check whether versions as old as `window` stay readable under the table's retention."""
         if not isinstance(window, timedelta):
             raise ConfigError("window", f"must be a timedelta, not {window!r}")
-        return Retention.parse(self.metadata.configuration).check(window)
+        return protocol.Retention.parse(self.metadata.configuration).check(window)

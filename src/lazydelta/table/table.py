@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
-from lazydelta import changes, checkpoint, operations
+from lazydelta import changes, checkpoint, operations, scan
 from lazydelta._deltalake_names import TABLE_NAMES, no_attribute
 from lazydelta._html import table_html
 from lazydelta.config import (
@@ -19,7 +19,6 @@ from lazydelta.config import (
 from lazydelta.errors import ConfigError
 from lazydelta.log import open_log_store
 from lazydelta.outputs import Outputs
-from lazydelta.scan import Bundle, Scan, TableCheck, Where, check_bundle, check_table
 from lazydelta.snapshot import load_snapshot, read_history, version_at
 from lazydelta.store import is_local
 from lazydelta.table.public_snapshot import Snapshot
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from lazydelta.checkpoint import CheckpointResult, CompactionResult
     from lazydelta.operations import Alter, Columns, CreateMode, WriteMode, WriteResult
     from lazydelta.protocol import TableMetadata
+    from lazydelta.scan import Bundle, Scan, TableCheck, Where
     from lazydelta.schema import StructType
     from lazydelta.snapshot import HistoryEntry, SnapshotState
     from lazydelta.store import Store
@@ -143,12 +143,12 @@ class Table(Outputs):
             VersionCleanedUpError: Log cleanup removed commits that the version needs.
             BundleMismatchError: The version exists but differs from the pinned one.
         """
-        if not isinstance(bundle, Bundle):
-            bundle = Bundle.from_json(bundle)
+        if not isinstance(bundle, scan.Bundle):
+            bundle = scan.Bundle.from_json(bundle)
         table = cls.open(bundle.table_uri, storage_options, config)
         snapshot = table.snapshot(bundle.resolved_version)
         if verify:
-            check_bundle(bundle, snapshot)
+            scan.check_bundle(bundle, snapshot)
         return snapshot
 
     @property
@@ -364,7 +364,7 @@ class Table(Outputs):
     def check(self, version: int | None = None) -> TableCheck:
         """Check whether the table can be read, and whether its newest `.crc` matches its log."""
         version = _checked_version(version)
-        return check_table(self._store, self._config, version=version)
+        return scan.check_table(self._store, self._config, version=version)
 
     def checkpoint(self, version: int | None = None) -> CheckpointResult:
         """Write a checkpoint of a version, the newest by default, sorted for data skipping.

@@ -231,9 +231,10 @@ class _Attempts:
                 error.add_note(str(self._unknown(file, "it was interrupted")))
                 raise
             if isinstance(outcome, bool):
+                self.retry.note_success()
                 return outcome
             self.is_unknown = True
-            if self.retry.is_exhausted:
+            if self.retry.is_exhausted or self.retry.is_store_down:
                 raise self._unknown(file, str(outcome)) from outcome
             logger.debug("version %d: put again after %s", file.version, outcome)
             self.retry.back_off_after_failure()
@@ -316,9 +317,9 @@ class _Attempts:
         gaps = 0
         while True:
             try:
-                return run()
+                result = run()
             except TransientStoreError:
-                if self.retry.is_timed_out:
+                if self.retry.is_timed_out or self.retry.is_store_down:
                     raise
                 self.retry.back_off_after_failure()
             except VersionCleanedUpError:
@@ -326,6 +327,9 @@ class _Attempts:
                 if (gaps := gaps + 1) > tuning.GAP_LISTINGS:
                     raise
                 self.retry.back_off_after_failure()
+            else:
+                self.retry.note_success()
+                return result
 
 
 def _ignore(phase: Phase, version: int, /) -> None:

@@ -36,6 +36,7 @@ class RetryPolicy:
     conflicts: int = 0
     failures: int = 0
     started: float = field(init=False)
+    failing_since: float | None = None
 
     def __post_init__(self) -> None:
         self.started = self.clock.monotonic()
@@ -51,6 +52,14 @@ class RetryPolicy:
         return self.seconds >= self.config.commit_seconds
 
     @property
+    def is_store_down(self) -> bool:
+        """Whether the store has only failed for the deadline of a request."""
+        if self.failing_since is None:
+            return False
+        failing = self.clock.monotonic() - self.failing_since
+        return failing >= self.config.request_deadline_seconds
+
+    @property
     def is_exhausted(self) -> bool:
         """Whether no attempt or no time is left."""
         return self.attempts >= self.config.commit_attempts or self.is_timed_out
@@ -62,8 +71,15 @@ class RetryPolicy:
     def back_off_after_failure(self) -> None:
         """Sleep after the store failed."""
         self.failures += 1
+        if self.failing_since is None:
+            self.failing_since = self.clock.monotonic()
         config = self.config
         self._sleep(config.retry_base_seconds, self.failures, config.retry_cap_seconds)
+
+    def note_success(self) -> None:
+        """Restart backoff and deadline of failures after the store has answered."""
+        self.failures = 0
+        self.failing_since = None
 
     def _sleep(self, base: float, times: int, cap: float) -> None:
         longest = min(cap, base * 2 ** min(times, 30))

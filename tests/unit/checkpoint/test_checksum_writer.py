@@ -20,7 +20,7 @@ from lazydelta.protocol import DomainMetadata, SetTransaction, TableMetadata, Ta
 from lazydelta.scan import check_table
 from lazydelta.snapshot import load_snapshot
 from lazydelta.store import MemoryStore
-from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.layers.metered_store import MeteredStore
 from lazydelta.transaction import ADDS, REMOVES, Transaction, commit
 from tests.unit.checkpoint.checkpoint_cases import NOW, built, snapshot_of
 

@@ -12,7 +12,7 @@ import lazydelta as ld
 from lazydelta.errors import BundleMismatchError, ConfigError, VersionNotCommittedError
 from lazydelta.scan import check_bundle
 from lazydelta.store import open_store
-from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.layers.metered_store import MeteredStore
 from tests.builders import TableBuilder
 
 

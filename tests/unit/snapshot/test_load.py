@@ -7,7 +7,7 @@ import pytest
 from lazydelta import Config, Table
 from lazydelta.errors import LogCorruptError, SchemaError
 from lazydelta.metrics import SegmentListed
-from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.layers.metered_store import MeteredStore
 from tests.builders import TableBuilder
 from tests.support import memory_store
 

@@ -8,7 +8,7 @@ import pytest
 from lazydelta.errors import ObjectNotFoundError
 from lazydelta.metrics import StoreCalled
 from lazydelta.store import MemoryStore
-from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.layers.metered_store import MeteredStore
 
 
 @pytest.fixture

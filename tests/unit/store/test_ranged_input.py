@@ -6,7 +6,7 @@ import pytest
 
 from lazydelta.store import MemoryStore, RangedInput
 from lazydelta.store import tuning as store_tuning
-from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.layers.metered_store import MeteredStore
 
 DATA = bytes(range(256)) * 40
 

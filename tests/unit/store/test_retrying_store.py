@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 
 import pytest
 
@@ -13,7 +14,8 @@ from lazydelta.errors import (
     TransientStoreError,
 )
 from lazydelta.store import MemoryStore
-from lazydelta.store.retrying_store import RetryingStore
+from lazydelta.store.layers.retrying_store import RetryingStore
+from lazydelta.store.ranges import open_ranges
 
 CONFIG = Config(retry_attempts=4, retry_base_seconds=1.0, retry_cap_seconds=3.0)
 
@@ -48,6 +50,10 @@ class Flaky(MemoryStore):
     def read_ranges(self, path, ranges):
         self._record("read_ranges", path, tuple(ranges))
         return super().read_ranges(path, ranges)
+
+    def open_input(self, path, *, size=None):
+        length = self.head(path).size if size is None else size
+        return open_ranges(lambda *span: self.read_ranges(path, [span])[0], length)
 
     def write(self, path, data, *, overwrite):
         self._record("write", path)
@@ -146,6 +152,14 @@ def test_a_listing_resumes_where_it_failed(pauses):
     assert names == [f"d/{number:05d}" for number in range(2500)]
     assert [call[1] for call in inner.calls] == [None, None, "00999", "00999"]
     assert len(pauses) == 1
+
+
+def test_no_attempt_starts_after_the_deadline(inner):
+    config = Config(retry_attempts=100, retry_base_seconds=0, request_deadline_seconds=0.05)
+    inner.fail(*[BUSY] * 50)
+    with pytest.raises(TransientStoreError):
+        RetryingStore(inner, config, sleep=lambda _: time.sleep(0.02)).read("a")
+    assert len(inner.calls) < 10
 
 
 def test_one_attempt_means_no_retry(inner, pauses):

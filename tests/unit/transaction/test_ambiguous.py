@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 
+from lazydelta.config import Config
 from lazydelta.errors import (
     CommitAttemptsError,
     CommitUnknownError,
@@ -119,6 +120,21 @@ def test_an_unknown_outcome_is_settled_by_committing_the_same_transaction_again(
     first = commit(mine, store=inner, config=CONFIG, base=base)
     assert first.version == 1
     assert txn_ids(inner).count(mine.txn_id) == 1
+
+
+def test_a_store_that_only_fails_ends_the_commit_at_the_deadline_of_a_request():
+    clock, inner = FakeClock(), make_table()
+    busy = [Fault(operation="write", kind="before", path=_PUT, nth=n) for n in range(1, 500)]
+    config = Config(commit_attempts=500, request_deadline_seconds=60, commit_seconds=300)
+    with pytest.raises(CommitUnknownError):
+        commit(
+            append(),
+            store=FaultyStore(inner, busy, sleep=clock.sleep),
+            config=config,
+            base=base_of(inner),
+            clock=Clock(sleep=clock.sleep, monotonic=clock.monotonic),
+        )
+    assert clock.monotonic() <= 60 + config.retry_cap_seconds
 
 
 def test_an_unresolved_version_is_open_until_it_is_committed():

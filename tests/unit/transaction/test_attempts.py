@@ -8,7 +8,7 @@ from lazydelta.protocol.features import with_features
 from lazydelta.scan import Scan
 from lazydelta.snapshot import load_snapshot
 from lazydelta.store import open_store
-from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.layers.metered_store import MeteredStore
 from lazydelta.transaction import commit
 from lazydelta.transaction.retry import Clock
 from tests.unit.transaction.support import (

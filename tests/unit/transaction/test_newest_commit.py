@@ -8,7 +8,7 @@ import lazydelta as ld
 from lazydelta.errors import LogCorruptError
 from lazydelta.log import tuning
 from lazydelta.store import MemoryStore
-from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.layers.metered_store import MeteredStore
 from lazydelta.transaction import validate_newest_commit
 from tests.unit.transaction.support import append, base_of, make_table, run, versions
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from lazydelta.log.checkpoints.checkpoint_reader import Checkpoint, open_checkpoint
-from lazydelta.log.checkpoints.last_checkpoint import CheckpointHint, read_hint, write_hint
-from lazydelta.log.checkpoints.leaf_reader import Leaf, LeafReader
+from typing import TYPE_CHECKING
+
+from lazydelta._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from lazydelta.log.checkpoints.checkpoint_reader import Checkpoint, open_checkpoint
+    from lazydelta.log.checkpoints.last_checkpoint import CheckpointHint, read_hint, write_hint
+    from lazydelta.log.checkpoints.leaf_reader import Leaf, LeafReader
 
 __all__ = [
     "Checkpoint",
@@ -15,3 +20,12 @@ __all__ = [
     "read_hint",
     "write_hint",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "checkpoint_reader": ("Checkpoint", "open_checkpoint"),
+        "last_checkpoint": ("CheckpointHint", "read_hint", "write_hint"),
+        "leaf_reader": ("Leaf", "LeafReader"),
+    },
+)

@@ -6,11 +6,9 @@ Reading it never raises for its content.
 
 from __future__ import annotations
 
-import hashlib
 import logging
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import orjson
@@ -30,8 +28,7 @@ __all__ = ["CheckpointHint", "read_hint", "write_hint"]
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointHint:
+class CheckpointHint(NamedTuple):
     """The content of `_last_checkpoint`."""
 
     version: int
@@ -118,6 +115,8 @@ def json_checksum(obj: dict[str, Any]) -> str:
     ... )
     '6a92d155a59bf2eecbd4b4ec7fd1f875'
     """
+    import hashlib  # slow to import, and most tables have no hint
+
     pairs: list[tuple[str, str]] = []
     _flatten("", {key: value for key, value in obj.items() if key != "checksum"}, pairs)
     pairs.sort(key=lambda pair: pair[0].encode())

@@ -6,8 +6,7 @@ Logs have percent-encoded paths, relative to the table or absolute.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -51,8 +50,7 @@ _ALIASES = (
 _ALIAS_PATTERNS = tuple((re.compile(pattern), to) for pattern, to in (_FILE_URI, *_ALIASES))
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(NamedTuple):
     """A file that may be opened: a root, and the plain path below it."""
 
     store_root: str | None

@@ -6,11 +6,10 @@ for forms that writers do not produce.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,8 +33,8 @@ __all__ = [
     "string_buffers",
 ]
 
-Bytes = npt.NDArray[np.uint8]
-Offsets = npt.NDArray[np.int64]
+Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
+Offsets: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _STRING = PrimitiveType("string")
 _PERCENT = ord("%")

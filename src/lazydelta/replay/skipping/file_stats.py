@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta import formats
 from lazydelta._arrow import string_scalar, to_numpy
-from lazydelta.expressions.nodes import Stat
-from lazydelta.formats import parse_stats
+from lazydelta.expressions import nodes
 from lazydelta.schema import DecimalType, PrimitiveType, to_arrow_type
 from lazydelta.schema.mapping import physical_path
 from lazydelta.schema.values import (
@@ -26,6 +26,7 @@ from lazydelta.schema.values import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from lazydelta.expressions.nodes import Stat
     from lazydelta.schema import DataType, StructType
 
 __all__ = [
@@ -110,7 +111,7 @@ class FileStats:
     def stat(self, stat: Any) -> pa.Array:
         """Return a statistic of every file; null is unknown."""
         other = {"min": "max", "max": "min"}.get(stat.kind)
-        opposite = Stat(other, stat.path, stat.type) if other else None
+        opposite = nodes.Stat(other, stat.path, stat.type) if other else None
         values = self._decode(stat)
         if opposite not in self.physical or opposite is None:
             return values
@@ -178,7 +179,7 @@ class FileStats:
                 for stat, physical in self.physical.items()
                 if stat.kind != "partition"
             }
-            self.json_stats = parse_stats(self.columns["stats"], types)
+            self.json_stats = formats.parse_stats(self.columns["stats"], types)
         return self.json_stats[path]
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta import expressions
-from lazydelta.expressions.nodes import Constant, Stat
+from lazydelta.expressions import nodes
 from lazydelta.replay.skipping.file_stats import (
     FileStats,
     is_string_only,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from lazydelta.expressions import Predicate
+    from lazydelta.expressions.nodes import Stat
     from lazydelta.replay.skipping.zone_maps import ZoneMap
     from lazydelta.schema import StructType
 
@@ -91,7 +92,7 @@ class Pruner:
     @property
     def matches_nothing(self) -> bool:
         """Whether no row of any file can match."""
-        return self.rule == Constant(False)
+        return self.rule is not None and self.rule == nodes.Constant(False)
 
     @cached_property
     def row_groups(self) -> Predicate | None:
@@ -170,5 +171,5 @@ class Pruner:
 
 
 def _stats(rule: Predicate | None) -> list[Stat]:
-    nodes = () if rule is None else rule.walk()
-    return list(dict.fromkeys(node for node in nodes if isinstance(node, Stat)))
+    tree = () if rule is None else rule.walk()
+    return list(dict.fromkeys(node for node in tree if isinstance(node, nodes.Stat)))

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta import expressions
-from lazydelta.expressions.nodes import Column, Stat
-from lazydelta.parquet import ColumnBounds, first_unambiguous
-from lazydelta.parquet.footer import leaf_columns
+from lazydelta import expressions, parquet
+from lazydelta.expressions import nodes
+from lazydelta.parquet import footer
 from lazydelta.replay.skipping.file_stats import (
     TRUNCATED_MICROS,
     TRUNCATION_MARKER,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from lazydelta.expressions import Predicate
+    from lazydelta.expressions.nodes import Stat
     from lazydelta.schema import DataType
 
 __all__ = ["keep_row_groups", "row_group_rule"]
@@ -53,19 +53,19 @@ def keep_row_groups(
     rule: Predicate | None, metadata: pq.FileMetaData, physical: Mapping[Stat, tuple[str, ...]]
 ) -> list[int]:
     """Return the row groups that have adds, and for which the rule is not FALSE."""
-    footer = _FooterStats(metadata, physical)
+    stats = _FooterStats(metadata, physical)
     count = metadata.num_row_groups
-    groups = [group for group in range(count) if footer.adds[group] != 0]
+    groups = [group for group in range(count) if stats.adds[group] != 0]
     if rule is None or not groups:
         return groups
-    matches = expressions.evaluate(rule, footer.stat, count)
+    matches = expressions.evaluate(rule, stats.stat, count)
     keep = pc.or_kleene(matches, pc.is_null(matches)).to_pylist()
     return [group for group in groups if keep[group]]
 
 
 def _on_columns(node: Any) -> Any:
-    if isinstance(node, Stat):
-        return Column((node.kind, *node.path), node.type)
+    if isinstance(node, nodes.Stat):
+        return nodes.Column((node.kind, *node.path), node.type)
     return node.rebuild(tuple(map(_on_columns, node.parts())))
 
 
@@ -74,7 +74,7 @@ class _FooterStats:
 
     def __init__(self, metadata: pq.FileMetaData, physical: Mapping[Stat, tuple[str, ...]]) -> None:
         self.metadata = metadata
-        self.columns = leaf_columns(metadata)
+        self.columns = footer.leaf_columns(metadata)
         names = [self.columns.column(index).path for index in range(len(self.columns))]
         # A name may contain a dot, which makes a path ambiguous: ambiguous paths are not used.
         counts = Counter(names)
@@ -124,8 +124,8 @@ class _FooterStats:
         if name not in self.indices:
             return [None] * self.metadata.num_row_groups
         column = self.columns.column(self.indices[name])
-        first = first_unambiguous(self.metadata, stat.type)
-        bounds = ColumnBounds(column, stat.type, upper=stat.kind == "max", first=first)
+        first = parquet.first_unambiguous(self.metadata, stat.type)
+        bounds = parquet.ColumnBounds(column, stat.type, upper=stat.kind == "max", first=first)
         return [_widened(bounds.of(chunk), stat.path[0], stat.type) for chunk in self._chunks(name)]
 
     def _chunks(self, name: str) -> list[Any]:

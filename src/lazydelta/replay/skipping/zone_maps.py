@@ -8,8 +8,7 @@ and an unknown zone map keeps its sidecar.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -41,8 +40,7 @@ _COUNTS = range(2**63)
 _NO_RANGE: tuple[str | None, str | None, str | None] = (None, None, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZoneMap:
+class ZoneMap(NamedTuple):
     """The zone map of one sidecar."""
 
     adds: int

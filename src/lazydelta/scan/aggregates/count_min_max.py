@@ -6,7 +6,9 @@ a predicate that only some rows may satisfy) is read, with the required columns 
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,15 +17,17 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import from_mask, from_numpy, to_mask, to_numpy, true_mask
 from lazydelta._stream import Stream
+from lazydelta.config import ReadOptions
 from lazydelta.errors import ConfigError, SchemaError
+from lazydelta.scan import read
 from lazydelta.scan.aggregates import tuning
 from lazydelta.scan.aggregates.file_statistics import FileStatistics
-from lazydelta.scan.read.reading import ReadableScan, Reading, ReadOptions
 from lazydelta.schema import to_arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
+    from lazydelta.scan.read.reading import ReadableScan
     from lazydelta.schema import StructField
 
 __all__ = ["MinMax", "count", "min_max"]
@@ -47,7 +51,7 @@ def count(scan: ReadableScan) -> int:
     statistics = FileStatistics(scan)
     total = 0
 
-    def undecided() -> Iterator[pa.RecordBatch]:
+    def undecided() -> Generator[pa.RecordBatch]:
         nonlocal total
         for adds in statistics.planned_adds(stats=False):
             rows = statistics.live_rows(adds)
@@ -58,8 +62,12 @@ def count(scan: ReadableScan) -> int:
             if scan.limit is not None and total >= scan.limit:
                 return
 
-    with _read_rows(statistics, undecided, ()) as batches:
-        rows_read = sum(batch.num_rows for batch in batches)
+    rows_read = 0
+    with closing(undecided()) as files:
+        first = next(files, None)
+        if first is not None:  # else the row reader is not even imported
+            with _read_rows(statistics, lambda: chain((first,), files), ()) as batches:
+                rows_read = sum(batch.num_rows for batch in batches)
     rows = total + rows_read
     return rows if scan.limit is None else min(rows, scan.limit)
 
@@ -112,7 +120,7 @@ def _read_rows(
     """Return the matching rows of some files."""
     view = statistics.view(columns)
     options = ReadOptions(datetime_rebase_mode=view.snapshot.config.read.datetime_rebase_mode)
-    return Stream(Reading(view, options, adds).batches())
+    return Stream(read.Reading(view, options, adds).batches())
 
 
 # --- minimum and maximum ------------------------------------------------------------------------

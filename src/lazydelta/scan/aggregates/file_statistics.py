@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta import expressions, formats
 from lazydelta._arrow import from_mask, from_numpy, to_mask, true_mask
 from lazydelta._parallel import prefetch
 from lazydelta._stream import Stream
 from lazydelta.errors import PredicateError
-from lazydelta.expressions import Predicate, col, evaluate, split_conjuncts
-from lazydelta.expressions.nodes import Column, Constant, In, Literal, Stat
-from lazydelta.formats import parse_stats
+from lazydelta.expressions import nodes
 from lazydelta.replay.skipping import Pruner, sanitize_stats
 from lazydelta.scan.plan.partition_arrays import partition_columns
 from lazydelta.scan.plan.run import ScanRun
@@ -28,6 +27,7 @@ from lazydelta.schema.mapping import physical_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lazydelta.expressions import Predicate
     from lazydelta.scan.read.reading import ReadableScan
 
 __all__ = ["Bounds", "FileStatistics"]
@@ -76,7 +76,7 @@ class FileStatistics:
         self._snapshot = scan.snapshot
         self._partition_filter, self._residual = None, None
         if scan.predicate is not None:
-            self._partition_filter, self._residual = split_conjuncts(scan.predicate)
+            self._partition_filter, self._residual = expressions.split_conjuncts(scan.predicate)
         self._mismatch = None if self._residual is None else self._mismatch_pruner(self._residual)
 
     def view(self, columns: tuple[str, ...]) -> ReadableScan:
@@ -111,9 +111,11 @@ class FileStatistics:
     def _filter_partitions(self, adds: pa.RecordBatch) -> pa.RecordBatch:
         if self._partition_filter is None:
             return adds
-        names = {node.path[0] for node in self._partition_filter.walk() if isinstance(node, Column)}
+        names = {
+            node.path[0] for node in self._partition_filter.walk() if isinstance(node, nodes.Column)
+        }
         values = partition_columns(self._snapshot, adds.column("partitionValues"), names)
-        keep = evaluate(
+        keep = expressions.evaluate(
             self._partition_filter, lambda column: values[column.path[0]], adds.num_rows
         )
         return adds.filter(keep)
@@ -150,15 +152,15 @@ class FileStatistics:
         For such rows the predicate is false or NULL. If its operands are columns and non-null
         constants only, it is NULL only where a column is NULL. None for other predicates.
         """
-        nodes = [node for node in residual.walk() if not isinstance(node, Predicate)]
-        columns = {node.path for node in nodes if isinstance(node, Column)}
-        if any(node.parts() for node in nodes) or any(len(path) != 1 for path in columns):
+        operands = [node for node in residual.walk() if not isinstance(node, nodes.Predicate)]
+        columns = {node.path for node in operands if isinstance(node, nodes.Column)}
+        if any(node.parts() for node in operands) or any(len(path) != 1 for path in columns):
             return None
         if any(map(_has_null_constant, residual.walk())):
             return None
         mismatch = ~residual
         for path in sorted(columns):
-            mismatch |= col(path).is_null()
+            mismatch |= expressions.col(path).is_null()
         try:
             return Pruner.build(
                 mismatch,
@@ -204,13 +206,13 @@ class FileStatistics:
         }
         if _is_bounded(kind):
             fields |= {("minValues", *path): kind, ("maxValues", *path): kind}
-        stats = parse_stats(adds.column("stats"), fields)
+        stats = formats.parse_stats(adds.column("stats"), fields)
         unknown = pa.nulls(adds.num_rows, to_arrow_type(kind))
         low = stats.get(("minValues", *path), unknown)
         high = stats.get(("maxValues", *path), unknown)
         if _is_bounded(kind):
             low, high = (
-                sanitize_stats(Stat(side, (column,), kind), values)
+                sanitize_stats(nodes.Stat(side, (column,), kind), values)
                 for side, values in (("min", low), ("max", high))
             )
         tight = ~true_mask(pc.invert(stats["tightBounds",]))
@@ -224,9 +226,9 @@ class FileStatistics:
 def _has_null_constant(node: object) -> bool:
     """Whether a node of a predicate is a NULL constant or lists one."""
     match node:
-        case Literal(None, _) | Constant(None):
+        case nodes.Literal(None, _) | nodes.Constant(None):
             return True
-        case In(_, options):
+        case nodes.In(_, options):
             return any(option.value is None for option in options)
     return False
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from lazydelta import metrics
 from lazydelta._arrow import from_mask, to_mask
 from lazydelta.errors import LogCorruptError, RetentionGuardError, UnsupportedActionError
 from lazydelta.log import LogFile, LogFileKind, LogSegment
-from lazydelta.metrics import FallbackTriggered, ScanFinished, notify
 from lazydelta.protocol import CommitBatch
 from lazydelta.protocol.schemas import ADD
 from lazydelta.replay import BatchSpool, Reconciler, SeenFiles, Trip, find_trip
@@ -273,8 +273,8 @@ class ScanRun:
             raise UnsupportedActionError(table, trip.version, trip.action)
         self.metrics.fallback_triggered += 1
         logger.info("%s: %s at version %d: falling back", table, trip.action, trip.version)
-        event = FallbackTriggered(table=table, version=trip.version, action=trip.action)
-        notify(self._config.observer, event)
+        event = metrics.FallbackTriggered(table=table, version=trip.version, action=trip.action)
+        metrics.notify(self._config.observer, event)
         for adds in reference_adds(self._snapshot):
             unseen = self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
             yield self._matching(adds if unseen is None else adds.filter(from_mask(unseen)))
@@ -300,20 +300,20 @@ class ScanRun:
         self.metrics.commit_bytes = self._snapshot.commits.bytes_read
 
     def _report(self) -> None:
-        table, metrics = self._snapshot.store.root, self.metrics
+        table, counts = self._snapshot.store.root, self.metrics
         logger.info(
             "%s version %d: %d files in %.3f s",
-            table, self._snapshot.version, metrics.files_emitted, metrics.seconds,
+            table, self._snapshot.version, counts.files_emitted, counts.seconds,
         )  # fmt: skip
         if self._config.observer is not None:
-            event = ScanFinished(
+            event = metrics.ScanFinished(
                 table=table,
                 version=self._snapshot.version,
                 strategy=self._choice.strategy,
-                complete=metrics.complete,
-                metrics=metrics.named(),
+                complete=counts.complete,
+                metrics=counts.named(),
             )
-            notify(self._config.observer, event)
+            metrics.notify(self._config.observer, event)
 
 
 def _newer_than(batch: CommitBatch, version: int) -> CommitBatch:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lazydelta.store import request_totals
+from lazydelta.store.layers import request_totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lazydelta.store import RequestTotals, Store
+    from lazydelta.store import Store
+    from lazydelta.store.layers import RequestTotals
 
 __all__ = ["ScanMetrics"]
 

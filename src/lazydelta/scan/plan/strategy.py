@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from lazydelta.config import Strategy
@@ -11,8 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "choose_strategy"]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """A strategy and the reason for it."""
 
     strategy: Strategy

@@ -6,7 +6,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ObjectNotFoundError, TransientStoreError
-from lazydelta.store import Store, open_store, retried_store
+from lazydelta.store import Store, open_store
+from lazydelta.store.layers import retried_store
 
 if TYPE_CHECKING:
     from lazydelta.config import Config

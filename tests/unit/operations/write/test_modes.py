@@ -17,7 +17,7 @@ from lazydelta.errors import (
     UnsupportedFeatureError,
 )
 from lazydelta.store import MemoryStore
-from lazydelta.store.metered_store import MeteredStore
+from lazydelta.store.layers.metered_store import MeteredStore
 
 
 def rows(url) -> list[dict]:

@@ -1,13 +1,14 @@
-"""Retries of store requests, as a wrapper: bounded, exponential backoff with full jitter."""
+"""Retries of store requests, as a wrapper: exponential backoff with jitter, and one deadline."""
 
 from __future__ import annotations
 
 import random
 import time
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from lazydelta.errors import TransientStoreError
+from lazydelta.store.deadlines import call_deadline, remaining_seconds
 from lazydelta.store.interface import check_writable, local_path
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.errors import StoreError
+    from lazydelta.store.cloud.object_store import ObjectStore
+    from lazydelta.store.cloud.resumable_read import ResumableRead
     from lazydelta.store.interface import Buffer, ObjectMeta, Store
 
 __all__ = ["RetryingStore"]
@@ -27,7 +30,10 @@ R = TypeVar("R")
 
 
 class RetryingStore:
-    """A `Store` with retries: exponential backoff with jitter, bounded by attempts.
+    """A `Store` with retries: exponential backoff with jitter, bounded by attempts and time.
+
+    The only layer that retries. A call ends within `request_deadline_seconds`; a long read, which
+    resumes where it failed, has that time for each part of it.
 
     By default only a `TransientStoreError` is retried. A write with
     `overwrite=False` never is, because its first attempt may have succeeded; the committer
@@ -103,20 +109,25 @@ class RetryingStore:
 
     def read(self, path: str) -> Buffer:
         """Read an object."""
+        if (store := _resumable(self._inner)) is not None:
+            return self._resumed(store.resumable_read(path, None))[0]
         return self._retried(lambda: self._inner.read(path))
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
         """Read ranges of an object."""
+        if (store := _resumable(self._inner)) is not None:
+            return self._resumed(store.resumable_read(path, ranges))
         return self._retried(lambda: self._inner.read_ranges(path, ranges))
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
         """Open a file whose reads are retried."""
-        if self.native_files:
-            return self._retried(lambda: self._inner.open_input(path, size=size))
-        length = self.head(path).size if size is None else size
+        store = _resumable(self._inner)
+        if store is None:
+            return self._open_retried(path, size)
+        identity, length = self._retried(lambda: store.identify(path, size))
 
-        def read_range(start: int, end: int) -> pa.Buffer:
-            return self.read_ranges(path, [(start, end)])[0]
+        def read_range(start: int, end: int) -> Buffer:
+            return self._resumed(store.resumable_read(path, [(start, end)], identity))[0]
 
         return open_ranges(read_range, length)
 
@@ -136,20 +147,71 @@ class RetryingStore:
         self._retried(lambda: self._inner.write(path, data, overwrite=True))
 
     def open_output(self, path: str) -> Output:
-        """Open a new object; not retried, which would require buffering its bytes."""
-        return open_output(self._inner, path)
+        """Open a new object; an object store may repeat its publication."""
+        output = open_output(self._inner, path)
+        return output if _resumable(self._inner) is None else _RetriedOutput(self, output)
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete objects."""
         self._retried(lambda: self._inner.delete(paths))
 
+    def _open_retried(self, path: str, size: int | None) -> pa.NativeFile:
+        file = self._retried(lambda: self._inner.open_input(path, size=size))
+        if self.native_files:
+            return file
+
+        def read_range(start: int, end: int) -> pa.Buffer:
+            file.seek(start)
+            return file.read_buffer(end - start)
+
+        return open_ranges(
+            lambda start, end: self._retried(lambda: read_range(start, end)), file.size()
+        )
+
+    def _resumed(self, read: ResumableRead) -> list[Buffer]:
+        """Retry a read; every part that it has gained starts attempts and deadline anew."""
+        while True:
+            parts_read = read.parts_read
+            try:
+                return self._retried(read)
+            except self._errors:
+                if read.parts_read == parts_read:
+                    raise
+
     def _retried(self, run: Callable[[], R]) -> R:
         config = self._config
-        for attempt in range(config.retry_attempts - 1):
-            try:
-                return run()
-            except self._errors:
-                backoff = min(config.retry_cap_seconds, config.retry_base_seconds * 2**attempt)
-                # Full jitter: readers that failed together must not retry together.
-                self._sleep(random.uniform(0, backoff))  # noqa: S311 - not a secret
-        return run()
+        with call_deadline(config.request_deadline_seconds):
+            for attempt in range(config.retry_attempts - 1):
+                try:
+                    return run()
+                except self._errors:
+                    longest = min(config.retry_cap_seconds, config.retry_base_seconds * 2**attempt)
+                    # Full jitter: readers that failed together must not retry together.
+                    backoff = random.uniform(0, longest)  # noqa: S311 - not a secret
+                    if backoff >= remaining_seconds():
+                        raise
+                    self._sleep(backoff)
+            return run()
+
+
+class _RetriedOutput:
+    """An output whose publication is retried."""
+
+    def __init__(self, store: RetryingStore, inner: Output) -> None:
+        self._store = store
+        self._inner = inner
+
+    @property
+    def file(self) -> pa.NativeFile:
+        return self._inner.file
+
+    def publish(self) -> None:
+        self._store._retried(self._inner.publish)  # noqa: SLF001 - same module
+
+    def discard(self) -> None:
+        self._inner.discard()
+
+
+def _resumable(store: Store) -> ObjectStore | None:
+    """Return a store whose reads resume; not by its class, whose import loads the client."""
+    return cast("ObjectStore", store) if hasattr(store, "resumable_read") else None

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazydelta.store.store_url import parse_store_url
+from lazydelta.store.cloud.store_url import parse_store_url
 
 AZURE = {"account_name": "acct"}
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lazydelta._parallel import start_thread
 from lazydelta.store import tuning
 from lazydelta.store.interface import check_writable
 from lazydelta.store.ranges import open_ranges
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from lazydelta.store.interface import Buffer, ObjectMeta, Store
+    from lazydelta.store.layers.disk_cache import DiskCache
 
 __all__ = ["CachingStore", "prefetch"]
 
@@ -53,21 +55,32 @@ class CachingStore:
         inner: The wrapped store.
         directory: Objects in it and below it are cached.
         mutable: Paths of objects in it that may change, which are not.
+        unique: Directory whose names are never used again, so that they identify their objects.
+            Other objects are identified by size and modification time of the last listing.
         memory_limit: Maximum bytes of the cache; the least recently used objects are dropped.
+        disk: A second cache, of objects that were identified.
     """
 
     def __init__(
-        self, inner: Store, *, directory: str, mutable: Collection[str], memory_limit: int
+        self,
+        inner: Store,
+        *,
+        directory: str,
+        mutable: Collection[str],
+        unique: str,
+        memory_limit: int,
+        disk: DiskCache | None = None,
     ) -> None:
         self._inner = inner
         self._directory = directory
         self._mutable = mutable
+        self._unique = unique
+        self._disk = disk
         self._memory_limit = memory_limit
         self._lock = threading.Lock()
         self._objects: OrderedDict[str, list[_Block]] = OrderedDict()
         self._held = 0
         self._identities: dict[str, tuple[int, int]] = {}
-        self._pool: ThreadPoolExecutor | None = None
         self._process = os.getpid()
 
     @property
@@ -89,19 +102,22 @@ class CachingStore:
             CachingStore,
             directory=self._directory,
             mutable=self._mutable,
+            unique=self._unique,
+            disk=self._disk,
             memory_limit=self._memory_limit,
         )
         return build, (self._inner,)
 
-    def prefetch(self, path: str, start: int = 0, end: int | None = None) -> None:
+    def prefetch(self, path: str, first: int = 0, end: int | None = None) -> None:
         """Request a range of an object, by default all of it, without waiting for it.
 
-        Only immutable objects are prefetched. An error is raised by the read that needs the bytes.
+        Each request has its own thread: callers bound their number. Only immutable objects are
+        prefetched. An error is raised by the read that needs the bytes.
         """
         if self._is_cached(path):
-            block, is_new = self._claim(path, start, end)
+            block, is_new = self._claim(path, first, end)
             if is_new:
-                self._executor().submit(self._fetch, path, block)
+                start_thread(partial(self._fetch, path, block))
 
     def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
         """List; objects with another size or modification time than before are dropped."""
@@ -140,11 +156,11 @@ class CachingStore:
             blocks = self._objects.get(path, ())
             hits = [next((b for b in blocks if b.covers(*span)), None) for span in ranges]
         missing = [span for span, block in zip(ranges, hits, strict=True) if block is None]
-        fetched = iter(self._inner.read_ranges(path, missing) if missing else ())
+        fetched = iter(self._request(path, missing))
         buffers: list[Buffer] = []
         for (start, end), hit in zip(ranges, hits, strict=True):
             if hit is None:
-                data = _as_buffer(next(fetched))
+                data = next(fetched)
                 if data.size <= tuning.CACHED_BLOCK_BYTES:
                     block = _Block(start, end)
                     self._register(path, block)
@@ -202,15 +218,40 @@ class CachingStore:
     def _fetch(self, path: str, block: _Block) -> None:
         """Request a block; its future has the bytes or the error."""
         try:
-            if block.end is None:
-                data = _as_buffer(self._inner.read(path))
-            else:
-                data = _as_buffer(self._inner.read_ranges(path, [(block.start, block.end)])[0])
+            (data,) = self._request(path, [(block.start, block.end)])
         except BaseException as error:  # noqa: BLE001 - raised in the thread that reads
             self._drop(path)
             block.data.set_exception(error)
             return
         self._complete(path, block, data)
+
+    def _request(self, path: str, ranges: Sequence[tuple[int, int | None]]) -> list[pa.Buffer]:
+        """Return ranges from the disk cache, and the others by one call of the wrapped store."""
+        identity = self._identity(path)
+        disk = None if identity is None else self._disk
+        key = (self.root, path, identity)
+        blocks = [None if disk is None else disk.get(*key, *span) for span in ranges]
+        missing = [span for span, block in zip(ranges, blocks, strict=True) if block is None]
+        fetched = iter(self._read_inner(path, missing))
+        for index, span in enumerate(ranges):
+            if blocks[index] is None:
+                blocks[index] = data = _as_buffer(next(fetched))
+                if disk is not None:
+                    disk.put(data, *key, *span)
+        return [block for block in blocks if block is not None]
+
+    def _read_inner(self, path: str, ranges: Sequence[tuple[int, int | None]]) -> Sequence[Buffer]:
+        if any(end is None for _, end in ranges):
+            return [self._inner.read(path)]
+        spans = [(start, end) for start, end in ranges if end is not None]
+        return self._inner.read_ranges(path, spans) if spans else []
+
+    def _identity(self, path: str) -> tuple[int, int] | None:
+        """Return what identifies an object besides its path; None if that is unknown."""
+        if path.startswith(f"{self._unique}/"):
+            return (0, 0)
+        with self._lock:
+            return self._identities.get(path)
 
     def _complete(self, path: str, block: _Block, data: pa.Buffer) -> None:
         """Publish the bytes of a block, and drop the least recently used objects above the limit.
@@ -237,27 +278,17 @@ class CachingStore:
         """In a forked child, forget the requests of the parent: its threads do not exist here."""
         if os.getpid() != self._process:
             self._process = os.getpid()
-            self._pool = None
             self._objects.clear()
             self._held = 0
 
-    def _executor(self) -> ThreadPoolExecutor:
-        with self._lock:
-            self._leave_parent()
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(
-                    tuning.PREFETCH_THREADS, thread_name_prefix="lazydelta-prefetch"
-                )
-            return self._pool
 
-
-def prefetch(store: Store, path: str, start: int = 0, end: int | None = None) -> None:
+def prefetch(store: Store, path: str, first: int = 0, end: int | None = None) -> None:
     """Request a range of an object, by default all of it, without waiting for it.
 
     Does nothing for stores that do not cache, such as local ones.
     """
     if isinstance(store, CachingStore):
-        store.prefetch(path, start, end)
+        store.prefetch(path, first, end)
 
 
 def _as_buffer(data: Buffer) -> pa.Buffer:

@@ -11,15 +11,13 @@ from typing import Literal
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from lazydelta.errors import ConfigError, StoreError, redact
+from lazydelta.store.cloud_schemes import AZURE_SCHEMES, S3_SCHEMES
 from lazydelta.store.object_names import validate_directory
 
-__all__ = ["AZURE_SCHEMES", "GCS_SCHEMES", "S3_SCHEMES", "StoreUrl", "parse_store_url"]
+__all__ = ["StoreUrl", "parse_store_url"]
 
 Provider = Literal["azure", "s3", "gcs"]
 
-AZURE_SCHEMES = ("abfs", "abfss", "adl", "az", "azure", "https", "wasb", "wasbs")
-S3_SCHEMES = ("s3", "s3a", "s3n")
-GCS_SCHEMES = ("gcs", "gs")
 
 _AZURE_HOST = re.compile(
     r"([a-z0-9-]+)\.(?:blob|dfs)\."

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lazydelta.errors import StoreError
-from lazydelta.store.listing_order import ordered_pages
+from lazydelta.store.cloud.listing_order import ordered_pages
 from lazydelta.store.object_names import listing_batch
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from lazydelta.errors import ConfigError, StoreAccessError
 from lazydelta.store import open_store
-from lazydelta.store.storage_options import client_options
+from lazydelta.store.cloud.storage_options import client_options
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,10 @@ from lazydelta.errors import (
     StoreError,
     TransientStoreError,
 )
-from lazydelta.store import object_store, open_store
-from lazydelta.store.retrying_store import RetryingStore
+from lazydelta.store import open_store
+from lazydelta.store.cloud import requests
+from lazydelta.store.cloud.resumable_read import Fetched
+from lazydelta.store.layers.retrying_store import RetryingStore
 
 SECRET = "the-secret-of-the-test"
 
@@ -69,21 +71,24 @@ def server():
     thread.join()
 
 
+def options(server):
+    return {
+        "access_key_id": "id",
+        "secret_access_key": SECRET,
+        "endpoint": f"http://127.0.0.1:{server.server_address[1]}",
+        "allow_http": "true",
+    }
+
+
 @pytest.fixture
 def store(server):
-    return open_store(
-        "s3://lake/t",
-        {
-            "access_key_id": "id",
-            "secret_access_key": SECRET,
-            "endpoint": f"http://127.0.0.1:{server.server_address[1]}",
-            "allow_http": "true",
-            "max_retries": "2",
-            "retry_timeout": "5s",
-            "backoff_config.init_backoff": "10ms",
-            "backoff_config.max_backoff": "20ms",
-        },
-    )
+    retries = {
+        "max_retries": "2",
+        "retry_timeout": "5s",
+        "backoff_config.init_backoff": "10ms",
+        "backoff_config.max_backoff": "20ms",
+    }
+    return open_store("s3://lake/t", {**options(server), **retries})
 
 
 @pytest.mark.parametrize(
@@ -149,17 +154,21 @@ def test_an_overwrite_is_unconditional(server, store):
     assert "if-none-match" not in {key.lower() for key in server.requests[0][2]}
 
 
-def test_obstore_retries_transient_errors(server, store):
+def test_retries_of_the_client_are_off_unless_requested(server, store):
     server.responses = [(503, b""), (200, b"hello")]
-    assert bytes(store.read("a")) == b"hello"
-    assert len(server.requests) == 2
+    with pytest.raises(TransientStoreError):
+        open_store("s3://lake/t", options(server)).read("a")
+    assert len(server.requests) == 1
+    server.responses = [(503, b""), (200, b"hello")]
+    assert bytes(store.read("a")) == b"hello"  # `max_retries` of the caller
 
 
-def test_retrying_store_retries_after_obstore(server, store):
-    server.responses = [(503, b"")] * 5 + [(200, b"hello")]
+def test_retrying_store_is_the_retry_layer(server):
+    server.responses = [(503, b"")] * 2 + [(200, b"hello")]
     config = Config(retry_attempts=3, retry_base_seconds=0.01)
-    assert bytes(RetryingStore(store, config).read("a")) == b"hello"
-    assert len(server.requests) == 6
+    store = RetryingStore(open_store("s3://lake/t", options(server)), config)
+    assert bytes(store.read("a")) == b"hello"
+    assert len(server.requests) == 3
 
 
 def test_a_short_range_response_is_an_error(server, store):
@@ -168,26 +177,22 @@ def test_a_short_range_response_is_an_error(server, store):
         store.read_ranges("a", [(0, 20)])
 
 
-def test_close_ranges_are_coalesced(server, store, monkeypatch):
+def test_close_ranges_are_coalesced(store, monkeypatch):
     requested = []
 
-    class Client:
-        exceptions = store._obs.exceptions
+    async def get(_, span):
+        requested.append(span)
+        return Fetched([bytes(span[1] - span[0])], 20_000_000, None)
 
-        @staticmethod
-        def get_ranges(_, path, *, starts, ends):
-            requested.append(list(zip(starts, ends, strict=True)))
-            return [bytes(end - start) for start, end in requested[-1]]
-
-    monkeypatch.setattr(store, "_obs", Client)
+    monkeypatch.setattr(store, "_fetch", get)
     far = 10_000_000
     parts = store.read_ranges("a", [(far, far + 1), (100, 200), (0, 10), (5, 5)])
-    assert requested == [[(0, 200), (far, far + 1)]]
+    assert requested == [(0, 200), (far, far + 1)]
     assert [len(part) for part in parts] == [1, 100, 10, 0]
 
 
 def test_requests_after_a_fork_raise(store, monkeypatch):
-    monkeypatch.setattr(object_store._ForkGuard, "forked_after_use", True)
+    monkeypatch.setattr(requests._ForkGuard, "forked_after_use", True)
     with pytest.raises(StoreError, match="spawn"):
         store.read("a")
     with pytest.raises(StoreError, match="spawn"):

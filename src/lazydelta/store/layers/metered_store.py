@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from lazydelta import metrics
 from lazydelta.errors import StoreError
-from lazydelta.metrics import Observer, StoreCalled, notify
 from lazydelta.store import tuning
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
@@ -18,6 +18,7 @@ from lazydelta.store.uploads import Output, open_output
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lazydelta.metrics import Observer, StoreCalled
     from lazydelta.store.interface import Buffer, ObjectMeta, Store
 
 __all__ = ["MeteredStore", "RequestTotals", "request_totals"]
@@ -202,7 +203,7 @@ class MeteredStore:
         self, operation: str, path: str, requests: int, size: int, start: tuple[float, int]
     ) -> None:
         started, depth = start
-        call = StoreCalled(
+        call = metrics.StoreCalled(
             operation=operation,
             path=path,
             requests=requests,
@@ -216,7 +217,7 @@ class MeteredStore:
             self.bytes_read += size if operation == "read" else 0
             if requests:
                 self.depth = max(self.depth, depth)
-        notify(self._observer, call)
+        metrics.notify(self._observer, call)
 
 
 class _MeteredOutput:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import TransientStoreError
 from lazydelta.store import tuning
-from lazydelta.store.caching_store import CachingStore
 from lazydelta.store.interface import is_local
-from lazydelta.store.metered_store import MeteredStore
-from lazydelta.store.retrying_store import RetryingStore
+from lazydelta.store.layers.caching_store import CachingStore
+from lazydelta.store.layers.disk_cache import DiskCache
+from lazydelta.store.layers.metered_store import MeteredStore
+from lazydelta.store.layers.retrying_store import RetryingStore
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -31,7 +32,7 @@ def retried_store(
 
 
 def cached_store(
-    store: Store, config: Config, *, directory: str, mutable: Collection[str]
+    store: Store, config: Config, *, directory: str, mutable: Collection[str], unique: str
 ) -> Store:
     """Return a store that retries, counts its requests and caches the objects of a directory.
 
@@ -42,10 +43,19 @@ def cached_store(
         config: Retries, observer and size of the cache.
         directory: The directory with immutable objects.
         mutable: Paths of the objects in it that may change.
+        unique: Directory whose names are never used again.
     """
     if is_local(store):
         return store if config.observer is None else MeteredStore(store, config.observer)
     metered = MeteredStore(retried_store(store, config), config.observer)
+    disk = None
+    if config.cache_directory is not None:
+        disk = DiskCache(config.cache_directory, config.cache_bytes)
     return CachingStore(
-        metered, directory=directory, mutable=mutable, memory_limit=tuning.CACHE_BYTES
+        metered,
+        directory=directory,
+        mutable=mutable,
+        unique=unique,
+        memory_limit=tuning.CACHE_BYTES,
+        disk=disk,
     )

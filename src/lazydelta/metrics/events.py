@@ -1,30 +1,18 @@
-"""Events of operations, and the observer that receives them.
-
-Counters are updated once per batch; an `Observer` receives frozen events. An observer may export
-them to Prometheus or OpenTelemetry, so neither is imported here.
-"""
+"""The events that an observer receives."""
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 __all__ = [
     "Event",
     "FallbackTriggered",
-    "Observer",
     "ReadFinished",
     "ScanFinished",
     "SegmentListed",
     "StoreCalled",
-    "notify",
 ]
-
-logger = logging.getLogger(__name__)
-
-_failed: set[int] = set()
-"""Ids of observers whose failure is logged already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,25 +78,3 @@ class ReadFinished:
 
 
 Event = StoreCalled | SegmentListed | FallbackTriggered | ScanFinished | ReadFinished
-
-
-class Observer(Protocol):
-    """A callable that receives events. It should return quickly; its exceptions are logged."""
-
-    def __call__(self, event: Event, /) -> None:
-        """Receive `event`."""
-
-
-def notify(observer: Observer | None, event: Event) -> None:
-    """Send an event to an observer; an exception of the observer never fails the operation.
-
-    The first exception of each observer is logged.
-    """
-    if observer is None:
-        return
-    try:
-        observer(event)
-    except Exception:
-        if id(observer) not in _failed:
-            _failed.add(id(observer))
-            logger.exception("Config.observer failed on %s; reported once", type(event).__name__)
