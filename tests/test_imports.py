@@ -80,7 +80,7 @@ def test_import_does_not_load_what_belongs_to_one_door(loaded_by_import):
 LAZY_DOORS = (
     *("changes", "checkpoint", "errors", "expressions", "expressions.nodes", "formats"),
     *("log.checkpoints", "metrics", "operations", "parquet", "parquet.footer", "protocol", "scan"),
-    *("scan.aggregates", "scan.plan", "scan.read", "schema", "store.cloud"),
+    *("scan.aggregates", "scan.plan", "scan.read", "schema", "store.cloud", "store.layers"),
 )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
@@ -15,7 +15,7 @@ import pyarrow as pa
 from lazydelta.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from lazydelta.metrics import Observer
 
@@ -34,6 +34,7 @@ __all__ = [
 
 Tripwire = Literal["protocol", "strict"]
 DatetimeRebaseMode = Literal["exception", "corrected"]
+AllowedRoots = Sequence[str] | Mapping[str, Mapping[str, Any]]
 
 CODECS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
 """Compression codecs of data files."""
@@ -245,8 +246,10 @@ class Config:
     """Whether log compaction files replace the commits that they cover."""
     retention_guard: Callable[[int], bool] | None = None
     """Called with the oldest version that a scan reads; False refuses the scan."""
-    allowed_roots: tuple[str, ...] = ()
-    """Locations outside the table's root that its log may refer to (shallow clones)."""
+    allowed_roots: AllowedRoots = field(default=(), repr=False, hash=False)
+    """Locations outside the table's root that its log may refer to (shallow clones): a list, or a
+    mapping to the storage options of each. One in the table's account or bucket uses the table's
+    options by default, others the environment."""
     retry_attempts: int = 8
     """Maximum number of attempts of a failing store request."""
     retry_base_seconds: float = 0.1
@@ -295,8 +298,8 @@ class Config:
             raise ConfigError(rate, "must lie between 0 and 1")
         if self.tripwire not in get_args(Tripwire):
             raise ConfigError("tripwire", f"must be one of {', '.join(get_args(Tripwire))}")
-        for field in fields(self):
-            _check_kind(field.name, str(field.type), getattr(self, field.name))
+        for setting in fields(self):
+            _check_kind(setting.name, str(setting.type), getattr(self, setting.name))
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> Self:
@@ -343,13 +346,22 @@ def _check_kind(name: str, kind: str, value: Any) -> None:
         raise ConfigError(name, f"must be a string, not {value!r}")
     if kind.startswith(("Callable", "Observer")) and value is not None and not callable(value):
         raise ConfigError(name, f"must be a function, not {value!r}")
+    if kind == "AllowedRoots":
+        _check_roots(name, value)
+
+
+def _check_roots(name: str, value: Any) -> None:
     # A single string would be read letter by letter.
-    if kind == "tuple[str, ...]" and (
+    if (
         isinstance(value, str)
         or not isinstance(value, Iterable)
         or not all(isinstance(item, str) for item in value)
     ):
-        raise ConfigError(name, f"must be a list of strings, not {value!r}")
+        raise ConfigError(
+            name, f"must be a list of strings, not of the type {type(value).__name__}"
+        )
+    if isinstance(value, Mapping) and not all(isinstance(o, Mapping) for o in value.values()):
+        raise ConfigError(name, "must map each root to its storage options")
 
 
 _MINIMUMS: dict[str, int] = {
@@ -384,5 +396,5 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "bool": lambda value: {"1": True, "true": True, "0": False, "false": False}[value.lower()],
     "Tripwire": str,
     "str | None": str,
-    "tuple[str, ...]": lambda value: tuple(filter(None, value.split(","))),
+    "AllowedRoots": lambda value: tuple(filter(None, value.split(","))),
 }

@@ -228,3 +228,39 @@ def test_vectors_are_counted(tmp_path):
     assert checked(tmp_path)[0] == 0
     table.crc(numDeletedRecordsOpt=8)
     assert checked(tmp_path)[0] == 1
+
+
+def test_check_of_a_store(tmp_path):
+    build(tmp_path)
+    result = run("check", "--store", tmp_path, "--json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert found["provider"] == "local"
+    assert found["probes"]["ranges"]["status"] == "ok"
+    assert found["probes"]["conditional put"]["status"] == "skipped"
+    found = json.loads(run("check", "--store", "--write", tmp_path, "--json").stdout)
+    assert found["probes"]["conditional put"]["status"] == "ok"
+
+
+def test_a_store_that_cannot_be_reached_is_resolved_all_the_same():
+    secret = "c2VjcmV0LWNhbmFyeQ=="
+    options = {
+        "account_name": "acct",
+        "account_key": secret,
+        "endpoint": "http://127.0.0.1:9/acct",
+        "allow_http": "true",
+        "max_retries": "0",
+    }
+    flags = [f"--storage-option={name}={value}" for name, value in options.items()]
+    result = run("check", "--store", "az://lake/t", "--verbose", *flags)
+    assert result.exit_code == 1
+    lines = dict(line.split("\t") for line in result.stdout.splitlines())
+    assert lines["account"] == "acct"
+    assert lines["credential"] == "account key"
+    assert lines["probes.list.status"] == "failed"
+    assert secret not in result.output
+
+
+def test_write_is_only_for_stores(tmp_path):
+    assert run("check", "--write", tmp_path).exit_code == 2
+    assert run("check", "--store", "--version", "0", tmp_path).exit_code == 2

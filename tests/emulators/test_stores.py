@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import uuid
 
+import obstore.store
 import pytest
 
+import lazydelta
 from lazydelta.errors import ObjectNotFoundError, StoreAccessError, StoreError
 from lazydelta.store import open_store
+from lazydelta.store.diagnosis import check_store
 from lazydelta.store.layers.metered_store import MeteredStore
 from lazydelta.testing import StoreContract
 
@@ -107,3 +110,79 @@ def test_a_table_directory_can_be_uploaded(emulated_table, tmp_path):
     store = open_store(url, options)
     assert bytes(store.read(f"_delta_log/{0:020d}.json")) == b"{}\n"
     assert bytes(store.read("x=1 %2F/p.parquet")) == b"PAR1"
+
+
+def test_a_store_can_be_checked(emulator):
+    url = f"{emulator.url}/{uuid.uuid4().hex}"
+    report = check_store(url, emulator.options, write=True)
+    assert report.ok, report
+    assert report.to_dict()["probes"]["conditional put"]["status"] == "ok"
+    assert not list(open_store(url, emulator.options).list_from("_lazydelta_check"))
+
+
+def test_a_credential_signs_requests(azurite, moto):
+    path, calls = uuid.uuid4().hex, []
+
+    def azure():
+        calls.append("azure")
+        return {"account_key": azurite.options["account_key"]}
+
+    def s3():
+        calls.append("s3")
+        return {
+            "access_key_id": moto.options["AWS_ACCESS_KEY_ID"],
+            "secret_access_key": moto.options["AWS_SECRET_ACCESS_KEY"],
+        }
+
+    for emulator, credential in ((azurite, azure), (moto, s3)):
+        keys = ("account_key", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+        options = {name: value for name, value in emulator.options.items() if name not in keys}
+        url = f"{emulator.url}/{path}"
+        lazydelta.write(url, {"id": [1, 2]}, storage_options=options, credential=credential)
+        table = lazydelta.Table.open(url, options, credential=credential)
+        assert table.to_arrow()["id"].to_pylist() == [1, 2]
+    assert calls == ["azure", "azure", "s3", "s3"]
+
+
+def test_a_connection_string_of_the_environment(azurite, monkeypatch):
+    path = uuid.uuid4().hex
+    open_store(f"az://lake/{path}", azurite.options).write("a", b"x", overwrite=False)
+    text = (
+        f"AccountName={azurite.options['account_name']};BlobEndpoint={azurite.endpoint};"
+        f"AccountKey={azurite.options['account_key']}"
+    )
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
+    assert bytes(open_store(f"az://lake/{path}").read("a")) == b"x"
+
+
+def test_a_shallow_clone_reads_its_source(emulator):
+    """The source is in the same account and bucket, or it has options of its own."""
+    base = f"{emulator.url}/{uuid.uuid4().hex}"
+    source = lazydelta.Table.open(f"{base}/source", emulator.options)
+    source.write({"id": [1, 2]})
+    (file,) = source.scan().files()
+    log = f"_delta_log/{0:020d}.json"
+    commit = bytes(open_store(source.url, emulator.options).read(log)).decode()
+    clone = commit.replace(f'"{file.path}"', f'"{source.url}/{file.path}"')
+    assert clone != commit
+    store = open_store(f"{base}/clone", emulator.options)
+    store.write(log, clone.encode(), overwrite=False)
+    for roots in ([source.url], {source.url: {}}, {source.url: emulator.options}):
+        config = lazydelta.Config(allowed_roots=roots)
+        table = lazydelta.Table.open(store.root, emulator.options, config)
+        assert table.to_arrow()["id"].to_pylist() == [1, 2]
+
+
+def test_a_given_client_sends_the_requests(azurite):
+    client = obstore.store.AzureStore(
+        "lake",
+        config={
+            "account_name": azurite.options["account_name"],
+            "account_key": azurite.options["account_key"],
+            "endpoint": azurite.endpoint,
+        },
+        client_options={"allow_http": True},
+    )
+    url = f"az://lake/{uuid.uuid4().hex}/a%20table"
+    lazydelta.Table.open(url, store=client).write({"id": [1, 2]})
+    assert lazydelta.Table.open(url, azurite.options).to_arrow()["id"].to_pylist() == [1, 2]

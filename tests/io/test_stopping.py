@@ -31,7 +31,9 @@ def built(*, local=True, tail=0):
 
 
 def engine_threads():
-    return [t for t in threading.enumerate() if t.name.startswith("lazydelta-")]
+    """Return the threads of scans; the event loop of requests stays, one for each process."""
+    names = [t for t in threading.enumerate() if t.name.startswith("lazydelta-")]
+    return [thread for thread in names if thread.name != "lazydelta-requests"]
 
 
 def until(condition, seconds=5.0):

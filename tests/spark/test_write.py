@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import pickle
 import threading
 from decimal import Decimal
 
@@ -25,6 +26,7 @@ from lazydelta.spark.arrow_conversion import spark_schema
 from lazydelta.spark.serialized_snapshot import TableLocation
 from lazydelta.spark.write_tasks import PlannedWrite, collect_results, incoming_schema, write_rows
 from lazydelta.store import open_store
+from lazydelta.store.layers.retrying_store import RetryingStore
 
 MOMENT = dt.datetime(2026, 1, 2, 3, 4, 5, 678000)  # noqa: DTZ001 - both kinds of column take it
 POINT = pa.struct([("x", pa.int32()), ("y", pa.string())])
@@ -199,6 +201,18 @@ def test_a_pickled_plan_has_no_storage_options(tmp_path):
         location=address, request=task.request, base=None, task=task.task))  # fmt: skip
     assert len(sent) < 20_000
     assert b"/etc/options.json" in sent
+
+
+def test_credentials_do_not_travel():
+    store = RetryingStore(
+        open_store("az://lake/t", {"account_name": "a"}, credential=lambda: "token"), Config()
+    )
+    with pytest.raises(ConfigError, match="executors take credentials"):
+        TableLocation.of(store, Config(), None)
+    roots = {"s3://other/t": {"secret_access_key": "hush"}}
+    sent = TableLocation.of(store, Config(allowed_roots=roots), "/etc/options.json")
+    assert sent.config.allowed_roots == ("s3://other/t",)
+    assert b"hush" not in pickle.dumps(sent)
 
 
 def test_types_that_delta_does_not_have_are_refused_by_name(spark):

@@ -58,7 +58,8 @@ def test_one_snapshot_class(rows):
 def test_both_writes_have_the_same_arguments():
     of_table = inspect.signature(Table.write).parameters
     of_module = dict(inspect.signature(ld.write).parameters)
-    assert [of_module.pop(name).default for name in ("storage_options", "config")] == [None, None]
+    own = ("storage_options", "config", "credential")
+    assert [of_module.pop(name).default for name in own] == [None, None, None]
     assert list(of_table)[1:] == list(of_module)[1:]
     for name in list(of_table)[1:]:
         assert of_table[name] == of_module[name]

@@ -41,7 +41,7 @@ _COMMANDS = {
     "write": ("write", "Write Parquet, CSV or JSON files to a table."),
     "alter": ("alter", "Change columns, properties, constraints or protocol of a table."),
     "checkpoint": ("checkpoint", "Write a checkpoint, or compact commits."),
-    "check": ("check", "Check whether a table can be read, and whether its .crc matches."),
+    "check": ("check", "Check whether a table can be read, its .crc matches, or its store works."),
 }
 """The module and the help line of each command."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lazydelta.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY, SIDECAR_DIRECTORY
-from lazydelta.store import open_store
-from lazydelta.store.layers import cached_store
+from lazydelta.store import is_local, layers, open_store
 
 if TYPE_CHECKING:
     import os
@@ -14,15 +13,33 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.store import Store
+    from lazydelta.store.cloud import Credential
 
 __all__ = ["open_log_store"]
 
 
 def open_log_store(
-    url: str | os.PathLike[str], storage_options: Mapping[str, str] | None, config: Config
+    url: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None,
+    config: Config,
+    *,
+    credential: Credential | None = None,
+    store: Any = None,
 ) -> Store:
-    """Return the store of the table at a path or URL; no request is sent."""
+    """Return the store of the table at a path or URL; no request is sent.
+
+    Args:
+        url: As in `open_store`, and so are the others.
+        storage_options: Options of the store.
+        config: Retries, observer and cache.
+        credential: A credential provider.
+        store: A client of the caller.
+    """
     hint = f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}"
-    store = open_store(url, storage_options)
+    opened = open_store(url, storage_options, credential=credential, store=store)
     sidecars = f"{LOG_DIRECTORY}/{SIDECAR_DIRECTORY}"
-    return cached_store(store, config, directory=LOG_DIRECTORY, mutable=(hint,), unique=sidecars)
+    if is_local(opened) and config.observer is None:
+        return opened
+    return layers.cached_store(
+        opened, config, directory=LOG_DIRECTORY, mutable=(hint,), unique=sidecars
+    )

@@ -46,8 +46,7 @@ from lazydelta.snapshot.segment_search import (
     undamaged_segment,
 )
 from lazydelta.snapshot.snapshot_state import SnapshotState
-from lazydelta.store import is_local
-from lazydelta.store.layers import prefetch
+from lazydelta.store import is_local, layers
 
 if TYPE_CHECKING:
     from lazydelta.config import Config
@@ -141,15 +140,15 @@ def _prefetch(store: Store, segment: LogSegment) -> None:
     if is_local(store):
         return
     if segment.checksum is not None and segment.checksum.size <= tuning.PREFETCH_FILE_BYTES:
-        prefetch(store, segment.checksum.path)
+        layers.prefetch(store, segment.checksum.path)
     for file in segment.tail[: -tuning.PREFETCH_COMMITS - 1 : -1]:
         if file.size <= tuning.PREFETCH_FILE_BYTES:
-            prefetch(store, file.path)
+            layers.prefetch(store, file.path)
     for file in () if segment.checkpoint is None else segment.checkpoint.files:
         if file.name.endswith(".parquet"):
-            prefetch(store, file.path, *footer.footer_range(file.size))
+            layers.prefetch(store, file.path, *footer.footer_range(file.size))
         elif file.size <= tuning.PREFETCH_FILE_BYTES:
-            prefetch(store, file.path)
+            layers.prefetch(store, file.path)
 
 
 def _schema(store: Store, protocol: TableProtocol, metadata: TableMetadata) -> StructType:

@@ -10,7 +10,7 @@ import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ConfigError, StoreAccessError
 from lazydelta.log import Checksum, CommitReader, LogSegment, open_log_store
@@ -66,6 +66,18 @@ def _require_options_file(options_file: str | None) -> None:
         raise ConfigError("storage_options", reason)
 
 
+def _refuse_credential(store: Any) -> None:
+    """Refuse a store that signs in with an object of this process."""
+    while (inner := getattr(store, "inner", None)) is not None:
+        store = inner
+    if getattr(store, "is_bound_to_process", False):
+        reason = (
+            "reaches this process only: executors take credentials from their environment, or from "
+            f"a JSON file that the session's {STORAGE_OPTIONS_FILE} names"
+        )
+        raise ConfigError("credential", reason)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLocation:
     """Location of a table for processes that open it; it holds no secret.
@@ -95,7 +107,11 @@ class TableLocation:
         except ConfigError as error:
             reason = f"executors cannot open {store.root}: {error.reason}"
             raise ConfigError("snapshot", reason) from None
-        config = replace(config, observer=None, retention_guard=None)
+        if options_file is None:
+            _refuse_credential(store)
+        # Storage options of allowed roots may be secret.
+        roots = tuple(config.allowed_roots)
+        config = replace(config, observer=None, retention_guard=None, allowed_roots=roots)
         return cls(root=store.root, config=config, options_file=options_file)
 
     def open(self) -> Store:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from lazydelta.errors import ConfigError, redact
@@ -12,6 +13,9 @@ from lazydelta.store import cloud
 from lazydelta.store.cloud_schemes import AZURE_SCHEMES, GCS_SCHEMES, S3_SCHEMES
 from lazydelta.store.interface import Store
 from lazydelta.store.local_store import LocalStore
+
+if TYPE_CHECKING:
+    from lazydelta.store.cloud.credentials import Credential
 
 __all__ = ["StoreFactory", "open_store", "register_store"]
 
@@ -22,16 +26,27 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
 def open_store(
-    url_or_path: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+    url_or_path: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    credential: Credential | None = None,
+    store: Any = None,
+    like: Store | None = None,
 ) -> Store:
     """Return the store of a path or URL; no request is sent.
 
     Args:
         url_or_path: A local path, a `file://` URL, or a URL of Azure (`abfss://`, `az://`,
-            `https://<account>.blob.core.windows.net/...`, OneLake), S3 (`s3://`, `s3a://`) or
-            Google (`gs://`). The path of a URL is percent-decoded once; a local path is not.
-        storage_options: Options of the store, in the names of obstore, delta-rs or adlfs. The
-            environment (`AZURE_*`, `AWS_*`, `GOOGLE_*`) supplies defaults.
+            `https://<account>.blob.core.windows.net/...`, OneLake), S3 (`s3://`, `s3a://`, https)
+            or Google (`gs://`, https). The path of a URL is percent-decoded once; a local path is
+            not.
+        storage_options: Options of the store, in the names of obstore, delta-rs, adlfs, s3fs,
+            gcsfs or pyarrow. The environment (`AZURE_*`, `AWS_*`, `GOOGLE_*`) supplies defaults.
+        credential: Returns a token or keys, and is called again before they expire; or a
+            credential of azure-identity. Replaces the credentials of the options.
+        store: A store of obstore or a filesystem of fsspec that sends the requests.
+        like: An open store, whose options and credential are used if the URL is in the same Azure
+            account, or in the same bucket of S3 or GCS.
 
     Raises:
         ConfigError: The URL or an option is invalid; the message lists the valid ones.
@@ -39,26 +54,64 @@ def open_store(
     >>> open_store("/data/trips/").root
     '/data/trips'
     """
+    location = _location(url_or_path)
+    if not isinstance(storage_options, Mapping | None) or not all(
+        isinstance(key, str) for key in storage_options or ()
+    ):
+        raise ConfigError("storage_options", "must be a dict with string keys")
+    if store is not None:
+        if storage_options or credential is not None:
+            raise ConfigError("store", "has its own options and credential: pass it alone")
+        return _wrap(location, store)
+    if like is not None and (sibling := _sibling(like, location)) is not None:
+        return sibling
+    match = _SCHEME.match(location)
+    scheme = match[1].lower() if match is not None else "file"
+    factory = _factory(scheme, location)
+    if credential is not None and factory is not _open_cloud_url:
+        raise ConfigError("credential", "is only for tables on Azure, S3 or GCS")
+    if match is None:
+        return LocalStore(os.path.expanduser(location))
+    url = scheme + location[len(scheme) :]
+    if credential is not None:
+        return cloud.ObjectStore(url, storage_options, credential)
+    return factory(url, storage_options or {})
+
+
+def _location(url_or_path: str | os.PathLike[str]) -> str:
     if not isinstance(url_or_path, str | os.PathLike):
         kind = type(url_or_path).__name__
         raise ConfigError("url", f"must be a path or a URL, not of the type {kind}")
     location = os.fspath(url_or_path)
     if "\0" in location:
         raise ConfigError("url", f"{redact(location)!r} has a null character")
-    if not isinstance(storage_options, Mapping | None) or not all(
-        isinstance(key, str) for key in storage_options or ()
-    ):
-        raise ConfigError("storage_options", "must be a dict with string keys")
     if not location:
         raise ConfigError("url", "is empty; '.' is the current directory")
-    match = _SCHEME.match(location)
-    if match is None:
-        return LocalStore(os.path.expanduser(location))
-    scheme = match[1].lower()
+    return location
+
+
+def _factory(scheme: str, location: str) -> StoreFactory:
     factory = _FACTORIES.get(scheme)
     if factory is None:
         raise _unknown_scheme(scheme, location)
-    return factory(scheme + location[len(scheme) :], storage_options or {})
+    return factory
+
+
+def _wrap(location: str, store: Any) -> Store:
+    """Return the store of a location over an object of obstore or fsspec."""
+    if type(store).__module__.partition(".")[0] == "obstore":
+        return cloud.ObjectStore(location, store=store)
+    if any(kind.__module__ == "fsspec.spec" for kind in type(store).__mro__):
+        return cloud.FsspecStore(store, location)
+    kind = type(store).__name__
+    raise ConfigError("store", f"must be a store of obstore or a filesystem of fsspec, not {kind}")
+
+
+def _sibling(store: Any, url: str) -> Store | None:
+    while (inner := getattr(store, "inner", None)) is not None:
+        store = inner
+    is_cloud_url = _FACTORIES.get(urlsplit(url).scheme) is _open_cloud_url
+    return store.sibling(url) if is_cloud_url and hasattr(store, "sibling") else None
 
 
 def register_store(scheme: str, factory: StoreFactory) -> None:

@@ -82,3 +82,10 @@ WRITEBACK_BYTES = 16 << 20
 
 DIRECTORY_CACHE = 4096
 """Directories of a local table whose real path is cached."""
+
+CREDENTIAL_SECONDS = 600.0
+"""For how long obstore may cache a credential; it calls the provider again after half of it. A
+credential is refreshed that half before it expires, or at half of a shorter lifetime."""
+
+CREDENTIAL_RETRY_SECONDS = 15.0
+"""Time until the next refresh after one that failed."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lazydelta.schema import StructType
     from lazydelta.snapshot import HistoryEntry, SnapshotState
     from lazydelta.store import Store
+    from lazydelta.store.cloud import Credential
 
 __all__ = ["Table"]
 
@@ -57,8 +58,11 @@ class Table(Outputs):
     def open(
         cls,
         url: str | os.PathLike[str],
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
         config: Config | None = None,
+        *,
+        credential: Credential | None = None,
+        store: Any = None,
     ) -> Self:
         """Return a handle on the table at a path or URL; nothing is read yet.
 
@@ -67,10 +71,16 @@ class Table(Outputs):
                 URL.
             storage_options: Options of the object store, including credentials.
             config: Engine settings; by default those of the `LAZYDELTA_*` environment variables.
+            credential: Signs in instead of `storage_options`: a function that returns a token or
+                keys, and their expiry if it is known, or a credential of azure-identity. It is
+                called again before they expire.
+            store: Sends the requests instead of a client of its own: a store of obstore, or a
+                filesystem of fsspec. `url` is the table's address all the same.
         """
         config = Config.from_env() if config is None else config
         check_options("config", config, Config)
-        return cls(open_log_store(url, storage_options, config), config)
+        opened = open_log_store(url, storage_options, config, credential=credential, store=store)
+        return cls(opened, config)
 
     @classmethod
     def create(
@@ -84,8 +94,9 @@ class Table(Outputs):
         description: str | None = None,
         constraints: Mapping[str, str] | None = None,
         mode: CreateMode = "error",
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
         config: Config | None = None,
+        credential: Credential | None = None,
     ) -> Self:
         """Create an empty table, and return a handle on it.
 
@@ -102,13 +113,14 @@ class Table(Outputs):
             mode: If the table exists: "error", or "ignore" if it has the same columns.
             storage_options: Options of the object store.
             config: Engine settings.
+            credential: Signs in, as for `open`.
 
         Raises:
             TableExistsError: The table exists.
             SchemaError: No table can have these columns or this partitioning.
             ConfigError: A property is unknown or has an invalid value.
         """
-        table = cls.open(url, storage_options, config)
+        table = cls.open(url, storage_options, config, credential=credential)
         operations.create_table(
             table._store,  # noqa: SLF001 - a table that this method opened
             table._config,  # noqa: SLF001 - likewise
@@ -126,10 +138,11 @@ class Table(Outputs):
     def open_bundle(
         cls,
         bundle: Bundle | str | bytes,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
         config: Config | None = None,
         *,
         verify: bool = True,
+        credential: Credential | None = None,
     ) -> Snapshot:
         """Return exactly the snapshot that was pinned.
 
@@ -138,6 +151,7 @@ class Table(Outputs):
             storage_options: Options of the object store; a bundle never contains them.
             config: Engine settings.
             verify: Whether to compare the pinned hashes, which reads the version's commit.
+            credential: Signs in, as for `open`.
 
         Raises:
             VersionCleanedUpError: Log cleanup removed commits that the version needs.
@@ -145,7 +159,7 @@ class Table(Outputs):
         """
         if not isinstance(bundle, scan.Bundle):
             bundle = scan.Bundle.from_json(bundle)
-        table = cls.open(bundle.table_uri, storage_options, config)
+        table = cls.open(bundle.table_uri, storage_options, config, credential=credential)
         snapshot = table.snapshot(bundle.resolved_version)
         if verify:
             scan.check_bundle(bundle, snapshot)

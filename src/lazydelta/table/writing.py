@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lazydelta.config import Config, WriteOptions
     from lazydelta.operations import WriteMode, WriteResult
     from lazydelta.scan import Where
+    from lazydelta.store.cloud import Credential
 
 __all__ = ["write"]
 
@@ -33,8 +34,9 @@ def write(
     app_version: int | None = None,
     commit_metadata: Mapping[str, Any] | None = None,
     options: WriteOptions | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
     config: Config | None = None,
+    credential: Credential | None = None,
 ) -> WriteResult:
     """Write rows to the table at an address as one new version; the first write creates it.
 
@@ -56,14 +58,15 @@ def write(
         options: How data files are written.
         storage_options: Options of the object store; only with an address.
         config: Engine settings; only with an address.
+        credential: Signs in, as for `Table.open`; only with an address.
     """
+    own = {"storage_options": storage_options, "config": config, "credential": credential}
     if not isinstance(url_or_table, Table):
-        table = Table.open(url_or_table, storage_options, config)
-    elif storage_options is None and config is None:
-        table = url_or_table
+        table = Table.open(url_or_table, storage_options, config, credential=credential)
+    elif given := [name for name, value in own.items() if value is not None]:
+        raise ConfigError(given[0], "is only for an address; the table has its own already")
     else:
-        given = "config" if storage_options is None else "storage_options"
-        raise ConfigError(given, "is only for an address; the table has its own already")
+        table = url_or_table
     return table.write(
         data,
         mode,

@@ -27,7 +27,7 @@ from lazydelta.protocol.paths.percent_encoding import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
 __all__ = ["Location", "PathResolver"]
 
@@ -43,8 +43,13 @@ _ALIASES = (
     (_FILE_URI[0], r"file:///\1"),
     (r"^(?i:s3[an]?)://", "s3://"),
     (r"^(?i:gcs|gs)://", "gs://"),
-    (r"^(?i:abfss?|wasbs?)://([^/@]+)@([^/.@]+)\.(?:dfs|blob)\.", r"abfss://\1@\2.dfs."),
-    (r"^(?i:https)://([^/.@:]+)\.(?:dfs|blob)\.([^/@:]+)/([^/]+)", r"abfss://\3@\1.dfs.\2"),
+    (r"^(?i:https)://([^/@:]+)\.s3[.-][^/@:]*amazonaws\.com(?:\.cn)?(/|$)", r"s3://\1\2"),
+    (r"^(?i:https)://s3[.-][^/@:]*amazonaws\.com(?:\.cn)?/([^/]+)", r"s3://\1"),
+    (r"^(?i:https)://[^/@:]+\.r2\.cloudflarestorage\.com/([^/]+)", r"s3://\1"),
+    (r"^(?i:https)://([^/@:]+)\.storage\.googleapis\.com(/|$)", r"gs://\1\2"),
+    (r"^(?i:https)://storage\.(?:googleapis|cloud\.google)\.com/([^/]+)", r"gs://\1"),
+    (r"^(?i:abfss?|wasbs?)://([^/@]+)@([^/@]+?)\.(?:dfs|blob)\.", r"abfss://\1@\2.dfs."),
+    (r"^(?i:https)://([^/@:]+?)\.(?:dfs|blob)\.([^/@:]+)/([^/]+)", r"abfss://\3@\1.dfs.\2"),
     (r"^(?i:abfss?|azure|az|adl|wasbs?)://([^/@]+)(/|$)", r"az://\1\2"),
 )
 _ALIAS_PATTERNS = tuple((re.compile(pattern), to) for pattern, to in (_FILE_URI, *_ALIASES))
@@ -70,7 +75,7 @@ class PathResolver:
 
     __slots__ = ("_allowed", "_is_local", "_own", "_strip", "root")
 
-    def __init__(self, root: str, allowed_roots: Sequence[str] = ()) -> None:
+    def __init__(self, root: str, allowed_roots: Iterable[str] = ()) -> None:
         self._own = _canonical_root("root", root)
         self._is_local = self._own.startswith("/")
         self.root = self._own if self._is_local else root.rstrip("/")

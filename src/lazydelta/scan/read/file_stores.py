@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ObjectNotFoundError, TransientStoreError
@@ -17,7 +18,10 @@ __all__ = ["FileStores"]
 
 
 class FileStores:
-    """Opens each root once; other roots than the table's never get its credentials.
+    """Opens each root once.
+
+    A root outside the table gets the storage options that `Config.allowed_roots` has for it, else
+    the credentials of the table if it is in the same account or bucket, else the environment's.
 
     The log names every object that is read here. A remote store may answer 404 for one that was
     just written, so a missing object is retried with backoff before it counts as missing.
@@ -29,6 +33,7 @@ class FileStores:
 
     def __init__(self, own: Store, config: Config) -> None:
         self._config = config
+        self._own = own
         own = retried_store(own, config, (ObjectNotFoundError,))
         self._stores: dict[str | None, Store] = {None: own}
         self._lock = threading.Lock()
@@ -43,5 +48,7 @@ class FileStores:
             return store
 
     def _open(self, root: str) -> Store:
-        errors = (ObjectNotFoundError, TransientStoreError)
-        return retried_store(open_store(root), self._config, errors)
+        roots = self._config.allowed_roots
+        options = roots[root] if isinstance(roots, Mapping) else {}
+        store = open_store(root, options, like=None if options else self._own)
+        return retried_store(store, self._config, (ObjectNotFoundError, TransientStoreError))

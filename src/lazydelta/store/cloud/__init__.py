@@ -1,4 +1,4 @@
-"""Stores of Azure, S3 and Google Cloud Storage; loaded when such a URL is opened."""
+"""Stores of Azure, S3 and Google Cloud Storage, and of fsspec; loaded when one is opened."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from lazydelta.store.cloud.credentials import Credential
+    from lazydelta.store.cloud.fsspec_store import FsspecStore
     from lazydelta.store.cloud.object_store import ObjectStore
 
-__all__ = ["ObjectStore"]
+__all__ = ["Credential", "FsspecStore", "ObjectStore"]
 
-__getattr__ = lazy_exports(__name__, {"object_store": ("ObjectStore",)})
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "credentials": ("Credential",),
+        "fsspec_store": ("FsspecStore",),
+        "object_store": ("ObjectStore",),
+    },
+)

@@ -1,7 +1,6 @@
 """Store over Azure, S3 and Google Cloud Storage, through obstore.
 
-The only module that imports obstore, and only when such a store is opened. It adds typed errors,
-validated listing order, file objects, attempt timeouts and hedged reads.
+It adds typed errors, validated listing order, file objects, attempt timeouts and hedged reads.
 """
 
 from __future__ import annotations
@@ -19,11 +18,13 @@ import pyarrow.compute as pc
 from lazydelta._parallel import ordered_map
 from lazydelta.errors import ObjectNotFoundError, StoreAccessError, StoreError, TransientStoreError
 from lazydelta.store import tuning
+from lazydelta.store.cloud.credentials import Credential, check_picklable
 from lazydelta.store.cloud.listing_order import ordered_pages
-from lazydelta.store.cloud.request_errors import error_reason, secret_values, to_store_error
+from lazydelta.store.cloud.object_client import GivenClient, connector
+from lazydelta.store.cloud.request_errors import secret_values, to_store_error
 from lazydelta.store.cloud.requests import Answer, attempt_timeout, check_fork, hedged, run
 from lazydelta.store.cloud.resumable_read import Fetched, ObjectIdentity, ResumableRead
-from lazydelta.store.cloud.storage_options import client_options, unknown_option
+from lazydelta.store.cloud.storage_options import client_options
 from lazydelta.store.cloud.store_url import parse_store_url
 from lazydelta.store.interface import LISTING_SCHEMA, Buffer, ObjectMeta
 from lazydelta.store.object_names import join_path, validate_directory, validate_path
@@ -31,31 +32,41 @@ from lazydelta.store.ranges import open_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import ModuleType
 
     from lazydelta.store.cloud.storage_options import ClientOptions
     from lazydelta.store.uploads import Output
 
 __all__ = ["ObjectStore"]
 
-_UNKNOWN_KEY = re.compile(r"Configuration key: '([^']*)'")
-
 
 class ObjectStore:
     """A `Store` over one prefix of a bucket or container.
 
-    Pickling includes the URL and the options, never a connection. Options may hold secrets: to
-    send stores between processes, prefer the environment or a managed identity to keys.
+    Pickling includes the URL and the options, never a connection, and a credential only if it is
+    a function of a module. Options may hold secrets: to send stores between processes, prefer the
+    environment or a managed identity to keys.
     """
 
-    def __init__(self, url: str, storage_options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        storage_options: Mapping[str, str] | None = None,
+        credential: Credential | None = None,
+        *,
+        store: Any = None,
+    ) -> None:
         self._url = url
         self._options = dict(storage_options or {})
+        self._credential = credential
+        self._given = store
         parsed = parse_store_url(url)
         self._root = parsed.root
         options = client_options(parsed.provider, {**parsed.options, **self._options})
+        self._account = options.config.get("account_name", parsed.bucket)
         self._secrets = secret_values(options.config)
-        self._connect = functools.partial(_client, parsed.provider, parsed.bucket, parsed.prefix)
+        self._connect = (
+            connector(parsed, options, credential) if store is None else GivenClient(parsed, store)
+        )
         self._obs, self._client = self._connect(options.config, options.retry)
         self._upload_options = _upload_options(options, self._options)
         self._any_xml_is_a_listing = parsed.provider != "azure"  # by the parser of obstore
@@ -66,11 +77,31 @@ class ObjectStore:
         """The table's URL, without secrets."""
         return self._root
 
+    @property
+    def is_bound_to_process(self) -> bool:
+        """Whether it signs in with an object of the caller, which other processes do not have."""
+        return self._credential is not None or self._given is not None
+
     def __repr__(self) -> str:
         return f"ObjectStore({self._root!r})"
 
-    def __reduce__(self) -> tuple[type[ObjectStore], tuple[str, dict[str, str]]]:
-        return (ObjectStore, (self._url, self._options))
+    def __reduce__(self) -> tuple[type[ObjectStore], tuple[Any, ...]]:
+        check_picklable("store", self._given)
+        check_picklable("credential", self._credential)
+        return (ObjectStore, (self._url, self._options, self._credential))
+
+    def sibling(self, url: str) -> ObjectStore | None:
+        """Return the store of another URL with the same credentials.
+
+        None if it is in another Azure account or another bucket.
+        """
+        own, other = parse_store_url(self._url), parse_store_url(url)
+        account = other.options.get("account_name", self._account)
+        bucket = own.bucket if own.provider == "azure" else other.bucket
+        if (own.provider, own.bucket, self._account) != (other.provider, bucket, account):
+            return None
+        options = {**own.options, **self._options}
+        return ObjectStore(url, options, self._credential, store=self._given)
 
     def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the objects directly in `directory`, one page of the store at a time."""
@@ -350,29 +381,3 @@ def _upload_options(
     if "max_retries" not in {name.lower() for name in given}:
         retry["max_retries"] = tuning.UPLOAD_RETRIES
     return config, retry
-
-
-def _client(
-    provider: str, bucket: str, prefix: str, config: dict[str, str], retry: dict[str, Any]
-) -> tuple[ModuleType, Any]:
-    """Import obstore and create its client; no request is sent."""
-    import obstore
-    import obstore.exceptions
-    import obstore.store
-
-    client_class = {
-        "azure": obstore.store.AzureStore,
-        "s3": obstore.store.S3Store,
-        "gcs": obstore.store.GCSStore,
-    }[provider]
-    try:
-        client = client_class(bucket, prefix=prefix or None, config=config, retry_config=retry)
-    except obstore.exceptions.UnknownConfigurationKeyError as error:
-        match = _UNKNOWN_KEY.search(str(error))
-        raise unknown_option(provider, match[1] if match else "?") from None
-    except (obstore.exceptions.BaseError, ValueError) as error:
-        reason = error_reason(error, secret_values(config))
-        raise StoreAccessError(
-            f"{provider} store {bucket!r}", f"{reason}. Check storage_options and environment"
-        ) from None
-    return obstore, client

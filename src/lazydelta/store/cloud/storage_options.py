@@ -1,107 +1,56 @@
 """Translate `storage_options` into the configuration of obstore.
 
-The names of delta-rs and object_store (`azure_storage_account_key`, `AWS_ACCESS_KEY_ID`, ...) are
-aliases of obstore and pass through. Names of adlfs, s3fs and gcsfs, connection strings and retry
-settings are translated. obstore refuses unknown names; `unknown_option` suggests similar ones.
+Connection strings, retry settings, certificates and the endpoints of other tools are translated
+here, and the environment supplies what obstore does not read from it itself.
 """
 
 from __future__ import annotations
 
-import difflib
+import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from lazydelta.errors import ConfigError
 from lazydelta.store import tuning
+from lazydelta.store.cloud.connection_string import parse_connection_string
+from lazydelta.store.cloud.option_names import IGNORED, LOCKING, RETRY, canonical_name
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+__all__ = ["ClientOptions", "client_options"]
 
-__all__ = ["ClientOptions", "client_options", "unknown_option"]
-
-_CLIENT = (
-    "allow_http",
-    "allow_invalid_certificates",
-    "connect_timeout",
-    "pool_idle_timeout",
-    "pool_max_idle_per_host",
-    "proxy_url",
-    "read_timeout",
-    "timeout",
-    "user_agent",
-)
-_RETRY = (
-    "backoff_config.base",
-    "backoff_config.init_backoff",
-    "backoff_config.max_backoff",
-    "max_retries",
-    "retry_timeout",
-)
-_KNOWN = {
+# How obstore selects a credential, in the order in which it prefers them.
+_AZURE_CREDENTIAL_TYPES = {
+    "token": "bearer_token",
+    "account_key": "access_key",
+    "federated_token_file": "workload_identity",
+    "client_secret": "client_secret",
+    "sas_token": "sas_token",
+    "use_azure_cli": "azure_cli",
+}
+_OWN_CREDENTIALS = {
     "azure": (
-        "account_key",
-        "account_name",
-        "authority_host",
+        *_AZURE_CREDENTIAL_TYPES,
         "client_id",
-        "client_secret",
-        "connection_string",
         "credential_type",
-        "endpoint",
         "fabric_session_token",
-        "federated_token_file",
         "msi_endpoint",
         "msi_resource_id",
         "object_id",
-        "sas_key",
-        "sas_token",
         "skip_signature",
-        "tenant_id",
-        "token",
-        "use_azure_cli",
         "use_emulator",
-        "use_fabric_endpoint",
     ),
-    "s3": (
-        "access_key_id",
-        "conditional_put",
-        "default_region",
-        "disable_bulk_delete",
-        "endpoint",
-        "endpoint_url",
-        "region",
-        "request_payer",
-        "role_arn",
-        "secret_access_key",
-        "session_token",
-        "skip_signature",
-        "virtual_hosted_style_request",
-        "web_identity_token_file",
-    ),
+    "s3": ("access_key_id", "role_arn", "skip_signature", "web_identity_token_file"),
     "gcs": (
         "application_credentials",
-        "base_url",
         "bearer_token",
         "service_account",
         "service_account_key",
         "skip_signature",
     ),
 }
-_OTHER_TOOLS = {
-    "azure": {"anon": "skip_signature", "azure_storage_connection_string": "connection_string"},
-    "s3": {
-        "anon": "skip_signature",
-        "key": "access_key_id",
-        "secret": "secret_access_key",
-        "aws_s3_endpoint": "endpoint",
-    },
-    "gcs": {"anon": "skip_signature", "token": "service_account"},
-}
-# Options of delta-rs that commits by conditional put do not need.
-_IGNORED = {"aws_s3_allow_unsafe_rename", "s3_allow_unsafe_rename", "allow_unsafe_rename"}
-_LOCKING = {"aws_s3_locking_provider", "s3_locking_provider", "locking_provider"}
-_PREFIXES = {"azure": ("azure_storage_", "azure_"), "s3": ("aws_",), "gcs": ("google_",)}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}
 
@@ -112,41 +61,156 @@ class ClientOptions:
 
     config: dict[str, str] = field(repr=False)
     retry: dict[str, Any]
+    root_certificate: str | None = field(default=None, repr=False)
+    """PEM of the certificates that are trusted in addition to those of the system."""
+    profile: str | None = None
+    """The AWS profile that signs the requests."""
+    environment: frozenset[str] = frozenset()
+    """The names that variables of the environment supplied."""
 
 
-def client_options(provider: str, options: Mapping[str, str]) -> ClientOptions:
+def client_options(provider: str, options: Mapping[str, Any]) -> ClientOptions:
     """Translate the caller's options for a provider (azure, s3 or gcs)."""
     config: dict[str, str] = {"timeout": tuning.REQUEST_TIMEOUT}
     retry = dict(tuning.CLIENT_RETRY)
-    for name, raw in options.items():
-        key = _OTHER_TOOLS[provider].get(name.lower(), name.lower())
-        if not isinstance(raw, str | bool | int | float):
-            raise ConfigError(f"storage_options[{name!r}]", "must be a string")
-        value = str(raw).lower() if isinstance(raw, bool) else str(raw)
-        if key in _LOCKING:
+    for name, key, value in _options(provider, options):
+        if key in LOCKING:
             raise ConfigError(
                 f"storage_options[{name!r}]",
                 "lazydelta commits by conditional put, not under a lock: remove this option, "
                 "and let no writer of this table rely on one",
             )
-        if key in _RETRY:
+        if key in RETRY:
             _set_retry(retry, key, value)
         elif key == "connection_string":
-            config |= _parse_connection_string(name, value)
-        elif key not in _IGNORED:
-            config[key] = value.removeprefix("?") if key.endswith("sas_token") else value
-    return ClientOptions(config=config, retry=_retry_config(retry))
+            config |= parse_connection_string(f"storage_options[{name!r}]", value)
+        elif key not in IGNORED:
+            config[key] = value.removeprefix("?") if key == "sas_token" else value
+    _set_endpoint(provider, config)
+    certificate = _root_certificate(provider, config)
+    own = set(config)
+    profile = config.pop("profile", None)
+    if not config.keys() & set(_OWN_CREDENTIALS[provider]):
+        if provider == "azure":
+            _add_azure_environment(config)
+        if provider == "s3" and not os.environ.keys() & {
+            "AWS_ACCESS_KEY_ID",
+            "AWS_WEB_IDENTITY_TOKEN_FILE",
+        }:
+            profile = profile or os.environ.get("AWS_PROFILE")
+    elif provider == "azure":
+        _prefer_own_credential(config)
+    names = {*config, *([] if profile is None else ["profile"])}
+    return ClientOptions(
+        config=config,
+        retry=_retry_config(retry),
+        root_certificate=certificate,
+        profile=profile,
+        environment=frozenset(names - own),
+    )
 
 
-def unknown_option(provider: str, key: str) -> ConfigError:
-    """Return the error for a key that obstore refused, with suggestions."""
-    bare = key.lower()
-    for prefix in _PREFIXES[provider]:
-        bare = bare.removeprefix(prefix)
-    known = (*_KNOWN[provider], *_CLIENT, *_RETRY)
-    similar = difflib.get_close_matches(bare, known, n=2, cutoff=0.6)
-    hint = f"did you mean {' or '.join(similar)}?" if similar else f"known are {', '.join(known)}"
-    return ConfigError(f"storage_options[{key!r}]", f"no such option for {provider} stores; {hint}")
+def _options(provider: str, options: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return name, canonical name and value of each option."""
+    found = []
+    for name, raw in options.items():
+        if name == "client_kwargs" and isinstance(raw, Mapping):
+            found += _options(provider, raw)
+            continue
+        key = canonical_name(provider, name)
+        if not isinstance(raw, str | bool | int | float):
+            raise ConfigError(f"storage_options[{name!r}]", "must be a string")
+        value = str(raw).lower() if isinstance(raw, bool) else str(raw)
+        if provider == "gcs" and key == "token":  # gcsfs: a file, or how to sign in
+            key, value = _GCS_TOKENS.get(value, ("service_account", value))
+        found.append((name, key, value))
+    return found
+
+
+_GCS_TOKENS = {
+    "anon": ("skip_signature", "true"),
+    "google_default": ("project", ""),
+    "cloud": ("project", ""),
+}
+
+
+def _set_endpoint(provider: str, config: dict[str, str]) -> None:
+    """Replace the hosts of adlfs and pyarrow, which may lack a scheme, by an endpoint."""
+    scheme = config.pop("scheme", None) or config.pop("blob_storage_scheme", None) or "https"
+    host = config.pop("endpoint_override", None) or config.pop("account_host", None)
+    authority = config.pop("blob_storage_authority", None)
+    if authority is not None and authority.startswith("."):
+        host = f"{config.get('account_name', '')}{authority}"
+    elif authority is not None:
+        host = f"{authority}/{config.get('account_name', '')}"
+    if host is None:
+        return
+    endpoint = host if "://" in host else f"{scheme}://{host}"
+    config["base_url" if provider == "gcs" else "endpoint"] = endpoint
+    if endpoint.startswith("http://"):
+        config["allow_http"] = "true"
+
+
+def _root_certificate(provider: str, config: dict[str, str]) -> str | None:
+    """Return the trusted certificates, from an option or from `AWS_CA_BUNDLE`.
+
+    `SSL_CERT_FILE` is not read here: it replaces the roots of the system inside the client.
+    """
+    inline = config.pop("root_certificate", None)
+    bundle = config.pop("ca_bundle", None)
+    setting = "storage_options['ca_bundle']"
+    if bundle in ("true", "false"):  # `verify` of requests and botocore
+        config["allow_invalid_certificates"] = "false" if bundle == "true" else "true"
+        bundle = None
+    if inline is not None:
+        return inline
+    if bundle is None and provider == "s3" and os.environ.get("AWS_CA_BUNDLE"):
+        bundle, setting = os.environ["AWS_CA_BUNDLE"], "AWS_CA_BUNDLE"
+    if bundle is None:
+        return None
+    try:
+        certificate = Path(bundle).expanduser().read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        raise ConfigError(setting, f"{bundle!r} cannot be read: {error.strerror}") from None
+    if "-----BEGIN CERTIFICATE-----" not in certificate:
+        raise ConfigError(setting, f"{bundle!r} has no PEM certificate")
+    return certificate
+
+
+def _add_azure_environment(config: dict[str, str]) -> None:
+    """Add the variables of the Azure CLI, which obstore does not read.
+
+    Credentials of another account than that of the URL are not used.
+    """
+    connection_string = os.environ.get("AZURE_STORAGE_CONNECTION_STRING")
+    found: dict[str, str] = {}
+    if connection_string:
+        found = parse_connection_string("AZURE_STORAGE_CONNECTION_STRING", connection_string)
+    else:
+        names = {
+            "AZURE_STORAGE_ACCOUNT": "account_name",
+            "AZURE_STORAGE_KEY": "account_key",
+            "AZURE_STORAGE_SAS_TOKEN": "sas_token",
+        }
+        found = {key: os.environ[name] for name, key in names.items() if os.environ.get(name)}
+        if "sas_token" in found:
+            found["sas_token"] = found["sas_token"].removeprefix("?")
+    account = found.get("account_name")
+    if account is None or config.setdefault("account_name", account) == account:
+        for key, value in found.items():
+            config.setdefault(key, value)
+
+
+def _prefer_own_credential(config: dict[str, str]) -> None:
+    """Name the kind of the caller's credential: obstore may prefer one of the environment."""
+    if config.keys() & {"use_emulator", "skip_signature", "credential_type"}:
+        return
+    if "AZURE_CREDENTIAL_TYPE" in os.environ:
+        return
+    for key, kind in _AZURE_CREDENTIAL_TYPES.items():
+        if config.get(key, "false") != "false":
+            config["credential_type"] = kind
+            return
 
 
 def _set_retry(retry: dict[str, float], key: str, value: str) -> None:
@@ -171,26 +235,3 @@ def _retry_config(retry: Mapping[str, float]) -> dict[str, Any]:
             "base": retry["backoff_config.base"],
         },
     }
-
-
-def _parse_connection_string(option: str, connection_string: str) -> dict[str, str]:
-    """Return the configuration in an Azure connection string."""
-    pairs = dict(part.split("=", 1) for part in connection_string.split(";") if "=" in part)
-    values = {key.strip().lower(): value for key, value in pairs.items()}
-    if values.get("usedevelopmentstorage", "").lower() == "true":
-        return {"use_emulator": "true"}
-    names = {
-        "accountname": "account_name",
-        "accountkey": "account_key",
-        "sharedaccesssignature": "sas_token",
-        "blobendpoint": "endpoint",
-    }
-    config = {name: values[key] for key, name in names.items() if values.get(key)}
-    if not config.keys() & {"account_name", "endpoint"}:
-        raise ConfigError(f"storage_options[{option!r}]", "has neither an account nor an endpoint")
-    suffix = values.get("endpointsuffix", "core.windows.net")
-    if "endpoint" not in config and suffix != "core.windows.net":
-        config["endpoint"] = f"https://{config['account_name']}.blob.{suffix}"
-    if config.get("endpoint", "").startswith("http://"):
-        config["allow_http"] = "true"
-    return config

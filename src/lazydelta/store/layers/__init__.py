@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from lazydelta.store.layers.caching_store import prefetch
-from lazydelta.store.layers.metered_store import RequestTotals, request_totals
-from lazydelta.store.layers.stacking import cached_store, retried_store
+from typing import TYPE_CHECKING
+
+from lazydelta._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from lazydelta.store.layers.caching_store import prefetch
+    from lazydelta.store.layers.metered_store import RequestTotals, request_totals
+    from lazydelta.store.layers.retrying_store import retried_store
+    from lazydelta.store.layers.stacking import cached_store
 
 __all__ = [
     "RequestTotals",
@@ -13,3 +19,13 @@ __all__ = [
     "request_totals",
     "retried_store",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "caching_store": ("prefetch",),
+        "metered_store": ("RequestTotals", "request_totals"),
+        "retrying_store": ("retried_store",),
+        "stacking": ("cached_store",),
+    },
+)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from lazydelta.errors import TransientStoreError
 from lazydelta.store.deadlines import call_deadline, remaining_seconds
-from lazydelta.store.interface import check_writable, local_path
+from lazydelta.store.interface import check_writable, is_local, local_path
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lazydelta.store.cloud.resumable_read import ResumableRead
     from lazydelta.store.interface import Buffer, ObjectMeta, Store
 
-__all__ = ["RetryingStore"]
+__all__ = ["RetryingStore", "retried_store"]
 
 R = TypeVar("R")
 
@@ -215,3 +215,12 @@ class _RetriedOutput:
 def _resumable(store: Store) -> ObjectStore | None:
     """Return a store whose reads resume; not by its class, whose import loads the client."""
     return cast("ObjectStore", store) if hasattr(store, "resumable_read") else None
+
+
+def retried_store(
+    store: Store,
+    config: Config,
+    errors: tuple[type[StoreError], ...] = (TransientStoreError,),
+) -> Store:
+    """Return a store that retries errors, by default transient ones; a local store needs none."""
+    return store if is_local(store) else RetryingStore(store, config, errors=errors)

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lazydelta.errors import TransientStoreError
 from lazydelta.store import tuning
 from lazydelta.store.interface import is_local
 from lazydelta.store.layers.caching_store import CachingStore
 from lazydelta.store.layers.disk_cache import DiskCache
 from lazydelta.store.layers.metered_store import MeteredStore
-from lazydelta.store.layers.retrying_store import RetryingStore
+from lazydelta.store.layers.retrying_store import retried_store
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from lazydelta.config import Config
-    from lazydelta.errors import StoreError
     from lazydelta.store.interface import Store
 
-__all__ = ["cached_store", "retried_store"]
-
-
-def retried_store(
-    store: Store,
-    config: Config,
-    errors: tuple[type[StoreError], ...] = (TransientStoreError,),
-) -> Store:
-    """Return a store that retries errors, by default transient ones; a local store needs none."""
-    return store if is_local(store) else RetryingStore(store, config, errors=errors)
+__all__ = ["cached_store"]
 
 
 def cached_store(

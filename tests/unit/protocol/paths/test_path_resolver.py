@@ -127,6 +127,31 @@ class TestKeys:
                 id="s3",
             ),
             pytest.param(S3, ["s3://other/t/p", "s3a://other/t/p"], id="s3-elsewhere"),
+            pytest.param(
+                PathResolver("https://lake.s3.eu-west-1.amazonaws.com/t"),
+                [
+                    "p",
+                    "s3://lake/t/p",
+                    "https://lake.s3.eu-west-1.amazonaws.com/t/p",
+                    "https://s3.eu-west-1.amazonaws.com/lake/t/p",
+                ],
+                id="s3-by-https",
+            ),
+            pytest.param(
+                PathResolver("https://0a1b.r2.cloudflarestorage.com/lake/t"),
+                ["p", "s3://lake/t/p", "https://0a1b.r2.cloudflarestorage.com/lake/t/p"],
+                id="r2",
+            ),
+            pytest.param(
+                PathResolver("https://storage.googleapis.com/lake/t"),
+                ["p", "gs://lake/t/p", "https://lake.storage.googleapis.com/t/p"],
+                id="gcs-by-https",
+            ),
+            pytest.param(
+                PathResolver("https://acct.z37.blob.storage.azure.net/lake/t"),
+                ["p", "abfss://lake@acct.z37.dfs.storage.azure.net/t/p"],
+                id="azure-dns-zone",
+            ),
             pytest.param(S3, ["file:/x/p", "file:///x/p"], id="a-local-file-in-s3"),
             pytest.param(
                 AZURE,
