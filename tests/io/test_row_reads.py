@@ -236,7 +236,7 @@ def test_round_trips_of_whole_reads(tmp_path, monkeypatch):
     }
     for name, (run, rows, depth) in reads.items():
         store = RoundTripStore(objects_below(tmp_path))
-        monkeypatch.setattr(log_store, "open_store", lambda *_, store=store: store)
+        monkeypatch.setattr(log_store, "open_store", lambda *_, remote=store, **__: remote)
         assert run(Table.open("memory://table", config=Config())) == rows
         assert store.round_trips <= depth, name
 
