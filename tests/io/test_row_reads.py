@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +11,12 @@ import pytest
 
 from lazydelta import Config, ReadOptions, Table
 from lazydelta.errors import DataFileError
+from lazydelta.log import log_store
 from lazydelta.parquet import DataFile
 from lazydelta.parquet import tuning as parquet_tuning
 from lazydelta.scan import tuning
+from lazydelta.scan.read import reading
+from lazydelta.scan.read.reading import Reading
 from lazydelta.store import MemoryStore
 from lazydelta.store import tuning as store_tuning
 from lazydelta.store.layers.metered_store import MeteredStore
@@ -54,19 +58,14 @@ def objects_below(path):
 
 
 def metered(rows):
-    """Return a table in a store with latency, and the store."""
+    """Return a table in a remote store, and the store."""
     rows.open()
-    store = MeteredStore(RoundTripStore(objects_below(rows.path)))
+    store = MeteredStore(MemoryStore(objects_below(rows.path)))
     return Table(store, Config()), store
 
 
 def data_calls(store):
     return [call for call in store.calls if not call.path.startswith("_delta_log")]
-
-
-def data_depth(store):
-    depths = [call.depth for call in data_calls(store)]
-    return max(depths) - min(depths) + 1
 
 
 def read(table, *args, options=None, **kwargs):
@@ -170,34 +169,76 @@ def test_a_limit_opens_as_many_files_as_it_needs(tmp_path):
     assert len({call.path for call in data_calls(store)}) == 4
 
 
+class Rendezvous(MemoryStore):
+    """A remote store whose requests of data wait until so many are under way."""
+
+    def __init__(self, objects, parties):
+        super().__init__(objects)
+        self._barrier = threading.Barrier(parties, timeout=60)
+
+    def read_ranges(self, path, ranges):
+        if not path.startswith("_delta_log"):
+            self._barrier.wait()
+        return super().read_ranges(path, ranges)
+
+
+def rendezvous(rows, parties):
+    rows.open()
+    store = MeteredStore(Rendezvous(objects_below(rows.path), parties))
+    return Table(store, Config()), store
+
+
 def test_files_of_a_selective_read_are_read_in_parallel(tmp_path):
-    remote, store = metered(many_files(tmp_path, 12))
-    found = read(remote, "id >= 5000 and id < 11000")
-    assert found.num_rows == 6000
-    assert len({call.path for call in data_calls(store)}) == 4
-    assert data_depth(store) == 2
+    remote, store = rendezvous(many_files(tmp_path, 12), 4)
+    assert read(remote, "id >= 5000 and id < 11000").num_rows == 6000
+    calls = data_calls(store)
+    assert len(calls) == 2 * len({call.path for call in calls}) == 8
 
 
 def test_deletion_vectors_are_requested_with_the_footer(tmp_path):
     rows = Rows(tmp_path, FIELDS, features=("deletionVectors",))
     vectors = [*rows.vectors([1], [0, 2]), *rows.vectors([3]), None]
-    for at, vector in enumerate(vectors):
-        rows.file(f"{at}.parquet", rows_of(at * 10, 10), vector=vector)
-    remote, store = metered(rows)
+    for index, vector in enumerate(vectors):
+        rows.file(f"{index}.parquet", rows_of(index * 10, 10), vector=vector)
+    remote, store = rendezvous(rows, 6)
     deleted = {1, 10, 12, 23}
-    assert read(remote)["id"].to_pylist() == [at for at in range(40) if at not in deleted]
-    calls = data_calls(store)
-    assert sorted(call.requests for call in calls if call.path.endswith(".bin")) == [1, 2]
-    assert data_depth(store) == 1
+    assert read(remote)["id"].to_pylist() == [row for row in range(40) if row not in deleted]
+    vector_calls = [call for call in data_calls(store) if call.path.endswith(".bin")]
+    assert sorted(call.requests for call in vector_calls) == [1, 2]
 
 
-@pytest.mark.parametrize(("limit", "parallel"), [(256 << 20, 12), (0, 3)])
-def test_more_small_files_are_read_in_parallel(tmp_path, monkeypatch, limit, parallel):
-    monkeypatch.setattr(tuning, "REMOTE_FILES", 3)
-    monkeypatch.setattr(tuning, "REMOTE_BYTES", limit)
-    remote, store = metered(many_files(tmp_path, 12, num_rows=10))
-    assert read(remote).num_rows == 120
-    assert data_depth(store) == -(-12 // parallel)
+def test_many_small_files_are_read_in_parallel(tmp_path):
+    remote, store = rendezvous(many_files(tmp_path, 24, num_rows=10), 24)
+    assert read(remote).num_rows == 240
+    assert len(data_calls(store)) == 24
+
+
+@pytest.mark.parametrize(
+    ("size", "running", "may_start"),
+    [(1 << 20, 31, True), (100 << 20, 8, False), (100 << 20, 7, True), (16 << 20, 16, False)],
+)
+def test_fewer_large_files_are_read_in_parallel(tmp_path, monkeypatch, size, running, may_start):
+    monkeypatch.setattr(reading, "threads_for", lambda *_: 8)
+    remote, _ = metered(many_files(tmp_path, 1, num_rows=10))
+    rows = Reading(remote.scan(), ReadOptions())
+    rows._num_files, rows._num_bytes = 3, 3 * size
+    assert rows._may_start(running) is may_start
+
+
+def test_round_trips_of_whole_reads(tmp_path, monkeypatch):
+    table = Table.open(tmp_path)
+    for index in range(12):
+        table.write(rows_of(index * 2000, 2000, blob=600))
+    reads = {
+        "limit": (lambda remote: read(remote, limit=10).num_rows, 10, 5),
+        "filter": (lambda remote: read(remote, "id >= 5000 and id < 5100").num_rows, 100, 7),
+        "count": (lambda remote: remote.scan().count(), 24_000, 4),
+    }
+    for name, (run, rows, depth) in reads.items():
+        store = RoundTripStore(objects_below(tmp_path))
+        monkeypatch.setattr(log_store, "open_store", lambda *_, remote=store, **__: remote)
+        assert run(Table.open("memory://table", config=Config())) == rows
+        assert store.round_trips <= depth, name
 
 
 @pytest.mark.parametrize("at_once", [1, 4])

@@ -174,8 +174,9 @@ class Reading:
                     return
 
     def _unlimited(self, *, keeps_all: bool) -> Iterator[pa.RecordBatch]:
-        width = self._width
-        if self._options.files_at_once is None and not is_local(self._scan.snapshot.store):
+        width, scan = self._width, self._scan
+        is_chosen = self._options.files_at_once is not None
+        if not (is_chosen or is_local(scan.snapshot.store) or scan.limit is not None):
             width = tuning.REMOTE_SMALL_FILES
         return read_ahead(
             self._tasks(),
