@@ -106,7 +106,7 @@ def test_a_second_snapshot_lists_only_what_is_newer():
     table, _, meter = opened(lambda builder: built.append(with_tail(builder)))
     first = table.snapshot()
     meter.reset()
-    assert table.snapshot().segment is first.segment
+    assert table.snapshot().segment == first.segment
     assert meter.requests_by_operation() == {"list": 1}
     built[0].commit("+newer")
     meter.reset()

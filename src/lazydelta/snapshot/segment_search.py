@@ -72,15 +72,17 @@ def find_segment(
             return segment, hint
     try:
         return _retry_gaps(lambda: choose(list_log(store, to_version=version)), config), hint
+    except (LogGapError, TableNotFoundError, VersionNotFoundError) as error:
+        missing: DeltaError = error
+    try:
+        if version is None:
+            raise missing
+        # Later versions tell why this one is missing: cleaned up, or not committed yet.
+        return choose(list_log(store)), hint
     except TableNotFoundError:
         if hint is not None:
             raise _empty_listing(store.root, hint) from None
         raise table_not_found(store.root) from None
-    except (LogGapError, VersionNotFoundError):
-        if version is None:
-            raise
-        # Later versions tell why this one is missing: cleaned up, or not committed yet.
-        return choose(list_log(store)), hint
 
 
 def newer_segment(store: Store, config: Config, previous: LogSegment) -> LogSegment | None:

@@ -87,7 +87,9 @@ class Remote:
 
 def opened(remote, config=CONFIG):
     """Return a table on a store, and the meter below its cache."""
-    store = cached_store(remote, config, directory="_delta_log", mutable=(HINT,), unique="_delta_log/_sidecars")
+    store = cached_store(
+        remote, config, directory="_delta_log", mutable=(HINT,), unique="_delta_log/_sidecars"
+    )
     return Table(store, config), store.inner
 
 
@@ -285,7 +287,7 @@ def test_an_empty_listing_does_not_fool_a_handle():
 def test_an_empty_listing_creates_no_table_by_create(monkeypatch):
     inner = table_with(12)
     inner.delete([f"_delta_log/{version:020d}.json" for version in range(10)])
-    monkeypatch.setattr(Table, "open", lambda *_: opened(Empty(inner))[0])
+    monkeypatch.setattr(Table, "open", lambda *_, **__: opened(Empty(inner))[0])
     before = set(inner._objects)
     with pytest.raises(StoreError, match="listing is empty"):
         Table.create("memory://bucket/table", "x long")
