@@ -199,10 +199,14 @@ class FileReader:
         read = FileRead(
             file, task, projection, groups, self._rule, deleted, self._request.batch_rows
         )
+        returned = 0
         for rows in self._selected_rows(path, read, views=views):
             batch = projection.batch(rows, task, views=views)
             if batch is not None:
                 yield batch
+                returned += batch.num_rows
+                if self._limit.is_met_by(returned):  # no row group is read ahead of the consumer
+                    return
 
     def _selected_rows(self, path: ReadPath, read: FileRead, *, views: bool) -> Iterator[RowBatch]:
         match path:

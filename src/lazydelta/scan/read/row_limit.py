@@ -31,6 +31,10 @@ class RowLimit:
         """Whether there is a limit."""
         return self._limit is not None
 
+    def is_met_by(self, rows: int) -> bool:
+        """Whether so many rows are enough."""
+        return self._limit is not None and rows >= self._limit
+
     def admit(self) -> bool:
         """Whether a file after the first is needed; waits for the rows of those before it."""
         limit = self._limit
