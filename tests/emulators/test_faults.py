@@ -17,19 +17,17 @@ import pytest
 
 import lazydelta
 from lazydelta.errors import DeltaError, InternalError
+from lazydelta.log import tuning as log_tuning
 from lazydelta.testing import FaultProxy, ProxyFault
 from tests.emulators import servers
 
 # The bound of one operation; a healthy one takes less than a second.
 pytestmark = [pytest.mark.emulator, pytest.mark.timeout(20)]
 
-CLIENT = {
-    "timeout": "500ms",
-    "max_retries": "1",
-    "retry_timeout": "3s",
-    "backoff_config.init_backoff": "10ms",
-    "backoff_config.max_backoff": "50ms",
-}
+CLIENT = {"timeout": "500ms"}
+CONFIG = lazydelta.Config(
+    retry_base_seconds=0.01, retry_cap_seconds=0.05, request_deadline_seconds=2
+)
 ROWS = 1000
 FILES = 5
 
@@ -74,13 +72,16 @@ ALWAYS = {
     "garbage": answer(status=200, times=None),
     "flipped byte": ProxyFault(action="flip", times=None),
 }
-# Faults that are close to another one: only in the long run.
-SIMILAR = {"truncated", "429", "500", "lost", "stall within the body"}
-LONG = {id(fault) for name, fault in ALWAYS.items() if name in SIMILAR}
-LONG |= {id(ONCE[name]) for name in ("429", "500", "stall within the body")}
+SHORT_RUN = 5
+"""The short run has each pair of request and fault whose numbers' sum this divides."""
 
 EMPTY_LISTING = b"""<?xml version="1.0" encoding="utf-8"?><EnumerationResults>
 <Prefix></Prefix><Blobs></Blobs><NextMarker/></EnumerationResults>"""
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch):
+    monkeypatch.setattr(log_tuning, "OPTIONAL_SECONDS", 1.0)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +136,7 @@ def operate(azurite, proxy, table_dir, shared_url):
 
 
 def read_files(url, options):
-    files = list(lazydelta.Table.open(url, storage_options=options).scan().files())
+    files = list(_open(url, options).scan().files())
     assert sorted(file.num_records for file in files) == [ROWS] * FILES
 
 
@@ -148,17 +149,20 @@ def append(url, options):
 
 
 def checkpoint(url, options):
-    lazydelta.Table.open(url, storage_options=options).checkpoint()
+    _open(url, options).checkpoint()
+
+
+def _open(url, options):
+    return lazydelta.Table.open(url, storage_options=options, config=CONFIG)
 
 
 def _append(url, number, options=None):
     rows = pa.table({"id": range(number * ROWS, (number + 1) * ROWS)})
-    lazydelta.write(url, rows, mode="append", storage_options=options)
+    lazydelta.write(url, rows, mode="append", storage_options=options, config=CONFIG)
 
 
 def _rows(url, options):
-    table = lazydelta.Table.open(url, storage_options=options)
-    return sorted(table.to_arrow()["id"].to_pylist())
+    return sorted(_open(url, options).to_arrow()["id"].to_pylist())
 
 
 def _expected(files):
@@ -185,11 +189,6 @@ def _requests():
         yield checkpoint, f"put of {kind}", path, "PUT"
 
 
-def _is_long(operation, fault):
-    """Whether only the long run has it: a permanent stall takes seconds."""
-    return id(fault) in LONG or (fault is ALWAYS["stall"] and operation not in (read_rows, append))
-
-
 def _matrix(faults, *, is_optional=None):
     """Parametrize by operation, request and fault; only reads can be optional."""
     return pytest.mark.parametrize(
@@ -198,11 +197,11 @@ def _matrix(faults, *, is_optional=None):
             pytest.param(
                 *(operation, fault, path, method),
                 id=f"{operation.__name__}-{kind}-{name}",
-                marks=[pytest.mark.long] if _is_long(operation, fault) else [],
+                marks=[pytest.mark.long] if (row + column) % SHORT_RUN else [],
             )
-            for operation, kind, path, method in _requests()
+            for row, (operation, kind, path, method) in enumerate(_requests())
             if is_optional in (None, kind in OPTIONAL)
-            for name, fault in faults.items()
+            for column, (name, fault) in enumerate(faults.items())
         ],
     )
 
@@ -234,6 +233,20 @@ def _run_or_typed_error(operate, operation, fault, path, method):
         raise
     except DeltaError:
         pass
+
+
+def test_an_append_fails_if_the_listing_is_empty_and_the_hint_unreadable(azurite, proxy, table_dir):
+    url = _upload(azurite, table_dir)
+    proxy.inject(
+        answer(status=200, body=EMPTY_LISTING, times=None, path=LISTING),
+        answer(status=403, times=None, path=OPTIONAL["hint"]),
+    )
+    try:
+        with pytest.raises(DeltaError):
+            append(url, {**azurite.at(proxy.endpoint).options, **CLIENT})
+    finally:
+        proxy.inject()
+    assert _rows(url, azurite.options) == _expected(FILES)
 
 
 @pytest.mark.parametrize("operation", [read_files, read_rows, append, checkpoint])

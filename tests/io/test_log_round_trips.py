@@ -5,11 +5,20 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from lazydelta import Config, Table
-from lazydelta.errors import LogCorruptError, ObjectNotFoundError, StoreAccessError, StoreError
+from lazydelta.errors import (
+    LogCorruptError,
+    ObjectNotFoundError,
+    StoreAccessError,
+    StoreError,
+    TransientStoreError,
+)
 from lazydelta.log import LOG_DIRECTORY
+from lazydelta.log import tuning as log_tuning
 from lazydelta.store.layers import cached_store
 from tests.builders import TableBuilder, add
 from tests.support import RoundTripStore, listed
@@ -134,11 +143,45 @@ def test_hint_and_checksum_that_cannot_be_read_are_ignored(error):
     assert listed(handle(remote)[0].scan()) == expected
 
 
-def test_an_empty_listing_beside_a_hint_is_not_a_missing_table():
+@pytest.mark.parametrize(
+    "hint",
+    [
+        pytest.param(None, id="valid"),
+        pytest.param(StoreAccessError("hint", "403"), id="denied"),
+        pytest.param(TransientStoreError("hint", "reset"), id="failing"),
+    ],
+)
+def test_an_empty_listing_beside_a_hint_is_not_a_missing_table(hint):
     table, remote, _ = opened(with_checkpoint)
-    remote.errors = {"list": True}
-    with pytest.raises(StoreError, match=r"listing is empty.*version 0"):
+    remote.errors = {"list": True, HINT: hint}
+    with pytest.raises(StoreError, match="listing is empty"):
         table.snapshot()
+
+
+def test_an_empty_listing_beside_an_invalid_hint_is_not_a_missing_table():
+    table, remote, _ = opened(with_checkpoint)
+    remote.write(HINT, b"<html>", overwrite=True)
+    remote.errors = {"list": True}
+    with pytest.raises(StoreError, match="listing is empty"):
+        table.snapshot()
+
+
+def test_a_checksum_that_another_thread_waits_for_is_ignored_after_a_while(monkeypatch):
+    _, remote, _ = opened(lambda table: with_tail(table).crc())
+    checksum = next(path for path in remote._objects if path.endswith(".crc"))
+    answer, read = threading.Event(), remote.read
+
+    def read_late(path):
+        if path == checksum:
+            answer.wait()
+        return read(path)
+
+    remote.read = read_late
+    monkeypatch.setattr(log_tuning, "OPTIONAL_SECONDS", 0.01)
+    try:
+        assert "new29" in listed(handle(remote)[0].scan())
+    finally:
+        answer.set()
 
 
 def test_a_listed_commit_that_is_missing_once_is_read_again():

@@ -14,6 +14,7 @@ from lazydelta.formats import BadLineError, parse_object
 from lazydelta.log import tuning
 from lazydelta.protocol import MalformedActionError, TableMetadata, TableProtocol
 from lazydelta.schema import parse_schema
+from lazydelta.store import call_deadline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +46,9 @@ def read_checksum(store: Store, file: LogFile) -> Checksum | None:
     if file.size > tuning.MAX_CHECKSUM_BYTES:
         return None
     try:
-        return _parse(file.version, parse_object(bytes(store.read(file.path))))
+        with call_deadline(tuning.OPTIONAL_SECONDS):
+            raw = bytes(store.read(file.path))
+        return _parse(file.version, parse_object(raw))
     except ObjectNotFoundError:
         return None
     except StoreError as error:  # optional: the commits have the same facts

@@ -20,6 +20,9 @@ MAX_LISTED_GAP = 1000
 MAX_HINT_BYTES = 1 << 20
 """A larger `_last_checkpoint` is ignored."""
 
+OPTIONAL_SECONDS = 5.0
+"""Time to read the hint or a checksum; without them more is read, and nothing else."""
+
 MAX_CHECKSUM_BYTES = 64 << 20
 """A larger `.crc` file is ignored."""
 

@@ -21,7 +21,7 @@ from lazydelta.errors import (
     VersionNotFoundError,
 )
 from lazydelta.log import LOG_DIRECTORY, LogSegment, choose_segment, list_log
-from lazydelta.log.checkpoints import read_hint
+from lazydelta.log.checkpoints import has_hint, read_hint
 from lazydelta.snapshot import tuning
 from lazydelta.snapshot.not_found import table_not_found
 from lazydelta.store import is_local
@@ -53,7 +53,7 @@ def find_segment(
     """List the log and select the segment of a version, by default the latest.
 
     Raises:
-        StoreError: The log has a checkpoint hint, but the listing is empty.
+        StoreError: The listing is empty, but the log has a checkpoint hint, or may have one.
     """
 
     def choose(files: Sequence[LogFile]) -> LogSegment:
@@ -80,8 +80,8 @@ def find_segment(
         # Later versions tell why this one is missing: cleaned up, or not committed yet.
         return choose(list_log(store)), hint
     except TableNotFoundError:
-        if hint is not None:
-            raise _empty_listing(store.root, hint) from None
+        if hint is not None or has_hint(store):
+            raise _empty_listing(store.root) from None
         raise table_not_found(store.root) from None
 
 
@@ -139,27 +139,21 @@ def _first_listing(
         files = list_log(store, from_version=usable(hint), to_version=version)
     else:
         reading = start_thread(lambda: read_hint(store))
-
-        def wait() -> CheckpointHint | None:
-            with suppress(TimeoutError):
-                return reading.result(tuning.HINT_SECONDS)
-            return None
-
-        files = list_log(store, to_version=version, skip_to=lambda: usable(wait()))
-        hint = wait()
+        files = list_log(store, to_version=version, skip_to=lambda: usable(reading.result()))
+        hint = reading.result()
     first = usable(hint)
     return hint, files, not first or any(file.version < first for file in files)
 
 
-def _empty_listing(table: str, hint: CheckpointHint) -> StoreError:
+def _empty_listing(table: str) -> StoreError:
     """Return the error for a log with a hint and without files.
 
     It must not look like a missing table: a write would create a new one over it.
     """
     return StoreError(
         f"{table}/{LOG_DIRECTORY}",
-        f"the listing is empty, although _last_checkpoint refers to version {hint.version}. Check "
-        "that the store, and a proxy before it, answers listings, and that the log was not deleted",
+        "the listing is empty, although _last_checkpoint exists. Check that the store, and a proxy "
+        "before it, answers listings, and that the log was not deleted",
     )
 
 

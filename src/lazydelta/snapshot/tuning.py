@@ -17,6 +17,3 @@ PREFETCH_FILE_BYTES = 4 << 20
 EXTENDED_COMMITS = 100
 """Commits after the checkpoint up to which a segment is extended. A full listing finds a checkpoint
 that was written after the versions that follow it."""
-
-HINT_SECONDS = 5.0
-"""Time to wait for the checkpoint hint: without it the listing is longer, and nothing else."""

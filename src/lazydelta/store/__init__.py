@@ -5,6 +5,7 @@ Independent of Delta. The cloud client is imported when a cloud URL is opened.
 
 from __future__ import annotations
 
+from lazydelta.store.deadlines import call_deadline
 from lazydelta.store.interface import (
     LISTING_SCHEMA,
     Buffer,
@@ -27,6 +28,7 @@ __all__ = [
     "Output",
     "RangedInput",
     "Store",
+    "call_deadline",
     "check_writable",
     "is_local",
     "local_path",

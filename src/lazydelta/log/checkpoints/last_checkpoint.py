@@ -19,11 +19,12 @@ from lazydelta.log import tuning
 from lazydelta.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY
 from lazydelta.log.listing import list_log
 from lazydelta.log.segment import complete_checkpoints
+from lazydelta.store import call_deadline
 
 if TYPE_CHECKING:
     from lazydelta.store import Store
 
-__all__ = ["CheckpointHint", "read_hint", "write_hint"]
+__all__ = ["CheckpointHint", "has_hint", "read_hint", "write_hint"]
 
 logger = logging.getLogger(__name__)
 
@@ -39,9 +40,10 @@ class CheckpointHint(NamedTuple):
 
 
 def read_hint(store: Store) -> CheckpointHint | None:
-    """Return the hint, or None if it is missing or invalid."""
+    """Return the hint, or None if it is missing, unreadable or invalid."""
     try:
-        raw = bytes(store.read(f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}"))
+        with call_deadline(tuning.OPTIONAL_SECONDS):
+            raw = bytes(store.read(f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}"))
     except ObjectNotFoundError:
         return None
     except StoreError as error:
@@ -52,6 +54,20 @@ def read_hint(store: Store) -> CheckpointHint | None:
     except ValueError as error:
         logger.warning("ignoring %s/%s: %s", LOG_DIRECTORY, LAST_CHECKPOINT, str(error))
         return None
+
+
+def has_hint(store: Store) -> bool:
+    """Whether the table has a hint, valid or not.
+
+    Raises:
+        StoreError: The store does not answer that.
+    """
+    try:
+        with call_deadline(tuning.OPTIONAL_SECONDS):
+            store.head(f"{LOG_DIRECTORY}/{LAST_CHECKPOINT}")
+    except ObjectNotFoundError:
+        return False
+    return True
 
 
 def write_hint(

@@ -323,7 +323,7 @@ class _Upload:
 
     def discard(self) -> None:
         """Abort the upload, so that the store keeps no parts."""
-        self._start.clear()
+        self._start = bytearray()  # not `clear`: a failed put may still refer to its bytes
         if self._writer is not None:
             writer, self._writer = self._writer, None
             with self._store._translating("write", self._path):  # noqa: SLF001

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections import OrderedDict
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lazydelta._parallel import start_thread
+from lazydelta.errors import TransientStoreError
 from lazydelta.store import tuning
+from lazydelta.store.deadlines import remaining_seconds
 from lazydelta.store.interface import check_writable
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
@@ -42,6 +45,14 @@ class _Block:
         if self.end is None:
             return True
         return end is not None and self.start <= start and end <= self.end
+
+    def wait(self, path: str) -> pa.Buffer:
+        """Return the bytes; the request may be another thread's, the deadline is the caller's."""
+        seconds = remaining_seconds()
+        try:
+            return self.data.result(None if seconds == math.inf else seconds)
+        except TimeoutError:
+            raise TransientStoreError(path, "the store did not answer in time") from None
 
 
 class CachingStore:
@@ -146,7 +157,7 @@ class CachingStore:
         block, is_new = self._claim(path, 0, None)
         if is_new:
             self._fetch(path, block)
-        return block.data.result()
+        return block.wait(path)
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
         """Read ranges; those that are not cached are requested together."""
@@ -167,7 +178,7 @@ class CachingStore:
                     self._complete(path, block, data)
                 buffers.append(data)
             else:
-                buffers.append(hit.data.result().slice(start - hit.start, end - start))
+                buffers.append(hit.wait(path).slice(start - hit.start, end - start))
         return buffers
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:

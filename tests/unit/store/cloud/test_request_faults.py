@@ -487,6 +487,17 @@ def test_a_small_output_is_put_again_after_a_failure(endpoint, store):
     assert [method for method, _, _ in endpoint.requests] == ["PUT"] * 3
 
 
+def test_an_output_is_discarded_after_a_failed_publication(endpoint, store):
+    endpoint.lasting = busy
+    output = open_output(store, "new")
+    output.file.write(b"data")
+    try:
+        output.publish()
+    except TransientStoreError:  # its traceback refers to the bytes
+        output.discard()
+    assert endpoint.requests
+
+
 def test_secrets_are_in_no_message(endpoint, store, caplog):
     """The answer echoes the secret; the loser of a hedged request fails after the call."""
     caplog.set_level(logging.DEBUG)
