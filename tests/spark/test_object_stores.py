@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from lazydelta import Table
-from lazydelta.spark import distributed_log_replay, read, register
+from lazydelta.errors import ConfigError
+from lazydelta.spark import changes, distributed_log_replay, read, register, write
 from tests.emulators import servers
 from tests.unit.changes.support import FeedTable
 
@@ -162,6 +163,36 @@ def test_credentials_that_are_refused_are_not_shown(spark, azure, local, tmp_pat
     ):
         distributed_log_replay(spark, snapshot, fields=["path"]).collect()
     assert key not in str(caught.value)
+
+
+def s3_keys():
+    """Return the keys of the emulator; executors import this function."""
+    return {"access_key_id": servers._S3_ID, "secret_access_key": servers._S3_SECRET}
+
+
+def test_executors_call_a_credential_of_a_module(spark, s3, tmp_path, pickled):
+    url = f"{s3.url}/{uuid.uuid4().hex}/t"
+    addresses = {name: value for name, value in s3.options.items() if "KEY" not in name}
+    feed = {"delta.enableChangeDataFeed": "true"}
+    with executors_know(spark, addresses, tmp_path / "options.json"):
+        write(spark.range(3), url, properties=feed, credential=s3_keys)
+        write(spark.range(3, 5), url, credential=s3_keys)
+        rows = read(spark, url, credential=s3_keys).collect()
+        changed = changes(spark, url, starting_version=1, credential=s3_keys).collect()
+    assert sorted(row.id for row in rows) == [0, 1, 2, 3, 4]
+    assert sorted((row.id, row._change_type) for row in changed) == [(3, "insert"), (4, "insert")]
+    sent = b"".join(pickled)
+    assert b"s3_keys" in sent, "or else not all that is sent was seen"
+    assert not any(secret.encode() in sent for secret in s3.secrets)
+
+
+def test_a_credential_that_would_take_its_secrets_along_is_refused(spark):
+    of_main = type(s3_keys)(s3_keys.__code__, s3_keys.__globals__, "keys")
+    of_main.__module__ = "__main__"
+    for credential in (lambda: {"token": "secret"}, of_main):
+        for call in (read, changes):
+            with pytest.raises(ConfigError, match="credential"):
+                call(spark, "s3://lake/t", credential=credential)
 
 
 _CLIENT = """

@@ -26,7 +26,7 @@ from lazydelta.expressions import as_predicate
 from lazydelta.spark.arrow_conversion import conform_batches, read_schema
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.jobs import named_task
-from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocation
+from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocation, check_importable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lazydelta.expressions import Predicate
     from lazydelta.log import LogFile
     from lazydelta.scan import Where
+    from lazydelta.store.cloud import Credential
 
 __all__ = ["ChangesRead", "CommitsPartition", "changes"]
 
@@ -55,6 +56,7 @@ def changes(
     where: Where = None,
     allow_out_of_range: bool = False,
     config: Config | None = None,
+    credential: Credential | None = None,
 ) -> DataFrame:
     """Return the rows that changed in a range of versions or times, both ends inclusive.
 
@@ -73,6 +75,8 @@ def changes(
         where: Only changes that match; it may name those three as well. Spark does not push
             filters of the result to a Python task, so this is the way to read fewer files.
         allow_out_of_range: Whether the range may extend past the latest version.
+        credential: A function of a module that returns a token or keys. Executors import and call
+            it too, so no secret is part of a plan.
         config: Engine settings; by default those of the `LAZYDELTA_*` environment.
 
     Raises:
@@ -87,7 +91,10 @@ def changes(
         allow_out_of_range=allow_out_of_range,
     )
     config = Config.from_env() if config is None else config
-    location = TableLocation(root=url, config=config, options_file=storage_options_file(spark))
+    check_importable(credential)
+    location = TableLocation(
+        root=url, config=config, options_file=storage_options_file(spark), credential=credential
+    )
     read = ChangesRead.find(location, requested, columns=columns, where=as_predicate(where))
     splits = read.plan()
     if not splits:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lazydelta.checkpoint import CheckpointResult
+    from lazydelta.store.cloud import Credential
 
 __all__ = ["checkpoint"]
 
@@ -31,6 +32,7 @@ def checkpoint(
     *,
     storage_options: Mapping[str, str] | None = None,
     config: Config | None = None,
+    credential: Credential | None = None,
 ) -> CheckpointResult:
     """Write the checkpoint of a version in the driver, and point `_last_checkpoint` at it.
 
@@ -39,6 +41,8 @@ def checkpoint(
         url: The table's location.
         version: The version, which must still be in the log; the latest by default.
         storage_options: Store settings of this process; see `lazydelta.spark.read`.
+        credential: A function of a module that returns a token or keys. Executors import and call
+            it too, so no secret is part of a plan.
         config: Engine settings; by default those of the `LAZYDELTA_*` environment.
 
     Raises:
@@ -46,5 +50,7 @@ def checkpoint(
         LogCorruptError: The log contradicts the version's checksum file.
     """
     config = Config.from_env() if config is None else config
-    store = open_table_store(url, storage_options, config, storage_options_file(spark))
+    store = open_table_store(
+        url, storage_options, config, storage_options_file(spark), credential=credential
+    )
     return write_checkpoint(load_snapshot(store, config, version=version))

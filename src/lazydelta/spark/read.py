@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from lazydelta.scan import Where
     from lazydelta.snapshot import SnapshotState
     from lazydelta.spark.planner import ReplayChoice
+    from lazydelta.store.cloud import Credential
 
 __all__ = ["ReadPath", "explain_read", "read", "read_snapshot", "to_arrow"]
 
@@ -79,6 +80,7 @@ def read(
     columns: Sequence[str] | None = None,
     storage_options: Mapping[str, str] | None = None,
     config: Config | None = None,
+    credential: Credential | None = None,
     path: ReadPath = "auto",
 ) -> DataFrame:
     """Return the rows of one version of a table, read by executors; the call fixes the version.
@@ -95,6 +97,8 @@ def read(
         storage_options: Store settings of this process. Executors never receive them; they use
             their environment or the file that the session's
             `spark.lazydelta.storageOptionsFile` names.
+        credential: A function of a module that returns a token or keys. Executors import and call
+            it too, so no secret is part of a plan.
         config: Engine settings; by default those of the `LAZYDELTA_*` environment.
         path: `native` for Spark's Parquet scan, `arrow` for the reader of this package, or `auto`.
 
@@ -103,7 +107,9 @@ def read(
         ColumnNotFoundError: An unknown column.
         SchemaError: A column has a type that cannot be read.
     """
-    snapshot = _snapshot(spark, url, (version, timestamp), storage_options, config)
+    snapshot = _snapshot(
+        spark, url, (version, timestamp), storage_options, config, credential=credential
+    )
     return read_snapshot(spark, snapshot, where=where, columns=columns, path=path)
 
 
@@ -129,10 +135,13 @@ def explain_read(
     columns: Sequence[str] | None = None,
     storage_options: Mapping[str, str] | None = None,
     config: Config | None = None,
+    credential: Credential | None = None,
     path: ReadPath = "auto",
 ) -> Explanation:
     """Return how `read` with the same arguments would find and read the files, and why."""
-    snapshot = _snapshot(spark, url, (version, timestamp), storage_options, config)
+    snapshot = _snapshot(
+        spark, url, (version, timestamp), storage_options, config, credential=credential
+    )
     plan = _Plan.make(spark, snapshot, where, columns, path)
     return Explanation(**explain_replay(spark, snapshot), rows=plan.explain())
 
@@ -163,9 +172,13 @@ def _snapshot(
     when: tuple[int | None, datetime | str | None],
     storage_options: Mapping[str, str] | None,
     config: Config | None,
+    *,
+    credential: Credential | None,
 ) -> SnapshotState:
     config = Config.from_env() if config is None else config
-    store = open_table_store(url, storage_options, config, storage_options_file(spark))
+    store = open_table_store(
+        url, storage_options, config, storage_options_file(spark), credential=credential
+    )
     return Table(store, config).snapshot(*when)
 
 

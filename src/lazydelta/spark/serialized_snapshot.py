@@ -20,6 +20,7 @@ from lazydelta.schema import parse_schema
 from lazydelta.snapshot import SnapshotState
 from lazydelta.spark.conf import STORAGE_OPTIONS_FILE
 from lazydelta.store import is_local, open_store
+from lazydelta.store.cloud import check_picklable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.log.checkpoints import CheckpointHint
     from lazydelta.store import Store
+    from lazydelta.store.cloud import Credential
 
-__all__ = ["SerializedSnapshot", "TableLocation", "open_table_store"]
+__all__ = ["SerializedSnapshot", "TableLocation", "check_importable", "open_table_store"]
 
 
 def open_table_store(
@@ -36,6 +38,8 @@ def open_table_store(
     storage_options: Mapping[str, str] | None,
     config: Config,
     options_file: str | None,
+    *,
+    credential: Credential | None = None,
 ) -> Store:
     """Open the store of a table that executors will open too.
 
@@ -44,14 +48,18 @@ def open_table_store(
         storage_options: Store settings of this process only; None uses those of the executors.
         config: Engine settings.
         options_file: File from which executors load their storage options, if any.
+        credential: A function of a module, which executors import and call too.
 
     Raises:
         ConfigError: Executors would lack credentials.
     """
+    check_importable(credential)
     if storage_options is None:
-        store = TableLocation(root=os.fspath(url), config=config, options_file=options_file).open()
+        store = TableLocation(
+            root=os.fspath(url), config=config, options_file=options_file, credential=credential
+        ).open()
     else:
-        store = open_log_store(url, storage_options, config)
+        store = open_log_store(url, storage_options, config, credential=credential)
         if not is_local(store):
             _require_options_file(options_file)
     return store
@@ -66,16 +74,33 @@ def _require_options_file(options_file: str | None) -> None:
         raise ConfigError("storage_options", reason)
 
 
-def _refuse_credential(store: Any) -> None:
-    """Refuse a store that signs in with an object of this process."""
+def check_importable(credential: Credential | None) -> None:
+    """Refuse a credential that would take its secrets along into a plan."""
+    check_picklable("credential", credential)
+    # Spark pickles functions of `__main__` by value, with the globals that they use.
+    if getattr(credential, "__module__", None) == "__main__":
+        reason = "must be a function of a module that executors can import, not of __main__"
+        raise ConfigError("credential", reason)
+
+
+def _credential_of(store: Any, options_file: str | None) -> Credential | None:
+    """Return the credential provider with which executors sign in as this process does."""
     while (inner := getattr(store, "inner", None)) is not None:
         store = inner
-    if getattr(store, "is_bound_to_process", False):
+    if options_file is None and getattr(store, "is_bound_to_process", False):
         reason = (
             "reaches this process only: executors take credentials from their environment, or from "
             f"a JSON file that the session's {STORAGE_OPTIONS_FILE} names"
         )
-        raise ConfigError("credential", reason)
+        raise ConfigError("store", reason)
+    credential: Credential | None = getattr(store, "credential", None)
+    try:
+        check_importable(credential)
+    except ConfigError:
+        if options_file is None:
+            raise
+        return None  # the file of the executors has another credential
+    return credential
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +112,13 @@ class TableLocation:
         config: Engine settings.
         options_file: File with the storage options as a JSON object, on the machine that opens
             the table; None uses the environment.
+        credential: A function of a module that returns a token or keys; pickled by name.
     """
 
     root: str
     config: Config
     options_file: str | None = None
+    credential: Credential | None = None
 
     @classmethod
     def of(cls, store: Store, config: Config, options_file: str | None) -> TableLocation:
@@ -107,12 +134,11 @@ class TableLocation:
         except ConfigError as error:
             reason = f"executors cannot open {store.root}: {error.reason}"
             raise ConfigError("snapshot", reason) from None
-        if options_file is None:
-            _refuse_credential(store)
+        credential = _credential_of(store, options_file)
         # Storage options of allowed roots may be secret.
         roots = tuple(config.allowed_roots)
         config = replace(config, observer=None, retention_guard=None, allowed_roots=roots)
-        return cls(root=store.root, config=config, options_file=options_file)
+        return cls(root=store.root, config=config, options_file=options_file, credential=credential)
 
     def open(self) -> Store:
         """Open the table's store.
@@ -120,7 +146,7 @@ class TableLocation:
         Raises:
             ConfigError: The storage options file is missing or invalid.
         """
-        return open_log_store(self.root, self._options(), self.config)
+        return open_log_store(self.root, self._options(), self.config, credential=self.credential)
 
     def _options(self) -> dict[str, str] | None:
         if self.options_file is None:

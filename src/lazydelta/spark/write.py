@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lazydelta.operations import WriteMode, WriteOperation
     from lazydelta.scan import Where
     from lazydelta.store import Store
+    from lazydelta.store.cloud import Credential
 
 __all__ = ["write"]
 
@@ -52,6 +53,7 @@ def write(
     commit_metadata: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, str] | None = None,
     config: Config | None = None,
+    credential: Credential | None = None,
     options: WriteOptions | None = None,
     rebalance: bool | None = None,
 ) -> WriteResult:
@@ -81,6 +83,8 @@ def write(
         storage_options: Store settings of this process. Executors never receive them; they use
             their environment or the file that the session's
             `spark.lazydelta.storageOptionsFile` names.
+        credential: A function of a module that returns a token or keys. Executors import and call
+            it too, so no secret is part of a plan.
         config: Engine settings; by default those of the `LAZYDELTA_*` environment.
         options: How files are written; by default a task writes one file at a time.
         rebalance: Whether Spark shuffles rows of one partition into the same tasks, of about equal
@@ -110,7 +114,9 @@ def write(
         commit_metadata=commit_metadata or {},
         options=options,
     )
-    store = open_table_store(url, storage_options, config, storage_options_file(df.sparkSession))
+    store = open_table_store(
+        url, storage_options, config, storage_options_file(df.sparkSession), credential=credential
+    )
     return _write(df, store, config, single_threaded(request, config), rebalance)
 
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from lazydelta.store.cloud.credentials import Credential
+    from lazydelta.store.cloud.credentials import Credential, check_picklable
     from lazydelta.store.cloud.fsspec_store import FsspecStore
     from lazydelta.store.cloud.object_store import ObjectStore
 
-__all__ = ["Credential", "FsspecStore", "ObjectStore"]
+__all__ = ["Credential", "FsspecStore", "ObjectStore", "check_picklable"]
 
 __getattr__ = lazy_exports(
     __name__,
     {
-        "credentials": ("Credential",),
+        "credentials": ("Credential", "check_picklable"),
         "fsspec_store": ("FsspecStore",),
         "object_store": ("ObjectStore",),
     },

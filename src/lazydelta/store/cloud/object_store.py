@@ -79,8 +79,13 @@ class ObjectStore:
 
     @property
     def is_bound_to_process(self) -> bool:
-        """Whether it signs in with an object of the caller, which other processes do not have."""
-        return self._credential is not None or self._given is not None
+        """Whether a client of the caller sends its requests, which other processes do not have."""
+        return self._given is not None
+
+    @property
+    def credential(self) -> Credential | None:
+        """The caller's credential provider."""
+        return self._credential
 
     def __repr__(self) -> str:
         return f"ObjectStore({self._root!r})"
