@@ -49,7 +49,9 @@ def parquet(table):
 
 def vector_file(row):
     payload = (1681511377).to_bytes(4, "little") + BitMap64([row]).serialize()
-    return b"\1" + struct.pack(">i", len(payload)) + payload + struct.pack(">I", zlib.crc32(payload))
+    return (
+        b"\1" + struct.pack(">i", len(payload)) + payload + struct.pack(">I", zlib.crc32(payload))
+    )
 
 
 ROWS = parquet(pa.table({"id": [1, 2]}))
@@ -76,7 +78,7 @@ class Place:
         return path.replace("/data/", f"{self.base}/") if self.proxy is None else path
 
 
-@pytest.fixture(scope="module", params=["local", "versitygw", "azurite"])
+@pytest.fixture(scope="module")
 def place(request, tmp_path_factory):
     if request.param == "local":
         yield Place(str(tmp_path_factory.mktemp("confined") / "data"))
@@ -323,8 +325,30 @@ def assert_confined(kind, requested):
         assert not {".", ".."} & set(path.split("/")), path
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-@pytest.mark.parametrize("escape", ESCAPES.values(), ids=ESCAPES)
+def _cases(forms, kinds):
+    """Parametrize: each form in each kind, on each store.
+
+    A request takes longer than a local read, so the short run has each form once on S3.
+    """
+    return [
+        pytest.param(
+            *(place, kind, *form),
+            id=f"{place}-{kind.name}-{name}",
+            marks=[]
+            if place == "local" or (place == "versitygw" and index % len(kinds) == at)
+            else [pytest.mark.long],
+        )
+        for place in ("local", "versitygw", "azurite")
+        for at, kind in enumerate(kinds)
+        for index, (name, form) in enumerate(forms.items())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("place", "kind", "escape"),
+    _cases({name: (form,) for name, form in ESCAPES.items()}, KINDS),
+    indirect=["place"],
+)
 def test_nothing_is_requested_outside(kinds, requested, kind, escape):
     made = kinds[kind]
     made.write(made.form(escape))
@@ -338,8 +362,11 @@ def test_nothing_is_requested_outside(kinds, requested, kind, escape):
     assert_confined(made, requested())
 
 
-@pytest.mark.parametrize("kind", KINDS[:-3], ids=lambda kind: kind.name)
-@pytest.mark.parametrize(("logged", "plain"), UNUSUAL_NAMES.items())
+@pytest.mark.parametrize(
+    ("place", "kind", "logged", "plain"),
+    _cases({logged: (logged, plain) for logged, plain in UNUSUAL_NAMES.items()}, KINDS[:-3]),
+    indirect=["place"],
+)
 def test_an_unusual_name_is_exactly_that_object(kinds, requested, kind, logged, plain):
     made = kinds[kind]
     if kind is RelativeVector:
