@@ -146,11 +146,16 @@ def moto():
     server.start()
     try:
         endpoint = "http://{}:{}".format(*server.get_host_and_port())
-        _send("PUT", f"{endpoint}/lake", {})
+        create_bucket(endpoint, "lake")
         with _atomic_puts(S3Response):
             yield Emulator(endpoint, "s3://lake", _s3_options(endpoint), (_S3_SECRET,))
     finally:
         server.stop()
+
+
+def create_bucket(endpoint, name):
+    """Create a bucket of moto, which does not validate signatures."""
+    _send("PUT", f"{endpoint}/{name}", {})
 
 
 def upload_table(store_url, options, local_dir):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 
 import obstore.store
@@ -13,7 +14,8 @@ from lazydelta.errors import ObjectNotFoundError, StoreAccessError, StoreError
 from lazydelta.store import open_store
 from lazydelta.store.diagnosis import check_store
 from lazydelta.store.layers.metered_store import MeteredStore
-from lazydelta.testing import StoreContract
+from lazydelta.testing import FaultProxy, ProxyFault, StoreContract
+from tests.emulators import servers
 
 pytestmark = pytest.mark.emulator
 
@@ -171,6 +173,32 @@ def test_a_shallow_clone_reads_its_source(emulator):
         config = lazydelta.Config(allowed_roots=roots)
         table = lazydelta.Table.open(store.root, emulator.options, config)
         assert table.to_arrow()["id"].to_pylist() == [1, 2]
+
+
+def test_each_root_of_a_clone_has_its_own_options(moto):
+    """Neither bucket is requested with the options of the other; a passing fault is retried."""
+    name = uuid.uuid4().hex
+    servers.create_bucket(moto.endpoint, "other")
+    source = lazydelta.Table.open(f"s3://other/{name}", moto.options)
+    source.write({"id": [1, 2]})
+    (file,) = source.scan().files()
+    log = f"_delta_log/{0:020d}.json"
+    commit = bytes(open_store(source.url, moto.options).read(log)).decode()
+    clone = commit.replace(f'"{file.path}"', f'"{source.url}/{file.path}"').encode()
+    open_store(f"s3://lake/{name}", moto.options).write(log, clone, overwrite=False)
+    busy = ProxyFault(action="answer", status=503, path=r"\.parquet$", times=2)
+    with FaultProxy(moto.endpoint) as own, FaultProxy(moto.endpoint) as other:
+        other.inject(busy)
+        options = {"AWS_ACCESS_KEY_ID": "other-id", "AWS_SECRET_ACCESS_KEY": "other-secret"}
+        options = {**moto.at(other.endpoint).options, **options, "max_retries": "0"}
+        config = lazydelta.Config(allowed_roots={source.url: options})
+        table = lazydelta.Table.open(f"s3://lake/{name}", moto.at(own.endpoint).options, config)
+        assert table.to_arrow()["id"].to_pylist() == [1, 2]
+        for proxy, bucket in ((own, "lake"), (other, "other")):
+            targets = [request.target for request in proxy.requests()]
+            assert targets
+            assert all(re.match(rf"/{bucket}[/?]", target) for target in targets)
+        assert [request.fault for request in other.requests()][:2] == ["answer"] * 2
 
 
 def test_a_given_client_sends_the_requests(azurite):

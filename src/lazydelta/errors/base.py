@@ -16,7 +16,7 @@ _SECRET_IN_URL = re.compile(
     r"(?i)([?&](?:sig|se|sp|sv|skoid|token|signature|awsaccesskeyid|x-amz-[a-z-]+|x-goog-[a-z-]+)=)"
     r"[^&\s\"']*"
 )
-_USERINFO = re.compile(r"(\w[\w+.-]*://)[^/@\s:]+:[^/@\s]+@")
+_USERINFO = re.compile(r"((?:\w[\w+.-]*:)?//)[^/@\s:]+:[^/@\s]+@")
 
 
 def redact(message: str) -> str:

@@ -8,8 +8,8 @@ import traceback
 
 import pytest
 
-from lazydelta import Table
-from lazydelta.errors import StoreError
+from lazydelta import Config, Table
+from lazydelta.errors import DeltaError, StoreError
 from lazydelta.store import MemoryStore, open_store, register_store, schemes
 from lazydelta.store.diagnosis import check_store
 from lazydelta.store.diagnosis.resolution import resolve
@@ -164,8 +164,15 @@ def _assert_hidden(url, options, caplog):
     store = open_store(url, options)
     with pytest.raises(StoreError) as raised:
         store.read("x")
+    config = Config(retry_attempts=2, retry_base_seconds=0, allowed_roots={url: options})
+    table = Table.open(url, options, config)
+    with pytest.raises(DeltaError) as raised_by_layers:
+        table.to_arrow()
     report = check_store(url, options, write=True)
     shown = [
+        repr(config),
+        repr(table),
+        *traceback.format_exception(raised_by_layers.value),
         repr(store),
         repr(store._connect),
         *traceback.format_exception(raised.value),

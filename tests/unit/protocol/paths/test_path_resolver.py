@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lazydelta.errors import ConfigError, PathNotAllowedError
 from lazydelta.protocol.paths import Location, PathResolver
+from tests.builders.hostile_paths import ESCAPES, UNUSUAL_NAMES
 
 LOCAL = PathResolver("/data/my t")
 S3 = PathResolver("s3://lake/my%20t")
@@ -240,81 +241,6 @@ class TestUris:
         assert S3.keys(S3.uris(logged)).to_pylist() == S3.keys(logged).to_pylist()
 
 
-ESCAPES = {
-    "climb": "../x",
-    "climb-deep": "../../../etc/passwd",
-    "climb-inside-out": "a/../../x",
-    "climb-to-the-sibling": "../t-evil/x",
-    "climb-encoded": "%2e%2e/x",
-    "climb-encoded-upper": "%2E%2E/x",
-    "climb-half-encoded": ".%2e/x",
-    "climb-encoded-slash": "..%2fx",
-    "climb-all-encoded": "%2e%2e%2fx",
-    "climb-through-dots": "a/./.././../x",
-    "climb-through-doubled-slashes": "a//..//..//x",
-    "climb-far": "a/b/c/../../../../x",
-    "climb-and-back-is-the-root": "a/..",
-    "dot": ".",
-    "dots": "..",
-    "empty": "",
-    "slash": "/",
-    "absolute": "/etc/passwd",
-    "absolute-encoded": "%2Fetc%2Fpasswd",
-    "absolute-climb": "/data/t/../x",
-    "absolute-sibling": "/data/t-evil/x",
-    "absolute-parent": "/data/x",
-    "absolute-prefix-of-root": "/data/tt/x",
-    "absolute-root-itself": "/data/t",
-    "absolute-root-slash": "/data/t/",
-    "host": "//host/share/x",
-    "host-encoded": "%2F%2Fhost/x",
-    "host-that-looks-like-the-root": "//data/t/x",
-    "backslash-host": "\\\\host\\share",
-    "backslash": "a\\..\\..\\x",
-    "backslash-encoded": "a%5c..%5cx",
-    "drive": "C:/windows/x",
-    "drive-backslash": "C:\\windows",
-    "nul": "a\0b",
-    "nul-encoded": "a%00b",
-    "nul-then-climb": "a%00/../../x",
-    "newline": "a\nb",
-    "newline-encoded": "a%0Ab",
-    "return": "a%0D%0AHost:evil",
-    "tab": "a%09b",
-    "delete": "a%7fb",
-    "next-line": "a%C2%85b",
-    "line-separator": "a\u2028b",
-    "file": "file:///etc/passwd",
-    "file-one-slash": "file:/etc/passwd",
-    "file-localhost": "file://localhost/etc/passwd",
-    "file-host": "file://host/data/t/x",
-    "file-climb": "file:///data/t/../x",
-    "file-upper": "FILE:///etc/passwd",
-    "http-metadata": "http://169.254.169.254/latest/meta-data",
-    "https": "https://evil.example/x",
-    "ftp": "ftp://evil.example/x",
-    "other-bucket": "s3://evil/t/x",
-    "other-bucket-same-start": "s3://lake-evil/t/x",
-    "other-bucket-dotted": "s3://lake.evil/t/x",
-    "bucket-sibling": "s3://lake/t-evil/x",
-    "bucket-root": "s3://lake/x",
-    "bucket-climb": "s3://lake/t/../x",
-    "bucket-climb-encoded": "s3://lake/t/%2e%2e/x",
-    "bucket-user": "s3://user@lake/t/x",
-    "bucket-user-password": "s3://user:pw@lake/t/x",
-    "bucket-user-trick": "s3://lake@evil/t/x",
-    "bucket-port": "s3://lake:443/t/x",
-    "bucket-one-slash": "s3:/lake/t/x",
-    "bucket-encoded-scheme": "s3%3A//evil/t/x",
-    "other-scheme-same-name": "gs://lake/t/x",
-    "container-other-account": "abfss://lake@evil.dfs.core.windows.net/t/x",
-    "container-evil-suffix": "abfss://lake@acct.dfs.core.windows.net.evil.example/t/x",
-    "container-other": "abfss://evil@acct.dfs.core.windows.net/t/x",
-    "container-sibling": "https://acct.blob.core.windows.net/lake/t-evil/x",
-    "container-user": "https://user:pw@acct.blob.core.windows.net/lake/t/x",
-    "javascript": "javascript:/alert",
-    "lone-surrogate": "a\ud800b",
-}
 ROOTS = [
     "/data/t",
     "s3://lake/t",
@@ -384,6 +310,11 @@ class TestToOpen:
         ],
     )
     def test_files_of_the_table(self, root, logged, plain):
+        assert PathResolver(root).to_open(logged) == Location(None, plain)
+
+    @pytest.mark.parametrize("root", ROOTS)
+    @pytest.mark.parametrize(("logged", "plain"), UNUSUAL_NAMES.items())
+    def test_unusual_names_are_files_of_the_table(self, root, logged, plain):
         assert PathResolver(root).to_open(logged) == Location(None, plain)
 
     def test_a_plain_path_is_not_decoded_again(self):
