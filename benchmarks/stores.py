@@ -1,4 +1,4 @@
-"""`python -m benchmarks.stores`: measure tables on an object store, and write that part of the page.
+"""`python -m benchmarks.stores`: measure an object store, and write that part of the page.
 
 The store is versitygw on loopback behind `FaultProxy`, which delays every response and records the
 requests. Every sample is a separate process, and the engines alternate.
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self, cast
 
 import deltalake
 import pyarrow as pa
@@ -107,8 +107,7 @@ class _Store:
 
     def copy(self, spec: TableSpec | RowsSpec) -> None:
         """Copy a table into the directory of the bucket."""
-        assert self.direct.directory is not None
-        where = self.direct.directory / spec.key
+        where = Path(self.direct.directory, spec.key)
         shutil.copytree(table_for(spec), where)
         if isinstance(spec, RowsSpec):
             _split_commit(where)
@@ -210,15 +209,7 @@ def _measure_write(store: _Store, name: str, engine: str, appends: int) -> Store
         )
         for writer in range(writers)
     ]
-    for child in children:
-        assert child.stdout is not None
-        child.stdout.readline()
-    store.proxy.clear()
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    results = [json.loads(child.communicate(timeout=_TIMEOUT_SECONDS)[0]) for child in children]
+    results = _run_together(store, children)
     seconds = max(r["end"] for r in results) - min(r["start"] for r in results)
     sample = store.sample(seconds)
     done = [number for result in results for number in result["done"]]
@@ -227,6 +218,18 @@ def _measure_write(store: _Store, name: str, engine: str, appends: int) -> Store
         failed=writers * (appends + 1) - len(done),
         problem=_compare_ids(store, url, done),
     )
+
+
+def _run_together(store: _Store, children: list[subprocess.Popen[str]]) -> list[dict[str, Any]]:
+    """Start all writers when the last one is ready, and return their results."""
+    for child in children:
+        cast("IO[str]", child.stdout).readline()
+    store.proxy.clear()
+    for child in children:
+        pipe = cast("IO[str]", child.stdin)
+        pipe.write("go\n")
+        pipe.flush()
+    return [json.loads(child.communicate(timeout=_TIMEOUT_SECONDS)[0]) for child in children]
 
 
 def _compare_ids(store: _Store, url: str, done: list[int]) -> str:
