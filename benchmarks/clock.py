@@ -6,6 +6,8 @@ Imports nothing heavy: a child process loads this before it times its imports.
 from __future__ import annotations
 
 import importlib
+import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +16,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Clock", "Operation", "Sample", "count_batches", "load_lazydelta"]
+__all__ = [
+    "OPTIONS_VARIABLE",
+    "Clock",
+    "Operation",
+    "Sample",
+    "count_batches",
+    "load_lazydelta",
+    "storage_options",
+]
+
+OPTIONS_VARIABLE = "BENCHMARK_STORAGE_OPTIONS"
+"""Environment variable with the storage options that every engine gets, as JSON."""
 
 
 _LAZY_DOORS = (
@@ -82,13 +95,20 @@ class Clock:
         return self._last_seconds or time.perf_counter() - self.start
 
 
+def storage_options() -> dict[str, str] | None:
+    """Return the storage options of the table, if the environment has them."""
+    options: dict[str, str] | None = json.loads(os.environ.get(OPTIONS_VARIABLE, "null"))
+    return options
+
+
 def load_lazydelta() -> None:
     """Import the modules that reads and checkpoints use.
 
     lazydelta loads them on first use. Peers load theirs on import, which is not measured.
     """
     importlib.import_module("lazydelta.table")
-    for name in _LAZY_DOORS:
+    remote = ("store.cloud",) if OPTIONS_VARIABLE in os.environ else ()
+    for name in (*_LAZY_DOORS, *remote):
         door = importlib.import_module(f"lazydelta.{name}")
         for exported in door.__all__:
             getattr(door, exported)

@@ -17,7 +17,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.clock import Clock, Sample, count_batches, load_lazydelta
+from benchmarks.clock import Clock, Sample, count_batches, load_lazydelta, storage_options
 from benchmarks.row_engines import ROW_OPERATIONS, lazydelta_scan
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _lazydelta_objects(path: str, clock: Clock) -> int:
 def _deltalake_open(path: str, clock: Clock) -> int:
     from deltalake import DeltaTable
 
-    DeltaTable(path)
+    DeltaTable(path, storage_options=storage_options())
     clock.first()
     return 0
 
@@ -64,7 +64,7 @@ def _deltalake_open(path: str, clock: Clock) -> int:
 def _deltalake_actions(path: str, clock: Clock) -> int:
     from deltalake import DeltaTable
 
-    rows = int(DeltaTable(path).get_add_actions().num_rows)
+    rows = int(DeltaTable(path, storage_options=storage_options()).get_add_actions().num_rows)
     clock.first()
     return rows
 
@@ -73,7 +73,9 @@ def _deltalake_uris(predicate: Any = None) -> Operation:
     def operation(path: str, clock: Clock) -> int:
         from deltalake import DeltaTable
 
-        uris = DeltaTable(path).file_uris(file_pruning_predicate=predicate)
+        uris = DeltaTable(path, storage_options=storage_options()).file_uris(
+            file_pruning_predicate=predicate
+        )
         clock.first()
         return len(uris)
 
@@ -83,7 +85,12 @@ def _deltalake_uris(predicate: Any = None) -> Operation:
 def _deltalake_rows(path: str, clock: Clock) -> int:
     from deltalake import DeltaTable
 
-    return count_batches(DeltaTable(path).scan(columns=["id"], predicate="id < -1"), clock)
+    return count_batches(
+        DeltaTable(path, storage_options=storage_options()).scan(
+            columns=["id"], predicate="id < -1"
+        ),
+        clock,
+    )
 
 
 # --- Polars ---------------------------------------------------------------------------------------
@@ -92,7 +99,7 @@ def _deltalake_rows(path: str, clock: Clock) -> int:
 def _polars_plan(path: str, clock: Clock) -> int:
     import polars as pl
 
-    pl.scan_delta(path).explain()
+    pl.scan_delta(path, storage_options=storage_options()).explain()
     clock.first()
     return 0
 
@@ -100,7 +107,7 @@ def _polars_plan(path: str, clock: Clock) -> int:
 def _polars_partition_plan(path: str, clock: Clock) -> int:
     import polars as pl
 
-    pl.scan_delta(path).filter(pl.col("date") == _DAY).explain()
+    pl.scan_delta(path, storage_options=storage_options()).filter(pl.col("date") == _DAY).explain()
     clock.first()
     return 0
 
@@ -108,7 +115,12 @@ def _polars_partition_plan(path: str, clock: Clock) -> int:
 def _polars_rows(path: str, clock: Clock) -> int:
     import polars as pl
 
-    height = pl.scan_delta(path).filter(pl.col("id") < -1).collect().height
+    height = (
+        pl.scan_delta(path, storage_options=storage_options())
+        .filter(pl.col("id") < -1)
+        .collect()
+        .height
+    )
     clock.first()
     return height
 

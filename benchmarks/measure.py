@@ -29,7 +29,7 @@ __all__ = ["Case", "Result", "Run", "measure"]
 
 _ROOT = Path(__file__).resolve().parent.parent
 _TIMEOUT_SECONDS = 600
-_ROW_KINDS = {"read", "stream", "filter", "file", "limit", "count"}
+_ROW_KINDS = {"read", "stream", "filter", "point", "file", "limit", "count"}
 _SHORT_SECONDS = 0.5
 _LONG_SECONDS = 30.0  # what takes longer is run once: its noise is relatively small
 _SHORT_RUNS = 3  # a short operation is run this often per round: its noise is relatively larger
@@ -79,6 +79,8 @@ class Case:
             return self.spec.rows  # the data files as they are: it ignores deletion vectors
         if self.kind == "filter":
             return facts["rows_in_filter"]
+        if self.kind == "point":
+            return 1
         if self.kind == "file":
             return facts["last_file_rows"]
         return min(ROW_LIMIT, live) if self.kind == "limit" else live

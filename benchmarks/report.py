@@ -39,6 +39,7 @@ _WORKLOADS = {
     "read": "All rows, as one Arrow table",
     "stream": "All rows, batch by batch, none kept",
     "filter": "1 % of the rows: `id` between two values",
+    "point": "One row: `id` is a value",
     "file": "The rows of the newest file: `id` from its first value on",
     "limit": "Any ten rows",
     "count": "The number of rows",

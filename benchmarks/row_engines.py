@@ -7,11 +7,12 @@ returns its own default Arrow types.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.clock import count_batches
+from benchmarks.clock import count_batches, storage_options
 from benchmarks.spec import FILTER_IDS, ID_SPAN
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ __all__ = ["ROW_LIMIT", "ROW_OPERATIONS", "lazydelta_scan"]
 ROW_LIMIT = 10
 """Of the workload `limit`."""
 _IN_FILTER = f"id between {FILTER_IDS[0]} and {FILTER_IDS[1]}"
+_IS_POINT = f"id = {FILTER_IDS[0]}"
 _ALL_ROWS = "select * from t"
 
 
@@ -53,8 +55,10 @@ def lazydelta_scan(path: str, clock: Clock, **scan: Any) -> Any:
     """Return a scan of the table that counts its requests if the clock has a counter."""
     import lazydelta
 
-    config = lazydelta.Config(observer=clock.account) if clock.accounting else None
-    return lazydelta.Table.open(path, config=config).scan(**scan)
+    config = lazydelta.Config.from_env()
+    if clock.accounting:
+        config = replace(config, observer=clock.account)
+    return lazydelta.Table.open(path, storage_options(), config=config).scan(**scan)
 
 
 def _lazydelta_table(**scan: Any) -> Operation:
@@ -91,21 +95,25 @@ def _lazydelta_count(path: str, clock: Clock) -> int:
 def _deltalake_table(path: str, clock: Clock) -> int:
     from deltalake import DeltaTable
 
-    return _height(DeltaTable(path).to_pyarrow_table(), clock)
+    return _height(DeltaTable(path, storage_options=storage_options()).to_pyarrow_table(), clock)
 
 
 def _deltalake_table_filter(path: str, clock: Clock) -> int:
     from deltalake import DeltaTable
 
     ends = [("id", ">=", FILTER_IDS[0]), ("id", "<=", FILTER_IDS[1])]
-    return _height(DeltaTable(path).to_pyarrow_table(filters=ends), clock)
+    return _height(
+        DeltaTable(path, storage_options=storage_options()).to_pyarrow_table(filters=ends), clock
+    )
 
 
 def _deltalake_reader(**scan: Any) -> Operation:
     def operation(path: str, clock: Clock) -> int:
         from deltalake import DeltaTable
 
-        return _height(DeltaTable(path).scan(**scan).read_all(), clock)
+        return _height(
+            DeltaTable(path, storage_options=storage_options()).scan(**scan).read_all(), clock
+        )
 
     return operation
 
@@ -113,13 +121,18 @@ def _deltalake_reader(**scan: Any) -> Operation:
 def _deltalake_stream(path: str, clock: Clock) -> int:
     from deltalake import DeltaTable
 
-    return count_batches(DeltaTable(path).scan(), clock)
+    return count_batches(DeltaTable(path, storage_options=storage_options()).scan(), clock)
 
 
 def _deltalake_query(path: str, query: str) -> Any:
     from deltalake import DeltaTable, QueryBuilder
 
-    return QueryBuilder().register("t", DeltaTable(path)).execute(query).read_all()
+    return (
+        QueryBuilder()
+        .register("t", DeltaTable(path, storage_options=storage_options()))
+        .execute(query)
+        .read_all()
+    )
 
 
 def _deltalake_sql(query: str) -> Operation:
@@ -142,7 +155,7 @@ def _deltalake_sql_count(path: str, clock: Clock) -> int:
 def _deltalake_count(path: str, clock: Clock) -> int:
     from deltalake import DeltaTable
 
-    rows = int(DeltaTable(path).count())
+    rows = int(DeltaTable(path, storage_options=storage_options()).count())
     clock.first()
     return rows
 
@@ -152,7 +165,7 @@ def _deltalake_actions_count(path: str, clock: Clock) -> int:
     import pyarrow.compute as pc
     from deltalake import DeltaTable
 
-    actions = DeltaTable(path).get_add_actions()
+    actions = DeltaTable(path, storage_options=storage_options()).get_add_actions()
     rows = int(pc.sum(pa.chunked_array(actions["num_records"])).as_py())
     clock.first()
     return rows
@@ -165,7 +178,9 @@ def _polars(refine: Callable[[Any], Any]) -> Operation:
     def operation(path: str, clock: Clock) -> int:
         import polars as pl
 
-        return _height(refine(pl.scan_delta(path)).collect(), clock)
+        return _height(
+            refine(pl.scan_delta(path, storage_options=storage_options())).collect(), clock
+        )
 
     return operation
 
@@ -180,6 +195,12 @@ def _polars_in_filter(frame: Any) -> Any:
     import polars as pl
 
     return frame.filter(pl.col("id").is_between(*FILTER_IDS))
+
+
+def _polars_is_point(frame: Any) -> Any:
+    import polars as pl
+
+    return frame.filter(pl.col("id") == FILTER_IDS[0])
 
 
 # --- raw pyarrow: the same data files and nothing else: no log, no vectors ------------------------
@@ -256,6 +277,7 @@ ROW_OPERATIONS: dict[str, dict[str, Operation]] = {
         "read: views": _lazydelta_views,
         "stream": _lazydelta_stream,
         "filter": _lazydelta_table(where=_IN_FILTER),
+        "point": _lazydelta_table(where=_IS_POINT),
         "file": _lazydelta_file,
         "limit": _lazydelta_table(limit=ROW_LIMIT),
         "count": _lazydelta_count,
@@ -268,6 +290,8 @@ ROW_OPERATIONS: dict[str, dict[str, Operation]] = {
         "filter: QueryBuilder": _deltalake_sql(f"{_ALL_ROWS} where {_IN_FILTER}"),
         "filter: scan": _deltalake_reader(predicate=_IN_FILTER),
         "filter: to_pyarrow_table": _deltalake_table_filter,
+        "point: QueryBuilder": _deltalake_sql(f"{_ALL_ROWS} where {_IS_POINT}"),
+        "point: scan": _deltalake_reader(predicate=_IS_POINT),
         "file": _deltalake_sql_file,
         "limit": _deltalake_sql(f"{_ALL_ROWS} limit {ROW_LIMIT}"),
         "count": _deltalake_count,
@@ -277,6 +301,7 @@ ROW_OPERATIONS: dict[str, dict[str, Operation]] = {
     "polars": {
         "read": _polars(lambda frame: frame),
         "filter": _polars(_polars_in_filter),
+        "point": _polars(_polars_is_point),
         "file": _polars_file,
         "limit": _polars(lambda frame: frame.head(ROW_LIMIT)),
     },

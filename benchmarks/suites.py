@@ -151,7 +151,7 @@ def row_cases(tables: RowTables) -> list[Case]:
     with_vectors = _row_workloads("read", "filter", without="to_pyarrow_table")
     with_vectors |= {"pyarrow": [], "lazydelta_decoder": []}
     return [
-        *_cases(tables.plain, _row_workloads("read", "stream", "filter")),
+        *_cases(tables.plain, _row_workloads("read", "stream", "filter", "point")),
         *_cases(tables.deleted, with_vectors),
         *_cases(tables.many, {"lazydelta": ["stream"]}),
         *_cases(tables.small, _row_workloads("read")),

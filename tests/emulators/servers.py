@@ -47,6 +47,7 @@ class Emulator:
     url: str  # of a bucket or container; table paths are appended
     options: dict[str, str] = field(repr=False)
     secrets: tuple[str, ...] = field(repr=False, default=())
+    directory: Path | None = None  # of the bucket, for tables that are copied instead of uploaded
 
     def at(self, endpoint):
         """Return the same emulator behind another endpoint, that of a proxy."""
@@ -92,7 +93,8 @@ def versitygw():
         environment = {"ROOT_ACCESS_KEY_ID": _S3_ID, "ROOT_SECRET_ACCESS_KEY": _S3_SECRET}
         with _server("versitygw", command, port, environment):
             endpoint = f"http://127.0.0.1:{port}"
-            yield Emulator(endpoint, "s3://lake", _s3_options(endpoint), (_S3_SECRET,))
+            bucket = Path(root, "buckets/lake")
+            yield Emulator(endpoint, "s3://lake", _s3_options(endpoint), (_S3_SECRET,), bucket)
 
 
 @contextlib.contextmanager

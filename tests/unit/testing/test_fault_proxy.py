@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from lazydelta.testing import FaultProxy, ProxyFault, ProxyRequest, dependency_depth
+from lazydelta.testing import FaultProxy, ProxyFault, ProxyRequest, dependency_depth, fault_proxy
 
 BODY = bytes(range(256)) * 1000
 
@@ -142,6 +142,21 @@ def test_latency_delays_each_response(proxy, client):
     fetch(client)
     request = proxy.requests()[-1]
     assert request.end - request.start >= 0.05
+
+
+def test_small_responses_do_not_wait_for_a_delayed_ack(proxy, client, monkeypatch):
+    options = []
+    run = fault_proxy._Exchange.run
+
+    async def record(exchange):
+        connection = exchange._writer.get_extra_info("socket")
+        options.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        return await run(exchange)
+
+    monkeypatch.setattr(fault_proxy._Exchange, "run", record)
+    fetch(client)
+    assert all(options)
+    assert options
 
 
 def test_connections_are_served_concurrently(proxy):
