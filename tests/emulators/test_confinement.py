@@ -348,6 +348,7 @@ def _cases(forms, kinds):
     ("place", "kind", "escape"),
     _cases({name: (form,) for name, form in ESCAPES.items()}, KINDS),
     indirect=["place"],
+    scope="module",  # or the place would be set up for each test
 )
 def test_nothing_is_requested_outside(kinds, requested, kind, escape):
     made = kinds[kind]
@@ -366,6 +367,7 @@ def test_nothing_is_requested_outside(kinds, requested, kind, escape):
     ("place", "kind", "logged", "plain"),
     _cases({logged: (logged, plain) for logged, plain in UNUSUAL_NAMES.items()}, KINDS[:-3]),
     indirect=["place"],
+    scope="module",  # or the place would be set up for each test
 )
 def test_an_unusual_name_is_exactly_that_object(kinds, requested, kind, logged, plain):
     made = kinds[kind]
