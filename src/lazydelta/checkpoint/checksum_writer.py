@@ -3,8 +3,9 @@
 An incremental update costs at most one small read, whatever the size of the table. It is right
 because a transaction adds files that were not live and removes files that were. If the previous
 checksum is missing, because its writer is not done yet, an older one is updated by the appends
-since. Else a full replay counts the files, if they are few and no checkpoint has to be read. Else
-no checksum is written: none is better than a wrong one. A checksum is never replaced.
+since. Else a full replay counts the files, if they are few, and on a remote store only if no
+checkpoint has to be read. Else no checksum is written: none is better than a wrong one. A checksum
+is never replaced.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from lazydelta.protocol import (
     TransactionRetention,
 )
 from lazydelta.protocol.features import supported_features
+from lazydelta.store import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -139,9 +141,11 @@ def checksum_of(
 
 
 def _count_files(committed: Committed) -> dict[str, Any] | None:
-    """Return the checksum from a replay of all commits, if they are few and at hand."""
+    """Return the checksum from a full replay, if its files are few and at hand."""
     base, snapshot = committed.base, committed.snapshot
-    if base is None or snapshot is None or base.segment.checkpoint is not None:
+    if base is None or snapshot is None:
+        return None
+    if base.segment.checkpoint is not None and not is_local(committed.store):
         return None
     expected = base.estimated_files()
     if expected is None or expected + committed.transaction.adds.num_rows > tuning.COUNTED_FILES:

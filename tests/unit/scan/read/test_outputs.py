@@ -45,7 +45,9 @@ def feed(table, kind, events):
 
 
 def working():
-    return [t.name for t in threading.enumerate() if t.name.startswith("lazydelta-")]
+    """The threads of readers; the thread for store requests stays for the next ones."""
+    names = {t.name for t in threading.enumerate() if t.name.startswith("lazydelta-")}
+    return sorted(names - {"lazydelta-requests"})
 
 
 def finished(events):

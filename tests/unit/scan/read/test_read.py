@@ -299,7 +299,7 @@ def test_closing_stops_the_read(table):
     batches = table.open().scan().to_batches(ReadOptions(batch_rows=10, memory_limit=1))
     next(batches)
     batches.close()
-    assert not [t for t in threading.enumerate() if t.name.startswith("lazydelta-")]
+    assert not [t for t in threading.enumerate() if t.name.startswith("lazydelta-read")]
 
 
 def test_reads_are_lazy(tmp_path):
