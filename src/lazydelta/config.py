@@ -104,7 +104,10 @@ def validate_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
     return names
 
 
-_COLUMN_NAME_OPTIONS = ("file_column_name", "row_id_column", "row_commit_version_column")
+_COLUMN_NAME_OPTIONS = (
+    *("file_column_name", "row_index_column"),
+    *("row_id_column", "row_commit_version_column"),
+)
 _READ_MINIMUMS = {"batch_rows": 1, "files_at_once": 1, "memory_limit": 0, "max_inflated_bytes": 1}
 
 
@@ -132,6 +135,8 @@ class ReadOptions:
     """Whether row groups that cannot match are skipped; the result is the same either way."""
     file_column_name: str | None = None
     """Add a column of this name with the path of the data file of each row."""
+    row_index_column: str | None = None
+    """Add a column of this name with the position of each row in its data file, from 0 on."""
     row_id_column: str | None = None
     """Add a column of this name with the row id; only for tables with row tracking."""
     row_commit_version_column: str | None = None
@@ -287,6 +292,9 @@ class Config:
     ends before the interpreter exits."""
     write: WriteOptions = WriteOptions()
     """How data files are written, unless a write has its own options."""
+    max_deleted_rows_ratio: float = 0.5
+    """DELETE and UPDATE rewrite a file of which more than this share of rows is deleted, instead
+    of writing a deletion vector; 0 never writes deletion vectors."""
     observer: Observer | None = None
     """Receives an event for every finished operation and every store request."""
 
@@ -302,6 +310,9 @@ class Config:
         rate = "remove_set_false_positive_rate"
         if not 0 < _validate_number(rate, getattr(self, rate)) < 1:
             raise ConfigError(rate, "must lie between 0 and 1")
+        ratio = "max_deleted_rows_ratio"
+        if not 0 <= _validate_number(ratio, getattr(self, ratio)) <= 1:
+            raise ConfigError(ratio, "must lie between 0 and 1")
         if self.tripwire not in get_args(Tripwire):
             raise ConfigError("tripwire", f"must be one of {', '.join(get_args(Tripwire))}")
         if self.post_commit not in get_args(PostCommit):

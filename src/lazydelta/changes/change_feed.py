@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ChangeFeed", "find_changes"]
 
-_UNSUPPORTED_OPTIONS = ("file_column_name", "row_id_column", "row_commit_version_column")
+_UNSUPPORTED_OPTIONS = (
+    *("file_column_name", "row_index_column"),
+    *("row_id_column", "row_commit_version_column"),
+)
 
 
 def find_changes(

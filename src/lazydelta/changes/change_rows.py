@@ -170,6 +170,7 @@ class ChangeReader:
             columns=[name for name in snapshot.schema.names if name in needed],
             residual=None,
             file_column=None,
+            row_index_column=None,
             row_id_column=None,
             row_commit_version_column=None,
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from lazydelta.formats.deletion_vector_encoding import DeletionVectorFile
     from lazydelta.formats.deletion_vectors import DeletedRows, DeletionVectorGroup
     from lazydelta.formats.json_lines import (
         BadLineError,
@@ -25,6 +26,7 @@ __all__ = [
     "BadLineError",
     "BadVariantError",
     "DeletedRows",
+    "DeletionVectorFile",
     "DeletionVectorGroup",
     "JsonLimits",
     "check_shredding",
@@ -42,6 +44,7 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
+        "deletion_vector_encoding": ("DeletionVectorFile",),
         "deletion_vectors": ("DeletedRows", "DeletionVectorGroup"),
         "json_lines": (
             "BadLineError",

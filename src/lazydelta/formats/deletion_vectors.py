@@ -109,6 +109,10 @@ class DeletedRows:
         mask[deleted.astype(np.int64) - start] = False
         return from_mask(mask)
 
+    def union(self, positions: Any) -> Any:
+        """Return a new 64-bit bitmap of these rows and those of another bitmap."""
+        return self._bitmap | positions
+
     def positions(self) -> list[int]:
         """Return the deleted positions; for tests and debugging."""
         return list(self._bitmap)

@@ -6,7 +6,6 @@ are left to conflict detection, never silently kept or dropped.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,20 +16,15 @@ from lazydelta._arrow import empty_table
 from lazydelta.errors import ConstraintViolationError, UnsupportedFeatureError
 from lazydelta.expressions import as_predicate, bind, evaluate
 from lazydelta.expressions.nodes import IsTrue, Not
-from lazydelta.protocol.schemas import ADD
-from lazydelta.replay.skipping import Pruner
+from lazydelta.operations.dml.matched_files import find_matches
+from lazydelta.operations.dml.row_deletion import removes_of
 from lazydelta.scan import Scan
-from lazydelta.scan.plan import live_adds
 from lazydelta.scan.read import read_files
-from lazydelta.schema import PrimitiveType
-from lazydelta.schema.values import build_array, build_scalar
 from lazydelta.transaction import REMOVES, Reads
 from lazydelta.writer.columns import check_names
 from lazydelta.writer.properties import CHANGE_FEED, ROW_TRACKING, is_enabled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lazydelta._stream import Stream
     from lazydelta.expressions import Predicate
     from lazydelta.expressions.nodes import Column, Stat
@@ -38,14 +32,6 @@ if TYPE_CHECKING:
     from lazydelta.snapshot import SnapshotState
 
 __all__ = ["Replacement", "replace_where"]
-
-_NAMES = (
-    *("path", "partitionValues", "size", "stats", "tags", "deletionVector"),
-    *("baseRowId", "defaultRowCommitVersion"),
-)
-_FIELDS = pa.schema([field for field in ADD if field.name in _NAMES])
-"""Fields of an add action that its remove action keeps."""
-_LONG, _BOOLEAN, _STRING = (PrimitiveType(name) for name in ("long", "boolean", "string"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,58 +76,24 @@ def replace_where(snapshot: SnapshotState, where: Where) -> Replacement:
         SchemaError: The table has a column whose name the change feed reserves.
     """
     predicate = as_predicate(where)
+    matches = find_matches(snapshot, predicate)
     if predicate is None:
-        return _replace_all(snapshot)
+        return Replacement(removes=removes_of([matches.whole]), reads=Reads(whole_table=True))
     bound = bind(predicate, snapshot.schema, snapshot.partition_columns)
+    partial = matches.partial
+    if partial.num_rows:
+        _refuse_row_tracking(snapshot)
+    needs_change_files = bool(partial.num_rows) and _needs_change_files(snapshot)
     matching = Scan(snapshot, where=predicate)
     kept = Scan(snapshot, where=Not(IsTrue(predicate)))
-    maybe_kept = _paths(live_adds(snapshot, _FIELDS, _pruner(snapshot, Not(IsTrue(predicate)))))
-    removed: list[pa.RecordBatch] = []
-    partial: list[pa.RecordBatch] = []
-    for batch in live_adds(snapshot, _FIELDS, _pruner(snapshot, predicate)):
-        may_stay = pc.is_in(batch.column("path"), value_set=maybe_kept)
-        removed.append(batch.filter(pc.invert(may_stay)))
-        undecided = batch.filter(may_stay)
-        files = (undecided.slice(index, 1) for index in range(undecided.num_rows))
-        partial += [file for file in files if _has_rows(matching, file)]
-    rewritten = [file for file in partial if _has_rows(kept, file)]
-    if rewritten:
-        _refuse_row_tracking(snapshot)
-    needs_change_files = bool(rewritten) and _needs_change_files(snapshot)
-    read = [path for file in partial for path in file.column("path").to_pylist()]
+    read = partial.column("path").combine_chunks()
     return Replacement(
-        removes=_removes([*removed, *partial]),
-        reads=Reads(predicates=(bound,), paths=build_array(read, _STRING)),
-        rewritten=read_files(kept, rewritten) if rewritten else None,
-        deleted=read_files(matching, [*removed, *partial]) if needs_change_files else None,
+        removes=removes_of([matches.all]),
+        reads=Reads(predicates=(bound,), paths=read),
+        rewritten=read_files(kept, partial.to_batches()) if partial.num_rows else None,
+        deleted=read_files(matching, matches.all.to_batches()) if needs_change_files else None,
         predicate=bound,
     )
-
-
-def _replace_all(snapshot: SnapshotState) -> Replacement:
-
-    batches = list(live_adds(snapshot, _FIELDS, Pruner()))
-    return Replacement(removes=_removes(batches), reads=Reads(whole_table=True))
-
-
-def _pruner(snapshot: SnapshotState, predicate: Predicate) -> Pruner:
-    return Pruner.build(
-        predicate,
-        schema=snapshot.schema,
-        partition_columns=snapshot.partition_columns,
-        mapping_mode=snapshot.column_mapping_mode,
-        generated=snapshot.generates_columns,
-    )
-
-
-def _paths(batches: Iterator[pa.RecordBatch]) -> pa.ChunkedArray:
-    return pa.chunked_array([batch.column("path") for batch in batches], pa.string())
-
-
-def _has_rows(scan: Scan, file: pa.RecordBatch) -> bool:
-    """Whether a file has a row that the scan selects; reading stops at the first."""
-    with read_files(scan, [file], columns=()) as batches:
-        return any(batch.num_rows for batch in batches)
 
 
 def _refuse_row_tracking(snapshot: SnapshotState) -> None:
@@ -161,23 +113,6 @@ def _needs_change_files(snapshot: SnapshotState) -> bool:
         snapshot.schema, snapshot.metadata.configuration, mapped=True, table=snapshot.store.root
     )
     return True
-
-
-def _removes(batches: list[pa.RecordBatch]) -> pa.Table:
-    """Return remove actions with extended file metadata."""
-    files = pa.Table.from_batches([batch.select(_FIELDS.names) for batch in batches], _FIELDS)
-    files = files.combine_chunks()
-    count = files.num_rows
-    constants = {
-        "deletionTimestamp": build_scalar(time.time_ns() // 1_000_000, _LONG),
-        "dataChange": build_scalar(True, _BOOLEAN),
-        "extendedFileMetadata": build_scalar(True, _BOOLEAN),
-    }
-    arrays = [
-        pa.repeat(constants[name], count) if name in constants else files.column(name)
-        for name in REMOVES.names
-    ]
-    return pa.Table.from_arrays(arrays, schema=REMOVES)
 
 
 def _values(batch: pa.RecordBatch, column: Column | Stat) -> pa.Array:

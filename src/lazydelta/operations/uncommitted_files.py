@@ -9,6 +9,8 @@ from urllib.parse import unquote
 from lazydelta.errors import StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
 
     from lazydelta.store import Store
@@ -36,8 +38,12 @@ class UncommittedFiles:
 
     def add(self, actions: pa.Table) -> pa.Table:
         """Record the files of add or change actions, and return the actions."""
-        self._paths.update(map(unquote, actions.column("path").to_pylist()))
+        self.add_paths(map(unquote, actions.column("path").to_pylist()))
         return actions
+
+    def add_paths(self, paths: Iterable[str]) -> None:
+        """Record files by their paths in the store."""
+        self._paths.update(paths)
 
     def __call__(self, phase: Phase, version: int, /) -> None:
         """Receive a phase of the commit."""

@@ -29,8 +29,8 @@ from lazydelta.log import LOG_DIRECTORY
 from lazydelta.operations.create import new_table
 from lazydelta.operations.replace_where import Replacement
 from lazydelta.operations.uncommitted_files import UncommittedFiles
-from lazydelta.operations.write_operation import WriteOperation, is_applied
-from lazydelta.operations.write_request import WriteResult
+from lazydelta.operations.write_operation import WriteOperation
+from lazydelta.operations.write_request import WriteResult, is_applied
 from lazydelta.protocol.features import supported_features, unsupported_error, unwritable_features
 from lazydelta.schema import from_arrow_schema, parse_schema
 from lazydelta.schema.mapping import without_metadata

@@ -18,7 +18,7 @@ from lazydelta.expressions import as_predicate, bind
 from lazydelta.operations.file_task import FileTask
 from lazydelta.operations.replace_where import Replacement, replace_where
 from lazydelta.operations.uncommitted_files import UncommittedFiles
-from lazydelta.operations.write_request import WriteResult
+from lazydelta.operations.write_request import WriteResult, is_applied
 from lazydelta.protocol import SetTransaction
 from lazydelta.schema import schema_to_json
 from lazydelta.snapshot import load_snapshot
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lazydelta.transaction import CommitResult, TxnObserver
     from lazydelta.writer.enforcement import Enforcement
 
-__all__ = ["WriteOperation", "is_applied"]
+__all__ = ["WriteOperation"]
 
 logger = logging.getLogger(__name__)
 
@@ -260,14 +260,6 @@ class WriteOperation:
             and planned.metadata.partition_columns == snapshot.metadata.partition_columns
             and planned.metadata.configuration == snapshot.metadata.configuration
         )
-
-
-def is_applied(snapshot: SnapshotState, request: WriteRequest) -> bool:
-    """Whether a version has the application transaction of a request."""
-    if request.app_id is None or request.app_version is None:
-        return False
-    latest = snapshot.transactions().get(request.app_id)
-    return latest is not None and latest.version >= request.app_version
 
 
 def _advanced_metadata(enforcement: Enforcement, marks: Mapping[str, int]) -> TableMetadata:

@@ -14,9 +14,10 @@ from lazydelta.errors import ConfigError
 
 if TYPE_CHECKING:
     from lazydelta.scan import Where
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.writer.enforcement import SchemaMode
 
-__all__ = ["WriteMode", "WriteRequest", "WriteResult"]
+__all__ = ["WriteMode", "WriteRequest", "WriteResult", "is_applied"]
 
 WriteMode = Literal["error", "append", "overwrite", "ignore"]
 
@@ -102,3 +103,11 @@ class WriteResult:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         return asdict(self)
+
+
+def is_applied(snapshot: SnapshotState, request: WriteRequest) -> bool:
+    """Whether a version has the application transaction of a request."""
+    if request.app_id is None or request.app_version is None:
+        return False
+    latest = snapshot.transactions().get(request.app_id)
+    return latest is not None and latest.version >= request.app_version

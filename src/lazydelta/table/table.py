@@ -22,6 +22,7 @@ from lazydelta.outputs import Outputs
 from lazydelta.snapshot import load_snapshot, read_history, version_at
 from lazydelta.store import is_local
 from lazydelta.table.public_snapshot import Snapshot
+from lazydelta.table.row_changes import RowChanges
 
 if TYPE_CHECKING:
     import os
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table(Outputs):
+class Table(RowChanges, Outputs):
     """A Delta table at an address. Opening one costs nothing and keeps no state of the table.
 
     Its properties and outputs (`schema`, `to_arrow`, `to_duckdb`, ...) are those of the newest

@@ -28,6 +28,9 @@ REMOTE_OPEN_FILES = 32
 MAX_THREADS = 4
 """Encoding threads; more of them saturate memory bandwidth, not the CPU."""
 
+VECTOR_FILE_BYTES = 2 << 20
+"""Size at which a file of deletion vectors is full, as in Spark."""
+
 # --- partition directories
 
 MAX_NAME_BYTES = 255

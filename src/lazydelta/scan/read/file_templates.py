@@ -88,7 +88,7 @@ class FileTemplates:
             store: The store of the table.
             has_limit: Whether a few rows may be enough, for which files are not read in batches.
         """
-        per_file = projection.tracks_rows or projection.file_column is not None
+        per_file = projection.needs_positions or projection.file_column is not None
         is_enabled = not has_limit and not per_file and is_local(store) and has_native_decoder()
         return cls(projection, is_enabled=is_enabled)
 

@@ -147,7 +147,7 @@ class Reading:
         return ReadRequest(
             has_filter=residual is not None,
             has_limit=limit is not None,
-            needs_positions=self.projection.tracks_rows,
+            needs_positions=self.projection.needs_positions,
             pushes_down=residual is not None and self._options.enable_parquet_pushdown,
             views=views and residual is None,  # pyarrow cannot take rows of views
             batch_rows=batch_rows,
@@ -246,6 +246,7 @@ def _projection(
         columns=columns,
         residual=residual,
         file_column=options.file_column_name,
+        row_index_column=options.row_index_column,
         row_id_column=options.row_id_column,
         row_commit_version_column=options.row_commit_version_column,
     )

@@ -93,6 +93,7 @@ class RowProjection:
         self.has_all_columns = len(self.data_fields) == num_columns
         """Whether all columns of the table that files have are read."""
         self.file_column: str | None = None
+        self.index_column: str | None = None
         self.tracked: tuple[_Tracked, ...] = ()
         self.schema: pa.Schema = to_arrow_schema(StructType(self.fields))
         self.data_types = tuple(to_arrow_schema(StructType(self.data_fields)).types)
@@ -107,6 +108,7 @@ class RowProjection:
         columns: Sequence[str] | None,
         residual: Predicate | None,
         file_column: str | None,
+        row_index_column: str | None,
         row_id_column: str | None,
         row_commit_version_column: str | None,
     ) -> RowProjection:
@@ -123,6 +125,8 @@ class RowProjection:
         projection = cls(fields, filter_only, snapshot, residual)
         projection._append("file_column_name", file_column, pa.string())
         projection.file_column = file_column
+        projection._append("row_index_column", row_index_column, pa.int64())
+        projection.index_column = row_index_column
         projection.tracked = (
             *projection._track(snapshot, row_id_column, _ROW_ID),
             *projection._track(snapshot, row_commit_version_column, _ROW_VERSION),
@@ -133,6 +137,11 @@ class RowProjection:
     def tracks_rows(self) -> bool:
         """Whether row ids or row commit versions are returned."""
         return bool(self.tracked)
+
+    @property
+    def needs_positions(self) -> bool:
+        """Whether the position of rows in their file is needed."""
+        return self.tracks_rows or self.index_column is not None
 
     def for_file(self, schema: pa.Schema, calendar: LegacyCalendar | None) -> FileProjection:
         """Return the projection of files with a schema; computed once for each schema.
@@ -209,7 +218,8 @@ class FileProjection:
         """
         read = self._read
         has_all = self._is_all and None not in self._sources.values()
-        if not has_all or read.residual is not None or read.file_column or read.tracked:
+        has_metadata = read.file_column or read.needs_positions
+        if not has_all or read.residual is not None or has_metadata:
             return None
         schema = read.schema
         return with_types(schema, map(view_type, schema.types)) if views else schema
@@ -242,6 +252,8 @@ class FileProjection:
         ]
         if read.file_column is not None:
             arrays.append(pa.repeat(string_scalar(file.shown_path), count))
+        if read.index_column is not None:
+            arrays.append(_take(_row_index(rows), positions))
         arrays += [_take(array, positions) for array in self._tracked(rows, file)]
         if not arrays:  # rows without columns still count
             empty = pa.Array.from_buffers(pa.struct([]), count, [None])
@@ -339,6 +351,10 @@ def _default_tracking(rows: RowBatch, file: FileInfo, *, is_id: bool) -> pa.Arra
         return pa.nulls(rows.length, pa.int64())
     if not is_id:
         return from_numpy(np.full(rows.length, first, np.int64))
+    return _row_index(rows, first)
+
+
+def _row_index(rows: RowBatch, first: int = 0) -> pa.Array:
     return from_numpy(np.arange(rows.start, rows.start + rows.length, dtype=np.int64) + first)
 
 

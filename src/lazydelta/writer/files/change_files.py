@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["read_added_rows", "write_change_files"]
 
+ChangeType = Literal["delete", "insert", "update_preimage", "update_postimage"]
+
 _FALSE = build_scalar(False, PrimitiveType("boolean"))
 
 
@@ -60,7 +62,7 @@ def read_added_rows(
 
 def write_change_files(
     batches: Iterable[pa.RecordBatch],
-    kind: Literal["delete", "insert"],
+    kind: ChangeType,
     *,
     store: Store,
     layout: DataLayout,

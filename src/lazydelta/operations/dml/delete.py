@@ -1,0 +1,74 @@
+"""DELETE: remove whole files where possible, else mark rows by deletion vectors or rewrite."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import orjson
+
+from lazydelta.operations.dml.request import DmlResult
+from lazydelta.operations.dml.row_deletion import plan_deletion, refuse_row_tracking
+from lazydelta.operations.dml.verb import Verb, predicate_sql
+from lazydelta.operations.uncommitted_files import UncommittedFiles
+from lazydelta.writer.files import write_change_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lazydelta.config import Config
+    from lazydelta.operations.dml.request import DmlRequest
+    from lazydelta.snapshot import SnapshotState
+    from lazydelta.store import Store
+
+__all__ = ["delete_rows"]
+
+
+def delete_rows(
+    store: Store,
+    config: Config,
+    request: DmlRequest,
+    *,
+    known: SnapshotState | None = None,
+    remember: Callable[[SnapshotState | None], None] = lambda _: None,
+) -> DmlResult:
+    """Delete the matching rows as one version; no commit if none match.
+
+    Args:
+        store: The table's store.
+        config: Settings of the engine.
+        request: The options.
+        known: The last snapshot that the caller has of the table; may be outdated.
+        remember: Receives the committed snapshot, or None if it is not known.
+
+    Raises:
+        TableNotFoundError: There is no table.
+        AppendOnlyError: The table is append-only.
+        PredicateError: The predicate is invalid.
+        CommitConflictError: A concurrent commit conflicts with this one.
+        UnsupportedFeatureError: The table has a feature that lazydelta cannot write.
+    """
+    verb = Verb.start("DELETE", store, config, request, known=known, remember=remember)
+    if isinstance(verb, DmlResult):
+        return verb
+    matches = verb.matches()
+    deletion = plan_deletion(verb.snapshot, matches)
+    metrics = {"numDeletedRows": matches.matched_rows}
+    if request.dry_run:
+        shown = {name: value for name, value in metrics.items() if value is not None}
+        return verb.nothing({**shown, **verb.file_metrics(deletion)}, dry_run=True)
+    if not matches.all.num_rows:
+        return verb.nothing({"numDeletedRows": 0})
+    if deletion.rewritten.num_rows:
+        cure = "set delta.enableDeletionVectors = true, or delete whole partitions"
+        refuse_row_tracking(verb.snapshot, "DELETE", cure)
+    sql = orjson.dumps([predicate_sql(verb.predicate)]).decode()
+    with UncommittedFiles(store, None) as files:
+        written = verb.write_deletion(deletion, files)
+        # Without change files a removed file means that all its rows were deleted.
+        if matches.partial.num_rows and verb.has_change_feed():
+            with verb.matching_rows(matches.all) as rows:
+                layout = verb.layout()
+                changes = write_change_files(rows, "delete", store=store, layout=layout)
+            written = replace(written, changes=files.add(changes))
+        return verb.commit(deletion, written, {"predicate": sql}, metrics, files)

@@ -1,0 +1,176 @@
+"""Pass 1 of a verb: which files have matching rows, and at which positions.
+
+Reads only the columns of the predicate, of files that partition values and statistics leave
+undecided. A file whose rows all match by these is not opened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lazydelta._arrow import from_numpy
+from lazydelta.expressions.nodes import IsTrue, Not
+from lazydelta.formats import num_records
+from lazydelta.parquet import DataFile
+from lazydelta.replay.skipping import Pruner
+from lazydelta.scan import Scan
+from lazydelta.scan.plan import live_adds
+from lazydelta.scan.read import FileStores, read_files
+from lazydelta.schema import PrimitiveType
+from lazydelta.schema.values import build_array
+from lazydelta.transaction import ADDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lazydelta.expressions import Predicate
+    from lazydelta.snapshot import SnapshotState
+
+__all__ = ["MatchedFiles", "find_matches", "pruner_of"]
+
+_FILE, _ROW = "file", "row"
+_LONG = PrimitiveType("long")
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedFiles:
+    """The files with matching rows, as add actions in the schema of `ADDS`."""
+
+    whole: pa.Table
+    """Files of which every row matches."""
+    partial: pa.Table
+    """Files of which some rows match."""
+    rows: tuple[Any, ...] = ()
+    """For each partial file a 64-bit bitmap of the positions of its matching rows."""
+    num_rows: pa.Array | None = None
+    """For each partial file the number of its rows, deleted ones included."""
+
+    @property
+    def all(self) -> pa.Table:
+        """All files with matching rows."""
+        return pa.concat_tables([self.whole, self.partial])
+
+    @property
+    def matched_rows(self) -> int | None:
+        """The number of matching rows; None if a whole file has no row count."""
+        counts = pc.subtract(num_records(_stats(self.whole)), deleted_rows(self.whole))
+        if counts.null_count:
+            return None
+        return int(pc.sum(counts).as_py() or 0) + sum(map(len, self.rows))
+
+
+def find_matches(snapshot: SnapshotState, predicate: Predicate | None) -> MatchedFiles:
+    """Find the files and rows of a snapshot that match; all without a predicate."""
+    nothing = ADDS.empty_table()
+    if predicate is None:
+        batches = [_adds(batch) for batch in live_adds(snapshot, ADDS, Pruner())]
+        return MatchedFiles(pa.Table.from_batches(batches, ADDS), nothing)
+    whole, undecided = [], []
+    others = pruner_of(snapshot, Not(IsTrue(predicate)))
+    for batch in live_adds(snapshot, ADDS, pruner_of(snapshot, predicate)):
+        may_stay = others.mask(batch)
+        if may_stay is None:
+            undecided.append(_adds(batch))
+        else:
+            undecided.append(_adds(batch.filter(may_stay)))
+            whole.append(_adds(batch.filter(pc.invert(may_stay))))
+    found = pa.Table.from_batches(whole, ADDS)
+    partial = _read(snapshot, predicate, pa.Table.from_batches(undecided, ADDS))
+    return replace(partial, whole=pa.concat_tables([found, partial.whole]))
+
+
+def pruner_of(snapshot: SnapshotState, predicate: Predicate) -> Pruner:
+    """Return the pruner of files that cannot match a predicate."""
+    return Pruner.build(
+        predicate,
+        schema=snapshot.schema,
+        partition_columns=snapshot.partition_columns,
+        mapping_mode=snapshot.column_mapping_mode,
+        generated=snapshot.generates_columns,
+    )
+
+
+def deleted_rows(adds: pa.Table) -> pa.Array:
+    """Return how many rows of each file its deletion vector deletes."""
+    vectors = adds.column("deletionVector").combine_chunks()
+    return pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
+
+
+def _adds(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.select(ADDS.names)
+
+
+def _stats(adds: pa.Table) -> pa.Array:
+    return adds.column("stats").combine_chunks()
+
+
+def _read(snapshot: SnapshotState, predicate: Predicate, files: pa.Table) -> MatchedFiles:
+    """Read the undecided files, and keep those with matching rows."""
+    if not files.num_rows:
+        return MatchedFiles(files, files)
+    shown = snapshot.resolver.decoded(files.column("path").combine_chunks())
+    index_of = {path: index for index, path in enumerate(shown.to_pylist())}
+    matched: dict[int, Any] = {}
+    for path, positions in _positions(snapshot, predicate, files):
+        index = index_of[path]
+        matched[index] = positions if index not in matched else matched[index] | positions
+    chosen = sorted(matched)
+    files = files.take(build_array(chosen, _LONG)).combine_chunks()
+    rows = [matched[index] for index in chosen]
+    num_rows = _num_rows(snapshot, files)
+    live = pc.subtract(num_rows, deleted_rows(files))
+    is_whole = pc.equal(live, build_array([len(bitmap) for bitmap in rows], _LONG))
+    is_partial = pc.invert(is_whole)
+    kept = is_partial.to_pylist()
+    return MatchedFiles(
+        files.filter(is_whole),
+        files.filter(is_partial),
+        tuple(bitmap for bitmap, keep in zip(rows, kept, strict=True) if keep),
+        num_rows.filter(is_partial),
+    )
+
+
+def _positions(
+    snapshot: SnapshotState, predicate: Predicate, files: pa.Table
+) -> Iterator[tuple[str, Any]]:
+    """Yield the path of a file and a bitmap of matching rows; a file may come several times."""
+    from pyroaring import BitMap64
+
+    options = replace(
+        snapshot.config.read,
+        file_column_name=_FILE,
+        row_index_column=_ROW,
+        ordered=False,
+        schema=None,
+        row_id_column=None,
+        row_commit_version_column=None,
+    )
+    scan = Scan(snapshot, where=predicate)
+    with read_files(scan, files.to_batches(), columns=(), options=options) as batches:
+        for batch in batches:  # each of one file
+            yield batch.column(_FILE)[0].as_py(), BitMap64(_uint64(batch.column(_ROW)))
+
+
+def _uint64(array: pa.Array) -> np.ndarray[Any, Any]:
+    return array.to_numpy(zero_copy_only=False).astype(np.uint64)
+
+
+def _num_rows(snapshot: SnapshotState, files: pa.Table) -> pa.Array:
+    """Return the number of rows of each file, from its footer where statistics are missing."""
+    counts = num_records(_stats(files))
+    if not counts.null_count:
+        return counts
+    stores = FileStores(snapshot.store, snapshot.config)
+    numbers = counts.to_numpy(zero_copy_only=False)
+    for index in np.flatnonzero(counts.is_null().to_numpy(zero_copy_only=False)):
+        location = snapshot.resolver.to_open(files.column("path")[index].as_py())
+        limit = snapshot.config.read.max_inflated_bytes
+        file = DataFile(stores.store(location), location.path, max_decoded_bytes=limit)
+        numbers[index] = file.num_rows
+        file.close()
+    return from_numpy(numbers.astype(np.int64))

@@ -1,0 +1,141 @@
+"""How matched rows leave their files: whole files removed, deletion vectors, or rewrites."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lazydelta.errors import UnsupportedFeatureError
+from lazydelta.formats import DeletionVectorGroup
+from lazydelta.protocol.features import supported_features
+from lazydelta.protocol.schemas import DELETION_VECTOR
+from lazydelta.scan.read import FileStores
+from lazydelta.schema import PrimitiveType
+from lazydelta.schema.values import build_array, build_scalar
+from lazydelta.transaction import ADDS, REMOVES
+from lazydelta.writer.properties import ROW_TRACKING, is_enabled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lazydelta.operations.dml.matched_files import MatchedFiles
+    from lazydelta.snapshot import SnapshotState
+    from lazydelta.writer.files import DeletionVectorWriter
+
+__all__ = ["RowDeletion", "plan_deletion", "refuse_row_tracking", "removes_of", "write_vectors"]
+
+_LONG, _BOOLEAN, _STRING = (PrimitiveType(name) for name in ("long", "boolean", "string"))
+_VECTORS = "delta.enableDeletionVectors"
+
+
+@dataclass(frozen=True, slots=True)
+class RowDeletion:
+    """The files that change, as add actions in the schema of `ADDS`."""
+
+    whole: pa.Table
+    """Files to remove."""
+    rewritten: pa.Table
+    """Files to remove whose other rows are copied to new files."""
+    marked: pa.Table
+    """Files that stay, with a new deletion vector."""
+    marked_rows: tuple[Any, ...]
+    """For each marked file a bitmap of the rows to delete."""
+    marked_counts: pa.Array
+    """For each marked file the number of its rows, deleted ones included."""
+
+    @property
+    def removed(self) -> pa.Table:
+        """The data files that leave the table."""
+        return pa.concat_tables([self.whole, self.rewritten]).combine_chunks()
+
+
+def plan_deletion(snapshot: SnapshotState, matches: MatchedFiles) -> RowDeletion:
+    """Choose for each partial file between a deletion vector and a rewrite."""
+    partial, counts = matches.partial, matches.num_rows
+    if counts is None:
+        counts = build_array([], _LONG)
+    configuration = snapshot.metadata.configuration
+    has_vectors = "deletionVectors" in supported_features(snapshot.protocol)
+    if has_vectors and is_enabled(configuration, _VECTORS):
+        gone = pc.struct_field(partial.column("deletionVector").combine_chunks(), "cardinality")
+        new = build_array([len(rows) for rows in matches.rows], _LONG)
+        share = pc.divide(pc.cast(pc.add(pc.fill_null(gone, 0), new), pa.float64()), counts)
+        is_marked = pc.less_equal(share, snapshot.config.max_deleted_rows_ratio)
+    else:
+        is_marked = pa.repeat(build_scalar(False, _BOOLEAN), partial.num_rows)
+    kept = is_marked.to_pylist()
+    return RowDeletion(
+        matches.whole,
+        partial.filter(pc.invert(is_marked)),
+        partial.filter(is_marked).combine_chunks(),
+        tuple(rows for rows, keep in zip(matches.rows, kept, strict=True) if keep),
+        counts.filter(is_marked),
+    )
+
+
+def refuse_row_tracking(snapshot: SnapshotState, verb: str, cure: str) -> None:
+    """Refuse to copy rows under row tracking: their ids would change.
+
+    Raises:
+        UnsupportedFeatureError: The table has row tracking.
+    """
+    if is_enabled(snapshot.metadata.configuration, ROW_TRACKING):
+        reason = f"{verb} copies rows to new files, which does not keep their row ids yet; {cure}"
+        raise UnsupportedFeatureError(snapshot.store.root, ("rowTracking",), "write", reason)
+
+
+def write_vectors(
+    snapshot: SnapshotState, deletion: RowDeletion, writer: DeletionVectorWriter
+) -> pa.Table:
+    """Write the deletion vectors of marked files, and return their new add actions."""
+    marked = deletion.marked
+    if not marked.num_rows:
+        return marked
+    paths = marked.column("path").to_pylist()
+    group = DeletionVectorGroup(
+        list(zip(paths, marked.column("deletionVector").to_pylist(), strict=True)),
+        snapshot.resolver,
+        FileStores(snapshot.store, snapshot.config).store,
+    )
+    descriptors = []
+    for index, rows in enumerate(deletion.marked_rows):
+        before = group.take(index)
+        descriptors.append(writer.add(rows if before is None else before.union(rows)))
+    writer.finish()
+    stats = map(_wide_stats, marked.column("stats").to_pylist(), deletion.marked_counts.to_pylist())
+    columns = {
+        "deletionVector": pa.array(descriptors, DELETION_VECTOR),
+        "stats": build_array(list(stats), _STRING),
+        "dataChange": pa.repeat(build_scalar(True, _BOOLEAN), marked.num_rows),
+    }
+    arrays = [columns.get(name, marked.column(name)) for name in ADDS.names]
+    return pa.Table.from_arrays(arrays, schema=ADDS)
+
+
+def _wide_stats(stats: str | None, num_rows: int) -> str:
+    """Return statistics whose bounds may be of deleted rows, as a file with a vector needs."""
+    try:
+        parsed = orjson.loads(stats or "{}")
+    except orjson.JSONDecodeError:
+        parsed = {}
+    return orjson.dumps({**parsed, "numRecords": num_rows, "tightBounds": False}).decode()
+
+
+def removes_of(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the remove actions of files, with extended file metadata and their vectors."""
+    files = pa.concat_tables(tables).combine_chunks()
+    constants = {
+        "deletionTimestamp": build_scalar(time.time_ns() // 1_000_000, _LONG),
+        "dataChange": build_scalar(True, _BOOLEAN),
+        "extendedFileMetadata": build_scalar(True, _BOOLEAN),
+    }
+    arrays = [
+        pa.repeat(constants[name], files.num_rows) if name in constants else files.column(name)
+        for name in REMOVES.names
+    ]
+    return pa.Table.from_arrays(arrays, schema=REMOVES)

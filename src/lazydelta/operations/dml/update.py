@@ -1,0 +1,151 @@
+"""UPDATE: write changed rows to new files, and delete their old versions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lazydelta.errors import ConfigError, ConstraintViolationError, PredicateError
+from lazydelta.expressions import bind_expression
+from lazydelta.operations.dml.request import DmlResult
+from lazydelta.operations.dml.row_deletion import plan_deletion, refuse_row_tracking
+from lazydelta.operations.dml.verb import Verb, predicate_sql
+from lazydelta.operations.uncommitted_files import UncommittedFiles
+from lazydelta.schema import to_arrow_schema
+from lazydelta.writer.enforcement import plan_enforcement
+from lazydelta.writer.files import read_added_rows, write_change_files, write_data_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from lazydelta.config import Config
+    from lazydelta.expressions import BoundExpression
+    from lazydelta.operations.dml.request import DmlRequest
+    from lazydelta.snapshot import SnapshotState
+    from lazydelta.store import Store
+    from lazydelta.writer.enforcement import Enforcement
+
+__all__ = ["update_rows"]
+
+_GENERATED = "delta.generationExpression"
+
+
+def update_rows(
+    store: Store,
+    config: Config,
+    assignments: Mapping[str, Any],
+    request: DmlRequest,
+    *,
+    known: SnapshotState | None = None,
+    remember: Callable[[SnapshotState | None], None] = lambda _: None,
+) -> DmlResult:
+    """Change columns of the matching rows as one version; no commit if none match.
+
+    Args:
+        store: The table's store.
+        config: Settings of the engine.
+        assignments: For each column an SQL expression, or a `ld.lit` or `ld.col` expression.
+        request: The options.
+        known: The last snapshot that the caller has of the table; may be outdated.
+        remember: Receives the committed snapshot, or None if it is not known.
+
+    Raises:
+        ConfigError: There are no assignments, or two of one column.
+        ColumnNotFoundError: An assignment names a column that the table does not have.
+        ConstraintViolationError: A changed row violates a constraint; nothing is committed.
+
+    Raises the errors of `delete_rows` too.
+    """
+    verb = Verb.start("UPDATE", store, config, request, known=known, remember=remember)
+    if isinstance(verb, DmlResult):
+        return verb
+    update = _Update.plan(verb.snapshot, assignments)
+    refuse_row_tracking(verb.snapshot, "UPDATE", "update the table with Spark")
+    matches = verb.matches()
+    deletion = plan_deletion(verb.snapshot, matches)
+    metrics: dict[str, int | None] = {"numUpdatedRows": matches.matched_rows}
+    if request.dry_run:
+        shown = {name: value for name, value in metrics.items() if value is not None}
+        return verb.nothing({**shown, **verb.file_metrics(deletion)}, dry_run=True)
+    if not matches.all.num_rows:
+        return verb.nothing({"numUpdatedRows": 0})
+    with UncommittedFiles(store, None) as files:
+        with verb.matching_rows(matches.all) as rows:
+            changed = write_data_files(update(rows), store=store, layout=verb.layout())
+        metrics["numUpdatedRows"] = update.num_rows
+        files.add(changed)
+        written = verb.write_deletion(deletion, files)
+        if verb.has_change_feed():
+            layout = verb.layout()
+            with (
+                verb.matching_rows(matches.all) as old,
+                read_added_rows(changed, verb.snapshot, update.enforcement) as new,
+            ):
+                changes = pa.concat_tables([
+                    write_change_files(old, "update_preimage", store=store, layout=layout),
+                    write_change_files(new, "update_postimage", store=store, layout=layout),
+                ])  # fmt: skip
+            written = replace(written, changes=files.add(changes))
+        written = replace(written, adds=pa.concat_tables([changed, written.adds]))
+        parameters = {"predicate": predicate_sql(verb.predicate)}
+        return verb.commit(deletion, written, parameters, metrics, files)
+
+
+@dataclass(slots=True)
+class _Update:
+    """Assigns columns of rows, and enforces the table's schema and constraints on them."""
+
+    assignments: Mapping[str, BoundExpression]
+    enforcement: Enforcement
+    table: str
+    num_rows: int = 0
+
+    @classmethod
+    def plan(cls, snapshot: SnapshotState, assignments: Mapping[str, Any]) -> _Update:
+        if not isinstance(assignments, dict) or not assignments:
+            raise ConfigError("set", "must map at least one column to an expression")
+        bound: dict[str, BoundExpression] = {}
+        for name, value in assignments.items():
+            (field,) = snapshot.schema.find([name])
+            if field.name in bound:
+                raise ConfigError("set", f"assigns the column {field.name!r} twice")
+            bound[field.name] = bind_expression(_sql(value), snapshot.schema, to_type=field.type)
+        # A generated column is computed anew, unless it is assigned: then it is validated.
+        schema = snapshot.schema
+        kept = [f.name for f in schema if f.name in bound or _GENERATED not in f.metadata]
+        arrow = to_arrow_schema(schema)
+        enforcement = plan_enforcement(
+            table=snapshot.store.root,
+            protocol=snapshot.protocol,
+            metadata=snapshot.metadata,
+            schema=schema,
+            incoming=pa.schema([arrow.field(name) for name in kept]),
+            schema_mode=None,
+        )
+        return cls(bound, enforcement, snapshot.store.root)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = batch
+            for name, expression in self.assignments.items():
+                result = expression(batch)  # all read the old values
+                if result.failed is not None:
+                    line = f"{name} = {expression.sql}: cannot be computed for some rows"
+                    raise ConstraintViolationError(self.table, (line,))
+                index = rows.schema.get_field_index(name)
+                rows = rows.set_column(index, rows.schema.field(index), result.values)
+            yield self.enforcement(rows.select(self.enforcement.input_columns), self.num_rows)
+            self.num_rows += batch.num_rows
+
+
+def _sql(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    node = getattr(value, "node", None)
+    if node is None:
+        raise PredicateError(
+            repr(value), 'give an SQL string or an expression, as in ld.lit(1) or "a + 1"'
+        )
+    return str(node)

@@ -1,0 +1,279 @@
+"""One run of a verb: find matches, write files and vectors, commit."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lazydelta._arrow import empty_table
+from lazydelta.checkpoint import post_commit_hooks
+from lazydelta.errors import AppendOnlyError
+from lazydelta.expressions import as_predicate, bind
+from lazydelta.expressions.nodes import IsTrue, Not
+from lazydelta.formats import num_records
+from lazydelta.log import LOG_DIRECTORY
+from lazydelta.operations.dml.matched_files import find_matches
+from lazydelta.operations.dml.request import DmlResult
+from lazydelta.operations.dml.row_deletion import removes_of, write_vectors
+from lazydelta.operations.write_request import is_applied
+from lazydelta.protocol import SetTransaction
+from lazydelta.protocol.features import unsupported_error, unwritable_features
+from lazydelta.scan import Scan
+from lazydelta.scan.read import read_files
+from lazydelta.snapshot import load_snapshot
+from lazydelta.store import check_writable
+from lazydelta.transaction import (
+    CHANGE_FILES,
+    Reads,
+    Transaction,
+    check_user_metadata,
+    commit,
+    validate_newest_commit,
+)
+from lazydelta.writer.columns import check_names
+from lazydelta.writer.files import DataLayout, DeletionVectorWriter, write_data_files
+from lazydelta.writer.properties import CHANGE_FEED, is_enabled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lazydelta._stream import Stream
+    from lazydelta.config import Config
+    from lazydelta.expressions import Predicate
+    from lazydelta.operations.dml.matched_files import MatchedFiles
+    from lazydelta.operations.dml.request import DmlRequest
+    from lazydelta.operations.dml.row_deletion import RowDeletion
+    from lazydelta.operations.uncommitted_files import UncommittedFiles
+    from lazydelta.snapshot import SnapshotState
+    from lazydelta.store import Store
+
+__all__ = ["Verb", "WrittenChanges", "predicate_sql"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenChanges:
+    """The files of a verb that are written and not committed yet."""
+
+    adds: pa.Table
+    """New data files."""
+    marked: pa.Table
+    """Files with new deletion vectors."""
+    changes: pa.Table = field(default_factory=lambda: empty_table(CHANGE_FILES))
+    copied_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """DELETE or UPDATE on the newest version of a table."""
+
+    name: str
+    store: Store
+    config: Config
+    request: DmlRequest
+    snapshot: SnapshotState
+    predicate: Predicate | None
+    remember: Callable[[SnapshotState | None], None]
+    started: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def start(
+        cls,
+        name: str,
+        store: Store,
+        config: Config,
+        request: DmlRequest,
+        *,
+        known: SnapshotState | None,
+        remember: Callable[[SnapshotState | None], None],
+    ) -> Verb | DmlResult:
+        """Validate a request; a result if its application transaction is applied already.
+
+        Raises:
+            AppendOnlyError: The table is append-only.
+            UnsupportedFeatureError: The table has a feature that lazydelta cannot write.
+        """
+        write = request.as_write()
+        check_user_metadata(request.commit_metadata, store.root)
+        snapshot = load_snapshot(store, config, previous=known)
+        if is_applied(snapshot, write):
+            return DmlResult(table=store.root, version=snapshot.version, already_applied=True)
+        if features := unwritable_features(snapshot.protocol):
+            raise unsupported_error(store.root, features, "write")
+        if snapshot.properties.append_only:
+            raise AppendOnlyError(store.root, name)
+        validate_newest_commit(snapshot)
+        check_writable(store, LOG_DIRECTORY)
+        return cls(
+            name=name,
+            store=store,
+            config=config,
+            request=request,
+            snapshot=snapshot,
+            predicate=as_predicate(request.where),
+            remember=remember,
+        )
+
+    def matches(self) -> MatchedFiles:
+        """Find the matching files and rows."""
+        return find_matches(self.snapshot, self.predicate)
+
+    def layout(self) -> DataLayout:
+        """Return the layout of new data files."""
+        snapshot = self.snapshot
+        return DataLayout.of(
+            snapshot.schema,
+            snapshot.protocol,
+            snapshot.metadata,
+            self.config.write,
+            clustered_by=snapshot.clustering_columns(),
+        )
+
+    def matching_rows(self, files: pa.Table) -> Stream[pa.RecordBatch]:
+        """Read the matching rows of files, all columns."""
+        scan = Scan(self.snapshot, where=self.predicate)
+        return read_files(scan, files.to_batches(), options=self.config.read)
+
+    def write_deletion(self, deletion: RowDeletion, files: UncommittedFiles) -> WrittenChanges:
+        """Write vectors, and copy the other rows of rewritten files."""
+        vectors = DeletionVectorWriter(self.store)
+        try:
+            marked = write_vectors(self.snapshot, deletion, vectors)
+        finally:
+            files.add_paths(vectors.paths)
+        copied = 0
+        adds = deletion.rewritten.slice(0, 0)
+        if deletion.rewritten.num_rows and self.predicate is not None:
+            others = Scan(self.snapshot, where=Not(IsTrue(self.predicate)))
+            with read_files(others, deletion.rewritten.to_batches()) as rows:
+                adds = files.add(write_data_files(rows, store=self.store, layout=self.layout()))
+            copied = _num_rows(adds)
+        return WrittenChanges(adds=adds, marked=marked, copied_rows=copied)
+
+    def has_change_feed(self) -> bool:
+        """Whether the change data feed is enabled; refuses columns with its reserved names."""
+        snapshot = self.snapshot
+        if not is_enabled(snapshot.metadata.configuration, CHANGE_FEED):
+            return False
+        configuration = snapshot.metadata.configuration
+        check_names(snapshot.schema, configuration, mapped=True, table=self.store.root)
+        return True
+
+    def nothing(self, metrics: Mapping[str, int], *, dry_run: bool = False) -> DmlResult:
+        """Return the result of a verb without a commit."""
+        return DmlResult(
+            table=self.store.root,
+            version=self.snapshot.version,
+            metrics=metrics,
+            dry_run=dry_run,
+        )
+
+    def commit(
+        self,
+        deletion: RowDeletion,
+        written: WrittenChanges,
+        parameters: Mapping[str, str],
+        metrics: Mapping[str, int | None],
+        files: UncommittedFiles,
+    ) -> DmlResult:
+        """Commit the changes as one version."""
+        all_metrics = {
+            **metrics,
+            **self.file_metrics(deletion),
+            "numAddedFiles": written.adds.num_rows,
+            "numAddedBytes": total_size(written.adds),
+            "numCopiedRows": written.copied_rows,
+            "numAddedChangeFiles": written.changes.num_rows,
+            "executionTimeMs": int((time.monotonic() - self.started) * 1000),
+        }
+        known = {name: value for name, value in all_metrics.items() if value is not None}
+        done = commit(
+            self._transaction(deletion, written, parameters, known),
+            store=self.store,
+            config=self.config,
+            base=self.snapshot,
+            hooks=post_commit_hooks(self.config),
+            observer=files,
+        )
+        self.remember(done.snapshot)
+        if done.already_applied:
+            return DmlResult(table=self.store.root, version=done.version, already_applied=True)
+        return DmlResult(
+            table=self.store.root,
+            version=done.version,
+            metrics=known,
+            files_added=written.adds.num_rows,
+            files_removed=deletion.removed.num_rows,
+            bytes=total_size(written.adds),
+            warnings=done.warnings,
+        )
+
+    def file_metrics(self, deletion: RowDeletion) -> dict[str, int]:
+        """Return the metrics of removed files and deletion vectors."""
+        removed, marked = deletion.removed, deletion.marked
+        updated = marked.num_rows - marked.column("deletionVector").null_count
+        return {
+            "numRemovedFiles": removed.num_rows,
+            "numRemovedBytes": total_size(removed),
+            "numDeletionVectorsAdded": marked.num_rows,
+            "numDeletionVectorsRemoved": updated
+            + removed.num_rows
+            - removed.column("deletionVector").null_count,
+            "numDeletionVectorsUpdated": updated,
+        }
+
+    def _transaction(
+        self,
+        deletion: RowDeletion,
+        written: WrittenChanges,
+        parameters: Mapping[str, str],
+        metrics: Mapping[str, int],
+    ) -> Transaction:
+        request, snapshot = self.request, self.snapshot
+        if self.predicate is None:
+            reads = Reads(whole_table=True)
+        else:
+            bound = bind(self.predicate, snapshot.schema, snapshot.partition_columns)
+            touched = [deletion.rewritten.column("path"), deletion.marked.column("path")]
+            paths = pa.concat_arrays([chunk for column in touched for chunk in column.chunks] or [
+                pa.nulls(0, pa.string())
+            ])  # fmt: skip
+            reads = Reads(predicates=(bound,), paths=paths)
+        txns: tuple[SetTransaction, ...] = ()
+        if request.app_id is not None and request.app_version is not None:
+            now = time.time_ns() // 1_000_000
+            txns = (
+                SetTransaction(
+                    app_id=request.app_id, version=request.app_version, last_updated=now
+                ),
+            )
+            reads = replace(reads, app_ids=frozenset({request.app_id}))
+        return Transaction(
+            operation=self.name,
+            parameters=parameters,
+            metrics=metrics,
+            user_metadata=request.commit_metadata,
+            adds=pa.concat_tables([written.adds, written.marked]),
+            removes=removes_of([deletion.removed, deletion.marked]),
+            change_files=written.changes,
+            txns=txns,
+            reads=reads,
+        )
+
+
+def total_size(files: pa.Table) -> int:
+    """Return the total size of files in bytes."""
+    return int(pc.sum(files.column("size")).as_py() or 0)
+
+
+def _num_rows(adds: pa.Table) -> int:
+    counts = num_records(adds.column("stats").combine_chunks())
+    return int(pc.sum(counts).as_py() or 0)
+
+
+def predicate_sql(value: Any) -> str:
+    """Return a predicate as the history shows it."""
+    return "true" if value is None else str(value)

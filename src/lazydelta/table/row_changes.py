@@ -1,0 +1,106 @@
+"""The verbs of `Table` that change rows: DELETE and UPDATE."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lazydelta.operations import dml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lazydelta.config import Config
+    from lazydelta.operations.dml import DmlResult
+    from lazydelta.scan import Where
+    from lazydelta.snapshot import SnapshotState
+    from lazydelta.store import Store
+
+__all__ = ["RowChanges"]
+
+
+class RowChanges:
+    """Changes rows of the table that the subclass has the store of."""
+
+    _store: Store
+    _config: Config
+    _latest: SnapshotState | None
+
+    def _remember(self, committed: SnapshotState | None) -> None:
+        """Keep the snapshot of a commit."""
+        raise NotImplementedError
+
+    def delete(
+        self,
+        where: Where = None,
+        *,
+        app_id: str | None = None,
+        app_version: int | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+    ) -> DmlResult:
+        """Delete the matching rows as one new version; all rows without `where`.
+
+        Files whose rows all match are removed without being read where partition values or
+        statistics show that. Other rows are marked by deletion vectors if the table enables them
+        (`delta.enableDeletionVectors`), else their files are rewritten. Without a match there is
+        no commit.
+
+        Args:
+            where: Which rows to delete, as for `scan`.
+            app_id: With `app_version`: makes the operation idempotent.
+            app_version: The version of the application's transaction; it must increase.
+            commit_metadata: User metadata for the commit, shown by `history()`.
+            dry_run: Whether to return what would happen, and write nothing.
+
+        Raises:
+            AppendOnlyError: The table is append-only.
+            CommitConflictError: A concurrent commit conflicts with this one.
+            UnsupportedFeatureError: The table needs a feature that lazydelta cannot write.
+        """
+        request = dml.DmlRequest(
+            where=where,
+            app_id=app_id,
+            app_version=app_version,
+            commit_metadata=commit_metadata or {},
+            dry_run=dry_run,
+        )
+        return dml.delete_rows(
+            self._store, self._config, request, known=self._latest, remember=self._remember
+        )
+
+    def update(
+        self,
+        set: Mapping[str, Any],  # noqa: A002 - SQL's word
+        where: Where = None,
+        *,
+        app_id: str | None = None,
+        app_version: int | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+    ) -> DmlResult:
+        """Change columns of the matching rows as one new version; of all rows without `where`.
+
+        Args:
+            set: For each column a Spark SQL expression over the old row, or a `lit` or `col`
+                expression: `{"amount": "amount * 2", "flag": ld.lit(True)}`.
+            where: Which rows to change, as for `scan`.
+            app_id: With `app_version`: makes the operation idempotent.
+            app_version: The version of the application's transaction; it must increase.
+            commit_metadata: User metadata for the commit, shown by `history()`.
+            dry_run: Whether to return what would happen, and write nothing.
+
+        Raises:
+            ConstraintViolationError: A changed row violates a constraint; nothing is committed.
+
+        Raises the errors of `delete` too.
+        """
+        request = dml.DmlRequest(
+            where=where,
+            app_id=app_id,
+            app_version=app_version,
+            commit_metadata=commit_metadata or {},
+            dry_run=dry_run,
+        )
+        return dml.update_rows(
+            self._store, self._config, set, request, known=self._latest, remember=self._remember
+        )
