@@ -37,7 +37,6 @@ TABLE_NAMES = {
     "compact_logs": "table.compact_log(start, end)",
     "create_checkpoint": "table.checkpoint()",
     "create_write_transaction": "",
-    "delete": "",
     "deletion_vectors": "file.deletion_vector of table.scan().files()",
     "file_uris": "[file.uri for file in table.scan(where).files()]",
     "files": "table.scan(where).files()",
@@ -56,7 +55,6 @@ TABLE_NAMES = {
     "table_uri": "table.url",
     "to_pyarrow_table": "table.to_arrow(), or table.scan(where, columns).to_arrow()",
     "transaction_version": "table.snapshot().transactions()[app_id].version",
-    "update": "",
     "update_incremental": "table.snapshot(); a table handle keeps no version",
     "vacuum": "",
 }

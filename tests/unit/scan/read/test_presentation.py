@@ -133,3 +133,12 @@ def test_more_values_than_dictionary_indices(tmp_path):
 def test_a_schema_with_a_name_twice_is_refused():
     with pytest.raises(ConfigError, match="'x' more than once"):
         ReadOptions(schema=pa.schema([("x", pa.int8()), ("x", pa.int8())]))
+
+
+def test_row_indexes_are_positions_in_the_file(scan):
+    options = ReadOptions(row_index_column="row", file_column_name="file")
+    assert [row["row"] for row in by_id(scan().to_arrow(options))] == [0, 1] * 3
+    filtered = scan(where="id % 10 = 1").to_arrow(options)
+    assert filtered["row"].to_pylist() == [1, 1, 1]
+    with pytest.raises(ConfigError, match="row_index_column"):
+        scan().to_arrow(ReadOptions(row_index_column="id"))
