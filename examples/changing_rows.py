@@ -1,4 +1,4 @@
-"""Delete and update rows of a table with deletion vectors; run with `python examples/changing_rows.py`."""
+"""Delete and update rows of a table with deletion vectors."""
 
 from __future__ import annotations
 

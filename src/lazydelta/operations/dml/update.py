@@ -78,19 +78,26 @@ def update_rows(
         files.add(changed)
         written = verb.write_deletion(deletion, files)
         if verb.has_change_feed():
-            layout = verb.layout()
-            with (
-                verb.matching_rows(matches.all) as old,
-                read_added_rows(changed, verb.snapshot, update.enforcement) as new,
-            ):
-                changes = pa.concat_tables([
-                    write_change_files(old, "update_preimage", store=store, layout=layout),
-                    write_change_files(new, "update_postimage", store=store, layout=layout),
-                ])  # fmt: skip
+            changes = _change_files(verb, matches.all, changed, update.enforcement)
             written = replace(written, changes=files.add(changes))
         written = replace(written, adds=pa.concat_tables([changed, written.adds]))
         parameters = {"predicate": predicate_sql(verb.predicate)}
         return verb.commit(deletion, written, parameters, metrics, files)
+
+
+def _change_files(
+    verb: Verb, matched: pa.Table, changed: pa.Table, enforcement: Enforcement
+) -> pa.Table:
+    """Write the rows before and after the update to change data files."""
+    store, layout = verb.store, verb.layout()
+    with (
+        verb.matching_rows(matched) as old,
+        read_added_rows(changed, verb.snapshot, enforcement) as new,
+    ):
+        return pa.concat_tables([
+            write_change_files(old, "update_preimage", store=store, layout=layout),
+            write_change_files(new, "update_postimage", store=store, layout=layout),
+        ])  # fmt: skip
 
 
 @dataclass(slots=True)
