@@ -1,0 +1,35 @@
+"""Other engines read the rows that our DELETE and UPDATE leave."""
+
+from __future__ import annotations
+
+import deltalake
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import lazydelta as ld
+
+
+def by_deltalake(path):
+    table = deltalake.DeltaTable(path)
+    return pa.table(deltalake.QueryBuilder().register("t", table).execute("select * from t"))
+
+
+def by_polars(path):
+    return pl.scan_delta(path).collect().to_arrow()
+
+
+@pytest.mark.parametrize("read", [by_deltalake, by_polars])
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_other_engines_read_changed_rows(tmp_path, vectors, read):
+    path = str(tmp_path)
+    rows = {"id": list(range(5000)), "v": [float(n) for n in range(5000)]}
+    ld.write(path, rows, properties={"delta.enableDeletionVectors": vectors})
+    table = ld.Table.open(path)
+    table.delete("id % 7 = 0")
+    table.delete("id % 11 = 0")  # extends the vector
+    table.update({"v": "v + 0.5"}, "id % 13 = 0")
+    expected = {n: n + 0.5 if n % 13 == 0 else float(n) for n in range(5000) if n % 7 and n % 11}
+    found = read(path).to_pydict()
+    assert dict(zip(found["id"], found["v"], strict=True)) == expected
+    assert len(found["id"]) == len(expected)
