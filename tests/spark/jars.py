@@ -31,7 +31,11 @@ _S3A_POM = """\
       <groupId>org.apache.hadoop</groupId><artifactId>hadoop-aws</artifactId>
       <version>3.5.0</version>
       <!-- the bundle of the SDK has 600 MB -->
-      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>
+      <exclusions>
+        <exclusion>
+          <groupId>software.amazon.awssdk</groupId><artifactId>bundle</artifactId>
+        </exclusion>
+      </exclusions>
     </dependency>
     <dependency>
       <groupId>software.amazon.awssdk</groupId><artifactId>s3-transfer-manager</artifactId>
