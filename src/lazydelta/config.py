@@ -264,8 +264,8 @@ class Config:
     retry_cap_seconds: float = 2.0
     """Maximum backoff between two attempts."""
     cache_directory: str | None = None
-    """Local directory in which log objects of remote tables are cached, shared by processes;
-    by default there is no such cache."""
+    """Local directory in which log objects, Parquet footers and deletion vectors of remote tables
+    are cached, shared by processes; by default there is no such cache."""
     cache_bytes: int = 1024 * 1024 * 1024
     """Maximum size of that cache."""
     request_deadline_seconds: float = 60.0

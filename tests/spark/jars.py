@@ -1,4 +1,4 @@
-"""The JARs of the reference Delta connector: a test oracle and a benchmark peer, no dependency.
+"""The JARs of the reference Delta connector and of Hadoop's S3A: for tests and benchmarks only.
 
 Fetched by Maven coordinates with the machine's own `mvn` and its repositories, into `.cache`, and
 verified by hash. The Spark version in the first name is the one pinned in requirements/spark.in.
@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-__all__ = ["JarsMissingError", "delta_conf", "delta_jars"]
+__all__ = ["JarsMissingError", "delta_conf", "delta_jars", "s3a_jars"]
 
 VERSION = "4.4.0"
 SHA256 = {
@@ -21,6 +21,33 @@ SHA256 = {
     "delta-kernel-defaults": "225c975199e4718b38ee5b7e6da7f19e9585024262b2cec2656b32151a856b0b",
     "delta-kernel-unitycatalog": "cea22dfb4ac562b3cd27bf652697750e8336009d73fb06631363aaaad5345ffa",
 }
+_S3A_POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>tests</groupId><artifactId>s3a</artifactId><version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.hadoop</groupId><artifactId>hadoop-aws</artifactId>
+      <version>3.5.0</version>
+      <!-- the bundle of the SDK has 600 MB -->
+      <exclusions>
+        <exclusion>
+          <groupId>software.amazon.awssdk</groupId><artifactId>bundle</artifactId>
+        </exclusion>
+      </exclusions>
+    </dependency>
+    <dependency>
+      <groupId>software.amazon.awssdk</groupId><artifactId>s3-transfer-manager</artifactId>
+      <version>2.35.4</version>
+    </dependency>
+    <dependency>
+      <groupId>software.amazon.awssdk</groupId><artifactId>sts</artifactId>
+      <version>2.35.4</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
 CACHE = Path(__file__).parents[2] / ".cache" / "maven"
 _SECONDS = 300
 
@@ -36,6 +63,23 @@ def delta_jars(cache: Path = CACHE) -> list[Path]:
         JarsMissingError: There is no `mvn`, it cannot reach a repository, or a hash is wrong.
     """
     return [_jar(cache, name, digest) for name, digest in SHA256.items()]
+
+
+def s3a_jars(cache: Path = CACHE) -> list[Path]:
+    """Return Hadoop's connector for S3 and the part of Amazon's SDK that it uses, 16 MB.
+
+    Raises:
+        JarsMissingError: There is no `mvn`, or it cannot reach a repository.
+    """
+    jars = cache / "s3a"
+    if not (jars / "pom.xml").is_file():
+        jars.mkdir(parents=True, exist_ok=True)
+        pom = jars / "new-pom.xml"
+        pom.write_text(_S3A_POM, encoding="utf-8")
+        _run_maven(cache, "S3A", "-f", str(pom), "dependency:copy-dependencies",
+            "-DincludeScope=runtime", f"-DoutputDirectory={jars}")  # fmt: skip
+        pom.rename(jars / "pom.xml")  # it is complete
+    return sorted(jars.glob("*.jar"))
 
 
 def delta_conf(jars: list[Path]) -> dict[str, str]:
@@ -62,13 +106,14 @@ def _jar(cache: Path, name: str, digest: str) -> Path:
 
 
 def _fetch(cache: Path, artifact: str) -> None:
+    _run_maven(cache, artifact, "dependency:get", f"-Dartifact={artifact}", "-Dtransitive=false")
+
+
+def _run_maven(cache: Path, artifact: str, *arguments: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise JarsMissingError(f"{artifact} is not in {cache}, and there is no mvn to fetch it")
-    command = [
-        maven, "--batch-mode", "--quiet", "dependency:get", f"-Dartifact={artifact}",
-        "-Dtransitive=false", f"-Dmaven.repo.local={cache}",
-    ]  # fmt: skip
+    command = [maven, "--batch-mode", "--quiet", *arguments, f"-Dmaven.repo.local={cache}"]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=_SECONDS

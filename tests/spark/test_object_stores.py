@@ -13,9 +13,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lazydelta import Table
+from lazydelta import Config, Table
 from lazydelta.errors import ConfigError
 from lazydelta.spark import changes, distributed_log_replay, read, register, write
+from lazydelta.spark.serialized_snapshot import TableLocation
+from lazydelta.spark.source_options import SourceOptions
+from lazydelta.store import open_store
+from tests.builders import add
 from tests.emulators import servers
 from tests.unit.changes.support import FeedTable
 
@@ -184,6 +188,72 @@ def test_executors_call_a_credential_of_a_module(spark, s3, tmp_path, pickled):
     sent = b"".join(pickled)
     assert b"s3_keys" in sent, "or else not all that is sent was seen"
     assert not any(secret.encode() in sent for secret in s3.secrets)
+
+
+def test_a_format_names_a_credential_of_a_module(spark, s3, tmp_path, pickled):
+    url = f"{s3.url}/{uuid.uuid4().hex}/t"
+    addresses = {name: value for name, value in s3.options.items() if "KEY" not in name}
+    named = {"credential": f"{__name__}.s3_keys"}
+    with executors_know(spark, addresses, tmp_path / "options.json"):
+        register(spark)
+        spark.range(3).write.format("lazydelta").options(**named).mode("append").save(url)
+        rows = spark.read.format("lazydelta").options(**named).load(url).collect()
+        stream = spark.readStream.format("lazydelta").options(**named).load(url)
+        query = (
+            stream.writeStream.format("memory")
+            .queryName("streamed")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+        streamed = spark.table("streamed").collect()
+    assert sorted(row.id for row in rows) == sorted(row.id for row in streamed) == [0, 1, 2]
+    sent = b"".join(pickled)
+    assert not any(secret.encode() in sent for secret in s3.secrets)
+
+
+@pytest.mark.parametrize("name", ["no_such_module.keys", "json", "json.nothing", "lambda: 1"])
+def test_a_credential_that_cannot_be_imported_is_refused(name):
+    with pytest.raises(ConfigError, match="credential"):
+        SourceOptions.parse({"path": "s3://lake/t", "credential": name})
+
+
+@pytest.fixture
+def clone(s3, tmp_path):
+    """A table with a file in another bucket, and the root of that."""
+    bucket = f"b{uuid.uuid4().hex}"
+    servers.create_bucket(s3.endpoint, bucket)
+    root = f"s3://{bucket}/origin"
+    source, made = FeedTable(tmp_path / "origin"), FeedTable(tmp_path / "t")
+    source.commit(source.add("f.parquet", pa.table({"id": pa.array([7], pa.int64())})))
+    servers.upload_table(root, s3.options, source.directory)
+    size = (source.directory / "f.parquet").stat().st_size
+    made.commit(add(f"{root}/f.parquet", size=size, partition_values={}))
+    return uploaded(s3, made.directory), root
+
+
+def test_executors_take_the_options_of_other_roots_from_the_file(
+    spark, s3, clone, tmp_path, pickled
+):
+    url, root = clone
+    config = Config(allowed_roots={root: s3.options})
+    options = s3.options | {"allowed_roots": {root: s3.options}}
+    with executors_know(spark, options, tmp_path / "options.json"):
+        rows = read(spark, url, config=config).collect()
+    with pytest.raises(ConfigError, match=r"allowed_roots.*storageOptionsFile"):
+        TableLocation.of(open_store(url, s3.options), config, None)
+    assert [row.id for row in rows] == [7]
+    assert not any(secret.encode() in b"".join(pickled) for secret in s3.secrets)
+
+
+@pytest.mark.parametrize("roots", [[], {"s3://x": "y"}, {"s3://x": {"a": 1}}])
+def test_a_file_with_invalid_options_of_other_roots_is_refused(tmp_path, roots):
+    file = tmp_path / "options.json"
+    file.write_text(json.dumps({"allowed_roots": roots}))
+    location = TableLocation(root="s3://lake/t", config=Config(), options_file=str(file))
+    with pytest.raises(ConfigError, match="object with one for each root"):
+        location.open()
 
 
 def test_a_credential_that_would_take_its_secrets_along_is_refused(spark):

@@ -30,6 +30,7 @@ from lazydelta.errors import (
     TransientStoreError,
 )
 from lazydelta.store import is_local
+from lazydelta.store.layers import read_cached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -329,7 +330,7 @@ class DeletionVectorGroup:
         ranges = [(s, s + d.size + _FRAME) for s, (_, d) in zip(starts, vectors, strict=True)]
         entries: Sequence[Any]
         try:
-            entries = self._store_for(file).read_ranges(file.path, ranges)
+            entries = read_cached(self._store_for(file), file.path, ranges)
         except (TransientStoreError, StoreAccessError):
             raise
         except StoreError:  # one range may be invalid: read each alone

@@ -40,6 +40,8 @@ class DataFile:
         store: The store of the file.
         path: Its path in the store.
         size: Its size in the log; saves a request.
+        modified: Its modification time in the log, which identifies it together with path and
+            size; None does not cache its footer.
         whole: Whether the caller reads all columns and row groups: a remote file of a few megabytes
             is then fetched in one request.
         max_decoded_bytes: Maximum bytes that a column of a row group may decode to in one piece,
@@ -60,14 +62,16 @@ class DataFile:
         path: str,
         size: int | None = None,
         *,
+        modified: int | None = None,
         whole: bool = False,
         max_decoded_bytes: int,
         threads: bool = True,
         rebase_mode: DatetimeRebaseMode = "exception",
     ) -> None:
         self._file = file = OpenFile(
-            store, path, size, whole=whole, max_decoded_bytes=max_decoded_bytes
-        )
+            store, path, size,
+            modified=modified, whole=whole, max_decoded_bytes=max_decoded_bytes,
+        )  # fmt: skip
         self.path = path
         self.schema: pa.Schema = file.schema
         self.metadata: pq.FileMetaData = file.metadata

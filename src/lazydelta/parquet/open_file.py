@@ -13,18 +13,21 @@ from lazydelta._parallel import start_thread
 from lazydelta.errors import DataFileError, StoreError
 from lazydelta.parquet import tuning
 from lazydelta.parquet.decode_limits import DecodedSizeError, limited_batch_rows
-from lazydelta.parquet.footer.file_footer import footer_range, read_footer
+from lazydelta.parquet.footer.file_footer import footer_range, parse_footer, read_footer
 from lazydelta.parquet.footer.leaf_index import LeafColumns, chunk_ranges
 from lazydelta.parquet.pages.page_headers import BadPageError
 from lazydelta.parquet.row_batches import batch_size
 from lazydelta.store import RangedInput, is_local, local_path
+from lazydelta.store.layers import disk_cache_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow.parquet as pq
 
+    from lazydelta.parquet.footer.file_footer import Footer
     from lazydelta.store import Store
+    from lazydelta.store.layers import DiskCache
 
 __all__ = ["OpenFile"]
 
@@ -36,6 +39,7 @@ class OpenFile:
         store: The store of the file.
         path: Its path in the store.
         size: Its size in the log; saves a request.
+        modified: Its modification time in the log; None does not cache its footer.
         whole: Whether the caller reads all columns and row groups.
         max_decoded_bytes: Maximum bytes that a column of a row group may decode to in one piece,
             unless it is large in the file as well.
@@ -46,7 +50,14 @@ class OpenFile:
     """
 
     def __init__(
-        self, store: Store, path: str, size: int | None, *, whole: bool, max_decoded_bytes: int
+        self,
+        store: Store,
+        path: str,
+        size: int | None,
+        *,
+        modified: int | None,
+        whole: bool,
+        max_decoded_bytes: int,
     ) -> None:
         self.path = path
         self.table = store.root
@@ -57,9 +68,12 @@ class OpenFile:
             self._ranges = RangedInput(store, path, size)
             try:
                 size = self._ranges.size()
-                is_whole = whole and size <= tuning.WHOLE_READ_BYTES
-                self._ranges.fetch([(0, size) if is_whole else footer_range(size)])
-                self.footer = read_footer(self.input)
+                if whole and size <= tuning.WHOLE_READ_BYTES:
+                    self._ranges.fetch([(0, size)])
+                    self.footer = read_footer(self.input)
+                else:
+                    key = None if modified is None else (store.root, path, size, modified)
+                    self.footer = self._read_footer(size, key, disk_cache_of(store))
                 # Reads all names: those that are not UTF-8 fail here, with the file's path.
                 self.leaves = LeafColumns(self.footer.metadata)
             except BaseException:
@@ -68,6 +82,21 @@ class OpenFile:
         self.metadata: pq.FileMetaData = self.footer.metadata
         self.schema: pa.Schema = self.footer.schema
         self._starts: list[int] | None = None
+
+    def _read_footer(
+        self, size: int, key: tuple[object, ...] | None, disk: DiskCache | None
+    ) -> Footer:
+        """Read the footer from the disk cache, else from the file, whose footer is then cached."""
+        if key is None or disk is None:
+            self._ranges.fetch([footer_range(size)])
+            return read_footer(self.input)
+        cached = disk.get(*key, "footer")
+        if cached is not None:
+            return parse_footer(cached.to_pybytes())
+        self._ranges.fetch([footer_range(size)])
+        footer = read_footer(self.input)
+        disk.put(pa.py_buffer(footer.data), *key, "footer")
+        return footer
 
     @property
     def input(self) -> pa.NativeFile:

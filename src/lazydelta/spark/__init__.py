@@ -15,6 +15,7 @@ except ModuleNotFoundError:
 
 from lazydelta.spark.changes import changes
 from lazydelta.spark.checkpoint import checkpoint
+from lazydelta.spark.hadoop_settings import hadoop_settings
 from lazydelta.spark.jobs import described
 from lazydelta.spark.planner import (
     apply_data_skipping,
@@ -36,6 +37,7 @@ __all__ = [
     "distributed_log_replay",
     "explain_read",
     "explain_replay",
+    "hadoop_settings",
     "live_files",
     "local_session",
     "read",

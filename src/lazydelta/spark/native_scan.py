@@ -9,7 +9,7 @@ them prunes whole scans. `spark.arrow_reader` reads what Spark would read differ
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -28,10 +28,12 @@ from lazydelta.schema.mapping import physical_name, to_physical
 from lazydelta.schema.values import parse_partition_values
 from lazydelta.spark.column_functions import literal, value_type
 from lazydelta.spark.conf import is_connect
+from lazydelta.spark.hadoop import cannot_open_reason, hadoop_root
 from lazydelta.store import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -76,8 +78,6 @@ def unsupported_reason(
 ) -> str | None:
     """Return why Spark's scan cannot read these columns of a table; None if it can."""
     mode = snapshot.column_mapping_mode
-    if not is_local(snapshot.store):
-        return "stock Spark cannot open its store"
     if mode == "id":
         return "column mapping mode is id"
     if mode == "none" and spark.conf.get("spark.sql.caseSensitive", "false") == "true":
@@ -89,7 +89,7 @@ def unsupported_reason(
         reason = _unsupported_field(field)
         if reason is not None:
             return f"column {field.name!r} {reason}"
-    return None
+    return cannot_open_reason(spark, snapshot)
 
 
 def _unsupported_field(field: StructField) -> str | None:
@@ -160,7 +160,9 @@ class NativeScan:
             LogCorruptError: A file has no partition values in the log.
             SchemaError: A partition value does not fit the type of its column.
         """
-        paths = [_place(snapshot, path) for path in files.column("path").to_pylist()]
+        root = hadoop_root(snapshot.store)
+        to_open = snapshot.resolver.to_open
+        paths = [f"{root}/{to_open(path).path}" for path in files.column("path").to_pylist()]
         partition_fields = [
             field
             for field in snapshot.schema
@@ -196,7 +198,7 @@ class NativeScan:
         schema = t.StructType([t.StructField(p.name, value_type(p.type)) for p in physical])
         reader = spark.read.format("parquet").schema(schema).options(**_OPTIONS)
         frames = []
-        with _listing_in_driver(spark):
+        with self._listing(spark):
             for group in self.groups:
                 try:
                     scan = reader.load(group.paths)
@@ -204,6 +206,10 @@ class NativeScan:
                     raise self._missing(error) from None
                 frames.append(scan.select(*(self._column(n, group) for n in self.names)))
         return reduce(lambda a, b: a.unionAll(b), frames)
+
+    def _listing(self, spark: SparkSession) -> AbstractContextManager[None]:
+        # On an object store each file is a request: Spark's tasks send them side by side.
+        return _listing_in_driver(spark) if is_local(self.snapshot.store) else nullcontext()
 
     def _column(self, name: str, group: _Group) -> Column:
         field = next(field for field in self.snapshot.schema if field.name == name)
@@ -220,12 +226,9 @@ class NativeScan:
         if error.getCondition() != "PATH_NOT_FOUND":
             return error
         url = (error.getMessageParameters() or {}).get("path", "")
-        path = url.removeprefix("file:").removeprefix(f"{self.snapshot.store.root}/")
+        root = (hadoop_root(self.snapshot.store) or "").removeprefix("file://")
+        path = url.removeprefix("file:").removeprefix(f"{root}/")
         return DataFileNotFoundError(self.snapshot.store.root, path, self.snapshot.version)
-
-
-def _place(snapshot: SnapshotState, path: str) -> str:
-    return f"file://{snapshot.store.root.rstrip('/')}/{snapshot.resolver.to_open(path).path}"
 
 
 def _plain(values: pa.Array) -> list[Any]:

@@ -7,15 +7,19 @@ secret is refused.
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lazydelta.errors import ConfigError, redact
+from lazydelta.store.cloud import check_picklable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from lazydelta.store.cloud import Credential
 
 __all__ = [
     "CATALOG_OPTIONS",
@@ -23,6 +27,7 @@ __all__ = [
     "boolean",
     "camel_case",
     "column_names",
+    "credential",
     "integer",
     "is_catalog_table",
     "parse_options",
@@ -146,6 +151,20 @@ def column_names(name: str, value: str) -> tuple[str, ...]:
         names.append(match[1] or match[2])
         position = match.end()
     return tuple(names)
+
+
+def credential(name: str, value: str) -> Credential:
+    """Import a function by its dotted name, like `company_auth.lake_keys`.
+
+    Plans show the name; the function returns the secret in the process that needs it.
+    """
+    try:
+        found = pkgutil.resolve_name(value)
+    except (ImportError, AttributeError, ValueError) as error:
+        reason = f"cannot import {value!r}: {type(error).__name__}; name a function of a module"
+        raise ConfigError(name, reason) from None
+    check_picklable(name, found)
+    return cast("Credential", found)
 
 
 def string_map(name: str, value: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,14 +24,15 @@ from lazydelta.store import is_local, open_store
 from lazydelta.store.cloud import check_picklable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lazydelta.config import Config
+    from lazydelta.config import AllowedRoots, Config
     from lazydelta.log.checkpoints import CheckpointHint
     from lazydelta.store import Store
     from lazydelta.store.cloud import Credential
 
 __all__ = ["SerializedSnapshot", "TableLocation", "check_importable", "open_table_store"]
+
+
+_ROOTS = "allowed_roots"
 
 
 def open_table_store(
@@ -111,7 +113,7 @@ class TableLocation:
         root: A path or URL.
         config: Engine settings.
         options_file: File with the storage options as a JSON object, on the machine that opens
-            the table; None uses the environment.
+            the table; None uses the environment. Its `allowed_roots` has those of each root.
         credential: A function of a module that returns a token or keys; pickled by name.
     """
 
@@ -135,8 +137,7 @@ class TableLocation:
             reason = f"executors cannot open {store.root}: {error.reason}"
             raise ConfigError("snapshot", reason) from None
         credential = _credential_of(store, options_file)
-        # Storage options of allowed roots may be secret.
-        roots = tuple(config.allowed_roots)
+        roots = _without_options(config.allowed_roots, options_file)
         config = replace(config, observer=None, retention_guard=None, allowed_roots=roots)
         return cls(root=store.root, config=config, options_file=options_file, credential=credential)
 
@@ -146,21 +147,55 @@ class TableLocation:
         Raises:
             ConfigError: The storage options file is missing or invalid.
         """
-        return open_log_store(self.root, self._options(), self.config, credential=self.credential)
+        options = {name: one for name, one in self._file().items() if name != _ROOTS}
+        return open_log_store(self.root, options or None, self.config, credential=self.credential)
 
-    def _options(self) -> dict[str, str] | None:
+    def local_config(self) -> Config:
+        """Return the settings with the storage options of the allowed roots, from the file.
+
+        Raises:
+            ConfigError: The storage options file is missing or invalid.
+        """
+        found = self._file().get(_ROOTS) if self.config.allowed_roots else None
+        if found is None:
+            return self.config
+        roots = self.config.allowed_roots
+        return replace(self.config, allowed_roots={root: found.get(root, {}) for root in roots})
+
+    def _file(self) -> dict[str, Any]:
+        """Return the storage options, and under `allowed_roots` those of each root."""
         if self.options_file is None:
-            return None
+            return {}
         try:
             parsed = json.loads(Path(self.options_file).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             # Only the class: the message of a JSON error may quote the file.
             reason = f"{self.options_file} cannot be read as JSON: {type(error).__name__}"
             raise ConfigError("storageOptionsFile", reason) from None
-        if not isinstance(parsed, dict) or not all(isinstance(one, str) for one in parsed.values()):
-            reason = f"{self.options_file} must hold a JSON object of strings"
+        roots = parsed.get(_ROOTS, {}) if isinstance(parsed, dict) else None
+        objects = [{**parsed, _ROOTS: ""}, *roots.values()] if isinstance(roots, dict) else [None]
+        if not all(_is_string_map(one) for one in objects):
+            reason = (
+                f"{self.options_file} must hold a JSON object of strings; {_ROOTS} in it is an "
+                "object with one for each root"
+            )
             raise ConfigError("storageOptionsFile", reason)
-        return parsed
+        return dict(parsed)
+
+
+def _is_string_map(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+
+
+def _without_options(roots: AllowedRoots, options_file: str | None) -> tuple[str, ...]:
+    """Return allowed roots without their storage options, which may be secret."""
+    if options_file is None and isinstance(roots, Mapping) and any(roots.values()):
+        reason = (
+            "has storage options, which reach this process only: executors take theirs from "
+            f"{_ROOTS!r} of a JSON file that the session's {STORAGE_OPTIONS_FILE} names"
+        )
+        raise ConfigError(_ROOTS, reason)
+    return tuple(roots)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +237,7 @@ class SerializedSnapshot:
             store: The table's store, if it is open already.
         """
         store = self.location.open() if store is None else store
-        config = self.location.config
+        config = self.location.local_config()
         return SnapshotState(
             store=store,
             config=config,

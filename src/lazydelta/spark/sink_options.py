@@ -15,6 +15,7 @@ from lazydelta.spark.option_parsing import (
     OptionParser,
     boolean,
     column_names,
+    credential,
     integer,
     parse_options,
     size,
@@ -25,6 +26,7 @@ from lazydelta.spark.serialized_snapshot import TableLocation
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lazydelta.store.cloud import Credential
     from lazydelta.writer.enforcement import SchemaMode
 
 __all__ = ["SinkOptions"]
@@ -47,6 +49,8 @@ class SinkOptions:
     target_file_size: int | None = None
     compression: str | None = None
     storage_options_file: str | None = None
+    credential: Credential | None = None
+    """Given by the dotted name of a function."""
     checkpoint_location: str | None = None
     """Spark's own option of a stream; Spark passes it along."""
 
@@ -76,7 +80,10 @@ class SinkOptions:
     def location(self) -> TableLocation:
         """Return the table's location."""
         return TableLocation(
-            root=self.path, config=Config.from_env(), options_file=self.storage_options_file
+            root=self.path,
+            config=Config.from_env(),
+            options_file=self.storage_options_file,
+            credential=self.credential,
         )
 
     def request(self, *, overwrite: bool) -> WriteRequest:
@@ -107,6 +114,7 @@ class SinkOptions:
 _PARSERS: dict[str, OptionParser] = {
     **dict.fromkeys(("merge_schema", "overwrite_schema"), boolean),
     "partition_by": column_names,
+    "credential": credential,
     "properties": string_map,
     "txn_version": integer(0),
     "target_file_size": size,

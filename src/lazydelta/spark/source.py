@@ -202,7 +202,10 @@ def _read(options: SourceOptions, pinned: SerializedSnapshot) -> SnapshotRead | 
 
 def _load_snapshot(options: SourceOptions) -> SnapshotState:
     location = TableLocation(
-        root=options.path, config=Config.from_env(), options_file=options.storage_options_file
+        root=options.path,
+        config=Config.from_env(),
+        options_file=options.storage_options_file,
+        credential=options.credential,
     )
     store, version = location.open(), options.version_as_of
     time = options.timestamp_as_of

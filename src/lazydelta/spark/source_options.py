@@ -10,6 +10,7 @@ from lazydelta.spark.option_parsing import (
     boolean,
     camel_case,
     column_names,
+    credential,
     integer,
     parse_options,
     size,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lazydelta.spark.option_parsing import OptionParser
+    from lazydelta.store.cloud import Credential
 
 __all__ = ["LATEST", "SourceOptions"]
 
@@ -49,6 +51,8 @@ class SourceOptions:
     ignore_deletes: bool = False
     skip_change_commits: bool = False
     storage_options_file: str | None = None
+    credential: Credential | None = None
+    """Given by the dotted name of a function."""
     num_partitions: int = 50
 
     @classmethod
@@ -120,4 +124,5 @@ _PARSERS: dict[str, OptionParser] = {
     "starting_version": _start,
     "max_bytes_per_trigger": size,
     "columns": column_names,
+    "credential": credential,
 }

@@ -16,7 +16,7 @@ from lazydelta.parquet.tuning import (
     WHOLE_FILE_BYTES,
 )
 
-__all__ = ["THRIFT_LIMIT", "Footer", "footer_range", "read_footer"]
+__all__ = ["THRIFT_LIMIT", "Footer", "footer_range", "parse_footer", "read_footer"]
 
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
 _END_BYTES = 8  # the footer's length and the magic number
@@ -47,7 +47,11 @@ def read_footer(source: pa.NativeFile) -> Footer:
         ThriftError: It is invalid, or the file is not a Parquet file.
         ArrowException, OSError: pyarrow cannot parse it.
     """
-    data = _read_bytes(source)
+    return parse_footer(_read_bytes(source))
+
+
+def parse_footer(data: bytes) -> Footer:
+    """Return the footer of these bytes, without its length and the magic number; see above."""
     reader = _parse(validate_footer(data))
     return Footer(data, reader.metadata, reader.schema_arrow)
 

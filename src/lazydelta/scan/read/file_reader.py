@@ -165,6 +165,7 @@ class FileReader:
         try:
             file = DataFile(
                 self._stores.store(location), location.path, task.size,
+                modified=task.modified,
                 whole=self._reads_whole_files,
                 max_decoded_bytes=self._options.max_inflated_bytes,
                 rebase_mode=self._options.datetime_rebase_mode,

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from lazydelta.scan.read.row_projection import RowProjection
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["ADD_FIELDS", "ROW_TRACKING_FIELDS", "FileTask", "FileTasks"]
+__all__ = ["ADD_FIELDS", "IDENTITY_FIELD", "ROW_TRACKING_FIELDS", "FileTask", "FileTasks"]
 
 ADD_FIELDS = ("path", "size", "partitionValues", "deletionVector")
 """The fields of an add action that reading its file needs."""
+IDENTITY_FIELD = "modificationTime"
+"""With path and size it identifies a file in the disk cache; optional."""
 ROW_TRACKING_FIELDS = ("baseRowId", "defaultRowCommitVersion")
 
 
@@ -44,6 +46,8 @@ class FileTask:
     has_vector: bool
     base_row_id: int | None = None
     row_commit_version: int | None = None
+    modified: int | None = None
+    """Modification time in the log."""
 
 
 class FileTasks:
@@ -96,9 +100,13 @@ class FileTasks:
         tracking: list[Sequence[Any]] = [[None] * len(paths)] * 2
         if self._tracks_rows:
             tracking = [adds.column(name).to_pylist() for name in ROW_TRACKING_FIELDS]
+        modified: Sequence[int | None] = [None] * len(paths)
+        if IDENTITY_FIELD in adds.schema.names:
+            modified = adds.column(IDENTITY_FIELD).to_pylist()
         for index, path in enumerate(paths):
             constants = {name: array[index] for name, array in values.items()}
             yield FileTask(
                 path, shown_paths[index], sizes[index], group, index, constants,
                 vectors[index] is not None, tracking[0][index], tracking[1][index],
+                modified[index],
             )  # fmt: skip

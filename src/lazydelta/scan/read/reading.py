@@ -18,7 +18,12 @@ from lazydelta.scan.plan.run import ScanRun
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
 from lazydelta.scan.read.file_reader import FileReader
 from lazydelta.scan.read.file_stores import FileStores
-from lazydelta.scan.read.file_tasks import ADD_FIELDS, ROW_TRACKING_FIELDS, FileTasks
+from lazydelta.scan.read.file_tasks import (
+    ADD_FIELDS,
+    IDENTITY_FIELD,
+    ROW_TRACKING_FIELDS,
+    FileTasks,
+)
 from lazydelta.scan.read.file_templates import FileTemplates
 from lazydelta.scan.read.pipeline import read_ahead, threads_for
 from lazydelta.scan.read.read_path import ReadRequest
@@ -26,6 +31,7 @@ from lazydelta.scan.read.row_limit import RowLimit
 from lazydelta.scan.read.row_projection import RowProjection
 from lazydelta.scan.read.small_files import SmallFileBatches
 from lazydelta.store import is_local
+from lazydelta.store.layers import disk_cache_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -210,10 +216,11 @@ class Reading:
         """
         snapshot, scan = self._scan.snapshot, self._scan
         tracking = ROW_TRACKING_FIELDS if self.projection.tracks_rows else ()
+        identity = () if disk_cache_of(snapshot.store) is None else (IDENTITY_FIELD,)
         run = ScanRun(
             snapshot,
             pruner=scan._pruner,  # noqa: SLF001 - a scan and its reader are one room
-            fields=(*ADD_FIELDS, *tracking),
+            fields=(*ADD_FIELDS, *tracking, *identity),
             limit=None,
             choice=scan._choice,  # noqa: SLF001
         )

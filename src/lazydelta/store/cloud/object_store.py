@@ -87,6 +87,11 @@ class ObjectStore:
         """The caller's credential provider."""
         return self._credential
 
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The caller's storage options; they may hold secrets."""
+        return self._options
+
     def __repr__(self) -> str:
         return f"ObjectStore({self._root!r})"
 

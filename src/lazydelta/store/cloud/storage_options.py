@@ -19,7 +19,7 @@ from lazydelta.store import tuning
 from lazydelta.store.cloud.connection_string import parse_connection_string
 from lazydelta.store.cloud.option_names import IGNORED, LOCKING, RETRY, canonical_name
 
-__all__ = ["ClientOptions", "client_options"]
+__all__ = ["ClientOptions", "client_options", "own_credentials"]
 
 # How obstore selects a credential, in the order in which it prefers them.
 _AZURE_CREDENTIAL_TYPES = {
@@ -90,7 +90,7 @@ def client_options(provider: str, options: Mapping[str, Any]) -> ClientOptions:
     certificate = _root_certificate(provider, config)
     own = set(config)
     profile = config.pop("profile", None)
-    if not config.keys() & set(_OWN_CREDENTIALS[provider]):
+    if not own_credentials(provider, config):
         if provider == "azure":
             _add_azure_environment(config)
         if provider == "s3" and not os.environ.keys() & {
@@ -108,6 +108,11 @@ def client_options(provider: str, options: Mapping[str, Any]) -> ClientOptions:
         profile=profile,
         environment=frozenset(names - own),
     )
+
+
+def own_credentials(provider: str, config: Mapping[str, str]) -> set[str]:
+    """Return the names in a configuration that select a credential."""
+    return config.keys() & set(_OWN_CREDENTIALS[provider])
 
 
 def _options(provider: str, options: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lazydelta.store.interface import Buffer, ObjectMeta, Store
     from lazydelta.store.layers.disk_cache import DiskCache
 
-__all__ = ["CachingStore", "prefetch"]
+__all__ = ["CachingStore", "disk_cache_of", "prefetch", "read_cached"]
 
 
 @dataclass(slots=True, eq=False)
@@ -98,6 +98,11 @@ class CachingStore:
     def inner(self) -> Store:
         """The wrapped store."""
         return self._inner
+
+    @property
+    def disk(self) -> DiskCache | None:
+        """The cache in a local directory, if there is one."""
+        return self._disk
 
     @property
     def root(self) -> str:
@@ -300,6 +305,29 @@ def prefetch(store: Store, path: str, first: int = 0, end: int | None = None) ->
     """
     if isinstance(store, CachingStore):
         store.prefetch(path, first, end)
+
+
+def disk_cache_of(store: Store) -> DiskCache | None:
+    """Return the disk cache below a store, if it has one."""
+    layer: Any = store
+    while layer is not None and not isinstance(layer, CachingStore):
+        layer = getattr(layer, "inner", None)
+    return None if layer is None else layer.disk
+
+
+def read_cached(store: Store, path: str, ranges: Sequence[tuple[int, int]]) -> Sequence[Buffer]:
+    """Read ranges of an object whose name is never used again, through the disk cache."""
+    disk = disk_cache_of(store)
+    if disk is None:
+        return store.read_ranges(path, ranges)
+    blocks: list[Buffer | None] = [disk.get(store.root, path, *span) for span in ranges]
+    missing = [span for span, block in zip(ranges, blocks, strict=True) if block is None]
+    fetched = iter(store.read_ranges(path, missing) if missing else ())
+    for index, span in enumerate(ranges):
+        if blocks[index] is None:
+            blocks[index] = data = _as_buffer(next(fetched))
+            disk.put(data, store.root, path, *span)
+    return [block for block in blocks if block is not None]
 
 
 def _as_buffer(data: Buffer) -> pa.Buffer:

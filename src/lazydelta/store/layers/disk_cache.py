@@ -39,6 +39,10 @@ class DiskCache:
         self._lock = threading.Lock()
         self._written = max_bytes  # the first write measures what other processes left
 
+    def __reduce__(self) -> tuple[type[DiskCache], tuple[str, int]]:
+        """Other processes use the same directory."""
+        return DiskCache, (str(self._directory), self._max_bytes)
+
     def get(self, *key: object) -> pa.Buffer | None:
         """Return a block, or None."""
         path = self._path(key)

@@ -1,0 +1,10 @@
+"""Tuning numbers of the Spark room. What a user may set are settings of the session."""
+
+from __future__ import annotations
+
+__all__: list[str] = []
+
+PROBE_SECONDS = 20.0
+"""Time for Spark to open a file of a store; without credentials a connector may try for minutes."""
+PROBE_AGAIN_SECONDS = 60.0
+"""Time until a store that Spark could not open is tried again."""
