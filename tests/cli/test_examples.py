@@ -56,6 +56,10 @@ def run_example(name, tmp_path, *args, **more):
             ],
         ),
         (
+            "changing_rows.py",
+            ["would delete 20", "wrote 0 bytes", "updated 10 rows", "980 rows are left"],
+        ),
+        (
             "observer.py",
             ["delta_lazy_files_emitted 30005", 'lazydelta_scans{strategy="reverse"} 1'],
         ),
