@@ -13,16 +13,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import empty_table
-from lazydelta.errors import ConstraintViolationError, UnsupportedFeatureError
+from lazydelta.errors import ConstraintViolationError
 from lazydelta.expressions import as_predicate, bind, evaluate
 from lazydelta.expressions.nodes import IsTrue, Not
 from lazydelta.operations.dml.matched_files import find_matches
 from lazydelta.operations.dml.row_deletion import removes_of
+from lazydelta.operations.dml.table_rules import (
+    has_change_feed,
+    plain_rows,
+    refuse_row_tracking,
+)
 from lazydelta.scan import Scan
 from lazydelta.scan.read import read_files
 from lazydelta.transaction import REMOVES, Reads
-from lazydelta.writer.columns import check_names
-from lazydelta.writer.properties import CHANGE_FEED, ROW_TRACKING, is_enabled
+from lazydelta.writer.properties import ROW_TRACKING
 
 if TYPE_CHECKING:
     from lazydelta._stream import Stream
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
     from lazydelta.snapshot import SnapshotState
 
 __all__ = ["Replacement", "replace_where"]
+
+_CURE = f"replace whole partitions, or unset {ROW_TRACKING}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,37 +88,22 @@ def replace_where(snapshot: SnapshotState, where: Where) -> Replacement:
     bound = bind(predicate, snapshot.schema, snapshot.partition_columns)
     partial = matches.partial
     if partial.num_rows:
-        _refuse_row_tracking(snapshot)
-    needs_change_files = bool(partial.num_rows) and _needs_change_files(snapshot)
+        refuse_row_tracking(snapshot, "an overwrite", _CURE)
+    needs_change_files = bool(partial.num_rows) and has_change_feed(snapshot)
     matching = Scan(snapshot, where=predicate)
     kept = Scan(snapshot, where=Not(IsTrue(predicate)))
     read = partial.column("path").combine_chunks()
     return Replacement(
         removes=removes_of([matches.all]),
         reads=Reads(predicates=(bound,), paths=read),
-        rewritten=read_files(kept, partial.to_batches()) if partial.num_rows else None,
-        deleted=read_files(matching, matches.all.to_batches()) if needs_change_files else None,
+        rewritten=_rows(kept, partial) if partial.num_rows else None,
+        deleted=_rows(matching, matches.all) if needs_change_files else None,
         predicate=bound,
     )
 
 
-def _refuse_row_tracking(snapshot: SnapshotState) -> None:
-    if is_enabled(snapshot.metadata.configuration, ROW_TRACKING):
-        reason = (
-            "the predicate matches some rows of a file but not all, and rewriting the others "
-            f"under rowTracking is not supported; replace whole partitions, or unset {ROW_TRACKING}"
-        )
-        raise UnsupportedFeatureError(snapshot.store.root, ("rowTracking",), "write", reason)
-
-
-def _needs_change_files(snapshot: SnapshotState) -> bool:
-    """Whether the change feed is enabled: without change data files copies would be changes."""
-    if not is_enabled(snapshot.metadata.configuration, CHANGE_FEED):
-        return False
-    check_names(
-        snapshot.schema, snapshot.metadata.configuration, mapped=True, table=snapshot.store.root
-    )
-    return True
+def _rows(scan: Scan, files: pa.Table) -> Stream[pa.RecordBatch]:
+    return read_files(scan, files.to_batches(), options=plain_rows(scan.snapshot))
 
 
 def _values(batch: pa.RecordBatch, column: Column | Stat) -> pa.Array:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lazydelta._arrow import empty_table
 from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import TableExistsError
 from lazydelta.expressions import as_predicate, bind
+from lazydelta.operations.dml.row_deletion import total_size
 from lazydelta.operations.file_task import FileTask
 from lazydelta.operations.replace_where import Replacement, replace_where
 from lazydelta.operations.uncommitted_files import UncommittedFiles
-from lazydelta.operations.write_request import WriteResult, is_applied
-from lazydelta.protocol import SetTransaction
+from lazydelta.operations.write_request import WriteResult, application_transactions, is_applied
 from lazydelta.schema import schema_to_json
 from lazydelta.snapshot import load_snapshot
 from lazydelta.transaction import CHANGE_FILES, Transaction, commit
@@ -138,7 +136,7 @@ class WriteOperation:
             table=self._store.root,
             version=done.version,
             rows=written.rows,
-            bytes=_total(adds),
+            bytes=total_size(adds),
             files_added=adds.num_rows,
             files_removed=replacement.removes.num_rows,
             warnings=done.warnings,
@@ -189,21 +187,15 @@ class WriteOperation:
         if snapshot is not None:
             protocol = None if protocol == snapshot.protocol else protocol
             metadata = None if metadata == snapshot.metadata else metadata
-        now = time.time_ns() // 1_000_000
-        app_id, app_version = request.app_id, request.app_version
-        txns = () if app_id is None or app_version is None else (SetTransaction(
-            app_id=app_id, version=app_version, last_updated=now
-        ),)  # fmt: skip
-        reads = replacement.reads if app_id is None else replace(
-            replacement.reads, app_ids=frozenset({app_id})
-        )  # fmt: skip
+        txns = application_transactions(request)
+        reads = replace(replacement.reads, app_ids=frozenset(txn.app_id for txn in txns))
         return Transaction(
             operation="WRITE",
             parameters=self._parameters(),
             metrics={
                 "numFiles": adds.num_rows,
                 "numOutputRows": written.rows,
-                "numOutputBytes": _total(adds),
+                "numOutputBytes": total_size(adds),
                 "numRemovedFiles": replacement.removes.num_rows,
                 **({"numAddedChangeFiles": changes.num_rows} if changes.num_rows else {}),
             },
@@ -268,7 +260,3 @@ def _advanced_metadata(enforcement: Enforcement, marks: Mapping[str, int]) -> Ta
     if schema is enforcement.schema:
         return enforcement.metadata
     return replace(enforcement.metadata, schema_string=schema_to_json(schema))
-
-
-def _total(adds: pa.Table) -> int:
-    return int(pc.sum(adds.column("size")).as_py() or 0)

@@ -5,19 +5,21 @@ The request validates itself, independent of a table; planning validates it agai
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lazydelta.config import WriteOptions
 from lazydelta.errors import ConfigError
+from lazydelta.protocol import SetTransaction
 
 if TYPE_CHECKING:
     from lazydelta.scan import Where
     from lazydelta.snapshot import SnapshotState
     from lazydelta.writer.enforcement import SchemaMode
 
-__all__ = ["WriteMode", "WriteRequest", "WriteResult", "is_applied"]
+__all__ = ["WriteMode", "WriteRequest", "WriteResult", "application_transactions", "is_applied"]
 
 WriteMode = Literal["error", "append", "overwrite", "ignore"]
 
@@ -111,3 +113,11 @@ def is_applied(snapshot: SnapshotState, request: WriteRequest) -> bool:
         return False
     latest = snapshot.transactions().get(request.app_id)
     return latest is not None and latest.version >= request.app_version
+
+
+def application_transactions(request: WriteRequest) -> tuple[SetTransaction, ...]:
+    """Return the `txn` action of an idempotent write; empty without an application."""
+    if request.app_id is None or request.app_version is None:
+        return ()
+    now = time.time_ns() // 1_000_000
+    return (SetTransaction(app_id=request.app_id, version=request.app_version, last_updated=now),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.operations import dml
+from lazydelta.store import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +27,9 @@ class RowChanges:
     _latest: SnapshotState | None
 
     def _remember(self, committed: SnapshotState | None) -> None:
-        """Keep the snapshot of a commit."""
-        raise NotImplementedError
+        """Keep the committed snapshot of a remote table; None forgets the last one."""
+        if not is_local(self._store):
+            self._latest = committed
 
     def delete(
         self,

@@ -366,10 +366,6 @@ class Table(RowChanges, Outputs):
             self._store, self._config, data, request, known=self._latest, remember=self._remember
         )
 
-    def _remember(self, committed: SnapshotState | None) -> None:
-        if not is_local(self._store):
-            self._latest = committed
-
     def __getstate__(self) -> dict[str, Any]:
         """Drop the last snapshot: it belongs to this process."""
         return {**self.__dict__, "_latest": None}

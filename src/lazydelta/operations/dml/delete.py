@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import orjson
 
 from lazydelta.operations.dml.request import DmlResult
-from lazydelta.operations.dml.row_deletion import plan_deletion, refuse_row_tracking
+from lazydelta.operations.dml.row_deletion import plan_deletion
+from lazydelta.operations.dml.table_rules import has_change_feed, refuse_row_tracking
 from lazydelta.operations.dml.verb import Verb, predicate_sql
 from lazydelta.operations.uncommitted_files import UncommittedFiles
 from lazydelta.writer.files import write_change_files
@@ -66,7 +67,7 @@ def delete_rows(
     with UncommittedFiles(store, None) as files:
         written = verb.write_deletion(deletion, files)
         # Without change files a removed file means that all its rows were deleted.
-        if matches.partial.num_rows and verb.has_change_feed():
+        if matches.partial.num_rows and has_change_feed(verb.snapshot):
             with verb.matching_rows(matches.all) as rows:
                 layout = verb.layout()
                 changes = write_change_files(rows, "delete", store=store, layout=layout)

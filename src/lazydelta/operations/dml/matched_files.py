@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_numpy
+from lazydelta._arrow import empty_table, from_numpy
 from lazydelta.expressions.nodes import IsTrue, Not
 from lazydelta.formats import num_records
+from lazydelta.operations.dml.table_rules import plain_rows
 from lazydelta.parquet import DataFile
 from lazydelta.replay.skipping import Pruner
 from lazydelta.scan import Scan
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
     from lazydelta.expressions import Predicate
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["MatchedFiles", "find_matches", "pruner_of"]
+__all__ = ["MatchedFiles", "deleted_rows", "find_matches"]
 
 _FILE, _ROW = "file", "row"
 _LONG = PrimitiveType("long")
+_NO_COUNTS = pa.nulls(0, pa.int64())
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,9 @@ class MatchedFiles:
     """Files of which every row matches."""
     partial: pa.Table
     """Files of which some rows match."""
-    rows: tuple[Any, ...] = ()
+    rows: tuple[Any, ...]
     """For each partial file a 64-bit bitmap of the positions of its matching rows."""
-    num_rows: pa.Array | None = None
+    num_rows: pa.Array
     """For each partial file the number of its rows, deleted ones included."""
 
     @property
@@ -66,13 +68,13 @@ class MatchedFiles:
 
 def find_matches(snapshot: SnapshotState, predicate: Predicate | None) -> MatchedFiles:
     """Find the files and rows of a snapshot that match; all without a predicate."""
-    nothing = ADDS.empty_table()
+    nothing = empty_table(ADDS)
     if predicate is None:
         batches = [_adds(batch) for batch in live_adds(snapshot, ADDS, Pruner())]
-        return MatchedFiles(pa.Table.from_batches(batches, ADDS), nothing)
+        return MatchedFiles(pa.Table.from_batches(batches, ADDS), nothing, (), _NO_COUNTS)
     whole, undecided = [], []
-    others = pruner_of(snapshot, Not(IsTrue(predicate)))
-    for batch in live_adds(snapshot, ADDS, pruner_of(snapshot, predicate)):
+    others = _pruner(snapshot, Not(IsTrue(predicate)))
+    for batch in live_adds(snapshot, ADDS, _pruner(snapshot, predicate)):
         may_stay = others.mask(batch)
         if may_stay is None:
             undecided.append(_adds(batch))
@@ -84,8 +86,7 @@ def find_matches(snapshot: SnapshotState, predicate: Predicate | None) -> Matche
     return replace(partial, whole=pa.concat_tables([found, partial.whole]))
 
 
-def pruner_of(snapshot: SnapshotState, predicate: Predicate) -> Pruner:
-    """Return the pruner of files that cannot match a predicate."""
+def _pruner(snapshot: SnapshotState, predicate: Predicate) -> Pruner:
     return Pruner.build(
         predicate,
         schema=snapshot.schema,
@@ -112,7 +113,7 @@ def _stats(adds: pa.Table) -> pa.Array:
 def _read(snapshot: SnapshotState, predicate: Predicate, files: pa.Table) -> MatchedFiles:
     """Read the undecided files, and keep those with matching rows."""
     if not files.num_rows:
-        return MatchedFiles(files, files)
+        return MatchedFiles(files, files, (), _NO_COUNTS)
     shown = snapshot.resolver.decoded(files.column("path").combine_chunks())
     index_of = {path: index for index, path in enumerate(shown.to_pylist())}
     matched: dict[int, Any] = {}
@@ -142,13 +143,7 @@ def _positions(
     from pyroaring import BitMap64
 
     options = replace(
-        snapshot.config.read,
-        file_column_name=_FILE,
-        row_index_column=_ROW,
-        ordered=False,
-        schema=None,
-        row_id_column=None,
-        row_commit_version_column=None,
+        plain_rows(snapshot), file_column_name=_FILE, row_index_column=_ROW, ordered=False
     )
     scan = Scan(snapshot, where=predicate)
     with read_files(scan, files.to_batches(), columns=(), options=options) as batches:

@@ -10,27 +10,32 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta.errors import UnsupportedFeatureError
 from lazydelta.formats import DeletionVectorGroup
+from lazydelta.operations.dml.matched_files import deleted_rows
 from lazydelta.protocol.features import supported_features
 from lazydelta.protocol.schemas import DELETION_VECTOR
 from lazydelta.scan.read import FileStores
 from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_array, build_scalar
 from lazydelta.transaction import ADDS, REMOVES
-from lazydelta.writer.properties import ROW_TRACKING, is_enabled
+from lazydelta.writer.properties import is_enabled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lazydelta.operations.dml.matched_files import MatchedFiles
     from lazydelta.snapshot import SnapshotState
     from lazydelta.writer.files import DeletionVectorWriter
 
-__all__ = ["RowDeletion", "plan_deletion", "refuse_row_tracking", "removes_of", "write_vectors"]
+__all__ = ["RowDeletion", "plan_deletion", "removes_of", "total_size", "write_vectors"]
 
 _LONG, _BOOLEAN, _STRING = (PrimitiveType(name) for name in ("long", "boolean", "string"))
 _VECTORS = "delta.enableDeletionVectors"
+_VECTOR_TYPES = {
+    pa.string(): _STRING,
+    pa.int32(): PrimitiveType("integer"),
+    pa.int64(): _LONG,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +62,11 @@ class RowDeletion:
 def plan_deletion(snapshot: SnapshotState, matches: MatchedFiles) -> RowDeletion:
     """Choose for each partial file between a deletion vector and a rewrite."""
     partial, counts = matches.partial, matches.num_rows
-    if counts is None:
-        counts = build_array([], _LONG)
     configuration = snapshot.metadata.configuration
     has_vectors = "deletionVectors" in supported_features(snapshot.protocol)
     if has_vectors and is_enabled(configuration, _VECTORS):
-        gone = pc.struct_field(partial.column("deletionVector").combine_chunks(), "cardinality")
         new = build_array([len(rows) for rows in matches.rows], _LONG)
-        share = pc.divide(pc.cast(pc.add(pc.fill_null(gone, 0), new), pa.float64()), counts)
+        share = pc.divide(pc.cast(pc.add(deleted_rows(partial), new), pa.float64()), counts)
         is_marked = pc.less_equal(share, snapshot.config.max_deleted_rows_ratio)
     else:
         is_marked = pa.repeat(build_scalar(False, _BOOLEAN), partial.num_rows)
@@ -76,17 +78,6 @@ def plan_deletion(snapshot: SnapshotState, matches: MatchedFiles) -> RowDeletion
         tuple(rows for rows, keep in zip(matches.rows, kept, strict=True) if keep),
         counts.filter(is_marked),
     )
-
-
-def refuse_row_tracking(snapshot: SnapshotState, verb: str, cure: str) -> None:
-    """Refuse to copy rows under row tracking: their ids would change.
-
-    Raises:
-        UnsupportedFeatureError: The table has row tracking.
-    """
-    if is_enabled(snapshot.metadata.configuration, ROW_TRACKING):
-        reason = f"{verb} copies rows to new files, which does not keep their row ids yet; {cure}"
-        raise UnsupportedFeatureError(snapshot.store.root, ("rowTracking",), "write", reason)
 
 
 def write_vectors(
@@ -109,12 +100,20 @@ def write_vectors(
     writer.finish()
     stats = map(_wide_stats, marked.column("stats").to_pylist(), deletion.marked_counts.to_pylist())
     columns = {
-        "deletionVector": pa.array(descriptors, DELETION_VECTOR),
+        "deletionVector": _vector_array(descriptors),
         "stats": build_array(list(stats), _STRING),
         "dataChange": pa.repeat(build_scalar(True, _BOOLEAN), marked.num_rows),
     }
     arrays = [columns.get(name, marked.column(name)) for name in ADDS.names]
     return pa.Table.from_arrays(arrays, schema=ADDS)
+
+
+def _vector_array(descriptors: Sequence[Mapping[str, Any]]) -> pa.StructArray:
+    arrays = [
+        build_array([one[field.name] for one in descriptors], _VECTOR_TYPES[field.type])
+        for field in DELETION_VECTOR
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=list(DELETION_VECTOR))
 
 
 def _wide_stats(stats: str | None, num_rows: int) -> str:
@@ -139,3 +138,8 @@ def removes_of(tables: Sequence[pa.Table]) -> pa.Table:
         for name in REMOVES.names
     ]
     return pa.Table.from_arrays(arrays, schema=REMOVES)
+
+
+def total_size(files: pa.Table) -> int:
+    """Return the total size of files in bytes."""
+    return int(pc.sum(files.column("size")).as_py() or 0)

@@ -10,7 +10,8 @@ import pyarrow as pa
 from lazydelta.errors import ConfigError, ConstraintViolationError, PredicateError
 from lazydelta.expressions import bind_expression
 from lazydelta.operations.dml.request import DmlResult
-from lazydelta.operations.dml.row_deletion import plan_deletion, refuse_row_tracking
+from lazydelta.operations.dml.row_deletion import plan_deletion
+from lazydelta.operations.dml.table_rules import has_change_feed, refuse_row_tracking
 from lazydelta.operations.dml.verb import Verb, predicate_sql
 from lazydelta.operations.uncommitted_files import UncommittedFiles
 from lazydelta.schema import to_arrow_schema
@@ -77,7 +78,7 @@ def update_rows(
         metrics["numUpdatedRows"] = update.num_rows
         files.add(changed)
         written = verb.write_deletion(deletion, files)
-        if verb.has_change_feed():
+        if has_change_feed(verb.snapshot):
             changes = _change_files(verb, matches.all, changed, update.enforcement)
             written = replace(written, changes=files.add(changes))
         written = replace(written, adds=pa.concat_tables([changed, written.adds]))

@@ -18,9 +18,9 @@ from lazydelta.formats import num_records
 from lazydelta.log import LOG_DIRECTORY
 from lazydelta.operations.dml.matched_files import find_matches
 from lazydelta.operations.dml.request import DmlResult
-from lazydelta.operations.dml.row_deletion import removes_of, write_vectors
-from lazydelta.operations.write_request import is_applied
-from lazydelta.protocol import SetTransaction
+from lazydelta.operations.dml.row_deletion import removes_of, total_size, write_vectors
+from lazydelta.operations.dml.table_rules import plain_rows
+from lazydelta.operations.write_request import application_transactions, is_applied
 from lazydelta.protocol.features import unsupported_error, unwritable_features
 from lazydelta.scan import Scan
 from lazydelta.scan.read import read_files
@@ -34,9 +34,7 @@ from lazydelta.transaction import (
     commit,
     validate_newest_commit,
 )
-from lazydelta.writer.columns import check_names
 from lazydelta.writer.files import DataLayout, DeletionVectorWriter, write_data_files
-from lazydelta.writer.properties import CHANGE_FEED, is_enabled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -135,7 +133,7 @@ class Verb:
     def matching_rows(self, files: pa.Table) -> Stream[pa.RecordBatch]:
         """Read the matching rows of files, all columns."""
         scan = Scan(self.snapshot, where=self.predicate)
-        return read_files(scan, files.to_batches(), options=self.config.read)
+        return read_files(scan, files.to_batches(), options=plain_rows(self.snapshot))
 
     def write_deletion(self, deletion: RowDeletion, files: UncommittedFiles) -> WrittenChanges:
         """Write vectors, and copy the other rows of rewritten files."""
@@ -148,19 +146,11 @@ class Verb:
         adds = deletion.rewritten.slice(0, 0)
         if deletion.rewritten.num_rows and self.predicate is not None:
             others = Scan(self.snapshot, where=Not(IsTrue(self.predicate)))
-            with read_files(others, deletion.rewritten.to_batches()) as rows:
+            options = plain_rows(self.snapshot)
+            with read_files(others, deletion.rewritten.to_batches(), options=options) as rows:
                 adds = files.add(write_data_files(rows, store=self.store, layout=self.layout()))
             copied = _num_rows(adds)
         return WrittenChanges(adds=adds, marked=marked, copied_rows=copied)
-
-    def has_change_feed(self) -> bool:
-        """Whether the change data feed is enabled; refuses columns with its reserved names."""
-        snapshot = self.snapshot
-        if not is_enabled(snapshot.metadata.configuration, CHANGE_FEED):
-            return False
-        configuration = snapshot.metadata.configuration
-        check_names(snapshot.schema, configuration, mapped=True, table=self.store.root)
-        return True
 
     def nothing(self, metrics: Mapping[str, int], *, dry_run: bool = False) -> DmlResult:
         """Return the result of a verb without a commit."""
@@ -242,15 +232,8 @@ class Verb:
                 pa.nulls(0, pa.string())
             ])  # fmt: skip
             reads = Reads(predicates=(bound,), paths=paths)
-        txns: tuple[SetTransaction, ...] = ()
-        if request.app_id is not None and request.app_version is not None:
-            now = time.time_ns() // 1_000_000
-            txns = (
-                SetTransaction(
-                    app_id=request.app_id, version=request.app_version, last_updated=now
-                ),
-            )
-            reads = replace(reads, app_ids=frozenset({request.app_id}))
+        txns = application_transactions(request.as_write())
+        reads = replace(reads, app_ids=frozenset(txn.app_id for txn in txns))
         return Transaction(
             operation=self.name,
             parameters=parameters,
@@ -262,11 +245,6 @@ class Verb:
             txns=txns,
             reads=reads,
         )
-
-
-def total_size(files: pa.Table) -> int:
-    """Return the total size of files in bytes."""
-    return int(pc.sum(files.column("size")).as_py() or 0)
 
 
 def _num_rows(adds: pa.Table) -> int:
