@@ -123,6 +123,14 @@ def _chosen(options: argparse.Namespace, scale: Scale) -> list[Case]:
     return [case for case in found if any(case.name.startswith(name) for name in wanted)]
 
 
+def _shown(sample: Sample) -> str:
+    written = (sample.data_bytes + sample.other_bytes) / 1e6
+    return sample.error or (
+        f"{sample.seconds:7.2f} s, CPU {sample.cpu_seconds:6.2f} s, "
+        f"{sample.peak_rss / 2**20:5.0f} MiB, {written:7.1f} MB written"
+    )
+
+
 def _run(cases: list[Case], scale: Scale, options: argparse.Namespace) -> Samples:
     rounds = options.rounds or (1 if scale != FULL else 3)
     samples: Samples = {case.name: {} for case in cases}
@@ -133,11 +141,7 @@ def _run(cases: list[Case], scale: Scale, options: argparse.Namespace) -> Sample
             for engine in engines if number % 2 == 0 else reversed(engines):
                 sample = _measured(engine, case, data, scale)
                 samples[case.name].setdefault(engine, []).append(sample)
-                shown = sample.error or (
-                    f"{sample.seconds:8.2f} s, {sample.peak_rss / 2**20:5.0f} MiB, "
-                    f"{(sample.data_bytes + sample.other_bytes) / 1e6:8.1f} MB written"
-                )
-                _log(f"round {number + 1}: {case.name:34} {engine:18} {shown}")
+                _log(f"round {number + 1}: {case.name:34} {engine:18} {_shown(sample)}")
     return samples
 
 

@@ -180,13 +180,14 @@ def dml_verdicts(cases: Sequence[Case], samples: Samples) -> list[Verdict]:
 def _line(case: Case, engine: str, found: Sequence[Sample]) -> list[str]:
     good = [sample for sample in found if not sample.error]
     if not good:
-        return [case.title, engine, found[0].error.replace("|", "/")[:120], *[""] * 5]
+        return [case.title, engine, found[0].error.replace("|", "/")[:120], *[""] * 6]
     seconds = [sample.seconds for sample in good]
     return [
         case.title,
         engine,
         format_seconds(min(seconds)),
         format_seconds(statistics.median(seconds)),
+        format_seconds(min(sample.cpu_seconds for sample in good)),
         f"{max(sample.peak_rss for sample in good) / _MEBIBYTE:.0f}",
         f"{min(sample.base_rss for sample in good) / _MEBIBYTE:.0f}",
         f"{max(sample.data_bytes for sample in good) / 1e6:.1f}",
@@ -206,7 +207,8 @@ def dml_section(
         picture: The path of the plot.
         is_judged: Whether the sizes are those of the limits.
     """
-    header = ["what", "engine", "best s", "median s", "RSS MiB", "before", "data MB", "other MB"]
+    header = ["what", "engine", "best s", "median s", "CPU s"]
+    header += ["RSS MiB", "before", "data MB", "other MB"]
     rows = [
         _line(case, engine, found)
         for case in cases

@@ -59,7 +59,7 @@ class CaseData:
     expected: dict[str, int]
     """Counts that every engine must return."""
     rows: int | None
-    """Rows of the table afterwards; None where nobody counts them."""
+    """Rows of the table afterwards; None where they are not counted."""
 
 
 def case_data(case: Case) -> CaseData:
