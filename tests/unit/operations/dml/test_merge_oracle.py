@@ -43,9 +43,7 @@ CONDITIONS = {
     "t.id = s.id AND t.p <=> s.p": lambda t, s: equal(t["id"], s["id"]) and t["p"] == s["p"],
     "t.id = s.id AND t.p = 'a'": lambda t, s: equal(t["id"], s["id"]) and t["p"] == "a",
     "t.id = s.id AND s.p = 'a'": lambda t, s: equal(t["id"], s["id"]) and s["p"] == "a",
-    "t.id = s.id AND t.v > s.v": lambda t, s: (
-        equal(t["id"], s["id"]) and greater(t["v"], s["v"])
-    ),
+    "t.id = s.id AND t.v > s.v": lambda t, s: equal(t["id"], s["id"]) and greater(t["v"], s["v"]),
     "t.id + 1 = s.id": lambda t, s: equal(None if t["id"] is None else t["id"] + 1, s["id"]),
     "t.id > s.id AND t.p = s.p": lambda t, s: greater(t["id"], s["id"]) and equal(t["p"], s["p"]),
     "t.id > s.id": lambda t, s: greater(t["id"], s["id"]),
