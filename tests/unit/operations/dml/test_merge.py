@@ -124,6 +124,14 @@ def test_names_are_resolved_by_alias_or_if_only_one_side_has_them(tmp_path):
     assert rows_of(table)[2] == {"id": 2, "name": "x", "v": 10.0}
 
 
+def test_an_alias_hides_a_column_of_its_name(tmp_path):
+    ld.write(tmp_path, {"id": [1, 2], "s": ["x", "y"], "t": [5, 6]})
+    table = ld.Table.open(tmp_path)
+    merge = table.merge({"id": [1], "t": [7]}, "t.id = s.id AND t.s = 'x'")
+    merge.when_matched_update({"s": "concat(t.s, '!')", "t": "t.t + s.t"}).execute()
+    assert rows_of(table) == [{"id": 1, "s": "x!", "t": 12}, {"id": 2, "s": "y", "t": 6}]
+
+
 @pytest.mark.parametrize(
     ("on", "error", "message"),
     [
