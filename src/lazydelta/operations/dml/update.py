@@ -9,10 +9,12 @@ import pyarrow as pa
 
 from lazydelta.errors import ConfigError, ConstraintViolationError, PredicateError
 from lazydelta.expressions import bind_expression
+from lazydelta.operations.dml.matched_files import find_matches
 from lazydelta.operations.dml.request import DmlResult
 from lazydelta.operations.dml.row_deletion import plan_deletion
 from lazydelta.operations.dml.table_rules import has_change_feed
 from lazydelta.operations.dml.verb import Verb, predicate_sql
+from lazydelta.operations.dml.verb_changes import RowChanges
 from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.operations.uncommitted_files import UncommittedFiles
 from lazydelta.schema import to_arrow_schema
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.expressions import BoundExpression
+    from lazydelta.operations.dml.matched_files import MatchedFiles
     from lazydelta.operations.dml.request import DmlRequest
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
@@ -65,27 +68,38 @@ def update_rows(
         return verb
     update = _Update.plan(verb.snapshot, assignments)
     matches = verb.matches()
-    deletion = plan_deletion(verb.snapshot, matches)
-    metrics: dict[str, int | None] = {"numUpdatedRows": matches.matched_rows}
     if request.dry_run:
-        shown = {name: value for name, value in metrics.items() if value is not None}
-        return verb.nothing({**shown, **verb.file_metrics(deletion)}, dry_run=True)
+        return verb.would_change({"numUpdatedRows": matches.matched_rows}, matches)
     if not matches.all.num_rows:
         return verb.nothing({"numUpdatedRows": 0})
     with UncommittedFiles(store, None) as files:
-        tracking = update.tracking
-        with verb.matching_rows(matches.all, tracking) as rows:
-            layout = tracking.layout(verb.layout())
-            changed = write_data_files(update(rows), store=store, layout=layout)
-        metrics["numUpdatedRows"] = update.num_rows
-        files.add(changed)
-        written = verb.write_deletion(deletion, files)
-        if has_change_feed(verb.snapshot):
-            changes = _change_files(verb, matches.all, changed, update.enforcement)
-            written = replace(written, changes=files.add(changes))
-        written = replace(written, adds=pa.concat_tables([changed, written.adds]))
+
+        def again(added: pa.Table) -> RowChanges:
+            more = find_matches(verb.snapshot, verb.predicate, added)
+            return _update(verb, update, more, files)
+
         parameters = {"predicate": predicate_sql(verb.predicate)}
-        return verb.commit(deletion, written, parameters, metrics, files)
+        return verb.commit(_update(verb, update, matches, files), parameters, files, again=again)
+
+
+def _update(
+    verb: Verb, update: _Update, matches: MatchedFiles, files: UncommittedFiles
+) -> RowChanges:
+    """Write the new versions of the matching rows, and delete the old ones."""
+    tracking, rows_before = update.tracking, update.num_rows
+    with verb.matching_rows(matches.all, tracking) as rows:
+        layout = tracking.layout(verb.layout())
+        changed = files.add(write_data_files(update(rows), store=verb.store, layout=layout))
+    deletion = plan_deletion(verb.snapshot, matches)
+    written = verb.write_deletion(deletion, files)
+    if has_change_feed(verb.snapshot):
+        changes = _change_files(verb, matches.all, changed, update.enforcement)
+        written = replace(written, changes=files.add(changes))
+    return RowChanges(
+        deletion=deletion,
+        written=replace(written, adds=pa.concat_tables([changed, written.adds])),
+        metrics={"numUpdatedRows": update.num_rows - rows_before},
+    )
 
 
 def _change_files(
