@@ -67,19 +67,30 @@ def limited_rows(read: FileRead) -> Iterator[RowBatch]:
     return (batch.select(read.mask(batch)) for batch in rows)
 
 
-def selected_rows(read: FileRead, selected: SelectedRows) -> Iterator[RowBatch]:
-    """Yield the selected rows; row groups and pages without one are not decoded."""
+def selected_rows(
+    read: FileRead, selected: SelectedRows, *, needs_positions: bool
+) -> Iterator[RowBatch]:
+    """Yield the selected rows; row groups and far pages without one are not decoded.
+
+    The decoder drops the other rows, unless that would shift positions that the read needs.
+    """
     file, columns = read.file, read.projection.columns
     ranges = {group: _selected_ranges(read, selected, group) for group in read.row_groups}
     for groups in file.fetched(columns, [group for group, parts in ranges.items() if parts]):
         for group in groups:
+            keep = selected.kept if columns and not needs_positions else None
             rows = (
-                file.read_ranges(columns, group, ranges[group], batch_rows=read.batch_rows)
+                file.read_ranges(
+                    columns, group, ranges[group], batch_rows=read.batch_rows, keep=keep
+                )
                 if columns
                 else file.read(columns, [group], batch_rows=read.batch_rows)
             )
             for batch in rows:
-                yield batch.select(selected.kept(batch.start, batch.length))
+                if keep is None:
+                    yield batch.select(selected.kept(batch.start, batch.length))
+                elif batch.length:
+                    yield batch
 
 
 def _selected_ranges(
