@@ -96,7 +96,7 @@ class Verb:
         """
         write = request.as_write()
         check_user_metadata(request.commit_metadata, store.root)
-        snapshot = load_snapshot(store, config, previous=known)
+        snapshot = replace(load_snapshot(store, config, previous=known), config=config)
         if is_applied(snapshot, write):
             return DmlResult(table=store.root, version=snapshot.version, already_applied=True)
         if features := unwritable_features(snapshot.protocol):
@@ -149,8 +149,12 @@ class Verb:
         adds = deletion.rewritten.slice(0, 0)
         if deletion.rewritten.num_rows:
             tracking = RowTracking.of(self.snapshot)
-            layout = tracking.layout(self.layout())
-            with self._copied_rows(deletion, tracking) as rows:
+            positions = dict(
+                zip(self._shown(deletion.rewritten), deletion.rewritten_rows, strict=True)
+            )
+            others = ChosenRows(positions=positions, drops=True)
+            with self.chosen_rows(deletion.rewritten, others, tracking=tracking) as rows:
+                layout = tracking.layout(self.layout())
                 adds = files.add(write_data_files(rows, store=self.store, layout=layout))
             copied = _num_rows(adds)
         return WrittenChanges(adds=adds, marked=marked, copied_rows=copied)
@@ -160,6 +164,7 @@ class Verb:
         files: pa.Table,
         rows: ChosenRows,
         columns: Sequence[str] | None = None,
+        *,
         tracking: RowTracking = NO_ROW_TRACKING,
     ) -> Stream[pa.RecordBatch]:
         """Read some rows of files by their positions; with row ids if they are tracked."""
@@ -175,17 +180,11 @@ class Verb:
         decoded: list[str] = paths.to_pylist()
         return decoded
 
-    def _copied_rows(self, deletion: RowDeletion, tracking: RowTracking) -> Stream[pa.RecordBatch]:
-        files = deletion.rewritten
-        positions = dict(zip(self._shown(files), deletion.rewritten_rows, strict=True))
-        chosen = ChosenRows(positions=positions, drops=True)
-        return self.chosen_rows(files, chosen, tracking=tracking)
-
     def would_change(self, metrics: Mapping[str, int | None], matches: MatchedFiles) -> DmlResult:
         """Return the result of a dry run."""
         deletion = plan_deletion(self.snapshot, matches)
-        known = self.named({**metrics, **self.file_metrics(deletion)})
-        return self.nothing(known, dry_run=True)
+        found = self.named({**metrics, **self.file_metrics(deletion)})
+        return self.nothing(found, dry_run=True)
 
     def nothing(self, metrics: Mapping[str, int], *, dry_run: bool = False) -> DmlResult:
         """Return the result of a verb without a commit."""

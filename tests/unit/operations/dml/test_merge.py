@@ -123,6 +123,14 @@ def test_names_are_resolved_by_alias_or_if_only_one_side_has_them(tmp_path):
     assert rows_of(table)[2] == {"id": 2, "name": "x", "v": 10.0}
 
 
+def test_an_alias_hides_a_column_of_its_name(tmp_path):
+    ld.write(tmp_path, {"id": [1, 2], "s": ["x", "y"], "t": [5, 6]})
+    table = ld.Table.open(tmp_path)
+    merge = table.merge({"id": [1], "t": [7]}, "t.id = s.id AND t.s = 'x'")
+    merge.when_matched_update({"s": "concat(t.s, '!')", "t": "t.t + s.t"}).execute()
+    assert rows_of(table) == [{"id": 1, "s": "x!", "t": 12}, {"id": 2, "s": "y", "t": 6}]
+
+
 @pytest.mark.parametrize(
     ("on", "error", "message"),
     [
@@ -385,6 +393,23 @@ def test_a_merge_that_only_inserts_may_append_only(tmp_path):
         merge.when_matched_delete().execute()
 
 
+@pytest.mark.parametrize("properties", [{}, VECTORS, FEED], ids=["rewritten", "vectors", "feed"])
+def test_rows_keep_their_ids(tmp_path, properties):
+    table = make(tmp_path, properties={**properties, "delta.enableRowTracking": "true"})
+    options = ld.ReadOptions(row_id_column="row_id", row_commit_version_column="version")
+    before = {row["id"]: row["row_id"] for row in table.scan().to_arrow(options).to_pylist()}
+    source = {"id": [1, 9], "name": ["x", "y"], "v": [0.0, 0.0]}
+    merge = table.merge(source, "t.id = s.id").when_matched_update("*")
+    merge = merge.when_not_matched_insert("*").when_not_matched_by_source_delete("t.id = 4")
+    merge.when_not_matched_by_source_update({"v": "7"}, "t.id = 5").execute()
+    rows = {row["id"]: row for row in table.scan().to_arrow(options).to_pylist()}
+    assert {key: row["row_id"] for key, row in rows.items() if key != 9} == {
+        key: row_id for key, row_id in before.items() if key != 4
+    }
+    assert rows[9]["row_id"] not in before.values()
+    assert {key for key, row in rows.items() if row["version"] == 1} == {1, 5, 9}
+
+
 def test_the_change_feed_of_inserts_needs_no_change_files(tmp_path):
     table = make(tmp_path, properties={**VECTORS, **FEED})
     source = {"id": [1, 9], "name": ["x", "y"], "v": [0.0, 0.0]}
@@ -545,14 +570,24 @@ def test_a_concurrent_append_of_rows_that_may_match_conflicts(tmp_path, monkeypa
     assert merge.execute().metrics["numTargetRowsUpdated"] == 1
 
 
-def test_a_concurrent_change_of_a_touched_file_conflicts_if_it_is_of_the_same_row(
+def test_concurrent_deletes_of_other_rows_of_a_file_do_not_conflict(tmp_path, monkeypatch):
+    table, other = make(tmp_path), ld.Table.open(tmp_path)
+    source = {"id": [1, 9], "name": ["x", "y"], "v": [0.0, 0.0]}
+    upsert = table.merge(source, "t.id = s.id").when_matched_update("*")
+    race(monkeypatch, lambda: other.delete("id = 5"))
+    upsert.when_not_matched_insert("*").execute()
+    assert ids_of(table) == [0, 1, 2, 3, 4, 9]
+    race(monkeypatch, lambda: other.delete("id = 1"))
+    with pytest.raises(CommitConflictError):
+        upsert.execute()
+
+
+def test_a_concurrent_delete_of_a_matched_row_conflicts_even_if_no_clause_held(
     tmp_path, monkeypatch
 ):
     table, other = make(tmp_path), ld.Table.open(tmp_path)
-    merge = table.merge({"id": [1]}, "t.id = s.id AND t.id = 1").when_matched_delete()
-    race(monkeypatch, lambda: other.update({"name": "'z'"}, "id = 1"))
+    source = {"id": [1, 2], "name": ["x", "y"], "v": [0.0, 0.0]}
+    merge = table.merge(source, "t.id = s.id").when_matched_update("*", "s.id = 1")
+    race(monkeypatch, lambda: other.delete("id = 2"))  # its source row would be inserted now
     with pytest.raises(CommitConflictError):
-        merge.execute()
-    race(monkeypatch, lambda: other.delete("id = 5"))
-    merge.execute()
-    assert ids_of(table) == [0, 2, 3, 4]
+        merge.when_not_matched_insert("*").execute()

@@ -42,9 +42,7 @@ def updated_matches(
                 found = finder.select(pairs, chosen == index)
                 if len(found):
                     old = batch.take(from_numpy(found.target_rows))
-                    yield tracking.updated(
-                        clause.assignments(found.batch, old), _ids(old, tracking)
-                    )
+                    yield _tracked(clause.assignments(found.batch, old), old, tracking)
 
 
 def updated_by_source(
@@ -60,15 +58,15 @@ def updated_by_source(
             if clause.assignments is not None and mask.any():
                 keep = from_mask(mask)
                 old = batch.filter(keep)
-                new = clause.assignments(rows.filter(keep), old)
-                yield tracking.updated(new, _ids(old, tracking))
+                yield _tracked(clause.assignments(rows.filter(keep), old), old, tracking)
 
 
 class InsertedRows:
     """The rows of WHEN NOT MATCHED INSERT, and what they change of the table."""
 
-    def __init__(self, plan: MergePlan) -> None:
+    def __init__(self, plan: MergePlan, tracking: RowTracking) -> None:
         self._plan = plan
+        self._tracking = tracking
         self.num_rows = 0
         self.high_water_marks: dict[str, int] = {}
         """The furthest value of each identity column."""
@@ -92,7 +90,7 @@ class InsertedRows:
             identity = clause.assignments.enforcement.identity
             self.high_water_marks = high_water_marks(identity, new, self.high_water_marks)
             self.num_rows += new.num_rows
-            yield new
+            yield self._tracking.updated(new, None)
 
     def _unmatched(
         self, chunk: SourceChunk, matched: np.ndarray
@@ -117,9 +115,11 @@ def _touched(
     if not touched.updated:
         return
     chosen = ChosenRows(positions=touched.updated)
-    with verb.chosen_rows(touched.files, chosen, columns, tracking) as rows:
+    with verb.chosen_rows(touched.files, chosen, columns, tracking=tracking) as rows:
         yield from rows
 
 
-def _ids(rows: pa.RecordBatch, tracking: RowTracking) -> pa.Array | None:
-    return None if tracking.row_id is None else rows.column(tracking.row_id)
+def _tracked(new: pa.RecordBatch, old: pa.RecordBatch, tracking: RowTracking) -> pa.RecordBatch:
+    """Return changed rows with the ids of the old ones."""
+    ids = None if tracking.row_id is None else old.column(tracking.row_id)
+    return tracking.updated(new, ids)

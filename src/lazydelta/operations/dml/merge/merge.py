@@ -6,7 +6,7 @@ import logging
 import time
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -31,7 +31,7 @@ from lazydelta.operations.uncommitted_files import UncommittedFiles
 from lazydelta.schema import schema_to_json
 from lazydelta.transaction import ADDS
 from lazydelta.writer.columns import with_high_water_marks
-from lazydelta.writer.files import DataLayout, write_data_files
+from lazydelta.writer.files import write_data_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.operations.dml.merge.clauses import MergeRequest
     from lazydelta.operations.dml.merge.matching import TouchedRows
+    from lazydelta.operations.dml.merge.source_chunks import SourceChunk
     from lazydelta.operations.dml.verb_changes import WrittenChanges
     from lazydelta.protocol import TableMetadata, TableProtocol
     from lazydelta.snapshot import SnapshotState
@@ -89,19 +90,36 @@ def merge_rows(
 
     Raises the errors of `delete_rows` and `update_rows` too.
     """
+    config = _bounded(config)
     verb = Verb.start(
         "MERGE", store, config, request.options,
         known=known, remember=remember, only_appends=request.only_inserts,
     )  # fmt: skip
     if isinstance(verb, DmlResult):
         return verb
-    chunks = SourceChunks(source, chunk_bytes=config.operation_memory // tuning.SOURCE_SHARE)
+    chunks = SourceChunks(source, chunk_bytes=_share(config))
     plan = MergePlan.build(verb.snapshot, request, chunks.schema)
     reads = None if plan.not_matched_by_source else plan.condition.target_only
-    verb = replace(verb, predicate=reads, metric_names=METRIC_NAMES)
+    if not plan.is_rebasable:
+        config = replace(config, row_level_concurrency=False)
+    verb = replace(verb, config=config, predicate=reads, metric_names=METRIC_NAMES)
     with chunks:
         run = _Run(verb, plan, chunks)
         return run.dry() if request.options.dry_run else run.execute()
+
+
+def _share(config: Config) -> int:
+    return max(1, config.operation_memory // tuning.MEMORY_SHARE)
+
+
+def _bounded(config: Config) -> Config:
+    """Return settings in which the buffers of readers and writers fit in the memory of a MERGE."""
+    read, write, share = config.read, config.write, _share(config)
+    return replace(
+        config,
+        read=replace(read, memory_limit=min(read.memory_limit, share)),
+        write=replace(write, memory_limit=min(write.memory_limit, share)),
+    )
 
 
 @dataclass(slots=True)
@@ -119,7 +137,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.matching = Matching(self.verb.snapshot, self.plan)
-        self.inserted = InsertedRows(self.plan)
+        self.inserted = InsertedRows(self.plan, RowTracking.of(self.verb.snapshot))
         if not self.plan.condition.keys:
             reason = "the condition has no equality between target and source"
             warning = f"MERGE compares every row with every source row, which is slow: {reason}"
@@ -131,11 +149,11 @@ class _Run:
         for chunk in self.source:
             self.matching.chunk(chunk)
             self.inserted.count(chunk, self.matching.matched_sources[chunk.index])
+            del chunk
         if self.plan.not_matched_by_source:
             self.matching.not_matched_by_source()
-        deletion = plan_deletion(self.verb.snapshot, self.matching.result())
-        metrics = self.verb.named({**self._metrics(), **self.verb.file_metrics(deletion)})
-        return replace(self.verb.nothing(metrics, dry_run=True), warnings=self.warnings)
+        result = self.verb.would_change(self._metrics(), self.matching.result())
+        return replace(result, warnings=self.warnings)
 
     def execute(self) -> DmlResult:
         """Write the changes and commit them."""
@@ -143,19 +161,19 @@ class _Run:
         with UncommittedFiles(verb.store, None) as files:
             changed, inserted = self._write(files)
             if not self.touched and not self.inserted.num_rows:
-                return replace(verb.nothing(verb.named(self._metrics())), warnings=self.warnings)
+                return replace(verb.nothing(self._metrics()), warnings=self.warnings)
             deletion = plan_deletion(verb.snapshot, self.matching.result())
             written = verb.write_deletion(deletion, files)
             if self.touched and has_change_feed(verb.snapshot):
-                feed = write_merge_changes(verb, self.plan, self.touched, changed, inserted)
-                written = replace(written, changes=files.add(feed))
+                changes = write_merge_changes(verb, self.plan, self.touched, changed, inserted)
+                written = replace(written, changes=files.add(changes))
             adds = pa.concat_tables([changed, inserted, written.adds])
-            written = replace(written, adds=adds)
+            seconds = time.monotonic() - started
             protocol, metadata = self._definition()
             changes = RowChanges(
                 deletion=deletion,
-                written=written,
-                metrics=self._metrics(written, time.monotonic() - started),
+                written=replace(written, adds=adds),
+                metrics={**self._metrics(), **self._output_metrics(written, seconds)},
                 protocol=protocol,
                 metadata=metadata,
             )
@@ -164,15 +182,8 @@ class _Run:
 
     def _write(self, files: UncommittedFiles) -> tuple[pa.Table, pa.Table]:
         """Write changed and new rows; apart if the change feed has to tell them apart."""
-        verb, after = self.verb, self.plan.definition
-        layout = DataLayout.of(
-            after.schema,
-            after.protocol,
-            after.metadata,
-            verb.config.write,
-            clustered_by=verb.snapshot.clustering_columns(),
-        )
-        layout = RowTracking.of(verb.snapshot).layout(layout)
+        verb = self.verb
+        layout = RowTracking.of(verb.snapshot).layout(self.plan.layout(verb))
 
         def write(rows: Iterator[pa.RecordBatch]) -> pa.Table:
             return files.add(write_data_files(rows, store=verb.store, layout=layout))
@@ -183,12 +194,8 @@ class _Run:
 
     def _changed_rows(self) -> Iterator[pa.RecordBatch]:
         for chunk in self.source:
-            started = time.monotonic()
-            touched, finder = self.matching.chunk(chunk)
-            self.scan_seconds += time.monotonic() - started
-            if touched.files.num_rows:
-                self.touched.append(touched)
-                yield from updated_matches(self.verb, self.plan, touched, finder)
+            yield from self._changed_by(chunk)
+            del chunk  # before the next one is loaded
         if self.plan.not_matched_by_source:
             started = time.monotonic()
             touched = self.matching.not_matched_by_source()
@@ -197,20 +204,27 @@ class _Run:
                 self.touched.append(touched)
                 yield from updated_by_source(self.verb, self.plan, touched)
 
+    def _changed_by(self, chunk: SourceChunk) -> Iterator[pa.RecordBatch]:
+        started = time.monotonic()
+        touched, finder = self.matching.chunk(chunk)
+        self.scan_seconds += time.monotonic() - started
+        if touched.files.num_rows:
+            self.touched.append(touched)
+            yield from updated_matches(self.verb, self.plan, touched, finder)
+
     def _inserted_rows(self) -> Iterator[pa.RecordBatch]:
         if not self.plan.not_matched:
             return
-        tracking = RowTracking.of(self.verb.snapshot)
         for chunk in self.source:
             matched = self.matching.matched_sources[chunk.index]
             if not matched.all():
-                for rows in self.inserted.batches(chunk, matched):
-                    yield tracking.updated(rows, None)
+                yield from self.inserted.batches(chunk, matched)
+            del chunk
 
     def _definition(self) -> tuple[TableProtocol | None, TableMetadata | None]:
-        """Return the table's new protocol and metadata; None if they do not change."""
+        """Return the table's new protocol and metadata; None where they do not change."""
         snapshot, after = self.verb.snapshot, self.plan.definition
-        metadata: TableMetadata = after.metadata
+        metadata = after.metadata
         clauses = [c.assignments for c in self.plan.not_matched if c.assignments is not None]
         if clauses:
             identity = clauses[0].enforcement.identity
@@ -222,15 +236,13 @@ class _Run:
             None if metadata == snapshot.metadata else metadata,
         )
 
-    def _metrics(
-        self, written: WrittenChanges | None = None, seconds: float = 0.0
-    ) -> dict[str, int | None]:
+    def _metrics(self) -> dict[str, int]:
         counts = self.matching.counts
         updated, deleted = (
             [counts[kind, action] for kind in ("matched", "not_matched_by_source")]
             for action in ("update", "delete")
         )
-        metrics: dict[str, Any] = {
+        return {
             "numSourceRows": self.source.num_rows,
             "numTargetRowsInserted": self.inserted.num_rows,
             "numTargetRowsUpdated": sum(updated),
@@ -240,9 +252,12 @@ class _Run:
             "numTargetRowsNotMatchedBySourceUpdated": updated[1],
             "numTargetRowsNotMatchedBySourceDeleted": deleted[1],
         }
-        if written is not None:
-            output = self.inserted.num_rows + sum(updated) + written.copied_rows
-            metrics["numOutputRows"] = output
-            metrics["scanTimeMs"] = int(self.scan_seconds * 1000)
-            metrics["rewriteTimeMs"] = int((seconds - self.scan_seconds) * 1000)
-        return metrics
+
+    def _output_metrics(self, written: WrittenChanges, seconds: float) -> dict[str, int]:
+        metrics = self._metrics()
+        new = metrics["numTargetRowsInserted"] + metrics["numTargetRowsUpdated"]
+        return {
+            "numOutputRows": new + written.copied_rows,
+            "scanTimeMs": int(self.scan_seconds * 1000),
+            "rewriteTimeMs": int((seconds - self.scan_seconds) * 1000),
+        }
