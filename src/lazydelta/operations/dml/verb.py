@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta._failpoints import failpoint
 from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import AppendOnlyError
 from lazydelta.expressions import as_predicate, bind
@@ -113,7 +114,9 @@ class Verb:
 
     def matches(self) -> MatchedFiles:
         """Find the matching files and rows."""
-        return find_matches(self.snapshot, self.predicate)
+        found = find_matches(self.snapshot, self.predicate)
+        failpoint("verb-matched")
+        return found
 
     def layout(self) -> DataLayout:
         """Return the layout of new data files."""
@@ -184,6 +187,7 @@ class Verb:
             files: The new files.
             again: Runs the verb on files that a concurrent commit added; see `RowRebase`.
         """
+        failpoint("verb-written")
         plan = partial(self._transaction, parameters)
         race = RowRebase(
             snapshot=self.snapshot,
