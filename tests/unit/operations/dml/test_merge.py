@@ -469,6 +469,26 @@ def test_merge_schema_adds_nested_fields_by_name(tmp_path, properties):
     ]  # fmt: skip
 
 
+def test_fields_that_the_source_lacks_are_kept_by_a_star_only(tmp_path):
+    table = nested_table(tmp_path)
+    source = pa.Table.from_pylist([{"id": 1, "a": {"X": 5, "y": {"new": 6}}}])
+    merge = table.merge(source, "t.id = s.id")
+    for bad in (
+        merge.when_matched_update({"a": "s.a"}),
+        merge.when_matched_update({"a.y": "s.a.y"}),
+    ):
+        with pytest.raises(SchemaMismatchError, match=r"a\.y\.new|a\.y\.z"):
+            bad.execute()
+    merge = table.merge(source, "t.id = s.id", merge_schema=True)
+    merge.when_matched_update("*").execute()
+    assert rows_of(table)[0] == {
+        "id": 1, "a": {"x": 5, "y": {"z": "q", "new": 6}}, "l": [{"x": 1, "y": "b"}],
+        "m": [("k", 1)],
+    }  # fmt: skip
+    merge.when_matched_update({"a": "s.a"}).execute()
+    assert rows_of(table)[0]["a"] == {"x": 5, "y": {"z": None, "new": 6}}
+
+
 # --- files, history, races -------------------------------------------------------------------------
 
 
