@@ -575,6 +575,18 @@ def race(monkeypatch, change):
     monkeypatch.setattr(Verb, "commit", raced)
 
 
+def test_a_concurrent_append_beyond_the_keys_of_the_source_does_not_conflict(tmp_path, monkeypatch):
+    table, other = make(tmp_path), ld.Table.open(tmp_path)
+    source = {"id": [1, 9], "name": ["x", "y"], "v": [0.0, 0.0]}
+    upsert = table.merge(source, "t.id = s.id").when_matched_update("*")
+    race(monkeypatch, lambda: other.write({"id": [10], "name": ["z"], "v": [0.0]}))
+    upsert.when_not_matched_insert("*").execute()
+    assert ids_of(table) == [0, 1, 2, 3, 4, 5, 9, 10]
+    race(monkeypatch, lambda: other.write({"id": [11], "name": ["z"], "v": [0.0]}))
+    with pytest.raises(CommitConflictError):
+        upsert.when_not_matched_by_source_update({"v": "1"}).execute()
+
+
 def test_a_concurrent_append_of_rows_that_may_match_conflicts(tmp_path, monkeypatch):
     table, other = make(tmp_path), ld.Table.open(tmp_path)
     source = {"id": [1, 9], "name": ["x", "y"], "v": [0.0, 0.0]}
