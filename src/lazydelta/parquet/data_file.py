@@ -140,14 +140,7 @@ class DataFile:
         yield from self._file.fetched_parts(leaves, parts, ahead=max_rows is None)
 
     def read_range(
-        self,
-        columns: Sequence[str],
-        row_group: int,
-        start: int,
-        end: int,
-        *,
-        batch_rows: int,
-        keep: RowSelection | None = None,
+        self, columns: Sequence[str], row_group: int, start: int, end: int, *, batch_rows: int
     ) -> Iterator[RowBatch]:
         """Return columns of a range of rows of a row group.
 
@@ -160,10 +153,9 @@ class DataFile:
             start: Position of the first row in the file.
             end: Position after the last one.
             batch_rows: Maximum rows of a batch; fewer where rows are large.
-            keep: The rows to select, as for `read`.
         """
         return self._reader.read(
-            columns, [row_group], batch_rows=batch_rows, row_range=(start, end), keep=keep
+            columns, [row_group], batch_rows=batch_rows, row_range=(start, end)
         )
 
     def read_ranges(
@@ -173,7 +165,6 @@ class DataFile:
         ranges: Sequence[tuple[int, int]],
         *,
         batch_rows: int,
-        keep: RowSelection | None = None,
     ) -> Iterator[RowBatch]:
         """Yield columns of ranges of rows of a row group, as `row_ranges` returns them.
 
@@ -183,9 +174,7 @@ class DataFile:
         for index, (start, end) in enumerate(ranges):
             is_last = index > 0 and not self._native.can_read(columns, [row_group])
             stop = ranges[-1][1] if is_last else end
-            yield from self.read_range(
-                columns, row_group, start, stop, batch_rows=batch_rows, keep=keep
-            )
+            yield from self.read_range(columns, row_group, start, stop, batch_rows=batch_rows)
             if is_last:
                 return
 
@@ -229,12 +218,6 @@ class DataFile:
     def can_skip(self, columns: Sequence[str], row_group: int, rows: int) -> bool:
         """Whether `read_range` skips a gap of so many rows instead of decoding it."""
         return rows >= tuning.MIN_SKIP_ROWS and self._native.can_read(columns, [row_group])
-
-    def min_skip_rows(self, columns: Sequence[str], row_group: int) -> int:
-        """Return the rows of the shortest gap that is worth a range of its own."""
-        if self._native.can_read(columns, [row_group]):
-            return tuning.MIN_RANGE_GAP_ROWS
-        return int(self.metadata.row_group(row_group).num_rows)
 
     def first_row(self, row_group: int) -> int:
         """Return the position of the first row of a row group."""

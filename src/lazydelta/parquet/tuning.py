@@ -16,9 +16,6 @@ MIN_BATCH_ROWS = 1024
 """Rows of a batch however large they are: each batch has a fixed cost."""
 MIN_SKIP_ROWS = 1024
 """Rows of a gap from which the decoder skips it: a shorter one is decoded faster."""
-MIN_RANGE_GAP_ROWS = 1 << 15
-"""Rows of a gap from which two ranges are read one by one: each decodes its first page of every
-column, which takes as long as about 25,000 rows that the decoder drops."""
 BITMAP_ROWS = 1 << 27
 """Rows up to which the decoder gets a selection bitmap (16 MB): a footer may claim any number."""
 BITMAP_CHUNK_ROWS = 1 << 20

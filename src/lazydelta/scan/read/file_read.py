@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from lazydelta.scan import tuning
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -70,36 +72,38 @@ def limited_rows(read: FileRead) -> Iterator[RowBatch]:
 def selected_rows(
     read: FileRead, selected: SelectedRows, *, needs_positions: bool
 ) -> Iterator[RowBatch]:
-    """Yield the selected rows; row groups and far pages without one are not decoded.
+    """Yield the selected rows; row groups, and long ranges of pages, without one are not decoded.
 
-    The decoder drops the other rows, unless that would shift positions that the read needs.
+    Args:
+        read: The file.
+        selected: The rows.
+        needs_positions: Whether batches need the positions of their rows.
     """
     file, columns = read.file, read.projection.columns
     ranges = {group: _selected_ranges(read, selected, group) for group in read.row_groups}
-    for groups in file.fetched(columns, [group for group, parts in ranges.items() if parts]):
-        for group in groups:
-            keep = selected.kept if columns and not needs_positions else None
+    groups = [group for group, parts in ranges.items() if parts]
+    num_rows = sum(file.metadata.row_group(group).num_rows for group in groups)
+    num_ranged = sum(end - start for group in groups for start, end in ranges[group])
+    if not needs_positions and num_ranged >= tuning.SELECTED_MIN_SKIPPED * num_rows:
+        yield from file.read(columns, groups, batch_rows=read.batch_rows, keep=selected.kept)
+        return
+    for part in file.fetched(columns, groups):
+        for group in part:
             rows = (
-                file.read_ranges(
-                    columns, group, ranges[group], batch_rows=read.batch_rows, keep=keep
-                )
+                file.read_ranges(columns, group, ranges[group], batch_rows=read.batch_rows)
                 if columns
                 else file.read(columns, [group], batch_rows=read.batch_rows)
             )
             for batch in rows:
-                if keep is None:
-                    yield batch.select(selected.kept(batch.start, batch.length))
-                elif batch.length:
-                    yield batch
+                yield batch.select(selected.kept(batch.start, batch.length))
 
 
 def _selected_ranges(
     read: FileRead, selected: SelectedRows, group: int
 ) -> Sequence[tuple[int, int]]:
-    file, columns = read.file, read.projection.columns
-    start = file.first_row(group)
-    end = start + file.metadata.row_group(group).num_rows
-    return selected.ranges(start, end, min_gap=file.min_skip_rows(columns, group))
+    start = read.file.first_row(group)
+    end = start + read.file.metadata.row_group(group).num_rows
+    return selected.ranges(start, end, min_gap=tuning.SELECTED_SKIP_ROWS)
 
 
 def filtered_rows(read: FileRead) -> Iterator[RowBatch]:
