@@ -30,6 +30,7 @@ from lazydelta.expressions.nodes.predicates import (
 )
 from lazydelta.expressions.nodes.value_nodes import Call, Cast, Column, Literal
 from lazydelta.expressions.parser import parse_path, parse_predicate, parse_type
+from lazydelta.expressions.statement_time import pinned
 from lazydelta.schema import DataType, DecimalType, PrimitiveType
 from lazydelta.schema.values import INTEGER_RANGES, to_days, to_micros
 
@@ -175,7 +176,8 @@ def as_predicate(where: Where | Operand) -> Predicate | None:
     if isinstance(where, str):
         if where.lstrip().startswith("{"):
             return _equality_map(_read_map(where))
-        return parse_predicate(where)
+        predicate: Predicate = pinned(parse_predicate(where))
+        return predicate
     if isinstance(where, Mapping):
         return _equality_map(where)
     if isinstance(where, Sequence) and not isinstance(where, (bytes, bytearray)):

@@ -7,6 +7,7 @@ show the position. `binding` resolves names and types.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NoReturn
 
 from lazydelta.errors import PredicateError
@@ -84,6 +85,20 @@ _TYPE_NAMES = {
     },
 }
 _TYPED_LITERALS = ("date", "timestamp", "timestamp_ntz", "timestamp_ltz")
+INTERVAL_UNITS = {
+    **{unit: unit for unit in ("year", "month", "week", "day", "hour", "minute", "second")},
+    **{f"{unit}s": unit for unit in ("year", "month", "week", "day", "hour", "minute", "second")},
+}
+"""Units of interval literals."""
+EXTRACTED = {
+    **{f: f for f in ("year", "quarter", "month", "day", "hour", "minute", "dayofweek")},
+    "week": "weekofyear",
+    "doy": "dayofyear",
+}
+"""Fields of `extract(field FROM source)`, as functions."""
+SPECIAL_SYNTAX = ("trim", "extract", "position")
+_TRIM_SIDES = {"both": "btrim", "leading": "ltrim", "trailing": "rtrim"}
+_WHOLE = re.compile(r"-?\d{1,18}")
 _KEYWORDS = ("and", "or", "not", "in", "is", "like", "between", "escape", "as")
 _MEMBERSHIPS = ("in", "like", "between", "rlike", "regexp")
 """Keywords that may follow a value and a NOT."""
@@ -296,13 +311,28 @@ class _Parser:
         if self.accept("+"):
             return self.unary()
         if not self.accept("-"):
-            return self.primary()
+            return self.postfix(self.primary())
         if self.token.kind == "number":
             return self.number(self.take(), "-")
         self.deeper()
         inner = self.unary()
         self.depth -= 1
         return Call("-", (inner,))
+
+    def postfix(self, value: Value) -> Value:
+        """Parse what follows a value: `[index]`, `.field`, `::type`."""
+        while True:
+            if self.accept("["):
+                value = Call("[]", (value, self.expression()))
+                self.expect("]")
+            elif self.accept("."):
+                if self.token.kind not in ("word", "quoted"):
+                    self.fail("expected a field's name")
+                value = Call(".", (value, Literal(self.take().value, _STRING)))
+            elif self.accept("::"):
+                value = Cast(value, self.type())
+            else:
+                return value
 
     def primary(self) -> Value:
         token = self.token
@@ -336,13 +366,61 @@ class _Parser:
             return Literal(None, _VOID)
         if word in _TYPED_LITERALS and after.kind == "string":
             return self.typed_literal(word)
-        if word == "cast" and after.says("("):
-            return self.cast()
+        if word == "interval" and not after.says("(") and after.kind in ("number", "string", "sign"):
+            return self.interval()
+        if word in ("cast", "try_cast") and after.says("("):
+            return self.cast(safe=word == "try_cast")
         if word == "case":
             return self.case()
+        if word in SPECIAL_SYNTAX and after.says("("):
+            return self.special(word)
         if word and after.says("("):
-            return self.call("case" if word == "if" else word)
+            return self.call("case" if word in ("if", "iff") else word)
+        if word in ("current_date", "current_timestamp") and not after.says("."):
+            self.take()
+            return Call(word, ())
         return Column(self.path())
+
+    def interval(self) -> Value:
+        """Parse `INTERVAL 3 DAYS` or `INTERVAL '-3' DAY`: one number and one unit."""
+        self.take()
+        sign = "-" if self.accept("-") else ""
+        number = sign + str(self.token.value).strip()
+        unit = INTERVAL_UNITS.get(self.tokens[self.position + 1].source.lower())
+        if self.token.kind not in ("number", "string") or not _WHOLE.fullmatch(number) or not unit:
+            self.fail("an interval has one whole number and one unit: INTERVAL 3 DAYS")
+        self.position += 2
+        literal = number_literal(number) or self.fail("this number is out of range")
+        return Call("interval", (literal, Literal(unit, _STRING)))
+
+    def special(self, word: str) -> Value:
+        """Parse functions with keywords: trim(BOTH x FROM y), position(x IN y), extract(...)."""
+        start = self.position
+        self.position += 2
+        if word == "trim":
+            side = next((s for s in _TRIM_SIDES if self.accept(s)), "both")
+            removed = None if self.accept("from") else self.expression()
+            if removed is None or self.accept("from"):
+                trimmed = self.expression()
+                self.expect(")")
+                if removed is None:
+                    return Call(_TRIM_SIDES[side], (trimmed,))
+                args = (trimmed, removed) if side == "both" else (removed, trimmed)
+                return Call(_TRIM_SIDES[side], args)
+        elif word == "extract" and self.token.source.lower() in EXTRACTED:
+            name = EXTRACTED[self.take().source.lower()]
+            self.expect("from")
+            inner = self.expression()
+            self.expect(")")
+            return Call(name, (inner,))
+        elif word == "position":
+            searched = self.sum()
+            if self.accept("in"):
+                within = self.expression()
+                self.expect(")")
+                return Call("locate", (searched, within))
+        self.position = start
+        return self.call(word)
 
     def typed_literal(self, word: str) -> Literal:
         self.take()
@@ -354,7 +432,7 @@ class _Parser:
         self.take()
         return literal
 
-    def cast(self) -> Value:
+    def cast(self, *, safe: bool) -> Value:
         self.take()
         self.expect("(")
         inner = self.expression()
@@ -363,14 +441,11 @@ class _Parser:
         self.expect(")")
         if (
             isinstance(inner, Literal)
-            and inner.type == _STRING
+            and inner.value in ("NaN", "Infinity", "-Infinity")
             and str(kind) in ("float", "double")
-        ):
-            try:  # the only way to write NaN and Infinity
-                return Literal(parse_value(inner.value, kind), kind)
-            except ValueError as error:
-                self.fail(str(error))
-        return Cast(inner, kind)
+        ):  # the only way to write them
+            return Literal(parse_value(inner.value, kind), kind)
+        return Cast(inner, kind, safe)
 
     def call(self, name: str) -> Value:
         self.take()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -115,11 +116,14 @@ class _Update:
         if not isinstance(assignments, dict) or not assignments:
             raise ConfigError("set", "must map at least one column to an expression")
         bound: dict[str, BoundExpression] = {}
+        now = time.time_ns() // 1_000  # one time for all assignments
         for name, value in assignments.items():
             (field,) = snapshot.schema.find([name])
             if field.name in bound:
                 raise ConfigError("set", f"assigns the column {field.name!r} twice")
-            bound[field.name] = bind_expression(_sql(value), snapshot.schema, to_type=field.type)
+            bound[field.name] = bind_expression(
+                _sql(value), snapshot.schema, to_type=field.type, strict=False, now=now
+            )
         # A generated column is computed anew, unless it is assigned: then it is validated.
         schema = snapshot.schema
         kept = [f.name for f in schema if f.name in bound or _GENERATED not in f.metadata]
