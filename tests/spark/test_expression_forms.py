@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 
 from lazydelta._arrow import from_numpy
 from lazydelta.schema import to_arrow_type
-from lazydelta.spark.arrow_conversion import spark_type
+from lazydelta.spark.arrow_conversion import spark_schema, spark_type
 from tests.spark.cases import interpreting
 from tests.spark.expression_rows import (
     EXPRESSIONS,
@@ -72,7 +72,8 @@ def _fails(session, expression, source):
 def check_rows(session, rows, checked_failures):
     """Compare all expressions over some rows; of those that fail, a few are tried one by one."""
     table = rows.append_column("row", from_numpy(np.arange(rows.num_rows)))
-    session.createDataFrame(table).createOrReplaceTempView("parity_rows")
+    frame = session.createDataFrame(table, schema=spark_schema(table.schema))
+    frame.createOrReplaceTempView("parity_rows")
     ours = {sql: evaluated(sql, rows) for sql in EXPRESSIONS}
     guarded = []
     for at, (sql, (_, _, failed)) in enumerate(ours.items()):

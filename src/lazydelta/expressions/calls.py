@@ -93,6 +93,8 @@ def bind_call(node: Call, name: str, args: tuple[Value, ...], *, strict: bool) -
     if name in COLLECTIONS and not strict:
         return bind_collection(node, name, args)
     bound = _function(node, *_rewritten(name, args), strict=strict)
+    if name == "locate" and len(args) == 3:  # as in Spark, 0 without a position
+        return Call("case", (IsNull(bound.args[2]), Literal(0, INTEGER), bound), INTEGER)
     if name == "nanvl":  # the second argument counts only where the first is NaN
         first, second = bound.args
         return Call("case", (Call("isnan", (first,), BOOLEAN), second, first), DOUBLE)

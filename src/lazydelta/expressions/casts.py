@@ -80,9 +80,7 @@ def _from_integer(values: pa.Array, source: DataType, target: DataType) -> Resul
     if is_float(target):
         return Result(values.cast(arrow, safe=False))  # rounds
     if target == TIMESTAMP:
-        seconds = within(values.cast(pa.int64()), -_MOST_SECONDS, _MOST_SECONDS)
-        micros = pc.multiply(seconds, build_scalar(1_000_000, _LONG))
-        return nulls_failed(micros.view(arrow), values)
+        return Result(_from_seconds(values.cast(pa.int64())).view(arrow))
     fitting = within(values.cast(pa.int64()), *INTEGER_RANGES[str(target)])
     return nulls_failed(fitting.cast(arrow), values)
 
@@ -148,6 +146,15 @@ def _from_time(values: pa.Array, target: DataType) -> Result:
         seconds = pc.divide(values.view(pa.int64()).cast(pa.float64(), safe=False), _MICROS)
         return Result(seconds)
     return Result(values.view(pa.int64()).view(arrow))
+
+
+def _from_seconds(values: pa.Array) -> pa.Array:
+    """Return seconds as microseconds; as in Spark, too many of them are the last ones possible."""
+    inside = within(values, -_MOST_SECONDS, _MOST_SECONDS)
+    micros = pc.multiply(inside, build_scalar(1_000_000, _LONG))
+    low, high = (build_scalar(limit, _LONG) for limit in INTEGER_RANGES["long"])
+    beyond = pc.if_else(pc.less(values, build_scalar(0, _LONG)), low, high)
+    return pc.coalesce(micros, beyond)
 
 
 def _seconds(values: pa.Array) -> pa.Array:

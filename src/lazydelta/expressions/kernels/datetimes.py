@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import from_mask, from_numpy, to_numpy
-from lazydelta.expressions.dates import days, in_calendar, last_day, wall_clock
+from lazydelta.expressions.dates import days, in_calendar, last_day, wall_clock, within
 from lazydelta.expressions.evaluation_result import Result, attempt, nulls_failed
 from lazydelta.expressions.formats import DEFAULT_FORMAT
 from lazydelta.expressions.functions import DATE_UNITS
@@ -126,18 +126,16 @@ def _unix_timestamp(given: list[pa.Array], constants: list[Any], _: DataType) ->
     times = parse_times(given[0], constants[0]) if constants else Result(given[0])
     micros = times.values.view(pa.int64())
     filled = to_numpy(pc.coalesce(micros, build_scalar(0, _LONG)))
-    seconds = from_numpy(np.floor_divide(filled, _SECOND))
+    seconds = from_numpy((filled - np.fmod(filled, _SECOND)) // _SECOND)  # towards zero
     found = pc.if_else(micros.is_valid(), seconds, build_scalar(None, _LONG))
     return Result(found).failing(times.failed)
 
 
 def _from_unixtime(given: list[pa.Array], constants: list[Any], _: DataType) -> Result:
     (pattern,) = constants or [DEFAULT_FORMAT]
-    times = given[0].view(pa.timestamp("s"))
-    most = build_scalar(_MOST_MICROS // _SECOND, _LONG)
-    known = pc.less_equal(pc.abs(pc.coalesce(given[0], most)), most)
-    usable = pc.if_else(known, times, pa.nulls(1, times.type)[0])
-    return nulls_failed(format_times(usable.cast(pa.timestamp("us")), pattern), given[0])
+    most = _MOST_MICROS // _SECOND
+    micros = pc.multiply(within(given[0], -most, most), build_scalar(_SECOND, _LONG))
+    return nulls_failed(format_times(micros.view(pa.timestamp("us")), pattern), given[0])
 
 
 def _parsed_date(given: list[pa.Array], constants: list[Any], _: DataType) -> Result:

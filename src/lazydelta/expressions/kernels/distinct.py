@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lazydelta._arrow import from_mask, from_numpy, to_numpy
 from lazydelta.expressions.evaluation_result import Result
-from lazydelta.schema import PrimitiveType
-from lazydelta.schema.values import build_array, build_scalar
+from lazydelta.schema.values import build_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from lazydelta.schema import DataType
 
 __all__ = ["per_distinct"]
-
-_ZERO = build_scalar(0, PrimitiveType("integer"))
 
 
 def per_distinct(
@@ -39,29 +35,31 @@ def per_distinct(
         kind: The type of the results.
         constants: Further arguments of the function.
     """
+    valid = _all_valid(given)
+    if not valid.all():
+        given = [values.filter(from_mask(valid)) for values in given]
     coded = [values.dictionary_encode() for values in map(_countable, given)]
-    places, choices = _combinations([c.indices for c in coded])
+    places, choices = _combinations([to_numpy(c.indices).astype(np.int64) for c in coded])
     values: list[Any] = []
     failed = np.zeros(len(choices[0]), np.bool_)
-    columns = [c.dictionary.take(from_numpy(part)).to_pylist() if len(c.dictionary) else []
-               for c, part in zip(coded, choices, strict=True)]  # fmt: skip
+    pairs = zip(coded, choices, strict=True)
+    columns = [c.dictionary.take(from_numpy(part)).to_pylist() for c, part in pairs]
     for index, args in enumerate(zip(*columns, strict=True)):
         try:
             values.append(function(*args, *constants))
         except (ValueError, ArithmeticError):
             values.append(None)
             failed[index] = True
-    valid = _all_valid(given)
     found = build_array([*values, None], kind)  # the last one stands for rows with a null
-    rows = np.where(valid, places, len(values))
+    rows = np.full(len(valid), len(values), np.int64)
+    rows[valid] = places
     result = Result(found.take(from_numpy(rows)))
     lost = np.append(failed, False)[rows]
     return result.failing(from_mask(lost)) if lost.any() else result
 
 
-def _combinations(codes: list[pa.Array]) -> tuple[np.ndarray, list[np.ndarray]]:
+def _combinations(parts: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return which combination each row has, and the codes of each combination."""
-    parts = [to_numpy(pc.coalesce(part, _ZERO)).astype(np.int64) for part in codes]
     places, keys = np.zeros(len(parts[0]), np.int64), []
     for part in parts:
         width = int(part.max(initial=0)) + 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from decimal import Context
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,7 @@ _SEED = 42
 _ZERO = build_scalar(0, PrimitiveType("long"))
 _SHORT_DECIMAL = 18
 """Decimals of at most so many digits are hashed as longs."""
+_EXACT = Context(prec=76)
 U32, U64 = np.uint32, np.uint64
 _P1, _P2, _P3, _P4, _P5 = (
     U64(n)
@@ -229,7 +231,7 @@ def _unscaled(values: pa.Array) -> pa.Array:
 
 
 def _big_endian(value: Any, scale: int) -> bytes:
-    unscaled = int(value.scaleb(scale))
+    unscaled = int(value.scaleb(scale, context=_EXACT))
     width = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
     return unscaled.to_bytes(width, "big", signed=True)
 

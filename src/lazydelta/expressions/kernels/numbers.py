@@ -28,7 +28,7 @@ __all__ = ["NUMBER_KERNELS", "doubles", "nearest_float", "to_decimal", "with_nul
 
 _LONG = PrimitiveType("long")
 _WIDE = Context(prec=800)
-_MOST_DIGITS = Context(prec=38, rounding=ROUND_HALF_UP)
+_MOST_DIGITS = Context(prec=39, rounding=ROUND_HALF_UP)
 """The precision in which Spark multiplies decimals, before it rounds to the type of the result."""
 _MOST_PRECISION = 38
 
@@ -137,14 +137,14 @@ def _decimal_product(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
 
 
 def _decimal_quotient(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
-    """Divide; Spark rounds to 38 digits behind the point first."""
+    """Divide; Spark rounds to 39 digits behind the point first."""
     exact = Fraction(a) / Fraction(b)
-    scaled = abs(exact.numerator) * 10**38
+    scaled = abs(exact.numerator) * 10**39
     whole, rest = divmod(scaled, exact.denominator)
     whole += 2 * rest >= exact.denominator
     signed = -whole if exact < 0 else whole
     with localcontext(_WIDE):
-        quotient = Decimal(signed).scaleb(-38)
+        quotient = Decimal(signed).scaleb(-39)
     return to_decimal(quotient, kind)
 
 
@@ -157,12 +157,12 @@ def _decimal_whole_quotient(a: Decimal, b: Decimal, _: DataType) -> int:
 
 
 def _decimal_rest(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
-    return to_decimal(_WIDE.remainder(a, b), kind)
+    return to_decimal(_MOST_DIGITS.remainder(a, b), kind)
 
 
 def _decimal_positive_rest(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
-    rest = _WIDE.remainder(a, b)
-    return to_decimal(_WIDE.remainder(_WIDE.add(rest, b), b) if rest < 0 else rest, kind)
+    rest = _MOST_DIGITS.remainder(a, b)
+    return to_decimal(_MOST_DIGITS.remainder(_WIDE.add(rest, b), b) if rest < 0 else rest, kind)
 
 
 _DECIMAL: dict[str, Callable[..., Any]] = {

@@ -94,7 +94,9 @@ def _substring_index(string: str, mark: str, count: int) -> str:
 
 def _initcap(string: str) -> str:
     """Capitalize words, which only spaces separate."""
-    return " ".join(word[:1].title() + word[1:].lower() for word in string.split(" "))
+    return " ".join(
+        word[:1].title() + word.lower()[len(word[:1].lower()) :] for word in string.split(" ")
+    )
 
 
 GENERAL: dict[str, Callable[..., Any]] = {
