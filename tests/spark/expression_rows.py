@@ -156,7 +156,7 @@ def random_rows(seed: int, count: int) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_SCHEMA).combine_chunks()
 
 
-def _random(chance: Random, name: str):  # noqa: C901, PLR0911, PLR0912 - one per type
+def _random(chance: Random, name: str):
     if chance.random() < 0.35 or name not in _MAKERS:
         return chance.choice([*_VALUES[name], None])
     return _MAKERS[name](chance)
@@ -164,7 +164,9 @@ def _random(chance: Random, name: str):  # noqa: C901, PLR0911, PLR0912 - one pe
 
 def _text(chance: Random) -> str:
     letters = "aabbcxyzABC 01279,.-_%ßéÄΣ日😀\u0301"
-    return "".join(chance.choice(letters) for _ in range(chance.randint(0, 45 if chance.random() < 0.2 else 6)))
+    return "".join(
+        chance.choice(letters) for _ in range(chance.randint(0, 45 if chance.random() < 0.2 else 6))
+    )
 
 
 def _double(chance: Random) -> float:
@@ -181,7 +183,9 @@ _SPAN = int((datetime(9999, 12, 30) - _START).total_seconds())
 
 
 def _moment(chance: Random) -> datetime:
-    return _START + timedelta(seconds=chance.randint(0, _SPAN), microseconds=chance.randint(0, 999_999))
+    return _START + timedelta(
+        seconds=chance.randint(0, _SPAN), microseconds=chance.randint(0, 999_999)
+    )
 
 
 _MAKERS = {
@@ -197,7 +201,9 @@ _MAKERS = {
     "z": lambda c: _D(c.randint(-(10**9) + 1, 10**9 - 1)).scaleb(-9),
     "t": _text,
     "u": lambda c: _text(c)[:2],
-    "num": lambda c: c.choice([str(c.randint(-999, 999)), repr(_double(c)), f"{c.uniform(-99, 99):.3f}"]),
+    "num": lambda c: c.choice(
+        [str(c.randint(-999, 999)), repr(_double(c)), f"{c.uniform(-99, 99):.3f}"]
+    ),
     "tim": lambda c: str(_moment(c))[: c.choice([10, 19, 26])],
     "day": lambda c: _moment(c).date(),
     "at": lambda c: _moment(c).replace(tzinfo=UTC),

@@ -21,7 +21,6 @@ from tests.spark.expression_rows import (
 from tests.unit.expressions.forms import FORMS, as_string, golden
 
 
-
 @pytest.fixture(scope="module")
 def utc(spark):
     session = interpreting(spark)
@@ -45,7 +44,10 @@ def test_forms_have_the_type_and_value_of_spark(utc):
     frame = columns_of(utc, "", [f"({form}) as c{at}" for at, form in enumerate(given)])
     table = frame.toArrow()
     found = {
-        form: [frame.schema[at].dataType.simpleString(), as_string(table.column(at).combine_chunks())]
+        form: [
+            frame.schema[at].dataType.simpleString(),
+            as_string(table.column(at).combine_chunks()),
+        ]
         for at, form in enumerate(given)
     }
     assert found == {form: [_spark_name(form), wanted[form][1]] for form in given}

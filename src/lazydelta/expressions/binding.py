@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lazydelta.errors import ColumnNotFoundError, PredicateError
+from lazydelta.expressions.calls import bind_call
 from lazydelta.expressions.coercion import (
     BOOLEAN,
     VOID,
@@ -20,7 +21,6 @@ from lazydelta.expressions.coercion import (
     loose,
     type_of,
 )
-from lazydelta.expressions.calls import bind_call
 from lazydelta.expressions.functions import ALIASES, CURRENT
 from lazydelta.expressions.implicit_casts import cast_to, common, computed, folded, uncommon
 from lazydelta.expressions.literal_comparison import (
@@ -174,7 +174,9 @@ class _Binder:
             if not self.strict and is_string(type_of(left)) and not is_string(right.type):
                 return Compare(op, *common((left, right), f"{left} {op} {right}", strict=False))
             return self.compare_literal(op, left, right)
-        return folded(Compare(op, *common((left, right), f"{left} {op} {right}", strict=self.strict)))
+        return folded(
+            Compare(op, *common((left, right), f"{left} {op} {right}", strict=self.strict))
+        )
 
     def compare_literal(self, op: str, left: Value, right: Literal) -> Predicate:
         checked = self.strict_literal(left, right)

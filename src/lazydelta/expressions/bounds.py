@@ -10,8 +10,8 @@ import math
 from typing import TYPE_CHECKING
 
 from lazydelta.expressions.coercion import INTEGER, TIMES, is_float, is_number, is_string, type_of
-from lazydelta.expressions.monotonic import monotonic_argument
 from lazydelta.expressions.logic import join_or, required_columns
+from lazydelta.expressions.monotonic import monotonic_argument
 from lazydelta.expressions.nodes.predicates import Compare, Constant, In, Predicate
 from lazydelta.expressions.nodes.value_nodes import Call, Cast, Column, Literal, Stat
 

@@ -54,7 +54,9 @@ _LONG_UNITS = ("year", "month", "week", "day")
 _MONTHS = {"year": 12, "month": 1}
 
 
-def bind_call(node: Call, name: str, args: tuple[Value, ...], *, strict: bool) -> Value:  # noqa: C901, PLR0911 - one per form
+def bind_call(  # noqa: PLR0911 - one per form
+    node: Call, name: str, args: tuple[Value, ...], *, strict: bool
+) -> Value:
     """Return a call with its arguments cast and its type set.
 
     Args:
@@ -66,39 +68,47 @@ def bind_call(node: Call, name: str, args: tuple[Value, ...], *, strict: bool) -
     Raises:
         PredicateError: There is no such function for these arguments.
     """
+    count = len(args)
+    if name in _OPERATORS or (name == "mod" and count == 2):
+        return _arithmetic(node, {"mod": "%"}.get(name, name), args, strict=strict)
     if name in CHOICES:
         return _choice(node, name, args, strict=strict)
     if name == "case":
         return _case(node, args, strict=strict)
-    if name == "nvl2" and len(args) == 3:
+    if name == "nvl2" and count == 3:
         return _case(node, (Not(IsNull(args[0])), *args[1:]), strict=strict)
-    if name == "mod" and len(args) == 2:
-        name = "%"
-    if name in TRIED and not strict and len(args) == 2:
-        tried = _arithmetic(node, TRIED[name], args, strict=False)
-        return Call(name, tried.args, tried.type) if isinstance(tried, Call) else tried
-    if name in _OPERATORS:
-        return _arithmetic(node, name, args, strict=strict)
     if name in VARIADIC:
         return _variadic(node, name, args, strict=strict)
-    if name == "date" and len(args) == 1:
-        _require(str(type_of(args[0])) in TIMES or is_string(type_of(args[0])), node,
-                 "date takes a date or timestamp")  # fmt: skip
-        return cast_if_possible(args[0], DATE, strict=strict)
-    if name == "to_timestamp" and len(args) == 1 and not strict:
-        found = cast_to(args[0], TIMESTAMP, strict=False)
-        return _refuse(node, "to_timestamp takes a time or a string") if found is None else found
     if name in ("[]", "."):
         return bind_subscript(node, name, args, strict=strict)
+    if name in ("date", "to_timestamp") and count == 1:
+        return _time(node, name, args[0], strict=strict)
     if name in COLLECTIONS and not strict:
         return bind_collection(node, name, args)
-    bound = _function(node, *_rewritten(name, args), strict=strict)
-    if name == "locate" and len(args) == 3:  # as in Spark, 0 without a position
-        return Call("case", (IsNull(bound.args[2]), Literal(0, INTEGER), bound), INTEGER)
-    if name == "nanvl":  # the second argument counts only where the first is NaN
-        first, second = bound.args
+    if name in TRIED and count == 2 and not strict:
+        tried = _arithmetic(node, TRIED[name], args, strict=False)
+        return Call(name, tried.args, tried.type) if isinstance(tried, Call) else tried
+    return _completed(_function(node, *_rewritten(name, args), strict=strict))
+
+
+def _time(node: Call, name: str, arg: Value, *, strict: bool) -> Value:
+    """Bind `to_date` and `to_timestamp` without a format, which are casts."""
+    known = str(type_of(arg)) in TIMES or is_string(type_of(arg)) or type_of(arg) == VOID
+    wanted = DATE if name == "date" else TIMESTAMP
+    found = cast_to(arg, wanted, strict=strict) if known else None
+    if found is None or (strict and wanted == TIMESTAMP):
+        _refuse(node, f"{node.name} takes a date or timestamp")
+    return found
+
+
+def _completed(call: Call) -> Call:
+    """Add what functions do for NULL and NaN."""
+    if call.name == "locate" and len(call.args) == 3:  # as in Spark, 0 without a position
+        return Call("case", (IsNull(call.args[2]), Literal(0, INTEGER), call), INTEGER)
+    if call.name == "nanvl":  # the second argument counts only where the first is NaN
+        first, second = call.args
         return Call("case", (Call("isnan", (first,), BOOLEAN), second, first), DOUBLE)
-    return bound
+    return call
 
 
 def _rewritten(name: str, args: tuple[Value, ...]) -> tuple[str, tuple[Value, ...]]:
@@ -127,9 +137,9 @@ def _choice(node: Call, name: str, args: tuple[Value, ...], *, strict: bool) -> 
         fine = is_flat(type_of(arg)) or not compared
         _require(fine, node, f"values of type {type_of(arg)} cannot be compared")
     if name == "nullif" and not strict and type_of(args[0]) != VOID:
-        compared = common(args, str(node), strict=False)
-        if type_of(compared[0]) != type_of(args[0]):  # only the comparison is in the common type
-            return Call(name, (*compared, args[0]), type_of(args[0]))
+        pair = common(args, str(node), strict=False)
+        if type_of(pair[0]) != type_of(args[0]):  # only the comparison is in the common type
+            return Call(name, (*pair, args[0]), type_of(args[0]))
     strings = [is_string(type_of(arg)) for arg in args if type_of(arg) != VOID]
     mixed = compared and any(strings) and not all(strings)
     _require(not mixed, node, f"{name} takes values of one type")
@@ -258,9 +268,7 @@ def _with_numbers(args: tuple[Value, ...]) -> tuple[Value, ...]:
 
 def _operand(value: Value, kind: DataType, name: str, *, strict: bool) -> Value:
     """Cast an operand to the type of the result; decimals keep their own."""
-    if isinstance(kind, DecimalType) or (
-        name == "div" and isinstance(type_of(value), DecimalType)
-    ):
+    if isinstance(kind, DecimalType) or (name == "div" and isinstance(type_of(value), DecimalType)):
         if isinstance(type_of(value), DecimalType):
             return value
         whole, scale = digits(value)
@@ -275,8 +283,8 @@ def _shifted(node: Call, name: str, args: tuple[Value, ...]) -> Value:
     if name == "+" and isinstance(args[0], Call) and args[0].name == "interval":
         args = args[::-1]
     time, interval = args
-    fine = isinstance(interval, Call) and interval.name == "interval"
-    _require(fine and str(getattr(time, "type", "")) in TIMES, node, reason)
+    is_interval = isinstance(interval, Call) and interval.name == "interval"
+    _require(is_interval and str(getattr(time, "type", "")) in TIMES, node, reason)
     number, unit = (getattr(arg, "value", None) for arg in interval.parts())
     if type_of(time) == DATE and unit not in _LONG_UNITS:
         time = cast_if_possible(time, TIMESTAMP, strict=False)

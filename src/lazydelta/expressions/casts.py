@@ -126,7 +126,7 @@ def _from_float(values: pa.Array, target: DataType) -> Result:
     return nulls_failed(safe.cast(arrow), values)
 
 
-def _from_time(values: pa.Array, target: DataType) -> Result:
+def _from_time(values: pa.Array, target: DataType) -> Result:  # noqa: PLR0911 - one per type
     """Cast dates and timestamps."""
     arrow = to_arrow_type(target)
     if str(target) == "date":

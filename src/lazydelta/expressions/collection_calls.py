@@ -56,7 +56,9 @@ def _field(node: Call, value: Value, kind: StructType, name: str) -> Value:
     return Call(".", (value, Literal(field.name, STRING)), loose(field.type))
 
 
-def bind_collection(node: Call, name: str, args: tuple[Value, ...]) -> Value:
+def bind_collection(  # noqa: PLR0911 - one per function
+    node: Call, name: str, args: tuple[Value, ...]
+) -> Value:
     """Bind a function that builds a nested value, or returns an element of one.
 
     Raises:

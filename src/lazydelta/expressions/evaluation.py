@@ -168,7 +168,7 @@ class _Evaluation:
 
     # --- values
 
-    def value(self, node: Value) -> Result:
+    def value(self, node: Value) -> Result:  # noqa: PLR0911 - one per node
         match node:
             case Column() | Stat():
                 values = self.fetched.get(node)

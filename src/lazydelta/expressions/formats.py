@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 __all__ = ["DEFAULT_FORMAT", "can_format", "can_parse", "format_fields"]
@@ -47,7 +48,9 @@ def format_fields(pattern: str) -> tuple[tuple[str, bool], ...] | None:
 def can_format(pattern: Any) -> bool:
     """Whether dates and timestamps can be formatted with a pattern."""
     fields = format_fields(pattern) if isinstance(pattern, str) else None
-    return fields is not None and all(field in _FORMATTED for field, is_letter in fields if is_letter)
+    return fields is not None and all(
+        field in _FORMATTED for field, is_letter in fields if is_letter
+    )
 
 
 def can_parse(pattern: Any) -> bool:
@@ -57,9 +60,7 @@ def can_parse(pattern: Any) -> bool:
         return False
     letters = [field for field, is_letter in fields if is_letter]
     kinds = [field[0] for field in letters]
-    joined = any(
-        a[1] and b[1] and a[0] in _VARIABLE for a, b in zip(fields, fields[1:], strict=False)
-    )
+    joined = any(a[1] and b[1] and a[0] in _VARIABLE for a, b in pairwise(fields))
     half_day = ("h" in kinds) == ("a" in kinds) and not {"h", "H"} <= set(kinds)
     unique = len(set(kinds)) == len(kinds)
     return all(field in _PARSED for field in letters) and not joined and half_day and unique

@@ -29,7 +29,7 @@ from lazydelta.expressions.coercion import (
 )
 from lazydelta.expressions.formats import can_format, can_parse
 from lazydelta.expressions.regexes import has_group, is_regex, is_replacement, never_empty
-from lazydelta.schema import ArrayType, DataType, DecimalType
+from lazydelta.schema import ArrayType, DataType, DecimalType, MapType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +136,6 @@ _WANTED = {
     "double": DOUBLE,
     "integer": INTEGER,
     "long": LONG,
-    "binary": BINARY,
     "date": DATE,
     "date or timestamp": DATE,
     "timestamp": TIMESTAMP,
@@ -168,39 +167,37 @@ class Signature:
         return type_of(args[0]) if self.gives is None else self.gives
 
 
-def of_family(kind: DataType, family: str) -> bool:  # noqa: PLR0911 - one per family
+_FAMILIES: dict[str, Callable[[DataType], bool]] = {
+    "string": is_string,
+    "number": is_number,
+    "float": is_float,
+    "integer": lambda kind: str(kind) in ("byte", "short", "integer"),
+    "long": lambda kind: str(kind) in ("byte", "short", "integer", "long"),
+    "date": lambda kind: str(kind) in TIMES,
+    "date or timestamp": lambda kind: str(kind) in TIMES,
+    "timestamp": lambda kind: str(kind) in TIMES,
+    "time of day": lambda kind: str(kind) in ("timestamp", "timestamp_ntz"),
+    "string or binary": lambda kind: is_string(kind) or kind == BINARY,
+    "array or map": lambda kind: isinstance(kind, ArrayType | MapType),
+    "double": lambda kind: kind == DOUBLE,
+}
+
+
+def of_family(kind: DataType, family: str) -> bool:
     """Whether a type belongs to a type family of the signatures."""
-    match family:
-        case "any":
-            return True
-        case "string":
-            return is_string(kind)
-        case "number":
-            return is_number(kind)
-        case "float":
-            return is_float(kind)
-        case "integer":
-            return str(kind) in ("byte", "short", "integer")
-        case "long":
-            return str(kind) in ("byte", "short", "integer", "long")
-        case "date" | "date or timestamp":
-            return str(kind) in TIMES
-        case "timestamp":
-            return str(kind) in TIMES
-        case "time of day":
-            return str(kind) in ("timestamp", "timestamp_ntz")
-        case "string or binary":
-            return is_string(kind) or kind == BINARY
-        case "array":
-            return isinstance(kind, ArrayType)
-        case "array or map":
-            return not isinstance(kind, DecimalType) and str(kind).startswith(("array<", "map<"))
-    return kind == _WANTED[family]
+    return _FAMILIES[family](kind)
 
 
 def implicit_type(kind: DataType, family: str) -> DataType | None:
     """Return the type that an argument is cast to; None leaves it as it is."""
-    if family in ("string", "number", "float", "date or timestamp", "time of day", "string or binary"):
+    if family in (
+        "string",
+        "number",
+        "float",
+        "date or timestamp",
+        "time of day",
+        "string or binary",
+    ):
         return None if of_family(kind, family) else _WANTED[family]
     return _WANTED.get(family)
 

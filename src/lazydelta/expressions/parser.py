@@ -8,9 +8,8 @@ show the position. `binding` resolves names and types.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from lazydelta.errors import PredicateError
 from lazydelta.expressions.nodes.predicates import (
     And,
     Compare,
@@ -24,28 +23,24 @@ from lazydelta.expressions.nodes.predicates import (
     Predicate,
 )
 from lazydelta.expressions.nodes.value_nodes import Call, Cast, Column, DoubleQuoted, Literal
-from lazydelta.expressions.tokens import Token, number_literal, tokenize
-from lazydelta.schema import DataType, DecimalType, PrimitiveType
+from lazydelta.expressions.token_reader import TokenReader
+from lazydelta.expressions.tokens import number_literal
+from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lazydelta.expressions.nodes.base import Value
+    from lazydelta.expressions.tokens import Token
+    from lazydelta.schema import DataType
 
 __all__ = [
-    "MAX_DEPTH",
-    "MAX_NODES",
     "parse_expression",
     "parse_path",
     "parse_predicate",
     "parse_type",
 ]
-
-MAX_DEPTH = 64
-"""Deepest nesting of an expression."""
-MAX_NODES = 10_000
-"""Most tokens of an expression."""
 
 _COMPARISONS = {
     "=": "=",
@@ -57,32 +52,6 @@ _COMPARISONS = {
     "<=": "<=",
     ">": ">",
     ">=": ">=",
-}
-_TYPE_NAMES = {
-    "bool": "boolean",
-    "tinyint": "byte",
-    "smallint": "short",
-    "int": "integer",
-    "bigint": "long",
-    "real": "float",
-    "timestamp_ltz": "timestamp",
-    **{
-        name: name
-        for name in (
-            "boolean",
-            "byte",
-            "short",
-            "integer",
-            "long",
-            "float",
-            "double",
-            "string",
-            "binary",
-            "date",
-            "timestamp",
-            "timestamp_ntz",
-        )
-    },
 }
 _TYPED_LITERALS = ("date", "timestamp", "timestamp_ntz", "timestamp_ltz")
 INTERVAL_UNITS = {
@@ -153,56 +122,8 @@ def parse_type(name: str) -> DataType:
     return kind
 
 
-class _Parser:
+class _Parser(TokenReader):
     """One pass over the tokens; each method parses one level of precedence."""
-
-    def __init__(self, sql: str) -> None:
-        self.sql = sql
-        self.tokens = tokenize(sql, limit=MAX_NODES)
-        self.position = 0
-        self.depth = 0
-
-    # --- tokens
-
-    @property
-    def token(self) -> Token:
-        return self.tokens[self.position]
-
-    def take(self) -> Token:
-        token = self.tokens[self.position]
-        self.position += token.kind != "end"
-        return token
-
-    def accept(self, *words: str) -> bool:
-        """Consume these keywords or operators if they come next, in order."""
-        for index, word in enumerate(words, self.position):
-            if index >= len(self.tokens) or not self.tokens[index].says(word):
-                return False
-        self.position += len(words)
-        return True
-
-    def expect(self, word: str) -> None:
-        if not self.accept(word):
-            self.fail(f"expected {word.upper()!r}")
-
-    def expect_end(self) -> None:
-        if self.token.kind != "end":
-            self.fail("expected the end")
-
-    def fail(self, reason: str) -> NoReturn:
-        shown = "the end" if self.token.kind == "end" else repr(self.token.source)
-        start = max(self.token.start - 60, 0)
-        line = self.sql[start : self.token.start + 40].replace("\n", " ")
-        caret = " " * (self.token.start - start) + "^"
-        raise PredicateError(
-            self.sql if len(self.sql) <= 200 else self.sql[:197] + "...",
-            f"{reason}, but found {shown} at character {self.token.start + 1}\n  {line}\n  {caret}",
-        )
-
-    def deeper(self) -> None:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            self.fail(f"nested more than {MAX_DEPTH} deep")
 
     # --- predicates, loosest first
 
@@ -366,7 +287,11 @@ class _Parser:
             return Literal(None, _VOID)
         if word in _TYPED_LITERALS and after.kind == "string":
             return self.typed_literal(word)
-        if word == "interval" and not after.says("(") and after.kind in ("number", "string", "sign"):
+        if (
+            word == "interval"
+            and not after.says("(")
+            and after.kind in ("number", "string", "sign")
+        ):
             return self.interval()
         if word in ("cast", "try_cast") and after.says("("):
             return self.cast(safe=word == "try_cast")
@@ -474,27 +399,6 @@ class _Parser:
             args.append(self.expression())
         self.expect("end")
         return Call("case", tuple(args))
-
-    def type(self) -> DataType:
-        name = self.take().source.lower()
-        if name in ("decimal", "dec", "numeric"):
-            precision, scale = 10, 0
-            if self.accept("("):
-                precision = self.small_number()
-                scale = self.small_number() if self.accept(",") else 0
-                self.expect(")")
-            if not (1 <= precision <= 38 and 0 <= scale <= precision):
-                self.fail("a decimal has at most 38 digits")
-            return DecimalType(precision, scale)
-        if name not in _TYPE_NAMES:
-            self.position -= 1
-            self.fail("expected a type")
-        return PrimitiveType(_TYPE_NAMES[name])
-
-    def small_number(self) -> int:
-        if self.token.kind != "number" or not self.token.source.isdecimal():
-            self.fail("expected a number")
-        return int(self.take().source[:4])
 
     def path(self) -> tuple[str, ...]:
         parts = []

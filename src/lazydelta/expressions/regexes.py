@@ -47,7 +47,7 @@ def is_regex(pattern: Any) -> bool:
 
 
 def never_empty(pattern: Any) -> bool:
-    """Whether a pattern never matches an empty string: Java and RE2 repeat such matches differently.
+    """Whether a pattern never matches an empty string: Java and RE2 repeat that differently.
 
     Without assertions other than anchors, it does if it matches somewhere in "".
     """

@@ -98,7 +98,7 @@ def floats_to_strings(values: pa.Array) -> Result:
 
 
 def floats_to_decimals(values: pa.Array, kind: DecimalType) -> Result:
-    """Return floats as decimals, through the decimal that Java writes; NaN and infinity are null."""
+    """Return floats as decimals, through what Java writes; NaN and infinity are null."""
     return per_distinct(_to_decimal, [values], kind, kind)
 
 

@@ -150,7 +150,12 @@ def _is_translated(source: DataType, target: DataType) -> bool:
         return is_string(target) or str(target) == "binary"
     if is_string(target):
         scale = source.scale if isinstance(source, DecimalType) else 0
-        return scale <= _PLAIN_SCALE and str(source) not in ("float", "double", "timestamp", "binary")
+        return scale <= _PLAIN_SCALE and str(source) not in (
+            "float",
+            "double",
+            "timestamp",
+            "binary",
+        )
     if (str(source) in times) != (str(target) in times):
         return str(source) == "timestamp" and str(target) == "long"
     exact = isinstance(source, DecimalType), isinstance(target, DecimalType)

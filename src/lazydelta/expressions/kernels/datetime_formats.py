@@ -116,7 +116,7 @@ _FORMATTERS: dict[str, Callable[[pa.Array, str], pa.Array]] = {
 }
 
 
-# --- parsing: Arrow's strptime is more lenient than Java, so each distinct string is parsed once ---
+# --- parsing: Arrow's strptime is more lenient than Java; each distinct string is parsed once
 
 
 def parse_times(strings: pa.Array, pattern: str) -> Result:

@@ -38,7 +38,11 @@ _L = (
     2.30660745775561754067e-01,
     2.06975017800338417784e-01,
 )
-_CP, _CP_H, _CP_L = 9.61796693925975554329e-01, 9.61796700954437255859e-01, -7.02846165095275826516e-09
+_CP, _CP_H, _CP_L = (
+    9.61796693925975554329e-01,
+    9.61796700954437255859e-01,
+    -7.02846165095275826516e-09,
+)
 _IVLN2_H, _IVLN2_L = 1.44269502162933349609e00, 1.92596299112661746887e-08
 _LG2, _LG2_H, _LG2_L = (
     6.93147180559945286227e-01,
@@ -57,7 +61,9 @@ def exp(x: np.ndarray) -> np.ndarray:
         far = hx >= 0x3FF0A2B2
         near = (hx > 0x3FD62E42) & ~far
         usable = np.where((hx > 0x3FD62E42) & (hx < 0x40874911), x, 0.0)
-        k = np.where(far, np.trunc(_INV_LN2 * usable + np.copysign(0.5, x)), np.where(near, sign, 0.0))
+        k = np.where(
+            far, np.trunc(_INV_LN2 * usable + np.copysign(0.5, x)), np.where(near, sign, 0.0)
+        )
         hi = np.where(k == 0, x, x - k * _LN2_HI)
         lo = k * _LN2_LO
         r = np.where(k == 0, x, hi - lo)

@@ -144,13 +144,14 @@ def _xx_stripes(
     lanes = [seed + _P1 + _P2, seed + _P2, seed.copy(), seed - _P1]
     for index in range(int(stripes.max())):
         some = np.nonzero(stripes[long] > index)[0]
-        for lane in range(4):
-            word = rows.words(long[some], index * 32 + lane * 8, U64)
-            lanes[lane][some] = _rotated(lanes[lane][some] + word * _P2, 31) * _P1
-    h = sum((_rotated(lane, n) for lane, n in zip(lanes, (1, 7, 12, 18), strict=True)), U64(0))
+        for at, lane in enumerate(lanes):
+            word = rows.words(long[some], index * 32 + at * 8, U64)
+            lane[some] = _rotated(lane[some] + word * _P2, 31) * _P1
+    h = _rotated(lanes[0], 1) + _rotated(lanes[1], 7) + _rotated(lanes[2], 12)
+    h = h + _rotated(lanes[3], 18)
     for lane in lanes:
         h = (h ^ (_rotated(lane * _P2, 31) * _P1)) * _P1 + _P4
-    return np.asarray(h)
+    return h
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -236,7 +237,7 @@ def _big_endian(value: Any, scale: int) -> bytes:
     return unscaled.to_bytes(width, "big", signed=True)
 
 
-# --- digests: no vectorized kernel exists, each distinct value is hashed once ----------------------
+# --- digests: no vectorized kernel exists; each distinct value is hashed once ---------------------
 
 
 def _raw(value: str | bytes) -> bytes:

@@ -231,7 +231,9 @@ def _round_floats(values: pa.Array, scale: int, mode: str, kind: DataType) -> Re
         unique, places = np.unique(numbers[hard], return_inverse=True)
         exact = [_round_double(number, scale, mode, kind) for number in unique.tolist()]
         rounded[hard] = np.array(exact)[places.reshape(-1)]
-    return Result(with_nulls(rounded.astype(np.float32 if str(kind) == "float" else np.float64), values))
+    return Result(
+        with_nulls(rounded.astype(np.float32 if str(kind) == "float" else np.float64), values)
+    )
 
 
 def _round_double(number: float, scale: int, mode: str, kind: DataType) -> float:
@@ -261,7 +263,9 @@ def _whole(name: str) -> Kernel:
         with np.errstate(invalid="ignore"):  # as in Java, out of range is the nearest long
             whole = kernel(doubles(values))
             low, high = INTEGER_RANGES["long"]
-            safe = np.where(np.isfinite(whole) & (np.abs(whole) < 2.0**63), whole, 0).astype(np.int64)
+            safe = np.where(np.isfinite(whole) & (np.abs(whole) < 2.0**63), whole, 0).astype(
+                np.int64
+            )
             safe = np.where(whole >= 2.0**63, high, np.where(whole <= -(2.0**63), low, safe))
         return Result(with_nulls(safe, values))
 
@@ -275,7 +279,9 @@ def doubles(values: pa.Array) -> np.ndarray:
     """Return numbers as doubles; null is 0."""
     zero = _number(0, values.type)
     filled = pc.coalesce(values, zero) if values.null_count else values
-    return to_numpy(filled if filled.type == pa.float64() else filled.cast(pa.float64(), safe=False))
+    return to_numpy(
+        filled if filled.type == pa.float64() else filled.cast(pa.float64(), safe=False)
+    )
 
 
 def with_nulls(found: np.ndarray, *given: pa.Array) -> pa.Array:
@@ -319,7 +325,6 @@ def _logarithm(kernel: Callable[..., np.ndarray]) -> Kernel:
 
 def _log_of_base(base: np.ndarray, number: np.ndarray) -> np.ndarray:
     return fdlibm.log(number) / fdlibm.log(base)
-
 
 
 _LOG2 = fdlibm.log(np.array([2.0]))[0]
