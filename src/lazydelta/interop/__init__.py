@@ -11,6 +11,7 @@ from lazydelta.interop.dataset import LazyDataset, to_pyarrow_dataset
 from lazydelta.interop.duckdb import relation as duckdb_relation
 from lazydelta.interop.polars import scan_polars, to_polars
 from lazydelta.interop.query import QueryBuilder
+from lazydelta.interop.statement_runner import sql
 
 __all__ = [
     "LazyDataset",
@@ -18,6 +19,7 @@ __all__ = [
     "duckdb_relation",
     "register_datafusion",
     "scan_polars",
+    "sql",
     "to_polars",
     "to_pyarrow_dataset",
 ]
