@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lazydelta.interop.statement import Statement
 
-__all__ = ["parse_clauses", "parse_statement"]
+__all__ = ["parse_statement"]
 
 _QUERY_STARTS = ("select", "with", "from", "values", "table")
 _NO_ALIAS = (
@@ -63,18 +63,6 @@ def parse_statement(sql: str) -> Statement:
     statement = start()
     parser.expect_end()
     return statement
-
-
-def parse_clauses(sql: str) -> tuple[Clause, ...]:
-    """Parse the WHEN clauses of a MERGE.
-
-    Raises:
-        QueryError: They are not clauses; the message shows the place and what was expected.
-    """
-    parser = _Parser(sql)
-    clauses = parser.clauses()
-    parser.expect_end()
-    return clauses
 
 
 class _Parser:
@@ -176,17 +164,17 @@ class _Parser:
     # --- clauses of MERGE
 
     def clauses(self) -> tuple[Clause, ...]:
-        clauses: list[Clause] = []
-        while self.accept("when") or not clauses:
-            if not clauses and not self.token.says("matched", "not"):
-                self.fail("expected WHEN MATCHED or WHEN NOT MATCHED")
+        self.expect("when")
+        clauses = [self.clause()]
+        while self.accept("when"):
             clauses.append(self.clause())
         return tuple(clauses)
 
     def clause(self) -> Clause:
-        if not self.accept("not"):
-            self.expect("matched")
+        if self.accept("matched"):
             return self.changed("matched")
+        if not self.accept("not"):
+            self.fail("expected MATCHED or NOT MATCHED")
         self.expect("matched")
         if self.accept("by"):
             if self.accept("source"):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lazydelta.schema import StructField
     from lazydelta.table import Table
 
-__all__ = ["add_clauses", "sql"]
+__all__ = ["sql"]
 
 _DEFAULT = "CURRENT_DEFAULT"
 
@@ -38,6 +38,9 @@ def sql(
     engine: Engine | None = None,
     storage_options: Mapping[str, Any] | None = None,
     config: Config | None = None,
+    app_id: str | None = None,
+    app_version: int | None = None,
+    commit_metadata: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> pa.RecordBatchReader | DmlResult | WriteResult:
     """Run one SQL statement: a query, DELETE, UPDATE, INSERT or MERGE.
@@ -54,6 +57,9 @@ def sql(
             that is installed.
         storage_options: Options of the object store, for tables that are named by an address.
         config: Engine settings, for the same tables.
+        app_id: With `app_version`: makes a change of rows idempotent, as for `Table.write`.
+        app_version: The version of the application's transaction; it must increase.
+        commit_metadata: User metadata for the commit, shown by `history()`.
         dry_run: Whether DELETE, UPDATE or MERGE returns what would happen, and writes nothing.
 
     Returns:
@@ -69,7 +75,12 @@ def sql(
     found = StatementTables(
         named={} if tables is None else tables, storage_options=storage_options, config=config
     )
-    return _Run(statement, found, engine, dry_run)()
+    options = {
+        "app_id": app_id,
+        "app_version": app_version,
+        "commit_metadata": commit_metadata,
+    }
+    return _Run(statement, found, engine, options, dry_run)()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,8 @@ class _Run:
     sql: str
     tables: StatementTables
     engine: Engine | None
+    options: Mapping[str, Any]
+    """Options of the commit."""
     dry_run: bool
 
     def __call__(self) -> Any:
@@ -86,21 +99,28 @@ class _Run:
             case Query(sql=query):
                 return self.tables.query(query, self.engine)
             case Delete() as delete:
-                table = self.tables.target(delete.target)
-                names = _Names(table, _alias(delete.target))
-                return table.delete(names.unqualified(delete.where), dry_run=self.dry_run)
+                return self._delete(delete)
             case Update() as update:
-                table = self.tables.target(update.target)
-                names = _Names(table, _alias(update.target))
-                columns = {
-                    name: names.unqualified(value)
-                    for name, value in names.assigned(update.assignments).items()
-                }
-                return table.update(columns, names.unqualified(update.where), dry_run=self.dry_run)
+                return self._update(update)
             case Insert() as insert:
                 return self._insert(insert)
             case Merge() as merge:
                 return self._merge(merge)
+
+    def _delete(self, delete: Delete) -> DmlResult:
+        table = self.tables.target(delete.target)
+        where = _Names(table, _alias(delete.target)).unqualified(delete.where)
+        return table.delete(where, **self.options, dry_run=self.dry_run)
+
+    def _update(self, update: Update) -> DmlResult:
+        table = self.tables.target(update.target)
+        names = _Names(table, _alias(update.target))
+        columns = {
+            name: names.unqualified(value)
+            for name, value in names.assigned(update.assignments).items()
+        }
+        where = names.unqualified(update.where)
+        return table.update(columns, where, **self.options, dry_run=self.dry_run)
 
     def _insert(self, insert: Insert) -> WriteResult:
         if self.dry_run:
@@ -114,7 +134,7 @@ class _Run:
             if not insert.by_name:
                 columns = self._columns(insert, schema, len(data.schema))
                 data = _renamed(data, [column.name for column in columns])
-        return table.write(data, "overwrite" if insert.overwrite else "append")
+        return table.write(data, "overwrite" if insert.overwrite else "append", **self.options)
 
     def _columns(self, insert: Insert, schema: StructType, width: int) -> list[StructField]:
         """Return the column of each value."""
@@ -149,10 +169,11 @@ class _Run:
             rows,
             on=merge.on,
             **{name: alias for name, alias in aliases.items() if alias is not None},
-            **({"merge_schema": True} if merge.merge_schema else {}),
+            merge_schema=merge.merge_schema,
+            **self.options,
         )
         names = _Names(target, _alias(merge.target))
-        builder = add_clauses(builder, merge.clauses, names)
+        builder = _with_clauses(builder, merge.clauses, names)
         return builder.explain() if self.dry_run else builder.execute()
 
     def _source(self, source: TableName | Subquery) -> tuple[Any, str | None]:
@@ -166,11 +187,11 @@ class _Run:
         return _renamed(rows, source.columns), source.alias
 
 
-def add_clauses(builder: Any, clauses: Iterable[Clause], names: _Names) -> Any:
+def _with_clauses(builder: Any, clauses: Iterable[Clause], names: _Names) -> Any:
     """Return a builder of MERGE with the clauses of a statement."""
     for clause in clauses:
         where = clause.condition
-        columns = "*" if clause.assignments is None else names.assigned(clause.assignments)
+        columns = "*" if clause.assignments is None else names.assigned(_given(clause))
         match clause.kind, clause.action:
             case "matched", "update":
                 builder = builder.when_matched_update(set=columns, where=where)
@@ -183,6 +204,13 @@ def add_clauses(builder: Any, clauses: Iterable[Clause], names: _Names) -> Any:
             case _:
                 builder = builder.when_not_matched_by_source_delete(where=where)
     return builder
+
+
+def _given(clause: Clause) -> list[Assignment]:
+    """Return the assignments of a clause; an insert leaves a DEFAULT to the enforcement."""
+    is_insert = clause.action == "insert"
+    parts = clause.assignments or ()
+    return [part for part in parts if not (is_insert and _is_default(part.expression))]
 
 
 @dataclass(frozen=True, slots=True)

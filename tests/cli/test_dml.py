@@ -1,0 +1,198 @@
+"""`delete`, `update`, `merge` and statements of `sql`: results, confirmation, refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+import lazydelta as ld
+from lazydelta.cli.change_options import FileProgress
+from lazydelta.cli.common_options import State
+from tests.cli.support import command, environment, run
+
+
+@pytest.fixture
+def table(tmp_path):
+    url = tmp_path / "t"
+    ld.write(url, {"id": [1, 2, 3], "name": ["a", "b", "c"]})
+    return ld.Table.open(url)
+
+
+def rows(table):
+    found = table.to_arrow().select(["id", "name"]).to_pylist()
+    return sorted((row["id"], row["name"]) for row in found)
+
+
+def document(result):
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+# --- delete and update ------------------------------------------------------------------------
+
+
+def test_delete(table):
+    found = document(run("delete", table.url, "--where", "id > 1", "--yes", "--json"))
+    assert found["version"] == 1
+    assert found["metrics"]["numDeletedRows"] == 2
+    assert rows(table) == [(1, "a")]
+
+
+def test_delete_without_a_condition_deletes_all_rows(table):
+    result = run("delete", table.url, "--yes")
+    assert result.exit_code == 0
+    assert "metrics.numDeletedRows\t3" in result.stdout.splitlines()
+    assert table.count() == 0
+
+
+def test_update(table):
+    arguments = ("--set", "name=concat(name, '=')", "--set", "id = id * 10", "--where", "id = 2")
+    found = document(run("update", table.url, *arguments, "-y", "--json"))
+    assert found["metrics"]["numUpdatedRows"] == 1
+    assert rows(table) == [(1, "a"), (3, "c"), (20, "b=")]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("delete", "--where", "id = 1"),
+        ("update", "--set", "id=0", "--where", "id = 1"),
+    ],
+)
+def test_a_dry_run_needs_no_confirmation_and_writes_nothing(table, arguments):
+    name, *options = arguments
+    found = document(run(name, table.url, *options, "--dry-run", "--json"))
+    assert found["dry_run"]
+    assert found["metrics"]["numRemovedFiles"] == 1
+    assert table.version == 0
+
+
+def test_an_application_version_applies_once(table):
+    arguments = ("--set", "id=id + 1", "--app-id", "a", "--app-version", 1, "--yes", "--json")
+    assert not document(run("update", table.url, *arguments))["already_applied"]
+    assert document(run("update", table.url, *arguments))["already_applied"]
+    assert rows(table) == [(2, "a"), (3, "b"), (4, "c")]
+
+
+def test_errors_are_one_line(table, tmp_path):
+    for arguments, code, reason in [
+        (("delete", table.url, "--where", "nope = 1", "-y"), 1, "nope"),
+        (("delete", tmp_path / "nowhere", "-y"), 1, "nowhere"),
+        (("update", table.url, "-y"), 2, "--set"),
+        (("update", table.url, "--set", "id", "-y"), 2, "COLUMN=EXPRESSION"),
+        (("update", table.url, "--set", "id=1", "--set", "id=2", "-y"), 2, "twice"),
+        (("update", table.url, "--set", "id='x'", "-y"), 1, "not long"),
+    ]:
+        result = run(*arguments)
+        assert result.exit_code == code
+        assert reason in result.stderr
+    assert table.version == 0
+
+
+# --- confirmation -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("delete", "URL"),
+        ("update", "URL", "--set", "id=1"),
+        ("merge", "URL", "--source", "URL", "--on", "id", "--upsert"),
+        ("sql", "DELETE FROM `URL`"),
+        ("sql", "INSERT OVERWRITE `URL` VALUES (1, 'x')"),
+    ],
+)
+def test_without_a_terminal_a_change_needs_yes(table, arguments):
+    result = run(*(argument.replace("URL", table.url) for argument in arguments))
+    assert result.exit_code == 2
+    assert "confirm with --yes, or use --dry-run" in result.stderr
+    assert table.version == 0
+
+
+def answered(answer, *arguments):
+    """Run the command on a terminal, with an answer to its question."""
+    pty = pytest.importorskip("pty", reason="terminals are a thing of Unix")
+    ours, theirs = pty.openpty()
+    done = subprocess.Popen(
+        command(*arguments),
+        env=environment(),
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    os.write(ours, answer.encode() + b"\n")
+    out, err = done.communicate(timeout=60)
+    os.close(theirs)
+    os.close(ours)
+    return done.returncode, out.decode(), err.decode()
+
+
+def test_a_terminal_asks(table):
+    code, out, err = answered("n", "delete", table.url)
+    assert (code, out) == (1, "")
+    assert f"Delete ALL rows of {table.url}? [y/N]" in err
+    assert table.version == 0
+    code, out, err = answered("y", "delete", table.url, "--where", "id = 1", "--json")
+    assert code == 0, err
+    assert "Delete the rows where id = 1 of" in err
+    assert json.loads(out)["version"] == 1
+
+
+# --- sql --------------------------------------------------------------------------------------
+
+
+def test_statements_by_path_and_by_name(table):
+    done = document(run("sql", f"DELETE FROM `{table.url}` WHERE id = 1", "--yes", "--json"))
+    assert done["metrics"]["numDeletedRows"] == 1
+    named = ("--table", f"t={table.url}", "--yes", "--json")
+    document(run("sql", "UPDATE t SET name = 'x' WHERE t.id = 2", *named))
+    document(run("sql", "INSERT INTO t VALUES (4, 'd')", "--table", f"t={table.url}", "--json"))
+    assert rows(table) == [(2, "x"), (3, "c"), (4, "d")]
+    dry = document(run("sql", "DELETE FROM t", "--table", f"t={table.url}", "--dry-run", "--json"))
+    assert dry["dry_run"]
+    assert table.count() == 3
+
+
+def test_a_query_by_path(table):
+    pytest.importorskip("duckdb", reason="pip install 'lazydelta[duckdb]' runs this")
+    result = run("sql", f"select max(id) as m from `{table.url}`", "--json")
+    assert document(result) == {"m": 3}
+
+
+def test_bad_statements(table):
+    for arguments, code, reason in [
+        (("DELETE FROM t", "-y"), 1, "error: --table: no table is named 't'"),
+        (("DELETE FRM t", "-y"), 1, "expected FROM, but found 'FRM'"),
+        ((f"DELETE FROM `{table.url}`", "-y", "--csv"), 2, "are for queries"),
+        ((f"INSERT INTO `{table.url}` VALUES (1, '')", "--dry-run"), 1, "--dry-run: INSERT has"),
+        (("DELETE FROM t", "-y", "--table", f"t@0={table.url}"), 1, "only a Table can be changed"),
+    ]:
+        result = run("sql", *arguments)
+        assert result.exit_code == code, result.stderr
+        assert reason in result.stderr
+    assert table.version == 0
+
+
+# --- progress ---------------------------------------------------------------------------------
+
+
+class Terminal:
+    def isatty(self):
+        return True
+
+
+def test_progress_counts_data_files(table, monkeypatch):
+    monkeypatch.setattr("lazydelta.cli.change_options.sys.stderr", Terminal())
+    progress = FileProgress(State())
+    table.write({"id": [9], "name": ["z"]})
+    watched = ld.Table.open(table.url, config=progress.config)
+    watched.delete("id < 3 or id > 7")
+    assert progress._describe() == (1, "1 files read, writing")
+
+
+def test_progress_is_not_measured_when_it_is_not_shown():
+    assert FileProgress(State(quiet=True)).config is None
+    assert FileProgress(State()).config is None  # standard error is not a terminal here
