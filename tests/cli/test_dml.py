@@ -196,3 +196,74 @@ def test_progress_counts_data_files(table, monkeypatch):
 def test_progress_is_not_measured_when_it_is_not_shown():
     assert FileProgress(State(quiet=True)).config is None
     assert FileProgress(State()).config is None  # standard error is not a terminal here
+
+
+# --- merge ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def updates(tmp_path):
+    path = tmp_path / "new.csv"
+    path.write_text("id,name\n2,B\n4,D\n")
+    return path
+
+
+def test_an_upsert_of_a_file(table, updates):
+    arguments = ("--source", updates, "--on", "id", "--upsert", "--yes", "--json")
+    found = document(run("merge", table.url, *arguments))
+    assert found["metrics"]["numTargetRowsUpdated"] == 1
+    assert found["metrics"]["numTargetRowsInserted"] == 1
+    assert rows(table) == [(1, "a"), (2, "B"), (3, "c"), (4, "D")]
+
+
+def test_a_merge_of_several_files_and_of_a_table(table, updates, tmp_path):
+    (tmp_path / "more.json").write_text('{"id": 5, "name": "E"}\n')
+    sources = ("--source", updates, "--source", tmp_path / "more.json")
+    document(run("merge", table.url, *sources, "--on", "id,id", "--insert-new", "-y", "--json"))
+    assert rows(table) == [(1, "a"), (2, "b"), (3, "c"), (4, "D"), (5, "E")]
+    ld.write(tmp_path / "gone", {"id": [1, 3]})
+    arguments = ("--source", tmp_path / "gone", "--on", "t.id = s.id", "--delete-matched")
+    document(run("merge", table.url, *arguments, "-y", "--json"))
+    assert rows(table) == [(2, "b"), (4, "D"), (5, "E")]
+
+
+def test_a_merge_with_clauses_and_aliases(table, updates):
+    clauses = [
+        "WHEN MATCHED THEN UPDATE SET old.name = concat(new.name, old.name)",
+        "not matched by source and old.id = 1 then delete",
+    ]
+    arguments = ["--source", updates, "--on", "old.id = new.id", "--insert-new", "-y", "--json"]
+    arguments += ["--target-alias", "old", "--source-alias", "new"]
+    arguments += [part for clause in clauses for part in ("--when", clause)]
+    document(run("merge", table.url, *arguments))
+    assert rows(table) == [(2, "Bb"), (3, "c"), (4, "D")]
+
+
+def test_a_merge_that_adds_columns(table, tmp_path):
+    source = tmp_path / "new.json"
+    source.write_text('{"id": 1, "name": "A", "more": 1.5}\n')
+    arguments = ("--source", source, "--on", "id", "--upsert", "--merge-schema", "-y", "--json")
+    document(run("merge", table.url, *arguments))
+    assert table.columns == ("id", "name", "more")
+
+
+def test_a_dry_run_of_merge(table, updates):
+    arguments = ("--source", updates, "--on", "id", "--upsert", "--dry-run", "--json")
+    assert document(run("merge", table.url, *arguments))["dry_run"]
+    assert table.version == 0
+
+
+def test_bad_merges(table, updates, tmp_path):
+    good = ("--source", updates, "--on", "id", "-y")
+    for arguments, code, reason in [
+        (good, 2, "give --upsert, --insert-new, --delete-matched or --when"),
+        ((*good, "--upsert", "--insert-new"), 2, "--upsert excludes"),
+        ((*good, "--when", "MATCHED DELETE"), 1, "expected THEN"),
+        (("--source", tmp_path / "no.csv", "--on", "id", "--upsert", "-y"), 1, "no.csv"),
+        ((*good, "--source", tmp_path / "no.csv", "--upsert"), 2, "no file"),
+        ((*good, "--upsert", "--source-alias", "t"), 1, "alias"),
+    ]:
+        result = run("merge", table.url, *arguments)
+        assert result.exit_code == code, result.stderr
+        assert reason in result.stderr
+    assert table.version == 0

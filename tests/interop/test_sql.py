@@ -198,3 +198,108 @@ def test_a_bad_insert_is_refused(table):
         with pytest.raises(error, match=reason):
             ld.sql(sql, {"t": table})
     assert table.version == 1
+
+
+# --- MERGE ------------------------------------------------------------------------------------
+
+UPSERT = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+
+
+@pytest.fixture
+def flat(table):
+    """A table without the column that is named like it."""
+    columns = "id bigint, name string default 'new', amount double"
+    flat = ld.Table.create(f"{table.url}-flat", columns, properties=DEFAULTS)
+    flat.write(table.scan(columns=["id", "name", "amount"]))
+    return flat
+
+
+@pytest.fixture
+def updates(tmp_path):
+    ld.write(tmp_path / "u", {"id": [2, 4], "name": ["B", "D"], "amount": [20.0, 40.0]})
+    return ld.Table.open(tmp_path / "u")
+
+
+def test_merge_of_tables_by_name_and_by_address(flat, updates):
+    names = {"t": flat, "u": updates}
+    result = ld.sql(f"MERGE INTO t USING u ON t.id = u.id {UPSERT}", names)
+    assert result.metrics["numTargetRowsUpdated"] == 1
+    assert result.metrics["numTargetRowsInserted"] == 1
+    assert rows(flat) == [(1, "a", 1.5), (2, "B", 20.0), (3, "c", 3.0), (4, "D", 40.0)]
+    sql = f"MERGE INTO `{flat.url}` AS x USING delta.`{updates.url}` y ON x.id = y.id"
+    ld.sql(f"{sql} WHEN MATCHED THEN DELETE")
+    assert rows(flat) == [(1, "a", 1.5), (3, "c", 3.0)]
+
+
+def test_merge_with_every_clause(flat, updates):
+    sql = """
+        MERGE INTO t USING u AS s ON t.id = s.id
+        WHEN MATCHED AND s.amount > 100 THEN DELETE
+        WHEN MATCHED THEN UPDATE SET t.amount = s.amount + t.id, name = DEFAULT
+        WHEN NOT MATCHED AND s.id = 99 THEN INSERT *
+        WHEN NOT MATCHED BY TARGET THEN INSERT (id, name, amount)
+            VALUES (s.id, DEFAULT, s.amount / 2)
+        WHEN NOT MATCHED BY SOURCE AND t.id = 1 THEN UPDATE SET name = concat(t.name, '!')
+        WHEN NOT MATCHED BY SOURCE THEN DELETE
+    """
+    ld.sql(sql, {"t": flat, "u": updates})
+    assert rows(flat) == [(1, "a!", 1.5), (2, "new", 22.0), (4, "new", 20.0)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "(SELECT id, upper(name) AS name, amount FROM t WHERE id = 1) AS s",
+        "(VALUES (1::bigint, 'A', 1.5::double)) AS s(id, name, amount)",
+    ],
+)
+def test_merge_of_a_query(flat, source):
+    ld.sql(f"MERGE INTO t USING {source} ON t.id = s.id {UPSERT}", {"t": flat})
+    assert rows(flat)[0] == (1, "A", 1.5)
+    assert flat.count() == 3
+
+
+def test_merge_of_rows_in_memory(flat):
+    source = pa.table({"id": [1], "name": ["A"], "more": [True]})
+    sql = f"MERGE WITH SCHEMA EVOLUTION INTO t USING s ON t.id = s.id {UPSERT}"
+    ld.sql(sql, {"t": flat, "s": source}, app_id="a", app_version=1)
+    assert rows(flat, "id", "name", "more")[0] == (1, "A", True)
+    assert ld.sql(sql, {"t": flat, "s": source}, app_id="a", app_version=1).already_applied
+
+
+def test_a_dry_run_of_merge_writes_nothing(flat, updates):
+    sql = f"MERGE INTO t USING u ON t.id = u.id {UPSERT}"
+    result = ld.sql(sql, {"t": flat, "u": updates}, dry_run=True)
+    assert result.dry_run
+    assert flat.version == 1
+
+
+def test_a_bad_merge_is_refused(flat, updates):
+    merge = "MERGE INTO t USING u ON t.id = u.id "
+    for sql, error, reason in [
+        (merge + "WHEN MATCHED THEN UPDATE SET id = 1, t.id = 2", ConfigError, "'id' twice"),
+        (merge + "WHEN MATCHED THEN UPDATE SET nope = 1", ColumnNotFoundError, "nope"),
+        (
+            merge + "WHEN MATCHED AND x.y = 1 THEN DELETE",
+            (ColumnNotFoundError, PredicateError),
+            "x",
+        ),
+        (
+            "MERGE INTO t USING (SELECT 1) AS s(a, b) ON t.id = s.a WHEN MATCHED THEN DELETE",
+            QueryError,
+            "1 values for 2 columns",
+        ),
+    ]:
+        with pytest.raises(error, match=reason):
+            ld.sql(sql, {"t": flat, "u": updates})
+    assert flat.version == 1
+
+
+def test_update_and_merge_of_a_field(table, updates):
+    ld.sql("UPDATE t SET t.t.more = 7, t.amount = 0 WHERE id = 1", {"t": table})
+    ld.sql(
+        "MERGE INTO t USING u ON t.id = u.id WHEN MATCHED THEN UPDATE SET t.t.more = u.id + 1",
+        {"t": table, "u": updates},
+    )
+    found = {row["id"]: row["t"] for row in table.to_arrow().to_pylist()}
+    assert found == {1: {"id": 10, "more": 7}, 2: {"id": 20, "more": 3}, 3: None}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lazydelta.interop.statement import Assignment, Clause, TableName
     from lazydelta.operations import WriteResult
     from lazydelta.operations.dml import DmlResult
+    from lazydelta.operations.dml.merge import MergeBuilder
     from lazydelta.schema import StructField
     from lazydelta.table import Table
 
@@ -162,19 +163,19 @@ class _Run:
         return pa.table(arrays)
 
     def _merge(self, merge: Merge) -> DmlResult:
-        target: Any = self.tables.target(merge.target)
+        target = self.tables.target(merge.target)
         rows, source_alias = self._source(merge.source)
-        aliases = {"target_alias": _alias(merge.target), "source_alias": source_alias}
+        target_alias = _alias(merge.target)
+        aliases: dict[str, Any] = {"target_alias": target_alias, "source_alias": source_alias}
         builder = target.merge(
             rows,
-            on=merge.on,
+            merge.on,
             **{name: alias for name, alias in aliases.items() if alias is not None},
             merge_schema=merge.merge_schema,
             **self.options,
+            dry_run=self.dry_run,
         )
-        names = _Names(target, _alias(merge.target))
-        builder = _with_clauses(builder, merge.clauses, names)
-        return builder.explain() if self.dry_run else builder.execute()
+        return _with_clauses(builder, merge.clauses, _Names(target, target_alias)).execute()
 
     def _source(self, source: TableName | Subquery) -> tuple[Any, str | None]:
         """Return the rows of a source, and what qualifies their columns."""
@@ -187,22 +188,24 @@ class _Run:
         return _renamed(rows, source.columns), source.alias
 
 
-def _with_clauses(builder: Any, clauses: Iterable[Clause], names: _Names) -> Any:
+def _with_clauses(builder: MergeBuilder, clauses: Iterable[Clause], names: _Names) -> MergeBuilder:
     """Return a builder of MERGE with the clauses of a statement."""
     for clause in clauses:
         where = clause.condition
-        columns = "*" if clause.assignments is None else names.assigned(_given(clause))
+        columns: Any = "*"
+        if clause.assignments is not None:
+            columns = names.assigned(_given(clause), in_merge=True)
         match clause.kind, clause.action:
             case "matched", "update":
-                builder = builder.when_matched_update(set=columns, where=where)
+                builder = builder.when_matched_update(columns, where)
             case "matched", _:
-                builder = builder.when_matched_delete(where=where)
+                builder = builder.when_matched_delete(where)
             case "not_matched", _:
-                builder = builder.when_not_matched_insert(values=columns, where=where)
+                builder = builder.when_not_matched_insert(columns, where)
             case _, "update":
-                builder = builder.when_not_matched_by_source_update(set=columns, where=where)
+                builder = builder.when_not_matched_by_source_update(columns, where)
             case _:
-                builder = builder.when_not_matched_by_source_delete(where=where)
+                builder = builder.when_not_matched_by_source_delete(where)
     return builder
 
 
@@ -240,8 +243,14 @@ class _Names:
                 position = column.start
         return "".join([*pieces, expression[position:]])
 
-    def assigned(self, assignments: Sequence[Assignment]) -> dict[str, str]:
+    def assigned(
+        self, assignments: Sequence[Assignment], *, in_merge: bool = False
+    ) -> dict[str, str]:
         """Return the expressions by column; DEFAULT is the default of the column.
+
+        Args:
+            assignments: As parsed.
+            in_merge: Whether the name of a column may be qualified by the alias.
 
         Raises:
             ConfigError: A column is assigned twice.
@@ -253,6 +262,8 @@ class _Names:
             if len(path) > 1 and self._is_alias(path[0]) and schema.get(path[1]) is not None:
                 path = path[1:]
             name = path[0] if len(path) == 1 else format_path(path)
+            if in_merge and len(path) > 1 and self._is_alias(path[0]):
+                name = f"{self.alias}.{name}"  # a struct that is named like the table
             if name.lower() in map(str.lower, found):
                 raise ConfigError("set", f"assigns the column {name!r} twice")
             value = part.expression
