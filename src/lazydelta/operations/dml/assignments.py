@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -249,9 +249,9 @@ def _target(key: Any, schema: StructType) -> tuple[StructField, ...]:
 def _resolved(field: StructField, node: Any, scope: ExpressionScope) -> Any:
     if isinstance(node, _Leaf):
         return _expression(node.value, field.type, scope)
-    assert isinstance(field.type, StructType)
-    inner = {name: _resolved(field.type.find((name,))[0], n, scope) for name, n in node.items()}
-    return _Fields(field.type, inner)
+    struct = cast("StructType", field.type)  # or the path had not been found
+    inner = {name: _resolved(struct.find((name,))[0], n, scope) for name, n in node.items()}
+    return _Fields(struct, inner)
 
 
 def _expression(value: Any, kind: DataType, scope: ExpressionScope) -> Any:

@@ -80,7 +80,8 @@ class InsertedRows:
             matched: Which of them match a row of the table.
         """
         for clause, rows in self._unmatched(chunk, matched):
-            assert clause.assignments is not None
+            if clause.assignments is None:  # a delete, which WHEN NOT MATCHED does not have
+                continue
             new = clause.assignments(rows, None, self.num_rows)
             identity = clause.assignments.enforcement.identity
             self.high_water_marks = high_water_marks(identity, new, self.high_water_marks)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import PredicateError
 from lazydelta.expressions import as_predicate
-from lazydelta.expressions.nodes import And, Column, Compare, Constant
+from lazydelta.expressions.nodes import And, Cast, Column, Compare, Constant
+from lazydelta.schema.values import INTEGER_RANGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
     from lazydelta.expressions.nodes import Value
     from lazydelta.operations.dml.merge.joined_rows import JoinedSchema
     from lazydelta.scan import Where
+    from lazydelta.schema import DataType
 
 __all__ = ["Condition", "KeyPair", "split_condition", "target_predicate"]
+
+_INTEGERS = frozenset(INTEGER_RANGES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +34,11 @@ class KeyPair:
 
     target: Value
     source: Value
+    type: DataType
     null_safe: bool
     """Whether NULL equals NULL: `<=>`."""
+    target_path: tuple[str, ...] | None
+    """The column of the table whose bounds are those of the key; None for other expressions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +110,22 @@ def _key_pair(bound: Predicate, schema: JoinedSchema) -> KeyPair | None:
     sides = [_sides(side, schema) for side in pair]
     for target, source in ((0, 1), (1, 0)):
         if sides[target] == {schema.target_alias} and sides[source] == {schema.source_alias}:
-            safe = bound.op == "<=>"
-            return KeyPair(target=pair[target], source=pair[source], null_safe=safe)
+            return KeyPair(
+                target=pair[target],
+                source=pair[source],
+                type=pair[target].type,  # type: ignore[attr-defined]
+                null_safe=bound.op == "<=>",
+                target_path=_bounded_path(pair[target], schema),
+            )
     return None
+
+
+def _bounded_path(key: Value, schema: JoinedSchema) -> tuple[str, ...] | None:
+    """Return the path of a column, also of one that is cast to a wider integer type."""
+    column = key.value if isinstance(key, Cast) and str(key.type) in _INTEGERS else key
+    if not isinstance(column, Column) or (column is not key and str(column.type) not in _INTEGERS):
+        return None
+    return schema.resolve(column.path)[1]
 
 
 def _sides(node: Any, schema: JoinedSchema) -> set[str]:
