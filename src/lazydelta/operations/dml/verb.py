@@ -16,6 +16,7 @@ from lazydelta.errors import AppendOnlyError
 from lazydelta.expressions import as_predicate, bind
 from lazydelta.formats import num_records
 from lazydelta.log import LOG_DIRECTORY
+from lazydelta.metrics import RowsChanged, notify
 from lazydelta.operations.dml.matched_files import find_matches
 from lazydelta.operations.dml.request import DmlResult
 from lazydelta.operations.dml.row_deletion import removes_of, total_size, write_vectors
@@ -181,12 +182,13 @@ class Verb:
 
     def nothing(self, metrics: Mapping[str, int], *, dry_run: bool = False) -> DmlResult:
         """Return the result of a verb without a commit."""
-        return DmlResult(
+        result = DmlResult(
             table=self.store.root,
             version=self.snapshot.version,
             metrics=metrics,
             dry_run=dry_run,
         )
+        return self._reported(result, committed=False)
 
     def commit(
         self,
@@ -218,7 +220,7 @@ class Verb:
         self.remember(done.snapshot)
         if done.already_applied:
             return DmlResult(table=self.store.root, version=done.version, already_applied=True)
-        return DmlResult(
+        result = DmlResult(
             table=self.store.root,
             version=done.version,
             metrics=known,
@@ -227,6 +229,21 @@ class Verb:
             bytes=total_size(written.adds),
             warnings=done.warnings,
         )
+        return self._reported(result, committed=True)
+
+    def _reported(self, result: DmlResult, *, committed: bool) -> DmlResult:
+        """Send a result to the observer, and return it."""
+        if self.config.observer is not None:
+            event = RowsChanged(
+                table=result.table,
+                version=result.version,
+                operation=self.name,
+                committed=committed,
+                seconds=time.monotonic() - self.started,
+                metrics=dict(result.metrics),
+            )
+            notify(self.config.observer, event)
+        return result
 
     def named(self, metrics: Mapping[str, int | None]) -> dict[str, int]:
         """Return the metrics that are known, under the names of the operation."""
