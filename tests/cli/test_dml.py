@@ -10,7 +10,10 @@ import pytest
 
 import lazydelta as ld
 from lazydelta.cli.change_options import FileProgress
+from lazydelta.cli.change_output import show_change
 from lazydelta.cli.common_options import State
+from lazydelta.cli.output import Output
+from lazydelta.operations.dml import DmlResult
 from tests.cli.support import command, environment, run
 
 
@@ -174,6 +177,49 @@ def test_bad_statements(table):
         assert result.exit_code == code, result.stderr
         assert reason in result.stderr
     assert table.version == 0
+
+
+# --- sentences --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("result", "sentence"),
+    [
+        (
+            {"metrics": {"numDeletedRows": 1200, "numRemovedFiles": 2}},
+            "Version 7: 1,200 rows deleted, 2 files removed.",
+        ),
+        (
+            {
+                "metrics": {
+                    "numTargetRowsInserted": 1,
+                    "numTargetRowsUpdated": 2,
+                    "numTargetRowsDeleted": 0,
+                    "numTargetDeletionVectorsAdded": 1,
+                    "numTargetFilesAdded": 1,
+                },
+                "bytes": 2048,
+            },
+            "Version 7: 1 rows inserted, 2 rows updated, 1 deletion vectors added, 1 files added "
+            "(2.0 KiB written).",
+        ),
+        (
+            {"metrics": {"numUpdatedRows": 3, "numRemovedFiles": 1}, "dry_run": True},
+            "Dry run on version 7: 3 rows updated, 1 files removed.",
+        ),
+        ({"metrics": {"numDeletedRows": 0}}, "No row to change; the table stays at version 7."),
+        (
+            {"already_applied": True},
+            "Version 7 already has this app version; nothing was written.",
+        ),
+    ],
+)
+def test_a_terminal_shows_a_sentence(result, sentence, monkeypatch, capsys):
+    monkeypatch.setattr(Output, "__init__", lambda self, *, json: None)
+    monkeypatch.setattr(Output, "json", False, raising=False)
+    monkeypatch.setattr(Output, "is_terminal", True, raising=False)
+    show_change(State(), DmlResult(table="t", version=7, **result))
+    assert capsys.readouterr().out == sentence + "\n"
 
 
 # --- progress ---------------------------------------------------------------------------------

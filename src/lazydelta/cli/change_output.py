@@ -23,6 +23,12 @@ _ROWS = {
     "numTargetRowsDeleted": "deleted",
 }
 """What happened to the rows that a metric counts."""
+_FILES = {
+    "files removed": ("numRemovedFiles", "numTargetFilesRemoved"),
+    "deletion vectors added": ("numDeletionVectorsAdded", "numTargetDeletionVectorsAdded"),
+    "files added": ("numAddedFiles", "numTargetFilesAdded"),
+}
+"""The metrics of files; DELETE and UPDATE have other names than MERGE."""
 
 
 def show_change(state: State, result: WriteResult | DmlResult) -> None:
@@ -54,14 +60,16 @@ def _of_write(result: WriteResult) -> str:
 def _of_rows(result: DmlResult) -> str:
     if result.already_applied:
         return f"Version {result.version} already has this app version; nothing was written."
-    metrics = result.metrics
-    counts = [f"{metrics[name]:,} rows {word}" for name, word in _ROWS.items() if name in metrics]
-    removed = metrics.get("numRemovedFiles", metrics.get("numTargetFilesRemoved", 0))
-    vectors = metrics.get("numDeletionVectorsAdded", 0) or metrics.get(
-        "numTargetDeletionVectorsAdded", 0
-    )
-    files = f"{removed:,} files removed, {vectors:,} deletion vectors"
+    counts = {word: result.metrics[name] for name, word in _ROWS.items() if name in result.metrics}
+    if counts and not any(counts.values()):
+        return f"No row to change; the table stays at version {result.version}."
+    parts = [f"{count:,} rows {word}" for word, count in counts.items() if count]
+    parts += [
+        f"{count:,} {word}"
+        for word, names in _FILES.items()
+        if (count := sum(result.metrics.get(name, 0) for name in names))
+    ]
     if result.dry_run:
-        return f"Dry run on version {result.version}: {', '.join([*counts, files])}."
-    added = f"{result.files_added:,} files added ({human_bytes(result.bytes)})"
-    return f"Version {result.version}: {', '.join([*counts, files, added])}."
+        return f"Dry run on version {result.version}: {', '.join(parts)}."
+    written = f" ({human_bytes(result.bytes)} written)" if result.bytes else ""
+    return f"Version {result.version}: {', '.join(parts)}{written}."
