@@ -196,12 +196,10 @@ def test_bad_statements(table):
                     "numTargetRowsUpdated": 2,
                     "numTargetRowsDeleted": 0,
                     "numTargetDeletionVectorsAdded": 1,
-                    "numTargetFilesAdded": 1,
                 },
                 "bytes": 2048,
             },
-            "Version 7: 1 rows inserted, 2 rows updated, 1 deletion vectors added, 1 files added "
-            "(2.0 KiB written).",
+            "Version 7: 1 rows inserted, 2 rows updated, 1 deletion vectors added (2.0 KiB written).",
         ),
         (
             {"metrics": {"numUpdatedRows": 3, "numRemovedFiles": 1}, "dry_run": True},

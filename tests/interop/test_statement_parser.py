@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazydelta.errors import ConfigError, QueryError
+from lazydelta.errors import ConfigError, PredicateError, QueryError
+from lazydelta.expressions.tokens import tokenize
 from lazydelta.interop.statement import (
     Assignment,
     Clause,
@@ -18,8 +19,10 @@ from lazydelta.interop.statement import (
     TableName,
     Update,
 )
+from lazydelta.interop.statement_lexer import tokens
 from lazydelta.interop.statement_parser import parse_statement
 
+KINDS = ("string", "quoted")
 T = TableName(name="t")
 
 
@@ -420,3 +423,14 @@ def test_any_text_is_parsed_or_refused(text, start):  # fmt: skip
         parse_statement(start + text)
     except QueryError as error:
         assert "\n" in error.reason  # it shows the place
+
+
+@given(st.text("aAr'\"`(;.-1 \n/*\\", max_size=20))
+def test_strings_and_quoted_names_end_where_the_parser_of_expressions_ends_them(text):
+    try:
+        expected = tokenize(text, limit=100)
+        found = list(tokens(text, "spark"))
+    except (PredicateError, QueryError):
+        return
+    quoted = [(token.start + len(token.source)) for token in expected if token.kind in KINDS]
+    assert [token.end for token in found if token.kind in KINDS] == quoted
