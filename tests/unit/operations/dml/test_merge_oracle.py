@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 
 import pyarrow as pa
@@ -24,16 +25,20 @@ TABLES = {
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())])
 
 
+def is_nan(value):
+    return isinstance(value, float) and math.isnan(value)
+
+
 def equal(a, b):
     """SQL's `=`: false if a side is NULL, NaN equals NaN."""
-    return a is not None and b is not None and (a == b or (a != a and b != b))
+    return a is not None and b is not None and (a == b or (is_nan(a) and is_nan(b)))
 
 
 def greater(a, b):
     """SQL's `>`: NaN is greater than all other numbers."""
     if a is None or b is None or equal(a, b):
         return False
-    return a != a or (b == b and a > b)
+    return is_nan(a) or (not is_nan(b) and a > b)
 
 
 CONDITIONS = {
@@ -43,9 +48,7 @@ CONDITIONS = {
     "t.id = s.id AND t.p <=> s.p": lambda t, s: equal(t["id"], s["id"]) and t["p"] == s["p"],
     "t.id = s.id AND t.p = 'a'": lambda t, s: equal(t["id"], s["id"]) and t["p"] == "a",
     "t.id = s.id AND s.p = 'a'": lambda t, s: equal(t["id"], s["id"]) and s["p"] == "a",
-    "t.id = s.id AND t.v > s.v": lambda t, s: (
-        equal(t["id"], s["id"]) and greater(t["v"], s["v"])
-    ),
+    "t.id = s.id AND t.v > s.v": lambda t, s: equal(t["id"], s["id"]) and greater(t["v"], s["v"]),
     "t.id + 1 = s.id": lambda t, s: equal(None if t["id"] is None else t["id"] + 1, s["id"]),
     "t.id > s.id AND t.p = s.p": lambda t, s: greater(t["id"], s["id"]) and equal(t["p"], s["p"]),
     "t.id > s.id": lambda t, s: greater(t["id"], s["id"]),
@@ -114,11 +117,11 @@ def merged(target, source, condition, given_clauses):
     result, counts = [], {"updated": 0, "deleted": 0, "inserted": 0}
     for t in target:
         pairs = [s for s in source if on(t, s)]
-        found = [(c, s) for s in pairs if (c := first(matched, lambda w: WHERES[w](t, s)))]
+        found = [(c, s) for s in pairs if (c := first(matched, WHERES, t, s))]
         if len(found) > 1 and not only_delete:
             raise MultipleMatchesError("", condition, "")
         if not pairs:
-            clause, s = first(by_source, lambda w: TARGET_WHERES[w](t)), None
+            clause, s = first(by_source, TARGET_WHERES, t), None
         else:
             clause, s = found[0] if found else (None, None)
         if clause is None:
@@ -130,15 +133,16 @@ def merged(target, source, condition, given_clauses):
             made = SETS[clause[2]][1](t, s) if s else BY_SOURCE_SETS[clause[2]][1](t)
             result.append(made)
     for s in source:
-        clause = first(inserts, lambda w: SOURCE_WHERES[w](s))
+        clause = first(inserts, SOURCE_WHERES, s)
         if clause and not any(on(t, s) for t in target):
             counts["inserted"] += 1
             result.append(INSERTS[clause[2]][1](s))
     return result, counts
 
 
-def first(candidates, holds):
-    return next((clause for clause in candidates if holds(clause[1])), None)
+def first(candidates, wheres, *rows_of_both):
+    """Return the first clause whose condition holds."""
+    return next((clause for clause in candidates if wheres[clause[1]](*rows_of_both)), None)
 
 
 def run(table, source, condition, given_clauses, **options):
