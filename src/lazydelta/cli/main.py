@@ -41,7 +41,7 @@ _COMMANDS = {
     "write": ("write", "Write Parquet, CSV or JSON files to a table."),
     "delete": ("dml", "Delete rows of a table."),
     "update": ("dml", "Change columns of rows of a table."),
-    "merge": ("dml", "Merge rows of files or of a table into a table."),
+    "merge": ("merge", "Merge rows of files or of a table into a table."),
     "alter": ("alter", "Change columns, properties, constraints or protocol of a table."),
     "checkpoint": ("checkpoint", "Write a checkpoint, or compact commits."),
     "check": ("check", "Check whether a table can be read, its .crc matches, or its store works."),
