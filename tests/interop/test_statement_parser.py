@@ -202,8 +202,12 @@ def test_a_merge_with_schema_evolution():
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("", "expected a statement, but found the end at character 1"),
-        (" ;", "expected a statement"),
+        ("", "expected a query, DELETE, UPDATE, INSERT or MERGE, but found the end at character 1"),
+        (" ;", "expected a query, DELETE"),
+        ("CREATE TABLE t (a INT)", "expected a query, .* but found 'CREATE' at character 1"),
+        ("'x'", "expected a query"),
+        ("DELETE FROM t WHERE a IN (SELECT 1)", "expected an expression without a query"),
+        ("UPDATE t SET a = ( -- the\nSELECT 1)", "expected an expression without a query"),
         ("DELETE t", "expected FROM, but found 't' at character 8"),
         ("DELETE FROM", "expected a table: a name, or a path in `backticks`, but found the end"),
         ("DELETE FROM 't'", "expected a table"),

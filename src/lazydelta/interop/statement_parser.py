@@ -1,7 +1,6 @@
 """Splits SQL statements into their parts: DELETE, UPDATE, INSERT and MERGE.
 
-Expressions and queries stay SQL, for the parser of expressions and for the engine. A statement that
-starts with another word is a query.
+Expressions and queries stay SQL, for the parser of expressions and for the engine.
 """
 
 from __future__ import annotations
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["parse_statement"]
 
 _QUERY_STARTS = ("select", "with", "from", "values", "table")
+_OTHER_QUERIES = ("(", "describe", "desc", "explain", "pivot", "show", "summarize", "unpivot")
+"""What else a statement of an engine that only returns rows may start with."""
 _NO_ALIAS = (
     *("as", "by", "from", "join", "on", "overwrite", "select", "set", "table", "using", "values"),
     *("when", "where", "with"),
@@ -56,11 +57,11 @@ def parse_statement(sql: str) -> Statement:
         "insert": parser.insert,
         "merge": parser.merge,
     }
-    start = parts.get(parser.token.source.lower()) if parser.token.kind == "word" else None
-    if start is None:
+    if parser.token.says(*_QUERY_STARTS, *_OTHER_QUERIES):
         return Query(sql=parser.query())
-    parser.take()
-    statement = start()
+    if not parser.token.says(*parts):
+        parser.fail("expected a query, DELETE, UPDATE, INSERT or MERGE")
+    statement = parts[parser.take().source.lower()]()
     parser.expect_end()
     return statement
 
@@ -279,10 +280,7 @@ class _Parser:
                     fail_at(self.sql, self.token, _ONE_STATEMENT)
                 break
         self.token = Token("end", "", len(self.sql))
-        sql = self.sql[start:end].strip()
-        if not sql:
-            self.fail("expected a statement")
-        return sql
+        return self.sql[start:end].strip()
 
     def name(self, what: str) -> Token:
         if not self.token.is_name:
@@ -354,6 +352,8 @@ class _Parser:
             token = self.token
             if not depth and (token.says(")") or (token.says(*until) and not (cases or is_field))):
                 break
+            if token.says("select") and end and self.sql[end - 1] == "(":
+                self.fail("expected an expression without a query")
             if token.says("(", "[", "{"):
                 depth.append(token.start)
             elif token.says(")", "]", "}") and depth:
