@@ -66,15 +66,23 @@ class MatchedFiles:
         return int(pc.sum(counts).as_py() or 0) + sum(map(len, self.rows))
 
 
-def find_matches(snapshot: SnapshotState, predicate: Predicate | None) -> MatchedFiles:
-    """Find the files and rows of a snapshot that match; all without a predicate."""
+def find_matches(
+    snapshot: SnapshotState, predicate: Predicate | None, files: pa.Table | None = None
+) -> MatchedFiles:
+    """Find the files and rows that match; all without a predicate.
+
+    Args:
+        snapshot: The table.
+        predicate: Selects the rows.
+        files: Add actions of the files to search; by default those of the snapshot.
+    """
     nothing = empty_table(ADDS)
     if predicate is None:
-        batches = [_adds(batch) for batch in live_adds(snapshot, ADDS, Pruner())]
+        batches = [_adds(batch) for batch in _candidates(snapshot, Pruner(), files)]
         return MatchedFiles(pa.Table.from_batches(batches, ADDS), nothing, (), _NO_COUNTS)
     whole, undecided = [], []
     others = _pruner(snapshot, Not(IsTrue(predicate)))
-    for batch in live_adds(snapshot, ADDS, _pruner(snapshot, predicate)):
+    for batch in _candidates(snapshot, _pruner(snapshot, predicate), files):
         may_stay = others.mask(batch)
         if may_stay is None:
             undecided.append(_adds(batch))
@@ -84,6 +92,18 @@ def find_matches(snapshot: SnapshotState, predicate: Predicate | None) -> Matche
     found = pa.Table.from_batches(whole, ADDS)
     partial = _read(snapshot, predicate, pa.Table.from_batches(undecided, ADDS))
     return replace(partial, whole=pa.concat_tables([found, partial.whole]))
+
+
+def _candidates(
+    snapshot: SnapshotState, pruner: Pruner, files: pa.Table | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the add actions of files that may match."""
+    if files is None:
+        yield from live_adds(snapshot, ADDS, pruner)
+        return
+    for batch in files.to_batches():
+        mask = pruner.mask(batch)
+        yield batch if mask is None else batch.filter(mask)
 
 
 def _pruner(snapshot: SnapshotState, predicate: Predicate) -> Pruner:
