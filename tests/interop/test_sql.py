@@ -108,6 +108,7 @@ def test_unknown_tables_are_refused(table, tmp_path):
         ("DELETE FROM t WHERE t.t.id = 20", [1, 3]),
         ("DELETE FROM t WHERE t.more = 2", [1, 3]),  # t has no such column, its column t a field
         ("DELETE FROM t x WHERE `X`.`id` = 2", [1, 3]),
+        ("DELETE FROM `t` WHERE t.id = 2", [1, 3]),
         ("DELETE FROM t", []),
     ],
 )

@@ -275,10 +275,14 @@ class _Names:
 
 
 def _alias(table: TableName) -> str | None:
-    """Return what qualifies the columns of a table: its alias, else the last part of its name."""
-    if table.alias is not None or table.address is not None or table.name is None:
+    """Return what qualifies the columns of a table: its alias, else the last part of its name.
+
+    An address qualifies nothing.
+    """
+    if table.alias is not None or table.name is None:
         return table.alias
-    return table.name.rpartition(".")[2]
+    name = table.name.rpartition(".")[2] if table.address is None else table.name
+    return name if name.isidentifier() else None
 
 
 def _is_default(expression: str) -> bool:
