@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta._failpoints import failpoint
 from lazydelta.formats import DeletionVectorGroup
 from lazydelta.operations.dml.row_deletion import write_vectors
 from lazydelta.scan.read import FileStores
@@ -75,6 +76,7 @@ class RowRebase:
         self.changes = changes if more is None else changes.joined(more)
         planned = self.plan(self.changes)
         self.transaction = replace(planned, txn_id=self.transaction.txn_id)
+        failpoint("verb-rebased")
         return self.transaction
 
     def _keys(self, files: pa.Table) -> pa.Array:

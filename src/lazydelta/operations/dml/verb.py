@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import from_mask
+from lazydelta._failpoints import failpoint
 from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import AppendOnlyError
 from lazydelta.expressions import as_predicate, bind
@@ -118,7 +119,9 @@ class Verb:
 
     def matches(self) -> MatchedFiles:
         """Find the matching files and rows."""
-        return find_matches(self.snapshot, self.predicate)
+        found = find_matches(self.snapshot, self.predicate)
+        failpoint("verb-matched")
+        return found
 
     def layout(self) -> DataLayout:
         """Return the layout of new data files."""
@@ -213,6 +216,7 @@ class Verb:
             files: The new files.
             again: Runs the verb on files that a concurrent commit added; see `RowRebase`.
         """
+        failpoint("verb-written")
         plan = partial(self._transaction, parameters)
         race = RowRebase(
             snapshot=self.snapshot,
