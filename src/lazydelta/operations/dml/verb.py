@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from lazydelta.operations.uncommitted_files import UncommittedFiles
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
+    from lazydelta.transaction import CommitResult
 
 __all__ = ["Verb", "WrittenChanges", "predicate_sql"]
 
@@ -238,6 +239,10 @@ class Verb:
         self.remember(done.snapshot)
         if done.already_applied:
             return DmlResult(table=self.store.root, version=done.version, already_applied=True)
+        return self._committed(done, race)
+
+    def _committed(self, done: CommitResult, race: RowRebase) -> DmlResult:
+        """Return the result of a verb with a commit."""
         adds = race.changes.written.adds
         result = DmlResult(
             table=self.store.root,
