@@ -84,6 +84,7 @@ class MergePlan:
             source_alias=request.source_alias,
             target=snapshot.schema,
             source=rows,
+            now=request.options.now,
         )
         target, source = replace(pairs, source=None), replace(pairs, target=None)
         definition = _evolved(snapshot, request, rows)
@@ -159,7 +160,8 @@ class MergePlan:
 
     def by_source_predicates(self) -> list[Predicate] | None:
         """Conditions on the target, one true of each row that is changed; None if unknown."""
-        wheres = [as_predicate(c.where) for c in self.request.of_kind("not_matched_by_source")]
+        clauses = self.request.of_kind("not_matched_by_source")
+        wheres = [as_predicate(c.where, now=self.target.now) for c in clauses]
         if any(where is None for where in wheres):
             return None
         return [target_predicate(where, self.target) for where in wheres if where is not None]
@@ -222,7 +224,7 @@ class _Planner:
         return tuple(self._clause(clause, scope) for clause in given)
 
     def _clause(self, clause: MergeClause, scope: JoinedSchema) -> PlannedClause:
-        where = as_predicate(clause.where)
+        where = as_predicate(clause.where, now=scope.now)
         assignments = None
         if clause.action != "delete":
             is_update = clause.action == "update"
