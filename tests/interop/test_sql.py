@@ -166,6 +166,22 @@ def test_insert_defaults(table):
         ld.sql("INSERT INTO t (id, name) VALUES (DEFAULT, DEFAULT)", {"t": table})
 
 
+def test_values_are_cast_to_the_types_of_the_columns(tmp_path):
+    columns = "id int, name string, day date, at timestamp, more array<int>"
+    table = ld.Table.create(tmp_path, columns)
+    ld.sql(
+        "INSERT INTO t VALUES ('5', 7, '2026-01-31', current_timestamp(), array(1, 2)), "
+        "(6, true, NULL, current_timestamp(), NULL)",
+        {"t": table},
+    )
+    first, second = sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert (first["id"], first["name"], str(first["day"]), first["more"]) == (
+        5, "7", "2026-01-31", [1, 2],
+    )  # fmt: skip
+    assert (second["name"], second["more"]) == ("true", None)
+    assert first["at"] == second["at"]  # one time for the statement
+
+
 def test_insert_of_a_query_is_by_position_or_by_name(table):
     by_position = "INSERT INTO t (name, id) SELECT upper(name), id + 10 FROM t WHERE id = 1"
     ld.sql(by_position, {"t": table})
@@ -187,7 +203,8 @@ def test_a_bad_insert_is_refused(table):
         ("INSERT INTO t VALUES (1)", QueryError, "it has 1 values for 4 columns"),
         ("INSERT INTO t (id) SELECT 1, 2", QueryError, "it has 2 values for 1 columns"),
         ("INSERT INTO t (nope) VALUES (1)", ColumnNotFoundError, "nope"),
-        ("INSERT INTO t (id) VALUES ('x')", PredicateError, "not long"),
+        ("INSERT INTO t (id) VALUES ('x')", ConstraintViolationError, "id = 'x': cannot be"),
+        ("INSERT INTO t (t) VALUES (1)", PredicateError, "not struct"),
         ("INSERT INTO t (id) VALUES (name)", ColumnNotFoundError, "name"),
         (
             "INSERT INTO t (id) VALUES (CAST('x' AS BIGINT))",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -154,10 +155,11 @@ class _Run:
     def _values(self, insert: Insert, schema: StructType, table: str) -> pa.Table:
         """Evaluate VALUES; a column that is DEFAULT in all rows is left to the write."""
         columns = self._columns(insert, schema, len(insert.rows[0]))
+        now = time.time_ns() // 1_000
         arrays = {}
         for column, values in zip(columns, zip(*insert.rows, strict=True), strict=True):
             if not all(map(_is_default, values)):
-                arrays[column.name] = _evaluated(values, column, table)
+                arrays[column.name] = _evaluated(values, column, table, now=now)
         if not arrays:
             raise QueryError(self.sql, "lazydelta", "all values are DEFAULT: give one of them")
         return pa.table(arrays)
@@ -293,13 +295,16 @@ def _default_of(column: StructField) -> str:
     return str(column.metadata.get(_DEFAULT, "NULL"))
 
 
-def _evaluated(values: Sequence[str], column: StructField, table: str) -> pa.Array:
-    """Return the values of expressions without columns, in the type of a column."""
+def _evaluated(values: Sequence[str], column: StructField, table: str, *, now: int) -> pa.Array:
+    """Return the values of expressions without columns, cast to the type of a column."""
     one_row = pa.RecordBatch.from_arrays([pa.nulls(1)], [""])
     arrays = []
     for value in values:
         expression = _default_of(column) if _is_default(value) else value
-        result = bind_expression(expression, StructType(()), to_type=column.type)(one_row)
+        bound = bind_expression(
+            expression, StructType(()), to_type=column.type, strict=False, now=now
+        )
+        result = bound(one_row)
         if result.failed is not None:
             line = f"{column.name} = {value}: cannot be computed"
             raise ConstraintViolationError(table, (line,))
