@@ -170,7 +170,7 @@ def test_values_are_cast_to_the_types_of_the_columns(tmp_path):
     columns = "id int, name string, day date, at timestamp, more array<int>"
     table = ld.Table.create(tmp_path, columns)
     ld.sql(
-        "INSERT INTO t VALUES ('5', 7, '2026-01-31', current_timestamp(), array(1, 2)), "
+        "INSERT INTO t VALUES (5L, 7, DATE '2026-01-31', current_timestamp(), array(1, 2)), "
         "(6, true, NULL, current_timestamp(), NULL)",
         {"t": table},
     )
@@ -203,7 +203,7 @@ def test_a_bad_insert_is_refused(table):
         ("INSERT INTO t VALUES (1)", QueryError, "it has 1 values for 4 columns"),
         ("INSERT INTO t (id) SELECT 1, 2", QueryError, "it has 2 values for 1 columns"),
         ("INSERT INTO t (nope) VALUES (1)", ColumnNotFoundError, "nope"),
-        ("INSERT INTO t (id) VALUES ('x')", ConstraintViolationError, "id = 'x': cannot be"),
+        ("INSERT INTO t (id) VALUES ('x')", PredicateError, "string, not long"),
         ("INSERT INTO t (t) VALUES (1)", PredicateError, "not struct"),
         ("INSERT INTO t (id) VALUES (name)", ColumnNotFoundError, "name"),
         (
