@@ -77,6 +77,8 @@ class Verb:
     remember: Callable[[SnapshotState | None], None]
     metric_names: Mapping[str, str] = field(default_factory=dict)
     """Names of metrics that differ from those of DELETE and UPDATE."""
+    read_paths: pa.Array | None = None
+    """Paths of files that the changes depend on, besides those that change."""
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -309,9 +311,9 @@ class Verb:
         else:
             bound = bind(self.predicate, snapshot.schema, snapshot.partition_columns)
             touched = [deletion.rewritten.column("path"), deletion.marked.column("path")]
-            paths = pa.concat_arrays([chunk for column in touched for chunk in column.chunks] or [
-                pa.nulls(0, pa.string())
-            ])  # fmt: skip
+            others = pa.nulls(0, pa.string()) if self.read_paths is None else self.read_paths
+            chunks = [chunk for column in touched for chunk in column.chunks]
+            paths = pa.concat_arrays([*chunks, others])
             reads = Reads(predicates=(bound,), paths=paths)
         txns = application_transactions(request.as_write())
         reads = replace(reads, app_ids=frozenset(txn.app_id for txn in txns))

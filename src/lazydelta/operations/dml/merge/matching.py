@@ -62,6 +62,9 @@ class Matching:
         self._changed: dict[str, Any] = defaultdict(_bitmap)
         self._matched: dict[str, Any] = defaultdict(_bitmap)
         self.bounds = KeyBounds(plan.condition)
+        self.matched_paths: set[str] = set()
+        """Paths, as the log has them, of files with a row that matches a source row: without such
+        a file its source rows would be inserted."""
         self.matched_sources: dict[int, np.ndarray] = {}
         """For each chunk which of its rows match a row of the table."""
         self.counts: dict[tuple[str, str], int] = defaultdict(int)
@@ -85,12 +88,17 @@ class Matching:
         touched = TouchedRows(files)
         if not chunk.rows.num_rows:
             return TouchedRows(files.slice(0, 0)), finder
+        matching = set()
         for path, positions, batch in self._rows(files, columns, plan.condition.target_only):
             for pairs in finder.pairs(batch):
+                matching.add(path)
                 matched[pairs.source_rows] = True
                 if plan.not_matched_by_source:
                     self._matched[path] |= _bitmap(positions[pairs.target_rows])
                 self._choose(touched, path, positions, pairs)
+        if plan.not_matched:
+            stored = zip(files.column("path").to_pylist(), self._shown(files), strict=True)
+            self.matched_paths |= {path for path, shown in stored if shown in matching}
         return self._remembered(touched), finder
 
     def not_matched_by_source(self) -> TouchedRows:
@@ -168,11 +176,16 @@ class Matching:
         kind = touched.updated if what[1] == "update" else touched.deleted
         kind[path] = kind.get(path, _bitmap()) | rows
 
+    def _shown(self, files: pa.Table) -> list[str]:
+        """Return the decoded paths of files."""
+        paths = self._snapshot.resolver.decoded(files.column("path").combine_chunks())
+        decoded: list[str] = paths.to_pylist()
+        return decoded
+
     def _remembered(self, touched: TouchedRows) -> TouchedRows:
         """Keep the add actions of touched files, and only those."""
-        paths = self._snapshot.resolver.decoded(touched.files.column("path").combine_chunks())
         kept = []
-        for index, path in enumerate(paths.to_pylist()):
+        for index, path in enumerate(self._shown(touched.files)):
             if path in touched.updated or path in touched.deleted:
                 self._files.setdefault(path, touched.files.slice(index, 1))
                 kept.append(index)

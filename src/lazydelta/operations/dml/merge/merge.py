@@ -28,7 +28,8 @@ from lazydelta.operations.dml.verb import Verb
 from lazydelta.operations.dml.verb_changes import RowChanges
 from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.operations.uncommitted_files import UncommittedFiles
-from lazydelta.schema import schema_to_json
+from lazydelta.schema import PrimitiveType, schema_to_json
+from lazydelta.schema.values import build_array
 from lazydelta.transaction import ADDS
 from lazydelta.writer.columns import with_high_water_marks
 from lazydelta.writer.files import write_data_files
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 __all__ = ["METRIC_NAMES", "merge_rows"]
 
 logger = logging.getLogger(__name__)
+
+_STRING = PrimitiveType("string")
 
 METRIC_NAMES = {
     "numAddedFiles": "numTargetFilesAdded",
@@ -177,7 +180,8 @@ class _Run:
                 metadata=metadata,
             )
             reads = None if self.plan.not_matched_by_source else self.matching.bounds.predicate()
-            verb = replace(verb, predicate=reads)
+            read_paths = build_array(sorted(self.matching.matched_paths), _STRING)
+            verb = replace(verb, predicate=reads, read_paths=read_paths)
             result = verb.commit(changes, self.plan.request.parameters(), files)
             return replace(result, warnings=(*self.warnings, *result.warnings))
 
