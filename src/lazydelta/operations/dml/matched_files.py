@@ -27,12 +27,12 @@ from lazydelta.schema.values import build_array
 from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lazydelta.expressions import Predicate
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["MatchedFiles", "deleted_rows", "find_matches"]
+__all__ = ["MatchedFiles", "deleted_rows", "find_matches", "split_matches"]
 
 _FILE, _ROW = "file", "row"
 _LONG = PrimitiveType("long")
@@ -141,8 +141,19 @@ def _read(snapshot: SnapshotState, predicate: Predicate, files: pa.Table) -> Mat
         index = index_of[path]
         matched[index] = positions if index not in matched else matched[index] | positions
     chosen = sorted(matched)
-    files = files.take(build_array(chosen, _LONG)).combine_chunks()
-    rows = [matched[index] for index in chosen]
+    files = files.take(build_array(chosen, _LONG))
+    return split_matches(snapshot, files, [matched[index] for index in chosen])
+
+
+def split_matches(snapshot: SnapshotState, files: pa.Table, rows: Sequence[Any]) -> MatchedFiles:
+    """Return which files have only matching rows.
+
+    Args:
+        snapshot: The table.
+        files: Add actions of the files.
+        rows: For each file a bitmap of the positions of its matching rows, at least one.
+    """
+    files = files.combine_chunks()
     num_rows = _num_rows(snapshot, files)
     live = pc.subtract(num_rows, deleted_rows(files))
     is_whole = pc.equal(live, build_array([len(bitmap) for bitmap in rows], _LONG))

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta._arrow import from_mask
 from lazydelta._failpoints import failpoint
 from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import AppendOnlyError
 from lazydelta.expressions import as_predicate, bind
-from lazydelta.expressions.nodes import IsTrue, Not
 from lazydelta.formats import num_records
 from lazydelta.log import LOG_DIRECTORY
 from lazydelta.operations.dml.matched_files import find_matches
@@ -32,7 +33,7 @@ from lazydelta.operations.row_tracking import NO_ROW_TRACKING, RowTracking
 from lazydelta.operations.write_request import application_transactions, is_applied
 from lazydelta.protocol.features import unsupported_error, unwritable_features
 from lazydelta.scan import Scan
-from lazydelta.scan.read import read_files
+from lazydelta.scan.read import ChosenRows, read_files
 from lazydelta.snapshot import load_snapshot
 from lazydelta.store import check_writable
 from lazydelta.transaction import (
@@ -45,7 +46,7 @@ from lazydelta.transaction import (
 from lazydelta.writer.files import DataLayout, DeletionVectorWriter, write_data_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lazydelta._stream import Stream
     from lazydelta.config import Config
@@ -63,7 +64,7 @@ __all__ = ["Verb", "WrittenChanges", "predicate_sql"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """DELETE or UPDATE on the newest version of a table."""
+    """DELETE, UPDATE or MERGE on the newest version of a table."""
 
     name: str
     store: Store
@@ -72,6 +73,8 @@ class Verb:
     snapshot: SnapshotState
     predicate: Predicate | None
     remember: Callable[[SnapshotState | None], None]
+    metric_names: Mapping[str, str] = field(default_factory=dict)
+    """Names of metrics that differ from those of DELETE and UPDATE."""
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -84,6 +87,7 @@ class Verb:
         *,
         known: SnapshotState | None,
         remember: Callable[[SnapshotState | None], None],
+        only_appends: bool = False,
     ) -> Verb | DmlResult:
         """Validate a request; a result if its application transaction is applied already.
 
@@ -93,12 +97,12 @@ class Verb:
         """
         write = request.as_write()
         check_user_metadata(request.commit_metadata, store.root)
-        snapshot = load_snapshot(store, config, previous=known)
+        snapshot = replace(load_snapshot(store, config, previous=known), config=config)
         if is_applied(snapshot, write):
             return DmlResult(table=store.root, version=snapshot.version, already_applied=True)
         if features := unwritable_features(snapshot.protocol):
             raise unsupported_error(store.root, features, "write")
-        if snapshot.properties.append_only:
+        if snapshot.properties.append_only and not only_appends:
             raise AppendOnlyError(store.root, name)
         validate_newest_commit(snapshot)
         check_writable(store, LOG_DIRECTORY)
@@ -108,7 +112,7 @@ class Verb:
             config=config,
             request=request,
             snapshot=snapshot,
-            predicate=as_predicate(request.where),
+            predicate=as_predicate(request.where, now=request.now),
             remember=remember,
         )
 
@@ -146,21 +150,44 @@ class Verb:
             files.add_paths(vectors.paths)
         copied = 0
         adds = deletion.rewritten.slice(0, 0)
-        if deletion.rewritten.num_rows and self.predicate is not None:
-            others = Scan(self.snapshot, where=Not(IsTrue(self.predicate)))
+        if deletion.rewritten.num_rows:
             tracking = RowTracking.of(self.snapshot)
-            options = tracking.read_options(plain_rows(self.snapshot))
-            layout = tracking.layout(self.layout())
-            with read_files(others, deletion.rewritten.to_batches(), options=options) as rows:
+            positions = dict(
+                zip(self._shown(deletion.rewritten), deletion.rewritten_rows, strict=True)
+            )
+            others = ChosenRows(positions=positions, drops=True)
+            with self.chosen_rows(deletion.rewritten, others, tracking=tracking) as rows:
+                layout = tracking.layout(self.layout())
                 adds = files.add(write_data_files(rows, store=self.store, layout=layout))
             copied = _num_rows(adds)
         return WrittenChanges(adds=adds, marked=marked, copied_rows=copied)
 
+    def chosen_rows(
+        self,
+        files: pa.Table,
+        rows: ChosenRows,
+        columns: Sequence[str] | None = None,
+        *,
+        tracking: RowTracking = NO_ROW_TRACKING,
+    ) -> Stream[pa.RecordBatch]:
+        """Read some rows of files by their positions; with row ids if they are tracked."""
+        options = tracking.read_options(plain_rows(self.snapshot))
+        if not rows.drops:
+            named = np.array([path in rows.positions for path in self._shown(files)], np.bool_)
+            files = files.filter(from_mask(named))
+        return read_files(Scan(self.snapshot), files.to_batches(), columns, options, rows=rows)
+
+    def _shown(self, files: pa.Table) -> list[str]:
+        """Return the decoded paths of files."""
+        paths = self.snapshot.resolver.decoded(files.column("path").combine_chunks())
+        decoded: list[str] = paths.to_pylist()
+        return decoded
+
     def would_change(self, metrics: Mapping[str, int | None], matches: MatchedFiles) -> DmlResult:
         """Return the result of a dry run."""
-        known = {name: value for name, value in metrics.items() if value is not None}
         deletion = plan_deletion(self.snapshot, matches)
-        return self.nothing({**known, **self.file_metrics(deletion)}, dry_run=True)
+        found = self.named({**metrics, **self.file_metrics(deletion)})
+        return self.nothing(found, dry_run=True)
 
     def nothing(self, metrics: Mapping[str, int], *, dry_run: bool = False) -> DmlResult:
         """Return the result of a verb without a commit."""
@@ -231,7 +258,12 @@ class Verb:
             "numAddedChangeFiles": written.changes.num_rows,
             "executionTimeMs": int((time.monotonic() - self.started) * 1000),
         }
-        return {name: value for name, value in metrics.items() if value is not None}
+        return self.named(metrics)
+
+    def named(self, metrics: Mapping[str, int | None]) -> dict[str, int]:
+        """Return the metrics that are known, under the names of the operation."""
+        names = self.metric_names
+        return {names.get(k, k): value for k, value in metrics.items() if value is not None}
 
     def file_metrics(self, deletion: RowDeletion) -> dict[str, int]:
         """Return the metrics of removed files and deletion vectors."""
@@ -269,6 +301,8 @@ class Verb:
             adds=pa.concat_tables([written.adds, written.marked]),
             removes=removes_of([deletion.removed, deletion.marked]),
             change_files=written.changes,
+            protocol=changes.protocol,
+            metadata=changes.metadata,
             txns=txns,
             reads=reads,
             keeps_row_ids=RowTracking.of(snapshot).is_enabled,

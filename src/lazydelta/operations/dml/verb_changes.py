@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lazydelta.operations.dml.row_deletion import RowDeletion
+    from lazydelta.protocol import TableMetadata, TableProtocol
 
 __all__ = ["RowChanges", "WrittenChanges"]
 
@@ -40,11 +41,16 @@ class RowChanges:
     written: WrittenChanges
     metrics: Mapping[str, int | None]
     """The numbers of rows; None is unknown."""
+    protocol: TableProtocol | None = None
+    """The new protocol; None if it does not change."""
+    metadata: TableMetadata | None = None
+    """The new metadata; None if they do not change."""
 
     def joined(self, other: RowChanges) -> RowChanges:
         """Return these changes together with those of other files."""
         names = self.metrics.keys() | other.metrics.keys()
-        return RowChanges(
+        return replace(
+            self,
             deletion=_joined(self.deletion, other.deletion),
             written=_joined(self.written, other.written),
             metrics={
