@@ -75,6 +75,9 @@ class Verb:
     remember: Callable[[SnapshotState | None], None]
     metric_names: Mapping[str, str] = field(default_factory=dict)
     """Names of metrics that differ from those of DELETE and UPDATE."""
+    reads_unchanged_rows: bool = False
+    """Whether the result depends on rows that do not change: MERGE inserts a source row unless one
+    matches it."""
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -215,14 +218,13 @@ class Verb:
             again: Runs the verb on files that a concurrent commit added; see `RowRebase`.
         """
         failpoint("verb-written")
-        plan = partial(self._transaction, parameters)
         race = RowRebase(
             snapshot=self.snapshot,
             changes=changes,
-            transaction=plan(changes),
-            plan=plan,
+            plan=partial(self._transaction, parameters),
             again=again,
             files=files,
+            allows_deletes=not self.reads_unchanged_rows,
         )
         done = commit(
             race.transaction,
@@ -234,11 +236,11 @@ class Verb:
             rebase=race if self.config.row_level_concurrency else None,
         )
         self.remember(done.snapshot)
+        table, adds = self.store.root, race.changes.written.adds
         if done.already_applied:
-            return DmlResult(table=self.store.root, version=done.version, already_applied=True)
-        adds = race.changes.written.adds
+            return DmlResult(table=table, version=done.version, already_applied=True)
         return DmlResult(
-            table=self.store.root,
+            table=table,
             version=done.version,
             metrics=race.transaction.metrics,
             files_added=adds.num_rows,
@@ -290,7 +292,8 @@ class Verb:
             paths = pa.concat_arrays([chunk for column in touched for chunk in column.chunks] or [
                 pa.nulls(0, pa.string())
             ])  # fmt: skip
-            reads = Reads(predicates=(bound,), paths=paths)
+            # Without paths, any removed file is a conflict.
+            reads = Reads(predicates=(bound,), paths=None if self.reads_unchanged_rows else paths)
         txns = application_transactions(request.as_write())
         reads = replace(reads, app_ids=frozenset(txn.app_id for txn in txns))
         return Transaction(
