@@ -27,7 +27,7 @@ from lazydelta.expressions.coercion import (
     is_string,
     type_of,
 )
-from lazydelta.expressions.formats import can_format, can_parse
+from lazydelta.expressions.datetime_patterns import can_format, can_parse
 from lazydelta.expressions.regexes import has_group, is_regex, is_replacement, never_empty
 from lazydelta.schema import ArrayType, DataType, DecimalType, MapType
 

@@ -28,9 +28,9 @@ __all__ = ["NUMBER_KERNELS", "doubles", "nearest_float", "to_decimal", "with_nul
 
 _LONG = PrimitiveType("long")
 _WIDE = Context(prec=800)
-_MOST_DIGITS = Context(prec=39, rounding=ROUND_HALF_UP)
+_PRODUCT_DIGITS = Context(prec=39, rounding=ROUND_HALF_UP)
 """The precision in which Spark multiplies decimals, before it rounds to the type of the result."""
-_MOST_PRECISION = 38
+_FULL_PRECISION = 38
 
 
 # --- operators ------------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def _arithmetic(kernel: Callable[..., pa.Array], name: str = "") -> Kernel:
     def run(given: list[pa.Array], _: list[Any], kind: DataType) -> Result:
         if not isinstance(kind, DecimalType):
             return attempt(kernel, *given)
-        if len(given) == 2 and kind.precision == _MOST_PRECISION:
+        if len(given) == 2 and kind.precision == _FULL_PRECISION:
             return per_distinct(_DECIMAL[name], given, kind, kind)
         # The type of the result holds every result; Arrow's own is a digit wider.
         sizes = ((values.type.precision, values.type.scale) for values in given)
@@ -133,7 +133,7 @@ def _decimal_difference(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
 
 
 def _decimal_product(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
-    return to_decimal(_MOST_DIGITS.multiply(a, b), kind)
+    return to_decimal(_PRODUCT_DIGITS.multiply(a, b), kind)
 
 
 def _decimal_quotient(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
@@ -157,12 +157,12 @@ def _decimal_whole_quotient(a: Decimal, b: Decimal, _: DataType) -> int:
 
 
 def _decimal_rest(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
-    return to_decimal(_MOST_DIGITS.remainder(a, b), kind)
+    return to_decimal(_PRODUCT_DIGITS.remainder(a, b), kind)
 
 
 def _decimal_positive_rest(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
-    rest = _MOST_DIGITS.remainder(a, b)
-    return to_decimal(_MOST_DIGITS.remainder(_WIDE.add(rest, b), b) if rest < 0 else rest, kind)
+    rest = _PRODUCT_DIGITS.remainder(a, b)
+    return to_decimal(_PRODUCT_DIGITS.remainder(_WIDE.add(rest, b), b) if rest < 0 else rest, kind)
 
 
 _DECIMAL: dict[str, Callable[..., Any]] = {

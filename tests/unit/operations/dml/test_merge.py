@@ -21,6 +21,7 @@ from lazydelta.errors import (
     PredicateError,
     SchemaMismatchError,
 )
+from lazydelta.operations.dml.merge import tuning
 from lazydelta.operations.dml.verb import Verb
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -248,6 +249,21 @@ def test_source_rows_for_which_no_clause_holds_do_not_count(tmp_path):
     assert merge.execute().metrics["numTargetRowsDeleted"] == 1
     result = table.merge(source, "t.id = s.id").when_not_matched_insert({"id": "s.id"}).execute()
     assert result.metrics["numTargetRowsInserted"] == 2
+
+
+def test_frequent_keys_are_matched_in_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "PAIRS_PER_BLOCK", 7)
+    rows = {"id": list(range(12)), "key": ["a", "a", "b"] * 4}
+    ld.write(tmp_path, rows, properties=VECTORS)
+    table = ld.Table.open(tmp_path)
+    source = {"key": ["a"] * 5 + ["b", "c"], "id": [0, 1, 3, 4, 99, 5, 7]}
+    merge = table.merge(source, "t.key = s.key AND t.id = s.id + 3", dry_run=True)
+    assert merge.when_matched_delete().execute().metrics["numTargetRowsDeleted"] == 5
+    merge = table.merge(source, "t.key = s.key AND t.id > s.id")
+    with pytest.raises(MultipleMatchesError, match=r"t\.key = a"):
+        merge.when_matched_update({"id": "0"}).execute()
+    assert merge.when_matched_delete().execute().metrics["numTargetRowsDeleted"] == 9
+    assert ids_of(table) == [0, 2, 5]
 
 
 # --- assignments ---------------------------------------------------------------------------------

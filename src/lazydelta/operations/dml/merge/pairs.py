@@ -99,7 +99,7 @@ class PairFinder:
         if self.index is not None:
             rows = joined_batch(self._schema, target, None)
             keys = [evaluate_rows(key.target, rows) for key in self._condition.keys]
-            yield self.index.match(keys)
+            yield from self.index.blocks(keys, max_pairs=tuning.PAIRS_PER_BLOCK)
             return
         # Without an equality every pair is a candidate: in blocks of bounded size.
         if not self._num_rows:
