@@ -19,7 +19,7 @@ from lazydelta.errors import MultipleMatchesError
 from lazydelta.operations.dml.matched_files import split_matches
 from lazydelta.operations.dml.merge.joined_rows import evaluate_rows, joined_batch
 from lazydelta.operations.dml.merge.key_bounds import KeyBounds
-from lazydelta.operations.dml.merge.merge_plan import choose_clauses
+from lazydelta.operations.dml.merge.merge_plan import choose_clauses, choose_pairs
 from lazydelta.operations.dml.merge.pairs import PairFinder
 from lazydelta.operations.dml.merge.target_files import target_files
 from lazydelta.operations.dml.table_rules import plain_rows
@@ -143,7 +143,7 @@ class Matching:
         clauses = self._plan.matched
         if not clauses:
             return
-        chosen = choose_clauses(clauses, pairs.batch)
+        chosen = choose_pairs(clauses, pairs)
         if not self._plan.request.allows_duplicates:
             self._refuse_duplicates(path, positions, pairs, chosen >= 0)
         for index, clause in enumerate(clauses):
@@ -159,11 +159,11 @@ class Matching:
         again = _bitmap(positions[rows]) & self._changed[path]
         if again:
             (where,) = np.flatnonzero(positions[rows] == again.min())[:1]
-        elif len(np.unique(rows)) < len(rows):
-            order = np.argsort(rows, kind="stable")
-            where = order[np.flatnonzero(np.diff(rows[order]) == 0)[0]]
         else:
-            return
+            repeated = np.flatnonzero(np.diff(rows) == 0)  # pairs are sorted by target row
+            if not len(repeated):
+                return
+            where = repeated[0]
         pair = int(np.flatnonzero(relevant)[where])
         row = pairs.batch.slice(pair, 1)
         keys = self._plan.condition.keys
