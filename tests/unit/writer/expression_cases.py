@@ -116,6 +116,15 @@ COMPUTED = [
     *("date_trunc('hour', at)", "date_trunc('DAY', at)", "date_trunc('week', day)", "date_trunc('month', wall)"),
     *("date_format(day, 'yyyy-MM')", "date_format(at, 'yyyy-MM-dd-HH')", "last_day(day)", "date_add(day, 1)"),
     *("date_sub(day, i)", "date_add(day, b)", "day + 1", "day - 7", "datediff(day, date'2020-01-01')"),
+    *("round(d)", "round(d, 1)", "round(m, 1)", "round(i, -1)", "round(b, -1)", "bround(d)", "bround(n, 2)", "floor(d)"),
+    *("floor(m)", "ceil(f)", "ceil(n)", "ceil(i)", "sign(d)", "sqrt(d)", "exp(d)", "ln(d)", "log(d)", "log10(d)", "log2(d)"),
+    *("power(d, d)", "pmod(i, 5)", "pmod(l, i)", "mod(i, 5)", "nanvl(d, 1D)", "nvl2(t, i, l)", "coalesce(m, 1)"),
+    *("concat_ws('-', t, u)", "left(t, 2)", "right(t, 2)", "replace(t, 'b', 'x')", "replace(t, 'b')", "translate(t, 'ab', 'x')"),
+    *("regexp_replace(t, '[a-c]', '<$0>')", "regexp_extract(t, '([a-z])b', 1)", "split(t, 'b')", "lpad(t, 5, 'xy')"),
+    *("rpad(t, 2)", "instr(t, 'b')", "locate('b', t)", "locate('b', t, 2)", "reverse(t)", "repeat(t, 2)", "space(b)"),
+    *("substring_index(t, '-', 1)", "ascii(t)", "octet_length(t)", "bit_length(u)", "length(cast(t as binary))"),
+    *("add_months(day, 1)", "add_months(at, b)", "make_date(s, b, 3)", "date_format(at, 'EEE d MMM yyyy h:mm a')"),
+    *("md5(t)", "sha1(t)", "sha2(t, 256)", "crc32(t)", "hash(t, i, d, day)", "xxhash64(t, l, f, m, at)"),
     *("datediff(at, day)", "null", "true", "not false", "`i` + 1", "-- why\n i /* so */ + 1"),
 ]  # fmt: skip
 """Understood."""
