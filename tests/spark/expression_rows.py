@@ -18,7 +18,16 @@ from lazydelta.expressions.evaluation import evaluate_checked
 from lazydelta.expressions.parser import parse_expression
 from lazydelta.schema import StructType, from_arrow_schema
 
-__all__ = ["EXPRESSIONS", "STRICTER", "as_strings", "awkward_rows", "evaluated", "random_rows"]
+__all__ = [
+    "EXPRESSIONS",
+    "INEXACT",
+    "STRICTER",
+    "as_strings",
+    "awkward_rows",
+    "evaluated",
+    "random_rows",
+    "rounded",
+]
 
 _D = Decimal
 _NAN, _INF = float("nan"), float("inf")
@@ -253,6 +262,15 @@ def evaluated(sql: str, rows: pa.Table | None) -> tuple:
     assert len(result.values) == rows.num_rows
     failed = [] if result.failed is None else to_numpy(pc.indices_nonzero(result.failed)).tolist()
     return type_of(node), as_strings(result.values), failed
+
+
+INEXACT = ("exp(", "ln(", "log", "power(")
+"""Functions whose last bit may differ from Spark's."""
+
+
+def rounded(values: list[str]) -> list[str]:
+    """Return printed doubles without their last digits."""
+    return [value if value == "None" else f"{float(value):.13g}" for value in values]
 
 
 def as_strings(values: pa.Array) -> list[str]:

@@ -13,11 +13,13 @@ from lazydelta.spark.arrow_conversion import spark_schema, spark_type
 from tests.spark.cases import interpreting
 from tests.spark.expression_rows import (
     EXPRESSIONS,
+    INEXACT,
     STRICTER,
     as_strings,
     awkward_rows,
     evaluated,
     random_rows,
+    rounded,
 )
 from tests.unit.expressions.forms import FORMS, as_string, golden
 
@@ -92,12 +94,14 @@ def check_rows(session, rows, checked_failures):
         for one in guarded:
             assert not _fails(session, one.rpartition(" as ")[0], source), one
         raise
-    for at, (sql, (kind, values, _)) in enumerate(ours.items()):
+    for at, (sql, (kind, mine, _)) in enumerate(ours.items()):
         assert (sql, frame.schema[at].dataType.simpleString()) == (
             sql,
             spark_type(to_arrow_type(kind)).simpleString(),
         )
-        theirs = as_strings(found.column(at).combine_chunks())
+        shown_as = rounded if sql.startswith(INEXACT) else list
+        values = shown_as(mine)
+        theirs = shown_as(as_strings(found.column(at).combine_chunks()))
         unequal = [
             (row, a, b) for row, (a, b) in enumerate(zip(values, theirs, strict=True)) if a != b
         ]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lazydelta.expressions import Predicate
     from lazydelta.operations.dml.merge.clauses import Action, MergeClause, MergeRequest
     from lazydelta.operations.dml.merge.condition import Condition
+    from lazydelta.operations.dml.nested_copies import MissingFields
     from lazydelta.operations.dml.verb import Verb
     from lazydelta.schema import StructField
     from lazydelta.snapshot import SnapshotState
@@ -232,9 +233,16 @@ class _Planner:
                 ExpressionScope(schema=scope.schema, bind=scope.bind_expression),
                 self.definition,
                 old=self.old if is_update else None,
+                missing_fields=self._missing_fields(clause),
             )
         bound = None if where is None else scope.bind(where)
         return PlannedClause(action=clause.action, where=bound, assignments=assignments)
+
+    def _missing_fields(self, clause: MergeClause) -> MissingFields:
+        """Return what becomes of nested fields that the source lacks, as in Delta Spark."""
+        if not self.request.merge_schema:
+            return "refuse"
+        return "keep" if clause.assigned == "*" else "null"
 
     def _assigned(self, clause: MergeClause, *, is_update: bool) -> Mapping[str, Any]:
         """Return the expression of each column; that of "*" is the source's column of its name."""
