@@ -77,8 +77,9 @@ class Verb:
     remember: Callable[[SnapshotState | None], None]
     metric_names: Mapping[str, str] = field(default_factory=dict)
     """Names of metrics that differ from those of DELETE and UPDATE."""
-    read_paths: pa.Array | None = None
-    """Paths of files that the changes depend on, besides those that change."""
+    reads_unchanged_rows: bool = False
+    """Whether the result depends on rows that do not change: MERGE inserts a source row unless one
+    matches it."""
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -220,14 +221,13 @@ class Verb:
             again: Runs the verb on files that a concurrent commit added; see `RowRebase`.
         """
         failpoint("verb-written")
-        plan = partial(self._transaction, parameters)
         race = RowRebase(
             snapshot=self.snapshot,
             changes=changes,
-            transaction=plan(changes),
-            plan=plan,
+            plan=partial(self._transaction, parameters),
             again=again,
             files=files,
+            allows_deletes=not self.reads_unchanged_rows,
         )
         done = commit(
             race.transaction,
@@ -311,10 +311,11 @@ class Verb:
         else:
             bound = bind(self.predicate, snapshot.schema, snapshot.partition_columns)
             touched = [deletion.rewritten.column("path"), deletion.marked.column("path")]
-            others = pa.nulls(0, pa.string()) if self.read_paths is None else self.read_paths
-            chunks = [chunk for column in touched for chunk in column.chunks]
-            paths = pa.concat_arrays([*chunks, others])
-            reads = Reads(predicates=(bound,), paths=paths)
+            paths = pa.concat_arrays([chunk for column in touched for chunk in column.chunks] or [
+                pa.nulls(0, pa.string())
+            ])  # fmt: skip
+            # Without paths, any removed file is a conflict.
+            reads = Reads(predicates=(bound,), paths=None if self.reads_unchanged_rows else paths)
         txns = application_transactions(request.as_write())
         reads = replace(reads, app_ids=frozenset(txn.app_id for txn in txns))
         return Transaction(

@@ -70,6 +70,7 @@ concat_ws(',', array('a', null), 'b', 1)
 concat_ws(null, 'a')
 '5' + 1
 '5.5' + 1
+'a' = 1
 upper(5)
 length(12.5)
 length(X'0aff')
@@ -162,6 +163,9 @@ coalesce(null, 1, 2L)
 coalesce('a', 1)
 coalesce(1, 'a')
 coalesce(date'2020-01-01', '2020-01-02')
+1 in ('1', '2')
+'1' in (1, 2)
+1 between '0' and 2
 null <=> null
 1 <=> null
 'a_b' like 'a\\_b'
@@ -342,6 +346,8 @@ space(2)
 array(1, 2.5)
 nullif(1, 1.5)
 nullif(2, 1L)
+true = 'yes'
+date'2024-01-01' = '2024-01-01'
 date'2024-01-01' < timestamp'2024-01-01 00:00:01Z'
 1 = 1.0
 1.5F = 1.5D

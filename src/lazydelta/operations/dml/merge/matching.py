@@ -62,9 +62,6 @@ class Matching:
         self._changed: dict[str, Any] = defaultdict(_bitmap)
         self._matched: dict[str, Any] = defaultdict(_bitmap)
         self.bounds = KeyBounds(plan.condition)
-        self.matched_paths: set[str] = set()
-        """Paths, as the log has them, of files with a row that matches a source row: without such
-        a file its source rows would be inserted."""
         self.matched_sources: dict[int, np.ndarray] = {}
         """For each chunk which of its rows match a row of the table."""
         self.counts: dict[tuple[str, str], int] = defaultdict(int)
@@ -76,30 +73,36 @@ class Matching:
         Raises:
             MultipleMatchesError: Several source rows change one row.
         """
-        plan = self._plan
-        columns, source_columns = plan.match_columns
-        _, update_columns = plan.update_columns
-        finder = PairFinder(
-            plan.condition, plan.pairs, chunk.rows, sorted({*source_columns, *update_columns})
-        )
+        plan, finder = self._plan, self._finder(chunk)
+        columns, _ = plan.match_columns
         self.bounds.add(finder.keys)
         matched = self.matched_sources[chunk.index] = np.zeros(chunk.rows.num_rows, np.bool_)
         files = target_files(self._snapshot, plan.condition, finder.index)
         touched = TouchedRows(files)
         if not chunk.rows.num_rows:
             return TouchedRows(files.slice(0, 0)), finder
-        matching = set()
         for path, positions, batch in self._rows(files, columns, plan.condition.target_only):
             for pairs in finder.pairs(batch):
-                matching.add(path)
                 matched[pairs.source_rows] = True
                 if plan.not_matched_by_source:
                     self._matched[path] |= _bitmap(positions[pairs.target_rows])
                 self._choose(touched, path, positions, pairs)
-        if plan.not_matched:
-            stored = zip(files.column("path").to_pylist(), self._shown(files), strict=True)
-            self.matched_paths |= {path for path, shown in stored if shown in matching}
         return self._remembered(touched), finder
+
+    def has_match(self, chunk: SourceChunk, files: pa.Table) -> bool:
+        """Whether a row of other files matches a chunk, whether or not it would change."""
+        condition, finder = self._plan.condition, self._finder(chunk)
+        columns, _ = self._plan.match_columns
+        if not chunk.rows.num_rows:
+            return False
+        files = target_files(self._snapshot, condition, finder.index, files=files)
+        rows = self._rows(files, columns, condition.target_only)
+        return any(len(pairs) for _, _, batch in rows for pairs in finder.pairs(batch))
+
+    def _finder(self, chunk: SourceChunk) -> PairFinder:
+        plan = self._plan
+        names = {*plan.match_columns[1], *plan.update_columns[1]}
+        return PairFinder(plan.condition, plan.pairs, chunk.rows, sorted(names))
 
     def not_matched_by_source(self) -> TouchedRows:
         """Find the rows that match no source row, and those of them that change."""
