@@ -292,6 +292,8 @@ class Config:
     ends before the interpreter exits."""
     write: WriteOptions = WriteOptions()
     """How data files are written, unless a write has its own options."""
+    operation_memory: int = 512 * 1024 * 1024
+    """Bytes of memory that an operation may use for rows; MERGE and OPTIMIZE stay below it."""
     max_deleted_rows_ratio: float = 0.5
     """DELETE and UPDATE rewrite a file of which more than this share of rows is deleted, instead
     of writing a deletion vector; 0 never writes deletion vectors."""
@@ -395,6 +397,7 @@ _MINIMUMS: dict[str, int] = {
     "retry_attempts": 1,
     "cache_bytes": 0,
     "commit_attempts": 1,
+    "operation_memory": 1024 * 1024,
     "max_line_bytes": 1024,
     "max_json_depth": 8,
 }

@@ -1,0 +1,74 @@
+"""The methods of `Table` that rewrite files and keep all rows: OPTIMIZE and its kin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lazydelta.operations import optimize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lazydelta.config import Config
+    from lazydelta.operations.optimize import OptimizeResult
+    from lazydelta.scan import Where
+    from lazydelta.snapshot import SnapshotState
+    from lazydelta.store import Store
+
+__all__ = ["FileLayout"]
+
+
+class FileLayout:
+    """Rewrites files of the table that the subclass has the store of."""
+
+    _store: Store
+    _config: Config
+    _latest: SnapshotState | None
+    _remember: Callable[[SnapshotState | None], None]
+
+    def optimize(
+        self,
+        where: Where = None,
+        *,
+        target_size: int | None = None,
+        min_file_size: int | None = None,
+        max_bytes: int | None = None,
+        batch_bytes: int | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+    ) -> OptimizeResult:
+        """Rewrite small files of each partition into files of about the target size.
+
+        Rows do not change, only the files that hold them; deleted rows of rewritten files are
+        purged. Memory is bounded by `Config.operation_memory`, and nothing is written to temporary
+        disk. Each batch of files is a commit of its own, so an interrupted run keeps what it has
+        committed. Concurrent appends never conflict; files that a concurrent commit changes are
+        rewritten from their new state.
+
+        Args:
+            where: Which partitions to optimize; a predicate over partition columns only.
+            target_size: Bytes of a new file; by default as for writes.
+            min_file_size: Files from this size on are left alone, unless many of their rows are
+                deleted; by default three quarters of the target size.
+            max_bytes: Rewrite at most so many bytes in this run, smallest files first.
+            batch_bytes: Bytes that are rewritten for one commit.
+            commit_metadata: User metadata for the commits, shown by `history()`.
+            dry_run: Whether to return what would be rewritten, and write nothing.
+
+        Raises:
+            PredicateError: `where` uses a column that is not a partition column.
+            CommitConflictError: A concurrent commit changed the table's definition.
+            UnsupportedFeatureError: The table needs a feature that lazydelta cannot write.
+        """
+        request = optimize.OptimizeRequest(
+            where=where,
+            target_size=target_size,
+            min_file_size=min_file_size,
+            max_bytes=max_bytes,
+            batch_bytes=batch_bytes,
+            commit_metadata=commit_metadata or {},
+            dry_run=dry_run,
+        )
+        return optimize.optimize_table(
+            self._store, self._config, request, known=self._latest, remember=self._remember
+        )
