@@ -9,7 +9,7 @@ import orjson
 
 from lazydelta.operations.dml.request import DmlResult
 from lazydelta.operations.dml.row_deletion import plan_deletion
-from lazydelta.operations.dml.table_rules import has_change_feed, refuse_row_tracking
+from lazydelta.operations.dml.table_rules import has_change_feed
 from lazydelta.operations.dml.verb import Verb, predicate_sql
 from lazydelta.operations.uncommitted_files import UncommittedFiles
 from lazydelta.writer.files import write_change_files
@@ -60,9 +60,6 @@ def delete_rows(
         return verb.nothing({**shown, **verb.file_metrics(deletion)}, dry_run=True)
     if not matches.all.num_rows:
         return verb.nothing({"numDeletedRows": 0})
-    if deletion.rewritten.num_rows:
-        cure = "set delta.enableDeletionVectors = true, or delete whole partitions"
-        refuse_row_tracking(verb.snapshot, "DELETE", cure)
     sql = orjson.dumps([predicate_sql(verb.predicate)]).decode()
     with UncommittedFiles(store, None) as files:
         written = verb.write_deletion(deletion, files)

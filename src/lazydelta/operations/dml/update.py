@@ -11,8 +11,9 @@ from lazydelta.errors import ConfigError, ConstraintViolationError, PredicateErr
 from lazydelta.expressions import bind_expression
 from lazydelta.operations.dml.request import DmlResult
 from lazydelta.operations.dml.row_deletion import plan_deletion
-from lazydelta.operations.dml.table_rules import has_change_feed, refuse_row_tracking
+from lazydelta.operations.dml.table_rules import has_change_feed
 from lazydelta.operations.dml.verb import Verb, predicate_sql
+from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.operations.uncommitted_files import UncommittedFiles
 from lazydelta.schema import to_arrow_schema
 from lazydelta.writer.enforcement import plan_enforcement
@@ -63,7 +64,6 @@ def update_rows(
     if isinstance(verb, DmlResult):
         return verb
     update = _Update.plan(verb.snapshot, assignments)
-    refuse_row_tracking(verb.snapshot, "UPDATE", "update the table with Spark")
     matches = verb.matches()
     deletion = plan_deletion(verb.snapshot, matches)
     metrics: dict[str, int | None] = {"numUpdatedRows": matches.matched_rows}
@@ -73,8 +73,10 @@ def update_rows(
     if not matches.all.num_rows:
         return verb.nothing({"numUpdatedRows": 0})
     with UncommittedFiles(store, None) as files:
-        with verb.matching_rows(matches.all) as rows:
-            changed = write_data_files(update(rows), store=store, layout=verb.layout())
+        tracking = update.tracking
+        with verb.matching_rows(matches.all, tracking) as rows:
+            layout = tracking.layout(verb.layout())
+            changed = write_data_files(update(rows), store=store, layout=layout)
         metrics["numUpdatedRows"] = update.num_rows
         files.add(changed)
         written = verb.write_deletion(deletion, files)
@@ -108,6 +110,7 @@ class _Update:
     assignments: Mapping[str, BoundExpression]
     enforcement: Enforcement
     table: str
+    tracking: RowTracking
     num_rows: int = 0
 
     @classmethod
@@ -132,7 +135,7 @@ class _Update:
             incoming=pa.schema([arrow.field(name) for name in kept]),
             schema_mode=None,
         )
-        return cls(bound, enforcement, snapshot.store.root)
+        return cls(bound, enforcement, snapshot.store.root, RowTracking.of(snapshot))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -144,7 +147,9 @@ class _Update:
                     raise ConstraintViolationError(self.table, (line,))
                 index = rows.schema.get_field_index(name)
                 rows = rows.set_column(index, rows.schema.field(index), result.values)
-            yield self.enforcement(rows.select(self.enforcement.input_columns), self.num_rows)
+            rows = rows.select(self.enforcement.input_columns)
+            ids = batch.column(self.tracking.row_id) if self.tracking.row_id else None
+            yield self.tracking.updated(self.enforcement(rows, self.num_rows), ids)
             self.num_rows += batch.num_rows
 
 

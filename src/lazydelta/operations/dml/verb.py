@@ -20,6 +20,7 @@ from lazydelta.operations.dml.matched_files import find_matches
 from lazydelta.operations.dml.request import DmlResult
 from lazydelta.operations.dml.row_deletion import removes_of, total_size, write_vectors
 from lazydelta.operations.dml.table_rules import plain_rows
+from lazydelta.operations.row_tracking import NO_ROW_TRACKING, RowTracking
 from lazydelta.operations.write_request import application_transactions, is_applied
 from lazydelta.protocol.features import unsupported_error, unwritable_features
 from lazydelta.scan import Scan
@@ -130,10 +131,13 @@ class Verb:
             clustered_by=snapshot.clustering_columns(),
         )
 
-    def matching_rows(self, files: pa.Table) -> Stream[pa.RecordBatch]:
-        """Read the matching rows of files, all columns."""
+    def matching_rows(
+        self, files: pa.Table, tracking: RowTracking = NO_ROW_TRACKING
+    ) -> Stream[pa.RecordBatch]:
+        """Read the matching rows of files, all columns; with row ids if they are tracked."""
         scan = Scan(self.snapshot, where=self.predicate)
-        return read_files(scan, files.to_batches(), options=plain_rows(self.snapshot))
+        options = tracking.read_options(plain_rows(self.snapshot))
+        return read_files(scan, files.to_batches(), options=options)
 
     def write_deletion(self, deletion: RowDeletion, files: UncommittedFiles) -> WrittenChanges:
         """Write vectors, and copy the other rows of rewritten files."""
@@ -146,9 +150,11 @@ class Verb:
         adds = deletion.rewritten.slice(0, 0)
         if deletion.rewritten.num_rows and self.predicate is not None:
             others = Scan(self.snapshot, where=Not(IsTrue(self.predicate)))
-            options = plain_rows(self.snapshot)
+            tracking = RowTracking.of(self.snapshot)
+            options = tracking.read_options(plain_rows(self.snapshot))
+            layout = tracking.layout(self.layout())
             with read_files(others, deletion.rewritten.to_batches(), options=options) as rows:
-                adds = files.add(write_data_files(rows, store=self.store, layout=self.layout()))
+                adds = files.add(write_data_files(rows, store=self.store, layout=layout))
             copied = _num_rows(adds)
         return WrittenChanges(adds=adds, marked=marked, copied_rows=copied)
 
@@ -244,6 +250,7 @@ class Verb:
             change_files=written.changes,
             txns=txns,
             reads=reads,
+            keeps_row_ids=RowTracking.of(snapshot).is_enabled,
         )
 
 

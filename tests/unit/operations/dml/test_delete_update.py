@@ -20,7 +20,6 @@ from lazydelta.errors import (
     ConstraintViolationError,
     PredicateError,
     TableNotFoundError,
-    UnsupportedFeatureError,
 )
 from lazydelta.operations.dml.verb import Verb
 
@@ -286,20 +285,6 @@ def test_tables_that_refuse_deletes(tmp_path):
         appends.delete("id = 1")
     with pytest.raises(TableNotFoundError):
         ld.Table.open(tmp_path / "nothing").delete()
-
-
-def test_row_ids_survive_vectors_and_refuse_copies(tmp_path):
-    tracked = {"delta.enableRowTracking": "true"}
-    table = make(tmp_path / "vectors", numbered(8), {**tracked, **VECTORS}, files=1)
-    ids = ld.ReadOptions(row_id_column="row_id")
-    before = {r["id"]: r["row_id"] for r in table.scan().to_arrow(ids).to_pylist()}
-    table.delete("id = 3")
-    after = {r["id"]: r["row_id"] for r in table.scan().to_arrow(ids).to_pylist()}
-    assert after == {key: value for key, value in before.items() if key != 3}
-    copied = make(tmp_path / "copied", numbered(8), tracked, files=1)
-    with pytest.raises(UnsupportedFeatureError, match="row ids"):
-        copied.delete("id = 3")
-    assert copied.delete().metrics["numDeletedRows"] == 8
 
 
 # --- races ------------------------------------------------------------------------------------------
