@@ -72,3 +72,34 @@ class FileLayout:
         return optimize.optimize_table(
             self._store, self._config, request, known=self._latest, remember=self._remember
         )
+
+    def purge(
+        self,
+        where: Where = None,
+        *,
+        max_bytes: int | None = None,
+        commit_metadata: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+    ) -> OptimizeResult:
+        """Rewrite the files that store deleted rows or dropped columns, so that both are gone.
+
+        This is `REORG TABLE ... APPLY (PURGE)`. Files without either are left alone. The old files
+        stay in storage until VACUUM deletes them.
+
+        Args:
+            where: Which partitions to purge; a predicate over partition columns only.
+            max_bytes: Rewrite at most so many bytes in this run, smallest files first.
+            commit_metadata: User metadata for the commits, shown by `history()`.
+            dry_run: Whether to return what would be rewritten, and write nothing.
+
+        Raises the errors of `optimize`.
+        """
+        request = optimize.OptimizeRequest(
+            where=where,
+            max_bytes=max_bytes,
+            commit_metadata=commit_metadata or {},
+            dry_run=dry_run,
+        )
+        return optimize.purge_table(
+            self._store, self._config, request, known=self._latest, remember=self._remember
+        )

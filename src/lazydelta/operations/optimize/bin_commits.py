@@ -27,6 +27,7 @@ from lazydelta.operations.optimize.candidates import file_identities, live_paths
 from lazydelta.operations.optimize.file_metrics import file_metrics
 from lazydelta.operations.optimize.request import OptimizeResult
 from lazydelta.operations.optimize.rewriting import bins_at_once
+from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.operations.uncommitted_files import UncommittedFiles
 from lazydelta.snapshot import load_snapshot
 from lazydelta.transaction import ADDS, Transaction, commit
@@ -116,7 +117,7 @@ class Run:
     ) -> list[Bin]:
         touched: list[Bin] = []
         while done:
-            transaction = self._transaction(done)
+            transaction = self._transaction(base, done)
             try:
                 result = commit(
                     transaction,
@@ -142,7 +143,7 @@ class Run:
             return touched
         return touched
 
-    def _transaction(self, done: Sequence[_Rewritten]) -> Transaction:
+    def _transaction(self, base: SnapshotState, done: Sequence[_Rewritten]) -> Transaction:
         adds = pa.concat_tables([one.adds for one in done])
         removed = [one.bin.files for one in done]
         return Transaction(
@@ -153,6 +154,7 @@ class Run:
             adds=adds.select(ADDS.names),
             removes=removes_of(list(map(_without_stats, removed)), data_change=False),
             data_change=False,
+            keeps_row_ids=RowTracking.of(base).is_enabled,
         )
 
     @staticmethod

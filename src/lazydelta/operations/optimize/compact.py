@@ -1,18 +1,18 @@
-"""OPTIMIZE: compact small files, and files with many deleted rows."""
+"""OPTIMIZE and REORG: choose files, pack them into bins and rewrite these."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from lazydelta.log import LOG_DIRECTORY
-from lazydelta.operations.dml.table_rules import refuse_row_tracking
 from lazydelta.operations.optimize import tuning
 from lazydelta.operations.optimize.bin_commits import Run
 from lazydelta.operations.optimize.bins import pack, within
 from lazydelta.operations.optimize.candidates import live_files, may_rewrite, partition_predicate
 from lazydelta.operations.optimize.file_metrics import file_metrics
+from lazydelta.operations.optimize.purged_files import to_purge
 from lazydelta.operations.optimize.request import OptimizeResult
 from lazydelta.operations.optimize.rewriting import Rewriter
 from lazydelta.protocol.features import unsupported_error, unwritable_features
@@ -21,7 +21,7 @@ from lazydelta.store import check_writable
 from lazydelta.transaction import check_user_metadata, validate_newest_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lazydelta.config import Config
     from lazydelta.expressions import Predicate
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
 
-__all__ = ["optimize_table"]
+__all__ = ["optimize_table", "purge_table"]
 
 
 def optimize_table(
@@ -56,9 +56,7 @@ def optimize_table(
         CommitConflictError: A concurrent commit changed the table's definition.
         UnsupportedFeatureError: The table has a feature that lazydelta cannot write.
     """
-    check_user_metadata(request.commit_metadata, store.root)
-    snapshot = load_snapshot(store, config, previous=known)
-    _check_writable(snapshot)
+    snapshot = _writable_snapshot(store, config, request, known)
     predicate = partition_predicate(snapshot, request.where)
     rewriter = Rewriter.of(snapshot, config, request.target_size)
     target = rewriter.layout.target_file_bytes
@@ -66,41 +64,72 @@ def optimize_table(
     min_size = int(target * tuning.MIN_SIZE_SHARE) if min_size is None else min_size
     files = may_rewrite(live_files(snapshot, predicate), min_size)
     bins = [one for one in pack(snapshot, files, target) if one.is_useful]
+    parameters = {
+        "predicate": _predicates(predicate),
+        "zOrderBy": "[]",
+        "clusterBy": "[]",
+        "auto": "false",
+    }
+    return _rewritten(snapshot, bins, request, ("OPTIMIZE", parameters, rewriter, remember))
+
+
+def purge_table(
+    store: Store,
+    config: Config,
+    request: OptimizeRequest,
+    *,
+    known: SnapshotState | None = None,
+    remember: Callable[[SnapshotState | None], None] = lambda _: None,
+) -> OptimizeResult:
+    """Rewrite the files with deletion vectors or dropped columns, and no others.
+
+    The arguments and errors are those of `optimize_table`.
+    """
+    snapshot = _writable_snapshot(store, config, request, known)
+    predicate = partition_predicate(snapshot, request.where)
+    rewriter = Rewriter.of(snapshot, config, request.target_size)
+    files = to_purge(snapshot, live_files(snapshot, predicate))
+    bins = pack(snapshot, files, rewriter.layout.target_file_bytes)
+    parameters = {"predicate": _predicates(predicate), "applyPurge": "true"}
+    return _rewritten(snapshot, bins, request, ("REORG", parameters, rewriter, remember))
+
+
+def _writable_snapshot(
+    store: Store, config: Config, request: OptimizeRequest, known: SnapshotState | None
+) -> SnapshotState:
+    check_user_metadata(request.commit_metadata, store.root)
+    snapshot = load_snapshot(store, config, previous=known)
+    if features := unwritable_features(snapshot.protocol):
+        raise unsupported_error(store.root, features, "write")
+    validate_newest_commit(snapshot)
+    if not request.dry_run:
+        check_writable(store, LOG_DIRECTORY)
+    return snapshot
+
+
+def _rewritten(
+    snapshot: SnapshotState,
+    bins: Sequence[Bin],
+    request: OptimizeRequest,
+    run: tuple[str, Mapping[str, Any], Rewriter, Callable[[SnapshotState | None], None]],
+) -> OptimizeResult:
     bins = within(bins, request.max_bytes)
     if request.dry_run or not bins:
-        return _nothing(snapshot, bins, dry_run=request.dry_run)
-    run = Run(
-        operation="OPTIMIZE",
-        parameters={
-            "predicate": _predicates(predicate),
-            "zOrderBy": "[]",
-            "clusterBy": "[]",
-            "auto": "false",
-        },
+        return OptimizeResult(
+            table=snapshot.store.root,
+            version=snapshot.version,
+            metrics=file_metrics([], [one.files for one in bins]),
+            dry_run=request.dry_run,
+        )
+    operation, parameters, rewriter, remember = run
+    return Run(
+        operation=operation,
+        parameters=parameters,
         user_metadata=request.commit_metadata,
         rewriter=rewriter,
         batch_bytes=request.batch_bytes or tuning.BATCH_BYTES,
         remember=remember,
-    )
-    return run.run(snapshot, bins)
-
-
-def _check_writable(snapshot: SnapshotState) -> None:
-    store = snapshot.store
-    if features := unwritable_features(snapshot.protocol):
-        raise unsupported_error(store.root, features, "write")
-    refuse_row_tracking(snapshot, "OPTIMIZE", "optimize the table with Spark")
-    validate_newest_commit(snapshot)
-    check_writable(store, LOG_DIRECTORY)
-
-
-def _nothing(snapshot: SnapshotState, bins: Sequence[Bin], *, dry_run: bool) -> OptimizeResult:
-    return OptimizeResult(
-        table=snapshot.store.root,
-        version=snapshot.version,
-        metrics=file_metrics([], [one.files for one in bins]),
-        dry_run=dry_run,
-    )
+    ).run(snapshot, bins)
 
 
 def _predicates(predicate: Predicate | None) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lazydelta.operations.dml.table_rules import plain_rows
 from lazydelta.operations.optimize import tuning
+from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.scan import Scan
 from lazydelta.scan.read import read_files
 from lazydelta.schema import PrimitiveType
@@ -70,12 +71,14 @@ class Rewriter:
 
     def rewrite(self, snapshot: SnapshotState, one: Bin) -> pa.Table:
         """Write the rows of a bin to new files, and return their add actions."""
+        tracking = RowTracking.of(snapshot)
         options = replace(
-            plain_rows(snapshot),
+            tracking.read_options(plain_rows(snapshot)),
             memory_limit=max(self.memory // tuning.READ_SHARE, 1),
             files_at_once=1,
         )
+        layout = tracking.layout(self.layout)
         with read_files(Scan(snapshot), one.files.to_batches(), options=options) as rows:
-            adds = write_data_files(rows, store=snapshot.store, layout=self.layout)
+            adds = write_data_files(rows, store=snapshot.store, layout=layout)
         index = ADDS.get_field_index("dataChange")
         return adds.set_column(index, ADDS.field(index), pa.repeat(_FALSE, adds.num_rows))

@@ -16,7 +16,6 @@ from lazydelta.errors import (
     MetadataChangedError,
     PredicateError,
     TableNotFoundError,
-    UnsupportedFeatureError,
 )
 from lazydelta.operations.optimize.rewriting import Rewriter
 from tests.unit.operations.optimize.support import (
@@ -201,12 +200,6 @@ def test_invalid_options_are_refused(tmp_path):
             table.optimize(**options)
     with pytest.raises(TableNotFoundError):
         ld.Table.open(tmp_path / "none").optimize()
-
-
-def test_row_tracking_is_refused(tmp_path):
-    table = make(tmp_path, numbered(4), {"delta.enableRowTracking": "true"})
-    with pytest.raises(UnsupportedFeatureError, match="row ids"):
-        table.optimize()
 
 
 # --- concurrent commits and failures -----------------------------------------------------------
