@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lazydelta.operations import optimize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lazydelta.config import Config
     from lazydelta.operations.optimize import OptimizeResult
@@ -34,6 +34,9 @@ class FileLayout:
         min_file_size: int | None = None,
         max_bytes: int | None = None,
         batch_bytes: int | None = None,
+        z_order: Sequence[str] = (),
+        cluster: bool | None = None,
+        full: bool = False,
         commit_metadata: Mapping[str, Any] | None = None,
         dry_run: bool = False,
     ) -> OptimizeResult:
@@ -52,10 +55,17 @@ class FileLayout:
                 deleted; by default three quarters of the target size.
             max_bytes: Rewrite at most so many bytes in this run, smallest files first.
             batch_bytes: Bytes that are rewritten for one commit.
+            z_order: Sort the rows of all selected files along a Z-order curve of these columns, so
+                that readers that filter by one of them open few files.
+            cluster: Whether to cluster by the table's clustering columns; by default if it has
+                any. Only files that are not clustered yet are rewritten, with those that overlap
+                with them and are not much larger. `False` compacts small files instead.
+            full: Whether to cluster all files again.
             commit_metadata: User metadata for the commits, shown by `history()`.
             dry_run: Whether to return what would be rewritten, and write nothing.
 
         Raises:
+            ConfigError: Options contradict each other, or the table.
             PredicateError: `where` uses a column that is not a partition column.
             CommitConflictError: A concurrent commit changed the table's definition.
             UnsupportedFeatureError: The table needs a feature that lazydelta cannot write.
@@ -66,6 +76,9 @@ class FileLayout:
             min_file_size=min_file_size,
             max_bytes=max_bytes,
             batch_bytes=batch_bytes,
+            z_order=(z_order,) if isinstance(z_order, str) else tuple(z_order),
+            cluster=cluster,
+            full=full,
             commit_metadata=commit_metadata or {},
             dry_run=dry_run,
         )

@@ -91,6 +91,7 @@ class Table(RowChanges, FileLayout, Outputs):
         schema: Columns,
         *,
         partition_by: Sequence[str] = (),
+        cluster_by: Sequence[str] = (),
         properties: Mapping[str, Any] | None = None,
         name: str | None = None,
         description: str | None = None,
@@ -107,6 +108,7 @@ class Table(RowChanges, FileLayout, Outputs):
             schema: A `pyarrow.Schema`, SQL (`"id bigint not null, day date"`), a `StructType`, the
                 JSON of a Delta schema, or a mapping of names to types.
             partition_by: The names of the partition columns.
+            cluster_by: The names of the clustering columns, by which `optimize` arranges rows.
             properties: Table properties. The protocol is the lowest that they and the columns
                 need.
             name: The table's name, for display.
@@ -129,6 +131,7 @@ class Table(RowChanges, FileLayout, Outputs):
             operations.as_schema(schema, where=table.url),
             mode=mode,
             partition_by=partition_by,
+            cluster_by=(cluster_by,) if isinstance(cluster_by, str) else cluster_by,
             properties=properties,
             name=name,
             description=description,

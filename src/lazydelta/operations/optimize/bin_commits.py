@@ -26,7 +26,6 @@ from lazydelta.operations.optimize.bins import Bin, batched
 from lazydelta.operations.optimize.candidates import file_identities, live_paths
 from lazydelta.operations.optimize.file_metrics import file_metrics
 from lazydelta.operations.optimize.request import OptimizeResult
-from lazydelta.operations.optimize.rewriting import bins_at_once
 from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.operations.uncommitted_files import UncommittedFiles
 from lazydelta.snapshot import load_snapshot
@@ -99,7 +98,7 @@ class Run:
         with UncommittedFiles(base.store, None) as files:
             done = []
             rewrite = partial(self._rewrite, base, files)
-            for one in ordered_map(rewrite, bins, width=bins_at_once()):
+            for one in ordered_map(rewrite, bins, width=self.rewriter.bins_at_once):
                 done.append(one)
                 failpoint("bin-rewritten")
             touched = self._commit(base, done, files)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FILES",
     "file_identities",
+    "is_sparse",
     "live_files",
     "live_paths",
     "may_rewrite",
@@ -65,8 +66,13 @@ def partition_predicate(snapshot: SnapshotState, where: Where) -> Predicate | No
     return bound
 
 
-def live_files(snapshot: SnapshotState, predicate: Predicate | None) -> pa.Table:
-    """Return the live files of the selected partitions, in the schema of `FILES`."""
+def live_files(
+    snapshot: SnapshotState, predicate: Predicate | None, *, stats: bool = False
+) -> pa.Table:
+    """Return the live files of the selected partitions.
+
+    They have the schema of `FILES`, and with `stats` their statistics as a further column.
+    """
     pruner = Pruner.build(
         predicate,
         schema=snapshot.schema,
@@ -74,33 +80,39 @@ def live_files(snapshot: SnapshotState, predicate: Predicate | None) -> pa.Table
         mapping_mode=snapshot.column_mapping_mode,
         generated=snapshot.generates_columns,
     )
+    schema = FILES.append(ADD.field("stats")) if stats else FILES
     has_vectors = "deletionVectors" in supported_features(snapshot.protocol)
-    fields = FILES if has_vectors else FILES.remove(FILES.get_field_index("numRecords"))
-    batches = [_conformed(batch) for batch in live_adds(snapshot, fields, pruner)]
-    return pa.Table.from_batches(batches, FILES)
+    fields = schema if has_vectors else schema.remove(schema.get_field_index("numRecords"))
+    batches = [_conformed(batch, schema) for batch in live_adds(snapshot, fields, pruner)]
+    return pa.Table.from_batches(batches, schema)
 
 
-def _conformed(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     names = batch.schema.names
     arrays = [
         batch.column(field.name) if field.name in names else pa.nulls(batch.num_rows, field.type)
-        for field in FILES
+        for field in schema
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=FILES)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def may_rewrite(files: pa.Table, min_size: int) -> pa.Table:
     """Return the files that are small, or of which many rows are deleted."""
-    deleted = deleted_rows(files)
-    share = pc.divide(pc.cast(deleted, pa.float64()), files.column("numRecords").combine_chunks())
-    # Without a row count a file with a vector is rewritten: that cannot be too often, as the
-    # new file has neither.
-    is_sparse = pc.and_(
+    is_small = pc.less(files.column("size"), min_size)
+    return files.filter(pc.or_(is_small, is_sparse(files)))
+
+
+def is_sparse(files: pa.Table) -> pa.BooleanArray:
+    """Return whether many rows of a file are deleted, or an unknown share of them.
+
+    A file with a vector and without a row count is rewritten at most once: the new file has both.
+    """
+    counts = files.column("numRecords").combine_chunks()
+    share = pc.divide(pc.cast(deleted_rows(files), pa.float64()), counts)
+    return pc.and_(
         files.column("deletionVector").combine_chunks().is_valid(),
         pc.fill_null(pc.greater(share, tuning.MAX_DELETED_SHARE), True),
     )
-    is_small = pc.less(files.column("size"), min_size)
-    return files.filter(pc.or_(is_small, is_sparse))
 
 
 def file_identities(snapshot: SnapshotState, files: pa.Table) -> pa.Array:

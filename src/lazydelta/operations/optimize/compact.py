@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -10,8 +11,16 @@ from lazydelta.log import LOG_DIRECTORY
 from lazydelta.operations.optimize import tuning
 from lazydelta.operations.optimize.bin_commits import Run
 from lazydelta.operations.optimize.bins import pack, within
-from lazydelta.operations.optimize.candidates import live_files, may_rewrite, partition_predicate
+from lazydelta.operations.optimize.candidates import (
+    FILES,
+    live_files,
+    may_rewrite,
+    partition_predicate,
+)
+from lazydelta.operations.optimize.cluster_files import files_to_cluster
+from lazydelta.operations.optimize.clustering import Clustering
 from lazydelta.operations.optimize.file_metrics import file_metrics
+from lazydelta.operations.optimize.overlap import FileBounds
 from lazydelta.operations.optimize.purged_files import to_purge
 from lazydelta.operations.optimize.request import OptimizeResult
 from lazydelta.operations.optimize.rewriting import Rewriter
@@ -22,6 +31,8 @@ from lazydelta.transaction import check_user_metadata, validate_newest_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
 
     from lazydelta.config import Config
     from lazydelta.expressions import Predicate
@@ -58,19 +69,54 @@ def optimize_table(
     """
     snapshot = _writable_snapshot(store, config, request, known)
     predicate = partition_predicate(snapshot, request.where)
-    rewriter = Rewriter.of(snapshot, config, request.target_size)
-    target = rewriter.layout.target_file_bytes
-    min_size = request.min_file_size
-    min_size = int(target * tuning.MIN_SIZE_SHARE) if min_size is None else min_size
-    files = may_rewrite(live_files(snapshot, predicate), min_size)
-    bins = [one for one in pack(snapshot, files, target) if one.is_useful]
+    clustering = Clustering.of(snapshot, request)
+    rewriter = Rewriter.of(snapshot, config, request.target_size, clustering)
+    names = [] if clustering is None else clustering.names
+    is_declared = clustering is not None and clustering.is_declared
     parameters = {
         "predicate": _predicates(predicate),
-        "zOrderBy": "[]",
-        "clusterBy": "[]",
-        "auto": "false",
+        "zOrderBy": orjson.dumps([] if is_declared else names).decode(),
+        "clusterBy": orjson.dumps(names if is_declared else []).decode(),
+        "auto": "true" if request.auto else "false",
     }
-    return _rewritten(snapshot, bins, request, ("OPTIMIZE", parameters, rewriter, remember))
+    run = ("OPTIMIZE", parameters, rewriter, remember)
+    if clustering is None:
+        return _rewritten(
+            snapshot, _small_bins(snapshot, predicate, request, rewriter), request, run
+        )
+    files = live_files(snapshot, predicate, stats=True)
+    before = clustering.depths(snapshot, files)
+    bins = _cluster_bins(snapshot, files, request, clustering)
+    result = _rewritten(snapshot, bins, request, run)
+    after = before
+    if result.versions:
+        newest = load_snapshot(store, config)
+        after = clustering.depths(newest, live_files(newest, predicate, stats=True))
+    return replace(result, quality={"before": before, "after": after})
+
+
+def _small_bins(
+    snapshot: SnapshotState,
+    predicate: Predicate | None,
+    request: OptimizeRequest,
+    rewriter: Rewriter,
+) -> list[Bin]:
+    """Return the bins of a compaction."""
+    target, min_size = rewriter.layout.target_file_bytes, request.min_file_size
+    min_size = int(target * tuning.MIN_SIZE_SHARE) if min_size is None else min_size
+    files = may_rewrite(live_files(snapshot, predicate), min_size)
+    return [one for one in pack(snapshot, files, target) if one.is_useful]
+
+
+def _cluster_bins(
+    snapshot: SnapshotState, files: pa.Table, request: OptimizeRequest, clustering: Clustering
+) -> list[Bin]:
+    """Return the bins of a clustering: all rows of one are sorted together."""
+    if clustering.is_declared and not request.full:
+        bounds = FileBounds.of(snapshot, files, clustering.paths)
+        files = files_to_cluster(files, bounds, clustering.names)
+    limit = min(request.max_bytes or tuning.CUBE_BYTES, tuning.CUBE_BYTES)
+    return pack(snapshot, files.select(FILES.names), limit)
 
 
 def purge_table(

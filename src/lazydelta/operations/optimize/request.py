@@ -25,6 +25,10 @@ class OptimizeRequest:
     min_file_size: int | None = None
     max_bytes: int | None = None
     batch_bytes: int | None = None
+    z_order: tuple[str, ...] = ()
+    cluster: bool | None = None
+    full: bool = False
+    auto: bool = False
     commit_metadata: Mapping[str, Any] = field(default_factory=dict)
     dry_run: bool = False
 
@@ -37,6 +41,10 @@ class OptimizeRequest:
         if self.target_size is not None and (self.min_file_size or 0) > self.target_size:
             reason = f"cannot exceed target_size, which is {self.target_size}"
             raise ConfigError("min_file_size", reason)
+        if self.z_order and self.cluster is not None:
+            raise ConfigError("z_order", "give z_order or cluster, not both")
+        if self.full and self.cluster is False:
+            raise ConfigError("full", "clusters all files again, so it excludes cluster=False")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +58,9 @@ class OptimizeResult:
     """The committed versions, one for each batch of bins."""
     metrics: Mapping[str, int] = field(default_factory=dict)
     """Totals of `operationMetrics` of these commits, under the names of Delta Spark."""
+    quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Overlap depth of each clustering column `before` and `after`: how many files a reader of one
+    value opens, by the statistics of the log. Empty for a compaction."""
     dry_run: bool = False
     """Whether nothing was written: `metrics` say what would be read."""
     warnings: tuple[str, ...] = ()
