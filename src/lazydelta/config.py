@@ -292,11 +292,17 @@ class Config:
     ends before the interpreter exits."""
     write: WriteOptions = WriteOptions()
     """How data files are written, unless a write has its own options."""
-    operation_memory: int = 512 * 1024 * 1024
-    """Bytes of memory that an operation may use for rows; MERGE and OPTIMIZE stay below it."""
     max_deleted_rows_ratio: float = 0.5
-    """DELETE and UPDATE rewrite a file of which more than this share of rows is deleted, instead
-    of writing a deletion vector; 0 never writes deletion vectors."""
+    """DELETE, UPDATE and MERGE rewrite a file of which more than this share of rows is deleted,
+    instead of writing a deletion vector; 0 never writes deletion vectors."""
+    row_level_concurrency: bool = True
+    """Whether DELETE and UPDATE succeed beside a concurrent commit that marked other rows of the
+    same files, or added files: vectors are united, and added files are searched too. False makes
+    these a `CommitConflictError`, as in Delta Spark."""
+    operation_memory: int = 512 * 1024 * 1024
+    """Bytes of memory for a MERGE or OPTIMIZE, approximately. A larger source of a MERGE is spooled
+    to a temporary file, and matched in several passes; rows that OPTIMIZE clusters are sorted with
+    temporary files."""
     observer: Observer | None = None
     """Receives an event for every finished operation and every store request."""
 
@@ -397,9 +403,9 @@ _MINIMUMS: dict[str, int] = {
     "retry_attempts": 1,
     "cache_bytes": 0,
     "commit_attempts": 1,
-    "operation_memory": 1024 * 1024,
     "max_line_bytes": 1024,
     "max_json_depth": 8,
+    "operation_memory": 1024,
 }
 
 _NON_NEGATIVE_SECONDS = (

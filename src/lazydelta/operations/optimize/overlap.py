@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import to_mask
-from lazydelta.expressions.nodes import Stat
+from lazydelta.expressions.nodes import Column
 from lazydelta.operations.optimize import tuning
 from lazydelta.operations.optimize.range_ids import common_prefix, order_keys
-from lazydelta.replay.skipping import FileStats, physical_paths
+from lazydelta.replay.skipping import file_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,16 +43,19 @@ class FileBounds:
         cls, snapshot: SnapshotState, adds: pa.Table, paths: Sequence[tuple[str, ...]]
     ) -> FileBounds:
         """Return the bounds of files with `stats`, in these columns (logical paths)."""
-        (batch,) = adds.combine_chunks().to_batches() or (
-            pa.RecordBatch.from_pylist([], adds.schema),
-        )
+        batch = pa.RecordBatch.from_struct_array(adds.to_struct_array().combine_chunks())
         low, high, known = [], [], []
         for path in paths:
             kind = snapshot.schema.find(path)[-1].type
-            sides = [Stat(side, path, kind) for side in ("min", "max")]
-            mode = snapshot.column_mapping_mode
-            stats = FileStats(batch, physical_paths(sides, snapshot.schema, mode))
-            least, greatest = (stats.stat(side) for side in sides)
+            column = Column(path, type=kind)
+            bounds = file_bounds(batch, column, snapshot.schema, snapshot.column_mapping_mode)
+            if bounds is None:
+                nothing = np.zeros(batch.num_rows)
+                low.append(nothing)
+                high.append(nothing)
+                known.append(nothing != 0)
+                continue
+            least, greatest, _ = bounds
             prefix = common_prefix(pa.concat_arrays([least, greatest]))
             low.append(_finite(order_keys(least, prefix)))
             high.append(_finite(order_keys(greatest, prefix)))

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from lazydelta.replay.skipping.file_stats import (
-    FileStats,
-    map_values,
-    physical_paths,
-    sanitize_stats,
-)
+from lazydelta.replay.skipping.file_bounds import ColumnBounds, file_bounds
+from lazydelta.replay.skipping.file_stats import map_values, sanitize_stats
 from lazydelta.replay.skipping.pruner import Pruner
 from lazydelta.replay.skipping.zone_maps import read_zone_maps
 
 __all__ = [
-    "FileStats",
+    "ColumnBounds",
     "Pruner",
+    "file_bounds",
     "map_values",
-    "physical_paths",
     "read_zone_maps",
     "sanitize_stats",
 ]

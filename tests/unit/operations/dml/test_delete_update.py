@@ -15,13 +15,11 @@ import lazydelta as ld
 from lazydelta.errors import (
     AppendOnlyError,
     ColumnNotFoundError,
-    CommitConflictError,
     ConfigError,
     ConstraintViolationError,
     PredicateError,
     TableNotFoundError,
 )
-from lazydelta.operations.dml.verb import Verb
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -285,25 +283,3 @@ def test_tables_that_refuse_deletes(tmp_path):
         appends.delete("id = 1")
     with pytest.raises(TableNotFoundError):
         ld.Table.open(tmp_path / "nothing").delete()
-
-
-# --- races ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("properties", [{}, VECTORS], ids=["rewritten", "vectors"])
-def test_two_deletes_of_one_file_conflict(tmp_path, properties, monkeypatch):
-    table = make(tmp_path, numbered(8), properties, files=1)
-    other = ld.Table.open(tmp_path)
-    commit = Verb.commit
-
-    def race(verb, *arguments):
-        monkeypatch.undo()
-        other.delete("id = 5")
-        return commit(verb, *arguments)
-
-    monkeypatch.setattr(Verb, "commit", race)
-    with pytest.raises(CommitConflictError):
-        table.delete("id = 3")
-    assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 4, 6, 7]
-    table.delete("id = 3")
-    assert table.count() == 6

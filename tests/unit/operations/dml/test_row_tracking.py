@@ -77,8 +77,22 @@ def replace(table, rows, low, high):
     return {**{key: row for key, row in rows.items() if not low <= key < high}, **replaced}
 
 
+def merge(table, rows, low, high):
+    source = {"id": list(range(low, high)), "p": ["a"] * (high - low), "v": [7] * (high - low)}
+    merging = table.merge(source, on="t.id = s.id").when_matched_update({"v": "s.v"})
+    merging.when_not_matched_insert("*").when_not_matched_by_source_delete("id = 0").execute()
+    version, fresh = table.version, tracked(table)
+    changed = {key: (7, rows[key][1], version) for key in rows if low <= key < high}
+    inserted = {key: fresh[key] for key in source["id"] if key not in rows}
+    known = {row_id for _, row_id, _ in rows.values()}
+    assert known.isdisjoint(row_id for _, row_id, _ in inserted.values())
+    assert {version for _, _, version in inserted.values()} <= {version}
+    kept = {key: row for key, row in rows.items() if key != 0 or low == 0}
+    return {**kept, **changed, **inserted}
+
+
 steps = st.lists(
-    st.tuples(st.sampled_from([delete, update, replace]), st.integers(0, 15), st.integers(1, 6)),
+    st.tuples(st.sampled_from([delete, update, replace, merge]), st.integers(0, 15), st.integers(1, 6)),
     min_size=1, max_size=4,
 )  # fmt: skip
 
