@@ -12,12 +12,14 @@ from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lazydelta.checkpoint.checkpoint_writer import CheckpointResult, write_checkpoint
+    from lazydelta.checkpoint.full_replay import checkpoint_removes
     from lazydelta.checkpoint.hooks import post_commit_hooks
     from lazydelta.checkpoint.log_compaction import CompactionResult, compact_log
 
 __all__ = [
     "CheckpointResult",
     "CompactionResult",
+    "checkpoint_removes",
     "compact_log",
     "post_commit_hooks",
     "write_checkpoint",
@@ -27,6 +29,7 @@ __getattr__ = lazy_exports(
     __name__,
     {
         "checkpoint_writer": ("CheckpointResult", "write_checkpoint"),
+        "full_replay": ("checkpoint_removes",),
         "hooks": ("post_commit_hooks",),
         "log_compaction": ("CompactionResult", "compact_log"),
     },

@@ -23,6 +23,7 @@ from lazydelta.snapshot import load_snapshot, read_history, version_at
 from lazydelta.store import is_local
 from lazydelta.table.public_snapshot import Snapshot
 from lazydelta.table.row_changes import RowChanges
+from lazydelta.table.table_maintenance import Maintenance
 
 if TYPE_CHECKING:
     import os
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table(RowChanges, Outputs):
+class Table(RowChanges, Maintenance, Outputs):
     """A Delta table at an address. Opening one costs nothing and keeps no state of the table.
 
     Its properties and outputs (`schema`, `to_arrow`, `to_duckdb`, ...) are those of the newest

@@ -1,0 +1,32 @@
+"""Maintenance of tables: VACUUM, RESTORE, repair and health; one module a verb."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lazydelta._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from lazydelta.operations.maintenance.request import Maintained
+    from lazydelta.operations.maintenance.vacuum import (
+        VacuumMode,
+        VacuumRequest,
+        VacuumResult,
+        vacuum_table,
+    )
+
+__all__ = [
+    "Maintained",
+    "VacuumMode",
+    "VacuumRequest",
+    "VacuumResult",
+    "vacuum_table",
+]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "request": ("Maintained",),
+        "vacuum": ("VacuumMode", "VacuumRequest", "VacuumResult", "vacuum_table"),
+    },
+)

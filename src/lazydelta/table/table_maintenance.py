@@ -1,0 +1,91 @@
+"""The verbs of `Table` that maintain its files and its log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lazydelta.operations import maintenance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import timedelta
+
+    from lazydelta.config import Config
+    from lazydelta.operations.maintenance import Maintained, VacuumMode, VacuumResult
+    from lazydelta.scan import Where
+    from lazydelta.snapshot import SnapshotState
+    from lazydelta.store import Store
+
+__all__ = ["Maintenance"]
+
+
+class Maintenance:
+    """Maintains the table that the subclass has the store of."""
+
+    _store: Store
+    _config: Config
+    _latest: SnapshotState | None
+    _remember: Callable[[SnapshotState | None], None]
+
+    def _maintained(self, commit_metadata: Mapping[str, Any] | None) -> Maintained:
+        return maintenance.Maintained(
+            store=self._store,
+            config=self._config,
+            commit_metadata=commit_metadata or {},
+            known=self._latest,
+            remember=self._remember,
+        )
+
+    def vacuum(
+        self,
+        retention: timedelta | float | str | None = None,
+        mode: VacuumMode = "lite",
+        *,
+        where: Where = None,
+        inventory: Any = None,
+        keep_versions: Sequence[int] = (),
+        dry_run: bool = True,
+        force: bool = False,
+        record: bool = True,
+        commit_metadata: Mapping[str, Any] | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> VacuumResult:
+        """Delete files that no version inside the retention needs; by default only report them.
+
+        Live files, files that were removed within the retention, their deletion vectors, change
+        data files of commits within the retention, and files younger than the retention stay.
+        So do hidden names (`_x`, `.x`), and everything outside the table's directory.
+
+        Args:
+            retention: A timedelta, hours, or an interval such as "7 days"; by default the
+                table's `delta.deletedFileRetentionDuration`.
+            mode: "lite" deletes what the log's tombstones name, without listing storage; "full"
+                lists storage and finds files of failed writes too.
+            where: Only partitions that match this predicate over partition columns.
+            inventory: With "full": the objects of the table instead of a listing. A Parquet or
+                CSV file, or Arrow data, with the columns `path`, `length`, `isDir` and
+                `modificationTime` (milliseconds).
+            keep_versions: Older versions whose data files and deletion vectors stay.
+            dry_run: Whether to report what would be deleted, and delete nothing.
+            force: Whether a retention shorter than the table's is allowed. Files of running
+                writers, and of versions that readers still use, may be lost.
+            record: Whether VACUUM START and VACUUM END are committed, as Delta Spark does.
+            commit_metadata: User metadata for these commits.
+            progress: Receives the number of files that were deleted since its last call.
+
+        Raises:
+            ConfigError: The retention is too short, or an option is invalid.
+            UnsupportedFeatureError: The table needs a feature that lazydelta cannot write.
+        """
+        request = maintenance.VacuumRequest(
+            retention=retention,
+            mode=mode,
+            where=where,
+            inventory=inventory,
+            keep_versions=tuple(keep_versions),
+            dry_run=dry_run,
+            force=force,
+            record=record,
+            progress=progress or (lambda _: None),
+        )
+        return maintenance.vacuum_table(self._maintained(commit_metadata), request)
