@@ -23,7 +23,7 @@ def backdate(table: ld.Table, hours: float = 1.0) -> None:
     Every file gets the time of the commit that added it, and tombstones that of their commit.
     """
     log = Path(table.url) / "_delta_log"
-    commits = sorted(log.glob("*.json"))
+    commits = sorted(path for path in log.glob("*.json") if len(path.stem) == 20)
     now = time.time_ns() // 10**6
     for age, commit in enumerate(reversed(commits)):
         at_ms = int(now - (age + 0.5) * hours * HOUR_MS)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lazydelta import checkpoint
 from lazydelta.operations import maintenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
 
+    from lazydelta.checkpoint import LogCleanupResult
     from lazydelta.config import Config
     from lazydelta.operations.maintenance import Maintained, VacuumMode, VacuumResult
     from lazydelta.scan import Where
@@ -89,3 +91,20 @@ class Maintenance:
             progress=progress or (lambda _: None),
         )
         return maintenance.vacuum_table(self._maintained(commit_metadata), request)
+
+    def cleanup_log(self, *, dry_run: bool = False, force: bool = False) -> LogCleanupResult:
+        """Delete the log files that no version inside `delta.logRetentionDuration` needs.
+
+        Versions that were current within the retention stay readable, and so do those since the
+        checkpoint that they need. Commits younger than an hour are never deleted. Without a
+        checkpoint that is old enough nothing is deleted. There is no commit.
+
+        Args:
+            dry_run: Whether to report what would be deleted, and delete nothing.
+            force: Whether to ignore `delta.enableExpiredLogCleanup`.
+
+        Raises:
+            ConfigError: `delta.enableExpiredLogCleanup` is false.
+            UnsupportedFeatureError: The table needs a feature that lazydelta cannot write.
+        """
+        return checkpoint.clean_up_log(self._store, self._config, dry_run=dry_run, force=force)
