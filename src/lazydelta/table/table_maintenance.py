@@ -9,11 +9,16 @@ from lazydelta.operations import maintenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from lazydelta.checkpoint import LogCleanupResult
     from lazydelta.config import Config
-    from lazydelta.operations.maintenance import Maintained, VacuumMode, VacuumResult
+    from lazydelta.operations.maintenance import (
+        Maintained,
+        RestoreResult,
+        VacuumMode,
+        VacuumResult,
+    )
     from lazydelta.scan import Where
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
@@ -108,3 +113,41 @@ class Maintenance:
             UnsupportedFeatureError: The table needs a feature that lazydelta cannot write.
         """
         return checkpoint.clean_up_log(self._store, self._config, dry_run=dry_run, force=force)
+
+    def restore(
+        self,
+        version: int | None = None,
+        timestamp: datetime | str | None = None,
+        *,
+        ignore_missing_files: bool = False,
+        protocol_downgrade_allowed: bool = False,
+        dry_run: bool = False,
+        commit_metadata: Mapping[str, Any] | None = None,
+    ) -> RestoreResult:
+        """Make an older version the newest one, as a new commit: rows, schema and properties.
+
+        Only the log changes. Files that the older version needs must still exist; they are
+        checked before the commit.
+
+        Args:
+            version: The version to restore.
+            timestamp: Restore the version that was the newest one at this time instead.
+            ignore_missing_files: Whether to leave out files that do not exist any more.
+            protocol_downgrade_allowed: Whether the protocol is restored too. By default the
+                table keeps the features that it has.
+            dry_run: Whether to check and report, and commit nothing.
+            commit_metadata: User metadata for the commit.
+
+        Raises:
+            FilesNotFoundError: Files do not exist any more; the error names them.
+            VersionNotFoundError: The log does not have the version any more, or yet.
+            CommitConflictError: A concurrent commit conflicts with this one.
+        """
+        request = maintenance.RestoreRequest(
+            version=version,
+            timestamp=timestamp,
+            ignore_missing_files=ignore_missing_files,
+            protocol_downgrade_allowed=protocol_downgrade_allowed,
+            dry_run=dry_run,
+        )
+        return maintenance.restore_table(self._maintained(commit_metadata), request)

@@ -8,6 +8,11 @@ from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lazydelta.operations.maintenance.request import Maintained
+    from lazydelta.operations.maintenance.restore import (
+        RestoreRequest,
+        RestoreResult,
+        restore_table,
+    )
     from lazydelta.operations.maintenance.vacuum import (
         VacuumMode,
         VacuumRequest,
@@ -17,9 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Maintained",
+    "RestoreRequest",
+    "RestoreResult",
     "VacuumMode",
     "VacuumRequest",
     "VacuumResult",
+    "restore_table",
     "vacuum_table",
 ]
 
@@ -27,6 +35,7 @@ __getattr__ = lazy_exports(
     __name__,
     {
         "request": ("Maintained",),
+        "restore": ("RestoreRequest", "RestoreResult", "restore_table"),
         "vacuum": ("VacuumMode", "VacuumRequest", "VacuumResult", "vacuum_table"),
     },
 )
