@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.operations.maintenance import (
         Maintained,
+        RepairResult,
         RestoreResult,
         VacuumMode,
         VacuumResult,
@@ -151,3 +152,29 @@ class Maintenance:
             dry_run=dry_run,
         )
         return maintenance.restore_table(self._maintained(commit_metadata), request)
+
+    def repair(
+        self,
+        *,
+        dry_run: bool = True,
+        open_files: bool = False,
+        commit_metadata: Mapping[str, Any] | None = None,
+    ) -> RepairResult:
+        """Remove files from the log that do not exist any more (FSCK REPAIR TABLE).
+
+        Their rows are lost; the others can be read again. A file whose deletion vector is gone is
+        removed too, because its deleted rows would come back. Restore files from a backup first if
+        there is one. By default only a report.
+
+        Args:
+            dry_run: Whether to report what would be removed, and commit nothing.
+            open_files: Whether to open every file, and remove those that are not Parquet or
+                damaged too.
+            commit_metadata: User metadata for the commit.
+
+        Raises:
+            AppendOnlyError: The table is append-only.
+            CommitConflictError: A concurrent commit conflicts with this one.
+        """
+        maintained = self._maintained(commit_metadata)
+        return maintenance.repair_table(maintained, dry_run=dry_run, open_files=open_files)

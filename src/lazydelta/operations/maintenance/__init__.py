@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from lazydelta.operations.maintenance.repair import RepairResult, repair_table
     from lazydelta.operations.maintenance.request import Maintained
     from lazydelta.operations.maintenance.restore import (
         RestoreRequest,
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Maintained",
+    "RepairResult",
     "RestoreRequest",
     "RestoreResult",
     "VacuumMode",
     "VacuumRequest",
     "VacuumResult",
+    "repair_table",
     "restore_table",
     "vacuum_table",
 ]
@@ -34,6 +37,7 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
+        "repair": ("RepairResult", "repair_table"),
         "request": ("Maintained",),
         "restore": ("RestoreRequest", "RestoreResult", "restore_table"),
         "vacuum": ("VacuumMode", "VacuumRequest", "VacuumResult", "vacuum_table"),

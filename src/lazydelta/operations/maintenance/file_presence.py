@@ -1,4 +1,4 @@
-"""Whether the files of add actions exist, by a request for each of them."""
+"""Whether the files of add actions exist and can be opened, by requests for each of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 
 from lazydelta._arrow import from_mask
 from lazydelta._parallel import ordered_map
-from lazydelta.errors import ObjectNotFoundError
+from lazydelta.errors import DataFileError, ObjectNotFoundError, SchemaError
 from lazydelta.formats import DeletionVectorGroup
 from lazydelta.operations.maintenance import tuning
+from lazydelta.parquet import DataFile
 from lazydelta.scan.read import FileStores
 from lazydelta.store import is_local
 
@@ -31,10 +32,12 @@ class FilePresence:
 
     Args:
         snapshot: A version of the table.
+        open_files: Whether files are opened too, to find those that are not Parquet or damaged.
     """
 
-    def __init__(self, snapshot: SnapshotState) -> None:
+    def __init__(self, snapshot: SnapshotState, *, open_files: bool = False) -> None:
         self._snapshot = snapshot
+        self._open_files = open_files
         self._stores = FileStores(snapshot.store, snapshot.config)
         self._width = 1 if is_local(snapshot.store) else tuning.DELETE_THREADS
         self._vectors: dict[Location, bool] = {}
@@ -57,11 +60,14 @@ class FilePresence:
         return files.filter(exists), files.filter(absent), named
 
     def _missing(self, file: tuple[str, Mapping[str, Any] | None]) -> str | None:
-        """Return which part of a file is missing; None if none is."""
+        """Return which part of a file is missing or damaged; None if none is."""
         path, vector = file
         resolver = self._snapshot.resolver
-        if not self._exists(resolver.to_open(path)):
+        location = resolver.to_open(path)
+        if not self._exists(location):
             return path
+        if self._open_files and (reason := self._damage(location)) is not None:
+            return f"{path} ({reason})"
         place = None
         if vector is not None and vector["storageType"] == "u":
             name = DeletionVectorGroup.file_name(vector["pathOrInlineDv"])
@@ -71,6 +77,15 @@ class FilePresence:
         if place is None or self._vector_exists(place):
             return None
         return f"{path} (its deletion vector {place.path})"
+
+    def _damage(self, place: Location) -> str | None:
+        """Return why a file cannot be read; None if its footer is valid."""
+        limit = self._snapshot.config.read.max_inflated_bytes
+        try:
+            DataFile(self._stores.store(place), place.path, max_decoded_bytes=limit).close()
+        except (DataFileError, SchemaError) as error:
+            return str(error)
+        return None
 
     def _vector_exists(self, place: Location) -> bool:
         """Whether a vector file exists; many files share one, which is requested about once."""

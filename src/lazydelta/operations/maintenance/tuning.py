@@ -7,6 +7,7 @@ __all__ = [
     "DELETE_THREADS",
     "FAILURES_IN_A_ROW",
     "LISTED_FAILURES",
+    "LISTED_FILES",
     "LISTED_PATHS",
     "LISTING_RANGES",
     "SAMPLED_PATHS",
@@ -22,6 +23,8 @@ LISTED_FAILURES = 20
 """Failures that a result lists."""
 LISTED_PATHS = 1000
 """Paths that a result lists, as many as a dry run of Delta Spark."""
+LISTED_FILES = 1000
+"""Files of a table above which one listing costs less than a request for each of them."""
 LISTING_RANGES = 32
 """Ranges of names that are listed at once."""
 SAMPLED_PATHS = 64
