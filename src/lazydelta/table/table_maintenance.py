@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lazydelta.checkpoint import LogCleanupResult
     from lazydelta.config import Config
     from lazydelta.operations.maintenance import (
+        HealthReport,
         Maintained,
         RepairResult,
         RestoreResult,
@@ -178,3 +179,11 @@ class Maintenance:
         """
         maintained = self._maintained(commit_metadata)
         return maintenance.repair_table(maintained, dry_run=dry_run, open_files=open_files)
+
+    def health(self) -> HealthReport:
+        """Return facts about the table's files and log, each with a verdict and its cure.
+
+        Reads the log once, and no data file: sizes, partitions, statistics, clustering, deletion
+        vectors, dead files, log and checkpoint, and files that are live by mistake.
+        """
+        return maintenance.table_health(self._store, self._config, known=self._latest)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
+    "COMMITS_READ",
+    "COMPARED_FILES",
     "DELETED_TOGETHER",
     "DELETE_THREADS",
     "FAILURES_IN_A_ROW",
@@ -10,7 +12,11 @@ __all__ = [
     "LISTED_FILES",
     "LISTED_PATHS",
     "LISTING_RANGES",
+    "PARTITION_BYTES",
+    "PARTITION_ROWS",
     "SAMPLED_PATHS",
+    "SAMPLED_STATS",
+    "SMALL_FILE_SHARE",
 ]
 
 DELETED_TOGETHER = 1000
@@ -29,3 +35,18 @@ LISTING_RANGES = 32
 """Ranges of names that are listed at once."""
 SAMPLED_PATHS = 64
 """Paths of each batch of the log that choose the ranges of a listing."""
+
+# --- health
+
+SMALL_FILE_SHARE = 4
+"""A file of less than a fourth of the target size is small: OPTIMIZE would join it with others."""
+PARTITION_BYTES = 1 << 30
+"""Smaller partitions are too many: a partition should hold at least a gigabyte."""
+PARTITION_ROWS = 200_000
+"""Partitions of batches that are counted together before they are joined."""
+SAMPLED_STATS = 1000
+"""Files whose statistics tell which columns have bounds."""
+COMPARED_FILES = 500_000
+"""Files whose bounds are compared for the overlap depth."""
+COMMITS_READ = 1000
+"""Commits whose operation and read version are looked up: the newest ones."""
