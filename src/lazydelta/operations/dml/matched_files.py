@@ -27,12 +27,12 @@ from lazydelta.schema.values import build_array
 from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lazydelta.expressions import Predicate
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["MatchedFiles", "deleted_rows", "find_matches"]
+__all__ = ["MatchedFiles", "deleted_rows", "find_matches", "split_matches"]
 
 _FILE, _ROW = "file", "row"
 _LONG = PrimitiveType("long")
@@ -66,15 +66,23 @@ class MatchedFiles:
         return int(pc.sum(counts).as_py() or 0) + sum(map(len, self.rows))
 
 
-def find_matches(snapshot: SnapshotState, predicate: Predicate | None) -> MatchedFiles:
-    """Find the files and rows of a snapshot that match; all without a predicate."""
+def find_matches(
+    snapshot: SnapshotState, predicate: Predicate | None, files: pa.Table | None = None
+) -> MatchedFiles:
+    """Find the files and rows that match; all without a predicate.
+
+    Args:
+        snapshot: The table.
+        predicate: Selects the rows.
+        files: Add actions of the files to search; by default those of the snapshot.
+    """
     nothing = empty_table(ADDS)
     if predicate is None:
-        batches = [_adds(batch) for batch in live_adds(snapshot, ADDS, Pruner())]
+        batches = [_adds(batch) for batch in _candidates(snapshot, Pruner(), files)]
         return MatchedFiles(pa.Table.from_batches(batches, ADDS), nothing, (), _NO_COUNTS)
     whole, undecided = [], []
     others = _pruner(snapshot, Not(IsTrue(predicate)))
-    for batch in live_adds(snapshot, ADDS, _pruner(snapshot, predicate)):
+    for batch in _candidates(snapshot, _pruner(snapshot, predicate), files):
         may_stay = others.mask(batch)
         if may_stay is None:
             undecided.append(_adds(batch))
@@ -84,6 +92,18 @@ def find_matches(snapshot: SnapshotState, predicate: Predicate | None) -> Matche
     found = pa.Table.from_batches(whole, ADDS)
     partial = _read(snapshot, predicate, pa.Table.from_batches(undecided, ADDS))
     return replace(partial, whole=pa.concat_tables([found, partial.whole]))
+
+
+def _candidates(
+    snapshot: SnapshotState, pruner: Pruner, files: pa.Table | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the add actions of files that may match."""
+    if files is None:
+        yield from live_adds(snapshot, ADDS, pruner)
+        return
+    for batch in files.to_batches():
+        mask = pruner.mask(batch)
+        yield batch if mask is None else batch.filter(mask)
 
 
 def _pruner(snapshot: SnapshotState, predicate: Predicate) -> Pruner:
@@ -121,8 +141,19 @@ def _read(snapshot: SnapshotState, predicate: Predicate, files: pa.Table) -> Mat
         index = index_of[path]
         matched[index] = positions if index not in matched else matched[index] | positions
     chosen = sorted(matched)
-    files = files.take(build_array(chosen, _LONG)).combine_chunks()
-    rows = [matched[index] for index in chosen]
+    files = files.take(build_array(chosen, _LONG))
+    return split_matches(snapshot, files, [matched[index] for index in chosen])
+
+
+def split_matches(snapshot: SnapshotState, files: pa.Table, rows: Sequence[Any]) -> MatchedFiles:
+    """Return which files have only matching rows.
+
+    Args:
+        snapshot: The table.
+        files: Add actions of the files.
+        rows: For each file a bitmap of the positions of its matching rows, at least one.
+    """
+    files = files.combine_chunks()
     num_rows = _num_rows(snapshot, files)
     live = pc.subtract(num_rows, deleted_rows(files))
     is_whole = pc.equal(live, build_array([len(bitmap) for bitmap in rows], _LONG))

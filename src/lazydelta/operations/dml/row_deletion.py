@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from lazydelta.snapshot import SnapshotState
     from lazydelta.writer.files import DeletionVectorWriter
 
-__all__ = ["RowDeletion", "plan_deletion", "removes_of", "total_size", "write_vectors"]
+__all__ = [
+    "RowDeletion",
+    "has_vectors",
+    "plan_deletion",
+    "removes_of",
+    "total_size",
+    "write_vectors",
+]
 
 _LONG, _BOOLEAN, _STRING = (PrimitiveType(name) for name in ("long", "boolean", "string"))
 _VECTORS = "delta.enableDeletionVectors"
@@ -46,6 +53,8 @@ class RowDeletion:
     """Files to remove."""
     rewritten: pa.Table
     """Files to remove whose other rows are copied to new files."""
+    rewritten_rows: tuple[Any, ...]
+    """For each rewritten file a bitmap of the rows that are not copied."""
     marked: pa.Table
     """Files that stay, with a new deletion vector."""
     marked_rows: tuple[Any, ...]
@@ -59,12 +68,16 @@ class RowDeletion:
         return pa.concat_tables([self.whole, self.rewritten]).combine_chunks()
 
 
+def has_vectors(snapshot: SnapshotState) -> bool:
+    """Whether new deletion vectors may be written."""
+    is_supported = "deletionVectors" in supported_features(snapshot.protocol)
+    return is_supported and is_enabled(snapshot.metadata.configuration, _VECTORS)
+
+
 def plan_deletion(snapshot: SnapshotState, matches: MatchedFiles) -> RowDeletion:
     """Choose for each partial file between a deletion vector and a rewrite."""
     partial, counts = matches.partial, matches.num_rows
-    configuration = snapshot.metadata.configuration
-    has_vectors = "deletionVectors" in supported_features(snapshot.protocol)
-    if has_vectors and is_enabled(configuration, _VECTORS):
+    if has_vectors(snapshot):
         new = build_array([len(rows) for rows in matches.rows], _LONG)
         share = pc.divide(pc.cast(pc.add(deleted_rows(partial), new), pa.float64()), counts)
         is_marked = pc.less_equal(share, snapshot.config.max_deleted_rows_ratio)
@@ -74,6 +87,7 @@ def plan_deletion(snapshot: SnapshotState, matches: MatchedFiles) -> RowDeletion
     return RowDeletion(
         matches.whole,
         partial.filter(pc.invert(is_marked)),
+        tuple(rows for rows, keep in zip(matches.rows, kept, strict=True) if not keep),
         partial.filter(is_marked).combine_chunks(),
         tuple(rows for rows, keep in zip(matches.rows, kept, strict=True) if keep),
         counts.filter(is_marked),

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lazydelta.errors import ConfigError, ConstraintViolationError, PredicateError
 from lazydelta.expressions import bind_expression
+from lazydelta.operations.dml.assignments import Assignments, ExpressionScope
+from lazydelta.operations.dml.matched_files import find_matches
 from lazydelta.operations.dml.request import DmlResult
 from lazydelta.operations.dml.row_deletion import plan_deletion
-from lazydelta.operations.dml.table_rules import has_change_feed, refuse_row_tracking
+from lazydelta.operations.dml.table_rules import has_change_feed
 from lazydelta.operations.dml.verb import Verb, predicate_sql
+from lazydelta.operations.dml.verb_changes import RowChanges
+from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.operations.uncommitted_files import UncommittedFiles
-from lazydelta.schema import to_arrow_schema
-from lazydelta.writer.enforcement import plan_enforcement
+from lazydelta.writer.columns import TableDefinition
 from lazydelta.writer.files import read_added_rows, write_change_files, write_data_files
 
 if TYPE_CHECKING:
@@ -23,14 +25,14 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.expressions import BoundExpression
+    from lazydelta.operations.dml.matched_files import MatchedFiles
     from lazydelta.operations.dml.request import DmlRequest
+    from lazydelta.schema import DataType
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
     from lazydelta.writer.enforcement import Enforcement
 
 __all__ = ["update_rows"]
-
-_GENERATED = "delta.generationExpression"
 
 
 def update_rows(
@@ -63,27 +65,39 @@ def update_rows(
     if isinstance(verb, DmlResult):
         return verb
     update = _Update.plan(verb.snapshot, assignments)
-    refuse_row_tracking(verb.snapshot, "UPDATE", "update the table with Spark")
     matches = verb.matches()
-    deletion = plan_deletion(verb.snapshot, matches)
-    metrics: dict[str, int | None] = {"numUpdatedRows": matches.matched_rows}
     if request.dry_run:
-        shown = {name: value for name, value in metrics.items() if value is not None}
-        return verb.nothing({**shown, **verb.file_metrics(deletion)}, dry_run=True)
+        return verb.would_change({"numUpdatedRows": matches.matched_rows}, matches)
     if not matches.all.num_rows:
         return verb.nothing({"numUpdatedRows": 0})
     with UncommittedFiles(store, None) as files:
-        with verb.matching_rows(matches.all) as rows:
-            changed = write_data_files(update(rows), store=store, layout=verb.layout())
-        metrics["numUpdatedRows"] = update.num_rows
-        files.add(changed)
-        written = verb.write_deletion(deletion, files)
-        if has_change_feed(verb.snapshot):
-            changes = _change_files(verb, matches.all, changed, update.enforcement)
-            written = replace(written, changes=files.add(changes))
-        written = replace(written, adds=pa.concat_tables([changed, written.adds]))
+
+        def again(added: pa.Table) -> RowChanges:
+            more = find_matches(verb.snapshot, verb.predicate, added)
+            return _update(verb, update, more, files)
+
         parameters = {"predicate": predicate_sql(verb.predicate)}
-        return verb.commit(deletion, written, parameters, metrics, files)
+        return verb.commit(_update(verb, update, matches, files), parameters, files, again=again)
+
+
+def _update(
+    verb: Verb, update: _Update, matches: MatchedFiles, files: UncommittedFiles
+) -> RowChanges:
+    """Write the new versions of the matching rows, and delete the old ones."""
+    tracking, rows_before = update.tracking, update.num_rows
+    with verb.matching_rows(matches.all, tracking) as rows:
+        layout = tracking.layout(verb.layout())
+        changed = files.add(write_data_files(update(rows), store=verb.store, layout=layout))
+    deletion = plan_deletion(verb.snapshot, matches)
+    written = verb.write_deletion(deletion, files)
+    if has_change_feed(verb.snapshot):
+        changes = _change_files(verb, matches.all, changed, update.assignments.enforcement)
+        written = replace(written, changes=files.add(changes))
+    return RowChanges(
+        deletion=deletion,
+        written=replace(written, adds=pa.concat_tables([changed, written.adds])),
+        metrics={"numUpdatedRows": update.num_rows - rows_before},
+    )
 
 
 def _change_files(
@@ -103,57 +117,31 @@ def _change_files(
 
 @dataclass(slots=True)
 class _Update:
-    """Assigns columns of rows, and enforces the table's schema and constraints on them."""
+    """Changes rows, and counts them."""
 
-    assignments: Mapping[str, BoundExpression]
-    enforcement: Enforcement
-    table: str
+    assignments: Assignments
+    tracking: RowTracking
     num_rows: int = 0
 
     @classmethod
-    def plan(cls, snapshot: SnapshotState, assignments: Mapping[str, Any]) -> _Update:
-        if not isinstance(assignments, dict) or not assignments:
-            raise ConfigError("set", "must map at least one column to an expression")
-        bound: dict[str, BoundExpression] = {}
-        for name, value in assignments.items():
-            (field,) = snapshot.schema.find([name])
-            if field.name in bound:
-                raise ConfigError("set", f"assigns the column {field.name!r} twice")
-            bound[field.name] = bind_expression(_sql(value), snapshot.schema, to_type=field.type)
-        # A generated column is computed anew, unless it is assigned: then it is validated.
+    def plan(cls, snapshot: SnapshotState, assigned: Mapping[str, Any]) -> _Update:
         schema = snapshot.schema
-        kept = [f.name for f in schema if f.name in bound or _GENERATED not in f.metadata]
-        arrow = to_arrow_schema(schema)
-        enforcement = plan_enforcement(
+
+        def bind(sql: str, to_type: DataType) -> BoundExpression:
+            return bind_expression(sql, schema, to_type=to_type)
+
+        scope = ExpressionScope(schema=schema, bind=bind)
+        definition = TableDefinition(
             table=snapshot.store.root,
             protocol=snapshot.protocol,
             metadata=snapshot.metadata,
             schema=schema,
-            incoming=pa.schema([arrow.field(name) for name in kept]),
-            schema_mode=None,
         )
-        return cls(bound, enforcement, snapshot.store.root)
+        assignments = Assignments.plan(assigned, scope, definition, old=schema)
+        return cls(assignments, RowTracking.of(snapshot))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = batch
-            for name, expression in self.assignments.items():
-                result = expression(batch)  # all read the old values
-                if result.failed is not None:
-                    line = f"{name} = {expression.sql}: cannot be computed for some rows"
-                    raise ConstraintViolationError(self.table, (line,))
-                index = rows.schema.get_field_index(name)
-                rows = rows.set_column(index, rows.schema.field(index), result.values)
-            yield self.enforcement(rows.select(self.enforcement.input_columns), self.num_rows)
+            ids = batch.column(self.tracking.row_id) if self.tracking.row_id else None
+            yield self.tracking.updated(self.assignments(batch, batch), ids)
             self.num_rows += batch.num_rows
-
-
-def _sql(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    node = getattr(value, "node", None)
-    if node is None:
-        raise PredicateError(
-            repr(value), 'give an SQL string or an expression, as in ld.lit(1) or "a + 1"'
-        )
-    return str(node)

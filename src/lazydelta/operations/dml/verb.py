@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import empty_table
+from lazydelta._arrow import from_mask
+from lazydelta._failpoints import failpoint
 from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import AppendOnlyError
 from lazydelta.expressions import as_predicate, bind
-from lazydelta.expressions.nodes import IsTrue, Not
 from lazydelta.formats import num_records
 from lazydelta.log import LOG_DIRECTORY
 from lazydelta.operations.dml.matched_files import find_matches
+from lazydelta.operations.dml.rebase import RowRebase
 from lazydelta.operations.dml.request import DmlResult
-from lazydelta.operations.dml.row_deletion import removes_of, total_size, write_vectors
+from lazydelta.operations.dml.row_deletion import (
+    plan_deletion,
+    removes_of,
+    total_size,
+    write_vectors,
+)
 from lazydelta.operations.dml.table_rules import plain_rows
+from lazydelta.operations.dml.verb_changes import WrittenChanges
+from lazydelta.operations.row_tracking import NO_ROW_TRACKING, RowTracking
 from lazydelta.operations.write_request import application_transactions, is_applied
 from lazydelta.protocol.features import unsupported_error, unwritable_features
 from lazydelta.scan import Scan
-from lazydelta.scan.read import read_files
+from lazydelta.scan.read import ChosenRows, read_files
 from lazydelta.snapshot import load_snapshot
 from lazydelta.store import check_writable
 from lazydelta.transaction import (
-    CHANGE_FILES,
     Reads,
     Transaction,
     check_user_metadata,
@@ -37,7 +46,7 @@ from lazydelta.transaction import (
 from lazydelta.writer.files import DataLayout, DeletionVectorWriter, write_data_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lazydelta._stream import Stream
     from lazydelta.config import Config
@@ -45,6 +54,7 @@ if TYPE_CHECKING:
     from lazydelta.operations.dml.matched_files import MatchedFiles
     from lazydelta.operations.dml.request import DmlRequest
     from lazydelta.operations.dml.row_deletion import RowDeletion
+    from lazydelta.operations.dml.verb_changes import RowChanges
     from lazydelta.operations.uncommitted_files import UncommittedFiles
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
@@ -53,20 +63,8 @@ __all__ = ["Verb", "WrittenChanges", "predicate_sql"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenChanges:
-    """The files of a verb that are written and not committed yet."""
-
-    adds: pa.Table
-    """New data files."""
-    marked: pa.Table
-    """Files with new deletion vectors."""
-    changes: pa.Table = field(default_factory=lambda: empty_table(CHANGE_FILES))
-    copied_rows: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """DELETE or UPDATE on the newest version of a table."""
+    """DELETE, UPDATE or MERGE on the newest version of a table."""
 
     name: str
     store: Store
@@ -75,6 +73,8 @@ class Verb:
     snapshot: SnapshotState
     predicate: Predicate | None
     remember: Callable[[SnapshotState | None], None]
+    metric_names: Mapping[str, str] = field(default_factory=dict)
+    """Names of metrics that differ from those of DELETE and UPDATE."""
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -87,6 +87,7 @@ class Verb:
         *,
         known: SnapshotState | None,
         remember: Callable[[SnapshotState | None], None],
+        only_appends: bool = False,
     ) -> Verb | DmlResult:
         """Validate a request; a result if its application transaction is applied already.
 
@@ -96,12 +97,12 @@ class Verb:
         """
         write = request.as_write()
         check_user_metadata(request.commit_metadata, store.root)
-        snapshot = load_snapshot(store, config, previous=known)
+        snapshot = replace(load_snapshot(store, config, previous=known), config=config)
         if is_applied(snapshot, write):
             return DmlResult(table=store.root, version=snapshot.version, already_applied=True)
         if features := unwritable_features(snapshot.protocol):
             raise unsupported_error(store.root, features, "write")
-        if snapshot.properties.append_only:
+        if snapshot.properties.append_only and not only_appends:
             raise AppendOnlyError(store.root, name)
         validate_newest_commit(snapshot)
         check_writable(store, LOG_DIRECTORY)
@@ -117,7 +118,9 @@ class Verb:
 
     def matches(self) -> MatchedFiles:
         """Find the matching files and rows."""
-        return find_matches(self.snapshot, self.predicate)
+        found = find_matches(self.snapshot, self.predicate)
+        failpoint("verb-matched")
+        return found
 
     def layout(self) -> DataLayout:
         """Return the layout of new data files."""
@@ -130,10 +133,13 @@ class Verb:
             clustered_by=snapshot.clustering_columns(),
         )
 
-    def matching_rows(self, files: pa.Table) -> Stream[pa.RecordBatch]:
-        """Read the matching rows of files, all columns."""
+    def matching_rows(
+        self, files: pa.Table, tracking: RowTracking = NO_ROW_TRACKING
+    ) -> Stream[pa.RecordBatch]:
+        """Read the matching rows of files, all columns; with row ids if they are tracked."""
         scan = Scan(self.snapshot, where=self.predicate)
-        return read_files(scan, files.to_batches(), options=plain_rows(self.snapshot))
+        options = tracking.read_options(plain_rows(self.snapshot))
+        return read_files(scan, files.to_batches(), options=options)
 
     def write_deletion(self, deletion: RowDeletion, files: UncommittedFiles) -> WrittenChanges:
         """Write vectors, and copy the other rows of rewritten files."""
@@ -144,13 +150,44 @@ class Verb:
             files.add_paths(vectors.paths)
         copied = 0
         adds = deletion.rewritten.slice(0, 0)
-        if deletion.rewritten.num_rows and self.predicate is not None:
-            others = Scan(self.snapshot, where=Not(IsTrue(self.predicate)))
-            options = plain_rows(self.snapshot)
-            with read_files(others, deletion.rewritten.to_batches(), options=options) as rows:
-                adds = files.add(write_data_files(rows, store=self.store, layout=self.layout()))
+        if deletion.rewritten.num_rows:
+            tracking = RowTracking.of(self.snapshot)
+            positions = dict(
+                zip(self._shown(deletion.rewritten), deletion.rewritten_rows, strict=True)
+            )
+            others = ChosenRows(positions=positions, drops=True)
+            with self.chosen_rows(deletion.rewritten, others, tracking=tracking) as rows:
+                layout = tracking.layout(self.layout())
+                adds = files.add(write_data_files(rows, store=self.store, layout=layout))
             copied = _num_rows(adds)
         return WrittenChanges(adds=adds, marked=marked, copied_rows=copied)
+
+    def chosen_rows(
+        self,
+        files: pa.Table,
+        rows: ChosenRows,
+        columns: Sequence[str] | None = None,
+        *,
+        tracking: RowTracking = NO_ROW_TRACKING,
+    ) -> Stream[pa.RecordBatch]:
+        """Read some rows of files by their positions; with row ids if they are tracked."""
+        options = tracking.read_options(plain_rows(self.snapshot))
+        if not rows.drops:
+            named = np.array([path in rows.positions for path in self._shown(files)], np.bool_)
+            files = files.filter(from_mask(named))
+        return read_files(Scan(self.snapshot), files.to_batches(), columns, options, rows=rows)
+
+    def _shown(self, files: pa.Table) -> list[str]:
+        """Return the decoded paths of files."""
+        paths = self.snapshot.resolver.decoded(files.column("path").combine_chunks())
+        decoded: list[str] = paths.to_pylist()
+        return decoded
+
+    def would_change(self, metrics: Mapping[str, int | None], matches: MatchedFiles) -> DmlResult:
+        """Return the result of a dry run."""
+        deletion = plan_deletion(self.snapshot, matches)
+        found = self.named({**metrics, **self.file_metrics(deletion)})
+        return self.nothing(found, dry_run=True)
 
     def nothing(self, metrics: Mapping[str, int], *, dry_run: bool = False) -> DmlResult:
         """Return the result of a verb without a commit."""
@@ -163,43 +200,70 @@ class Verb:
 
     def commit(
         self,
-        deletion: RowDeletion,
-        written: WrittenChanges,
+        changes: RowChanges,
         parameters: Mapping[str, str],
-        metrics: Mapping[str, int | None],
         files: UncommittedFiles,
+        *,
+        again: Callable[[pa.Table], RowChanges | None] | None = None,
     ) -> DmlResult:
-        """Commit the changes as one version."""
-        all_metrics = {
-            **metrics,
-            **self.file_metrics(deletion),
+        """Commit the changes as one version.
+
+        Args:
+            changes: The changes, with their files written.
+            parameters: `operationParameters` of the commit.
+            files: The new files.
+            again: Runs the verb on files that a concurrent commit added; see `RowRebase`.
+        """
+        failpoint("verb-written")
+        plan = partial(self._transaction, parameters)
+        race = RowRebase(
+            snapshot=self.snapshot,
+            changes=changes,
+            transaction=plan(changes),
+            plan=plan,
+            again=again,
+            files=files,
+        )
+        done = commit(
+            race.transaction,
+            store=self.store,
+            config=self.config,
+            base=self.snapshot,
+            hooks=post_commit_hooks(self.config),
+            observer=files,
+            rebase=race if self.config.row_level_concurrency else None,
+        )
+        self.remember(done.snapshot)
+        if done.already_applied:
+            return DmlResult(table=self.store.root, version=done.version, already_applied=True)
+        adds = race.changes.written.adds
+        return DmlResult(
+            table=self.store.root,
+            version=done.version,
+            metrics=race.transaction.metrics,
+            files_added=adds.num_rows,
+            files_removed=race.changes.deletion.removed.num_rows,
+            bytes=total_size(adds),
+            warnings=done.warnings,
+        )
+
+    def _metrics(self, changes: RowChanges) -> dict[str, int]:
+        written = changes.written
+        metrics = {
+            **changes.metrics,
+            **self.file_metrics(changes.deletion),
             "numAddedFiles": written.adds.num_rows,
             "numAddedBytes": total_size(written.adds),
             "numCopiedRows": written.copied_rows,
             "numAddedChangeFiles": written.changes.num_rows,
             "executionTimeMs": int((time.monotonic() - self.started) * 1000),
         }
-        known = {name: value for name, value in all_metrics.items() if value is not None}
-        done = commit(
-            self._transaction(deletion, written, parameters, known),
-            store=self.store,
-            config=self.config,
-            base=self.snapshot,
-            hooks=post_commit_hooks(self.config),
-            observer=files,
-        )
-        self.remember(done.snapshot)
-        if done.already_applied:
-            return DmlResult(table=self.store.root, version=done.version, already_applied=True)
-        return DmlResult(
-            table=self.store.root,
-            version=done.version,
-            metrics=known,
-            files_added=written.adds.num_rows,
-            files_removed=deletion.removed.num_rows,
-            bytes=total_size(written.adds),
-            warnings=done.warnings,
-        )
+        return self.named(metrics)
+
+    def named(self, metrics: Mapping[str, int | None]) -> dict[str, int]:
+        """Return the metrics that are known, under the names of the operation."""
+        names = self.metric_names
+        return {names.get(k, k): value for k, value in metrics.items() if value is not None}
 
     def file_metrics(self, deletion: RowDeletion) -> dict[str, int]:
         """Return the metrics of removed files and deletion vectors."""
@@ -215,14 +279,9 @@ class Verb:
             "numDeletionVectorsUpdated": updated,
         }
 
-    def _transaction(
-        self,
-        deletion: RowDeletion,
-        written: WrittenChanges,
-        parameters: Mapping[str, str],
-        metrics: Mapping[str, int],
-    ) -> Transaction:
+    def _transaction(self, parameters: Mapping[str, str], changes: RowChanges) -> Transaction:
         request, snapshot = self.request, self.snapshot
+        deletion, written = changes.deletion, changes.written
         if self.predicate is None:
             reads = Reads(whole_table=True)
         else:
@@ -237,13 +296,16 @@ class Verb:
         return Transaction(
             operation=self.name,
             parameters=parameters,
-            metrics=metrics,
+            metrics=self._metrics(changes),
             user_metadata=request.commit_metadata,
             adds=pa.concat_tables([written.adds, written.marked]),
             removes=removes_of([deletion.removed, deletion.marked]),
             change_files=written.changes,
+            protocol=changes.protocol,
+            metadata=changes.metadata,
             txns=txns,
             reads=reads,
+            keeps_row_ids=RowTracking.of(snapshot).is_enabled,
         )
 
 
