@@ -33,7 +33,7 @@ MODULE_NAMES = {
 """Names of the module `deltalake`; an empty string marks what is not available yet."""
 
 TABLE_NAMES = {
-    "cleanup_metadata": "",
+    "cleanup_metadata": "table.cleanup_log()",
     "compact_logs": "table.compact_log(start, end)",
     "create_checkpoint": "table.checkpoint()",
     "create_write_transaction": "",
@@ -48,14 +48,11 @@ TABLE_NAMES = {
     "merge": "",
     "partitions": "table.scan(where).partition_values()",
     "protocol": "table.snapshot().protocol",
-    "repair": "",
-    "restore": "",
     "table_config": "table.metadata.configuration",
     "table_uri": "table.url",
     "to_pyarrow_table": "table.to_arrow(), or table.scan(where, columns).to_arrow()",
     "transaction_version": "table.snapshot().transactions()[app_id].version",
     "update_incremental": "table.snapshot(); a table handle keeps no version",
-    "vacuum": "",
 }
 """Attributes of `DeltaTable`; an empty string marks what is not available yet."""
 

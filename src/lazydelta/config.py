@@ -286,6 +286,9 @@ class Config:
     """Whether a commit writes a checkpoint every `delta.checkpointInterval` versions."""
     write_compactions: bool = True
     """Whether commits write log compaction files for tables whose properties enable them."""
+    clean_up_log: bool = False
+    """Whether a commit with a checkpoint deletes log files that `delta.logRetentionDuration` no
+    longer retains, unless `delta.enableExpiredLogCleanup` is false."""
     post_commit: PostCommit = "wait"
     """When checksum, checkpoint and compaction are written: before a write returns, with failures
     in `WriteResult.warnings`; or in the background after it, with failures logged. Background work

@@ -24,6 +24,7 @@ from lazydelta.store import is_local
 from lazydelta.table.file_layout import FileLayout
 from lazydelta.table.public_snapshot import Snapshot
 from lazydelta.table.row_changes import RowChanges
+from lazydelta.table.table_maintenance import Maintenance
 
 if TYPE_CHECKING:
     import os
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table(RowChanges, FileLayout, Outputs):
+class Table(RowChanges, FileLayout, Maintenance, Outputs):
     """A Delta table at an address. Opening one costs nothing and keeps no state of the table.
 
     Its properties and outputs (`schema`, `to_arrow`, `to_duckdb`, ...) are those of the newest
