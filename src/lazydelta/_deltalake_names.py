@@ -16,7 +16,7 @@ __all__ = ["MODULE_NAMES", "TABLE_NAMES", "no_attribute"]
 MODULE_NAMES = {
     "DeltaTable": "Table.open(url)",
     "write_deltalake": "write(url, rows)",
-    "convert_to_deltalake": "",
+    "convert_to_deltalake": "convert(url, partition_by)",
     "CommitProperties": "write(..., commit_metadata={...}, app_id=..., app_version=...)",
     "Transaction": "write(..., app_id=..., app_version=...)",
     "PostCommitHookProperties": "Config(write_checkpoints=..., write_checksums=...)",

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lazydelta.operations import optimize
+from lazydelta.log import open_log_store
+from lazydelta.operations import conversion, optimize
+from lazydelta.snapshot import load_snapshot
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Mapping, Sequence
 
     from lazydelta.config import Config
+    from lazydelta.operations.conversion import CloneResult
     from lazydelta.operations.optimize import OptimizeResult
     from lazydelta.scan import Where
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
+    from lazydelta.store.cloud import Credential
 
 __all__ = ["FileLayout"]
 
@@ -115,4 +120,42 @@ class FileLayout:
         )
         return optimize.purge_table(
             self._store, self._config, request, known=self._latest, remember=self._remember
+        )
+
+    def clone(
+        self,
+        url: str | os.PathLike[str],
+        *,
+        shallow: bool = True,
+        version: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        credential: Credential | None = None,
+        dry_run: bool = False,
+    ) -> CloneResult:
+        """Create a table at another address with the rows of one version of this table.
+
+        A shallow clone refers to the files of this table by absolute paths. It takes no space, but
+        it breaks when VACUUM deletes these files, and its readers must allow this table's address
+        (`Config.allowed_roots`). A deep clone has copies of the files.
+
+        Args:
+            url: The address of the new table, as for `Table.open`.
+            shallow: Whether to copy no files.
+            version: The version to clone; by default the newest.
+            storage_options: Options of the object store of the new table.
+            credential: Signs in to that store.
+            dry_run: Whether to return what would be cloned, and write nothing.
+
+        Raises:
+            TableExistsError: There is a table at that address.
+            UnsupportedFeatureError: The table has row tracking, or a feature that lazydelta cannot
+                write.
+        """
+        target = open_log_store(url, storage_options, self._config, credential=credential)
+        return conversion.clone_table(
+            load_snapshot(self._store, self._config, version=version),
+            target,
+            self._config,
+            shallow=shallow,
+            dry_run=dry_run,
         )
