@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lazydelta import operations
 from lazydelta.config import Config
 from lazydelta.log import open_log_store
-from lazydelta.operations import as_schema, conversion
+from lazydelta.operations import conversion
 
 if TYPE_CHECKING:
     import os
@@ -56,7 +57,7 @@ def convert(
     return conversion.convert_files(
         store,
         config,
-        partition_by=as_schema(partition_by, where=store.root),
+        partition_by=operations.as_schema(partition_by, where=store.root),
         properties=properties or {},
         dry_run=dry_run,
     )

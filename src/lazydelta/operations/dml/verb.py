@@ -112,7 +112,7 @@ class Verb:
             config=config,
             request=request,
             snapshot=snapshot,
-            predicate=as_predicate(request.where),
+            predicate=as_predicate(request.where, now=request.now),
             remember=remember,
         )
 

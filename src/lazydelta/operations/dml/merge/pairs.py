@@ -58,11 +58,12 @@ class PairFinder:
         self._num_rows = source.num_rows
         self._source = source.select(source_columns or source.schema.names[:1])
         self.index: KeyIndex | None = None
+        self.keys: list[pa.Array] = []
         if condition.keys:
             keys = condition.keys
             rows = joined_batch(schema, None, source)
-            arrays = [evaluate_rows(key.source, rows) for key in keys]
-            self.index = KeyIndex.build(arrays, [key.null_safe for key in keys])
+            self.keys = [evaluate_rows(key.source, rows) for key in keys]
+            self.index = KeyIndex.build(self.keys, [key.null_safe for key in keys])
 
     def pairs(self, target: pa.RecordBatch) -> Iterator[Pairs]:
         """Yield the pairs of a target batch; a row of it may be in several."""
