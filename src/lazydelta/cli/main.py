@@ -41,6 +41,11 @@ _COMMANDS = {
     "write": ("write", "Write Parquet, CSV or JSON files to a table."),
     "alter": ("alter", "Change columns, properties, constraints or protocol of a table."),
     "checkpoint": ("checkpoint", "Write a checkpoint, or compact commits."),
+    "vacuum": ("maintenance", "Delete files that no retained version needs."),
+    "cleanup-log": ("maintenance", "Delete log files that no retained version needs."),
+    "restore": ("maintenance", "Make an older version the newest one."),
+    "repair": ("maintenance", "Remove files from the log that do not exist any more."),
+    "health": ("maintenance", "Show what a table needs: files, statistics, log, checkpoint."),
     "check": ("check", "Check whether a table can be read, its .crc matches, or its store works."),
 }
 """The module and the help line of each command."""
