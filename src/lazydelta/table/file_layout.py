@@ -44,6 +44,7 @@ class FileLayout:
         full: bool = False,
         commit_metadata: Mapping[str, Any] | None = None,
         dry_run: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> OptimizeResult:
         """Rewrite small files of each partition into files of about the target size.
 
@@ -68,6 +69,7 @@ class FileLayout:
             full: Whether to cluster all files again.
             commit_metadata: User metadata for the commits, shown by `history()`.
             dry_run: Whether to return what would be rewritten, and write nothing.
+            progress: Receives the number of files that were rewritten since its last call.
 
         Raises:
             ConfigError: Options contradict each other, or the table.
@@ -86,6 +88,7 @@ class FileLayout:
             full=full,
             commit_metadata=commit_metadata or {},
             dry_run=dry_run,
+            progress=progress,
         )
         return optimize.optimize_table(
             self._store, self._config, request, known=self._latest, remember=self._remember
@@ -98,6 +101,7 @@ class FileLayout:
         max_bytes: int | None = None,
         commit_metadata: Mapping[str, Any] | None = None,
         dry_run: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> OptimizeResult:
         """Rewrite the files that store deleted rows or dropped columns, so that both are gone.
 
@@ -109,6 +113,7 @@ class FileLayout:
             max_bytes: Rewrite at most so many bytes in this run, smallest files first.
             commit_metadata: User metadata for the commits, shown by `history()`.
             dry_run: Whether to return what would be rewritten, and write nothing.
+            progress: Receives the number of files that were rewritten since its last call.
 
         Raises the errors of `optimize`.
         """
@@ -117,6 +122,7 @@ class FileLayout:
             max_bytes=max_bytes,
             commit_metadata=commit_metadata or {},
             dry_run=dry_run,
+            progress=progress,
         )
         return optimize.purge_table(
             self._store, self._config, request, known=self._latest, remember=self._remember

@@ -62,6 +62,8 @@ class Run:
     rewriter: Rewriter
     batch_bytes: int
     remember: Callable[[SnapshotState | None], None]
+    progress: Callable[[int], None] | None = None
+    """Receives the number of input files of each rewritten bin."""
     adds: list[pa.Table] = field(default_factory=list)
     removed: list[pa.Table] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
@@ -100,6 +102,8 @@ class Run:
             rewrite = partial(self._rewrite, base, files)
             for one in ordered_map(rewrite, bins, width=self.rewriter.bins_at_once):
                 done.append(one)
+                if self.progress is not None:
+                    self.progress(one.bin.files.num_rows)
                 failpoint("bin-rewritten")
             touched = self._commit(base, done, files)
         logger.info(

@@ -175,6 +175,7 @@ def _rewritten(
         rewriter=rewriter,
         batch_bytes=request.batch_bytes or tuning.BATCH_BYTES,
         remember=remember,
+        progress=request.progress,
     ).run(snapshot, bins)
 
 

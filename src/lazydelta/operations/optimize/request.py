@@ -9,7 +9,7 @@ from lazydelta.config import validate_integer
 from lazydelta.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from lazydelta.scan import Where
 
@@ -31,6 +31,7 @@ class OptimizeRequest:
     auto: bool = False
     commit_metadata: Mapping[str, Any] = field(default_factory=dict)
     dry_run: bool = False
+    progress: Callable[[int], None] | None = None
 
     def __post_init__(self) -> None:
         """Refuse invalid and contradicting options."""
