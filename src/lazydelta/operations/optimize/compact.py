@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import orjson
 
+from lazydelta._arrow import from_mask, to_mask
 from lazydelta.log import LOG_DIRECTORY
 from lazydelta.operations.optimize import tuning
 from lazydelta.operations.optimize.bin_commits import Run
-from lazydelta.operations.optimize.bins import pack, within
+from lazydelta.operations.optimize.bins import pack, partition_codes, within
 from lazydelta.operations.optimize.candidates import (
     FILES,
     live_files,
@@ -105,6 +107,10 @@ def _small_bins(
     target, min_size = rewriter.layout.target_file_bytes, request.min_file_size
     min_size = int(target * tuning.MIN_SIZE_SHARE) if min_size is None else min_size
     files = may_rewrite(live_files(snapshot, predicate), min_size)
+    codes = partition_codes(snapshot, files)
+    many = np.bincount(codes, minlength=1)[codes] >= request.min_files
+    has_vector = to_mask(files.column("deletionVector").combine_chunks().is_valid())
+    files = files.filter(from_mask(many | (has_vector & (not request.auto))))
     return [one for one in pack(snapshot, files, target) if one.is_useful]
 
 

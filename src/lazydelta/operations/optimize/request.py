@@ -28,7 +28,10 @@ class OptimizeRequest:
     z_order: tuple[str, ...] = ()
     cluster: bool | None = None
     full: bool = False
+    min_files: int = 2
+    """Files of a partition that are worth a rewrite."""
     auto: bool = False
+    """Whether a post-commit hook runs it."""
     commit_metadata: Mapping[str, Any] = field(default_factory=dict)
     dry_run: bool = False
     progress: Callable[[int], None] | None = None

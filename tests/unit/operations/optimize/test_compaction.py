@@ -293,7 +293,7 @@ def test_a_failed_bin_leaves_no_files(tmp_path, monkeypatch):
 
     rewrite = Rewriter.rewrite
     monkeypatch.setattr(Rewriter, "rewrite", before)
-    monkeypatch.setattr("lazydelta.operations.optimize.bin_commits.bins_at_once", lambda: 1)
+    monkeypatch.setattr(Rewriter, "bins_at_once", property(lambda _: 1))
     with pytest.raises(OSError, match="no space"):
         table.optimize()
     assert {f for f in tmp_path.rglob("*") if f.is_file()} == files
