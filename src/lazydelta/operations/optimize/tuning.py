@@ -15,8 +15,8 @@ MEMORY_PARTS = 2
 """Parts of `operation_memory` at least: a clustered bin also needs memory to sort."""
 READ_SHARE = 16
 WRITE_SHARE = 6
-"""The part of a bin's memory for decoded batches, and for rows of a row group. Decoders, encoders and
-the allocator need the rest."""
+"""The part of a bin's memory for decoded batches, and for rows of a row group. Decoders, encoders
+and the allocator need the rest."""
 MAX_ROUNDS = 5
 """How often a bin is rewritten after concurrent deletes before it is left for a later run."""
 
