@@ -75,13 +75,14 @@ class MergeRequest:
 
     def parameters(self) -> dict[str, str]:
         """Return `operationParameters` under the names of Delta Spark."""
-        parameters = {"predicate": orjson.dumps([str(as_predicate(self.on))]).decode()}
+        parameters = {
+            "predicate": orjson.dumps([str(as_predicate(self.on, now=self.options.now))]).decode()
+        }
         for kind, name in _PARAMETERS.items():
             predicates = []
             for clause in self.of_kind(kind):
-                where = (
-                    {} if clause.where is None else {"predicate": str(as_predicate(clause.where))}
-                )
-                predicates.append({**where, "actionType": clause.action})
+                where = as_predicate(clause.where, now=self.options.now)
+                shown = {} if where is None else {"predicate": str(where)}
+                predicates.append({**shown, "actionType": clause.action})
             parameters[name] = orjson.dumps(predicates).decode()
         return parameters

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from lazydelta.expressions import Predicate
     from lazydelta.operations.dml.merge.clauses import Action, MergeClause, MergeRequest
     from lazydelta.operations.dml.merge.condition import Condition
+    from lazydelta.operations.dml.merge.pairs import Pairs
+    from lazydelta.operations.dml.nested_copies import MissingFields
     from lazydelta.operations.dml.verb import Verb
     from lazydelta.schema import StructField
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["MergePlan", "PlannedClause", "choose_clauses"]
+__all__ = ["MergePlan", "PlannedClause", "choose_clauses", "choose_pairs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,7 @@ class MergePlan:
             source_alias=request.source_alias,
             target=snapshot.schema,
             source=rows,
+            now=request.options.now,
         )
         target, source = replace(pairs, source=None), replace(pairs, target=None)
         definition = _evolved(snapshot, request, rows)
@@ -158,7 +161,8 @@ class MergePlan:
 
     def by_source_predicates(self) -> list[Predicate] | None:
         """Conditions on the target, one true of each row that is changed; None if unknown."""
-        wheres = [as_predicate(c.where) for c in self.request.of_kind("not_matched_by_source")]
+        clauses = self.request.of_kind("not_matched_by_source")
+        wheres = [as_predicate(c.where, now=self.target.now) for c in clauses]
         if any(where is None for where in wheres):
             return None
         return [target_predicate(where, self.target) for where in wheres if where is not None]
@@ -175,6 +179,13 @@ def choose_clauses(clauses: Sequence[PlannedClause], batch: pa.RecordBatch) -> n
         if clause.where is None:
             break
     return chosen
+
+
+def choose_pairs(clauses: Sequence[PlannedClause], pairs: Pairs) -> np.ndarray:
+    """Return `choose_clauses` of pairs; their columns are joined only if a condition needs them."""
+    if clauses and clauses[0].where is None:
+        return np.zeros(len(pairs), np.int8)
+    return choose_clauses(clauses, pairs.batch)
 
 
 def _tops(paths: Iterable[tuple[str, ...]]) -> list[str]:
@@ -221,7 +232,7 @@ class _Planner:
         return tuple(self._clause(clause, scope) for clause in given)
 
     def _clause(self, clause: MergeClause, scope: JoinedSchema) -> PlannedClause:
-        where = as_predicate(clause.where)
+        where = as_predicate(clause.where, now=scope.now)
         assignments = None
         if clause.action != "delete":
             is_update = clause.action == "update"
@@ -230,9 +241,16 @@ class _Planner:
                 ExpressionScope(schema=scope.schema, bind=scope.bind_expression),
                 self.definition,
                 old=self.old if is_update else None,
+                missing_fields=self._missing_fields(clause),
             )
         bound = None if where is None else scope.bind(where)
         return PlannedClause(action=clause.action, where=bound, assignments=assignments)
+
+    def _missing_fields(self, clause: MergeClause) -> MissingFields:
+        """Return what becomes of nested fields that the source lacks, as in Delta Spark."""
+        if not self.request.merge_schema:
+            return "refuse"
+        return "keep" if clause.assigned == "*" else "null"
 
     def _assigned(self, clause: MergeClause, *, is_update: bool) -> Mapping[str, Any]:
         """Return the expression of each column; that of "*" is the source's column of its name."""
