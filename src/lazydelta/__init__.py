@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lazydelta.changes import ChangeFeed
     from lazydelta.config import Config, ReadOptions, WriteOptions
     from lazydelta.expressions import Predicate, col, lit
-    from lazydelta.interop import QueryBuilder
+    from lazydelta.interop import QueryBuilder, sql
     from lazydelta.outputs import Adapters
     from lazydelta.scan import Scan
     from lazydelta.scan.plan import ScanFile
@@ -44,6 +44,7 @@ __all__ = [
     "convert",
     "errors",
     "lit",
+    "sql",
     "write",
 ]
 
@@ -61,6 +62,7 @@ _PLACES = {
     "col": "expressions",
     "convert": "table",
     "lit": "expressions",
+    "sql": "interop",
     "write": "table",
 }
 
