@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from lazydelta.changes import ChangeFeed
     from lazydelta.config import Config, ReadOptions, WriteOptions
     from lazydelta.expressions import Predicate, col, lit
-    from lazydelta.interop import QueryBuilder
+    from lazydelta.interop import QueryBuilder, sql
     from lazydelta.outputs import Adapters
     from lazydelta.scan import Scan
     from lazydelta.scan.plan import ScanFile
-    from lazydelta.table import Snapshot, Table, write
+    from lazydelta.table import Snapshot, Table, convert, write
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
@@ -41,8 +41,10 @@ __all__ = [
     "WriteOptions",
     "__version__",
     "col",
+    "convert",
     "errors",
     "lit",
+    "sql",
     "write",
 ]
 
@@ -58,7 +60,9 @@ _PLACES = {
     "Table": "table",
     "WriteOptions": "config",
     "col": "expressions",
+    "convert": "table",
     "lit": "expressions",
+    "sql": "interop",
     "write": "table",
 }
 

@@ -28,8 +28,8 @@ ROWS = 120_000
 def snapshot(tmp_path_factory):
     """A table of one file with one row group."""
     path = tmp_path_factory.mktemp("chosen") / "t"
-    texts = [f"text {at}" if at % 7 else None for at in range(ROWS)]
-    ld.write(path, pa.table({"n": np.arange(ROWS), "t": texts}), "append")
+    strings = [f"text {at}" if at % 7 else None for at in range(ROWS)]
+    ld.write(path, pa.table({"n": np.arange(ROWS), "t": strings}), "append")
     return load_snapshot(open_store(str(path)), Config())
 
 
