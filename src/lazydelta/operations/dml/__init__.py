@@ -8,16 +8,54 @@ from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lazydelta.operations.dml.delete import delete_rows
+    from lazydelta.operations.dml.matched_files import (
+        MatchedFiles,
+        classify_files,
+        split_by_statistics,
+    )
     from lazydelta.operations.dml.request import DmlRequest, DmlResult
+    from lazydelta.operations.dml.row_deletion import (
+        RowDeletion,
+        extend_vectors,
+        plan_deletion,
+        with_vectors,
+    )
+    from lazydelta.operations.dml.table_rules import (
+        has_change_feed,
+        plain_rows,
+        refuse_row_tracking,
+    )
     from lazydelta.operations.dml.update import update_rows
+    from lazydelta.operations.dml.verb import Verb, WrittenChanges
 
-__all__ = ["DmlRequest", "DmlResult", "delete_rows", "update_rows"]
+__all__ = [
+    "DmlRequest",
+    "DmlResult",
+    "MatchedFiles",
+    "RowDeletion",
+    "Verb",
+    "WrittenChanges",
+    "classify_files",
+    "delete_rows",
+    "extend_vectors",
+    "has_change_feed",
+    "plain_rows",
+    "plan_deletion",
+    "refuse_row_tracking",
+    "split_by_statistics",
+    "update_rows",
+    "with_vectors",
+]
 
 __getattr__ = lazy_exports(
     __name__,
     {
         "delete": ("delete_rows",),
+        "matched_files": ("MatchedFiles", "classify_files", "split_by_statistics"),
         "request": ("DmlRequest", "DmlResult"),
+        "row_deletion": ("RowDeletion", "extend_vectors", "plan_deletion", "with_vectors"),
+        "table_rules": ("has_change_feed", "plain_rows", "refuse_row_tracking"),
         "update": ("update_rows",),
+        "verb": ("Verb", "WrittenChanges"),
     },
 )

@@ -27,12 +27,18 @@ from lazydelta.schema.values import build_array
 from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sized
 
     from lazydelta.expressions import Predicate
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["MatchedFiles", "deleted_rows", "find_matches"]
+__all__ = [
+    "MatchedFiles",
+    "classify_files",
+    "deleted_rows",
+    "find_matches",
+    "split_by_statistics",
+]
 
 _FILE, _ROW = "file", "row"
 _LONG = PrimitiveType("long")
@@ -48,7 +54,8 @@ class MatchedFiles:
     partial: pa.Table
     """Files of which some rows match."""
     rows: tuple[Any, ...]
-    """For each partial file a 64-bit bitmap of the positions of its matching rows."""
+    """For each partial file a 64-bit bitmap of the positions of its matching rows. Where other
+    processes have the bitmaps, a range of the same length."""
     num_rows: pa.Array
     """For each partial file the number of its rows, deleted ones included."""
 
@@ -68,10 +75,23 @@ class MatchedFiles:
 
 def find_matches(snapshot: SnapshotState, predicate: Predicate | None) -> MatchedFiles:
     """Find the files and rows of a snapshot that match; all without a predicate."""
-    nothing = empty_table(ADDS)
+    whole, undecided = split_by_statistics(snapshot, predicate)
+    if predicate is None or not undecided.num_rows:
+        return MatchedFiles(whole, undecided, (), _NO_COUNTS)
+    partial = _read(snapshot, predicate, undecided)
+    return replace(partial, whole=pa.concat_tables([whole, partial.whole]))
+
+
+def split_by_statistics(
+    snapshot: SnapshotState, predicate: Predicate | None
+) -> tuple[pa.Table, pa.Table]:
+    """Return the files of which all rows match, and those of which some may.
+
+    Partition values and statistics decide; no data file is opened.
+    """
     if predicate is None:
         batches = [_adds(batch) for batch in live_adds(snapshot, ADDS, Pruner())]
-        return MatchedFiles(pa.Table.from_batches(batches, ADDS), nothing, (), _NO_COUNTS)
+        return pa.Table.from_batches(batches, ADDS), empty_table(ADDS)
     whole, undecided = [], []
     others = _pruner(snapshot, Not(IsTrue(predicate)))
     for batch in live_adds(snapshot, ADDS, _pruner(snapshot, predicate)):
@@ -81,9 +101,7 @@ def find_matches(snapshot: SnapshotState, predicate: Predicate | None) -> Matche
         else:
             undecided.append(_adds(batch.filter(may_stay)))
             whole.append(_adds(batch.filter(pc.invert(may_stay))))
-    found = pa.Table.from_batches(whole, ADDS)
-    partial = _read(snapshot, predicate, pa.Table.from_batches(undecided, ADDS))
-    return replace(partial, whole=pa.concat_tables([found, partial.whole]))
+    return pa.Table.from_batches(whole, ADDS), pa.Table.from_batches(undecided, ADDS)
 
 
 def _pruner(snapshot: SnapshotState, predicate: Predicate) -> Pruner:
@@ -112,14 +130,25 @@ def _stats(adds: pa.Table) -> pa.Array:
 
 def _read(snapshot: SnapshotState, predicate: Predicate, files: pa.Table) -> MatchedFiles:
     """Read the undecided files, and keep those with matching rows."""
-    if not files.num_rows:
-        return MatchedFiles(files, files, (), _NO_COUNTS)
     shown = snapshot.resolver.decoded(files.column("path").combine_chunks())
     index_of = {path: index for index, path in enumerate(shown.to_pylist())}
     matched: dict[int, Any] = {}
     for path, positions in _positions(snapshot, predicate, files):
         index = index_of[path]
         matched[index] = positions if index not in matched else matched[index] | positions
+    return classify_files(snapshot, files, matched)
+
+
+def classify_files(
+    snapshot: SnapshotState, files: pa.Table, matched: Mapping[int, Sized]
+) -> MatchedFiles:
+    """Tell files of which all rows match from those of which some do.
+
+    Args:
+        snapshot: The version of the files.
+        files: Add actions in the schema of `ADDS`.
+        matched: The matching rows of a file, by its index in `files`.
+    """
     chosen = sorted(matched)
     files = files.take(build_array(chosen, _LONG)).combine_chunks()
     rows = [matched[index] for index in chosen]

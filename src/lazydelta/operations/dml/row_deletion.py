@@ -21,13 +21,21 @@ from lazydelta.transaction import ADDS, REMOVES
 from lazydelta.writer.properties import is_enabled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lazydelta.operations.dml.matched_files import MatchedFiles
     from lazydelta.snapshot import SnapshotState
     from lazydelta.writer.files import DeletionVectorWriter
 
-__all__ = ["RowDeletion", "plan_deletion", "removes_of", "total_size", "write_vectors"]
+__all__ = [
+    "RowDeletion",
+    "extend_vectors",
+    "plan_deletion",
+    "removes_of",
+    "total_size",
+    "with_vectors",
+    "write_vectors",
+]
 
 _LONG, _BOOLEAN, _STRING = (PrimitiveType(name) for name in ("long", "boolean", "string"))
 _VECTORS = "delta.enableDeletionVectors"
@@ -87,18 +95,49 @@ def write_vectors(
     marked = deletion.marked
     if not marked.num_rows:
         return marked
-    paths = marked.column("path").to_pylist()
+    descriptors = extend_vectors(snapshot, marked, deletion.marked_rows, writer)
+    return with_vectors(marked, descriptors, deletion.marked_counts)
+
+
+def extend_vectors(
+    snapshot: SnapshotState,
+    files: pa.Table | pa.RecordBatch,
+    rows: Iterable[Any],
+    writer: DeletionVectorWriter,
+) -> list[dict[str, Any]]:
+    """Write the vectors of files and of more rows, and return their descriptors.
+
+    Args:
+        snapshot: The version of the files.
+        files: Columns `path` and `deletionVector` of the add actions.
+        rows: For each file a bitmap of the rows to delete.
+        writer: Writes the vectors.
+    """
+    paths = files.column("path").to_pylist()
     group = DeletionVectorGroup(
-        list(zip(paths, marked.column("deletionVector").to_pylist(), strict=True)),
+        list(zip(paths, files.column("deletionVector").to_pylist(), strict=True)),
         snapshot.resolver,
         FileStores(snapshot.store, snapshot.config).store,
     )
     descriptors = []
-    for index, rows in enumerate(deletion.marked_rows):
+    for index, deleted in enumerate(rows):
         before = group.take(index)
-        descriptors.append(writer.add(rows if before is None else before.union(rows)))
+        descriptors.append(writer.add(deleted if before is None else before.union(deleted)))
     writer.finish()
-    stats = map(_wide_stats, marked.column("stats").to_pylist(), deletion.marked_counts.to_pylist())
+    return descriptors
+
+
+def with_vectors(
+    marked: pa.Table, descriptors: Sequence[Mapping[str, Any]], num_rows: pa.Array
+) -> pa.Table:
+    """Return the add actions of files with new deletion vectors.
+
+    Args:
+        marked: The add actions so far.
+        descriptors: The new `deletionVector` of each file.
+        num_rows: For each file the number of its rows, deleted ones included.
+    """
+    stats = map(_wide_stats, marked.column("stats").to_pylist(), num_rows.to_pylist())
     columns = {
         "deletionVector": _vector_array(descriptors),
         "stats": build_array(list(stats), _STRING),
