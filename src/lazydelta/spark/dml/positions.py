@@ -1,0 +1,117 @@
+"""Tasks that collect the positions of rows in bitmaps, one for each file and clause.
+
+Bitmaps are built before the shuffle, so it moves kilobytes for each file and not a row for each
+position.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lazydelta._arrow import from_mask
+from lazydelta.spark.arrow_conversion import arrow_schema
+from lazydelta.spark.dml.columns import CLAUSE, FILE, POSITIONS, ROW
+from lazydelta.spark.jobs import named_task
+from lazydelta.spark.tuning import BUFFERED_POSITIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import DataFrame
+
+__all__ = ["find_positions", "is_member", "load_bitmap"]
+
+_SCHEMA = arrow_schema(POSITIONS)
+
+
+def find_positions(rows: DataFrame) -> DataFrame:
+    """Return the positions of rows as `POSITIONS`; one shuffle, by file.
+
+    Args:
+        rows: Columns `FILE`, `ROW` and `CLAUSE`.
+    """
+    narrow = rows.select(FILE, ROW, CLAUSE)
+    partial = narrow.mapInArrow(named_task("collect_positions", _collect), POSITIONS)
+    return partial.repartition("file").mapInArrow(
+        named_task("unite_positions", _unite), POSITIONS
+    )
+
+
+class _Bitmaps:
+    """Bitmaps and numbers of matches by file and clause."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, int], tuple[int, Any]] = {}
+
+    def add(self, key: tuple[int, int], matches: int, bitmap: Any) -> None:
+        known = self._found.get(key)
+        if known is not None:
+            matches, bitmap = known[0] + matches, known[1] | bitmap
+        self._found[key] = matches, bitmap
+
+    def batch(self) -> pa.RecordBatch:
+        """Return the result, ordered by file and clause."""
+        rows = [
+            (file, clause, matches, len(bitmap), bitmap.serialize())
+            for (file, clause), (matches, bitmap) in sorted(self._found.items())
+        ]
+        columns = zip(*rows, strict=True) if rows else [[]] * len(_SCHEMA)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+
+def _collect(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Collect the positions of a task; rows are buffered, since files may alternate."""
+    found, buffered, count = _Bitmaps(), list[pa.RecordBatch](), 0
+    for batch in batches:
+        buffered.append(batch)
+        count += batch.num_rows
+        if count >= BUFFERED_POSITIONS:
+            _add_rows(found, buffered)
+            buffered, count = [], 0
+    if count:
+        _add_rows(found, buffered)
+    yield found.batch()
+
+
+def _add_rows(found: _Bitmaps, batches: list[pa.RecordBatch]) -> None:
+    from pyroaring import BitMap64
+
+    table = pa.Table.from_batches(batches)
+    files, rows, clauses = (table.column(name).to_numpy() for name in (FILE, ROW, CLAUSE))
+    order = np.lexsort((clauses, files))
+    files, rows, clauses = files[order], rows[order].astype(np.uint64), clauses[order]
+    starts = np.flatnonzero((np.diff(files) != 0) | (np.diff(clauses) != 0)) + 1
+    for start, end in pairwise([0, *starts.tolist(), len(files)]):
+        key = int(files[start]), int(clauses[start])
+        found.add(key, end - start, BitMap64(rows[start:end]))
+
+
+def _unite(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    found = _Bitmaps()
+    for batch in batches:
+        for file, clause, matches, _, rows in zip(
+            *(column.to_pylist() for column in batch.columns), strict=True
+        ):
+            found.add((file, clause), matches, load_bitmap(rows))
+    yield found.batch()
+
+
+def load_bitmap(data: bytes) -> Any:
+    """Return the bitmap of a row of `POSITIONS`."""
+    from pyroaring import BitMap64
+
+    return BitMap64.deserialize(data)
+
+
+def is_member(bitmap: Any, rows: pa.Array) -> pa.BooleanArray:
+    """Return which rows are in a bitmap."""
+    positions = np.frombuffer(bitmap.to_array(), np.uint64).astype(np.int64)
+    numbers = rows.to_numpy()
+    at = np.searchsorted(positions, numbers)
+    found = np.append(positions, -1)[at]  # no position is negative
+    return from_mask(found == numbers)

@@ -1,0 +1,214 @@
+"""One run of a verb on Spark: from the positions of rows to the files of the commit.
+
+The driver plans with the code of the verbs in one process and commits once. Executors find the
+rows, and write vectors, data files and change files.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as t
+
+from lazydelta.operations.dml import (
+    MatchedFiles,
+    RowDeletion,
+    WrittenChanges,
+    classify_files,
+    plan_deletion,
+    with_vectors,
+)
+from lazydelta.spark.dml.columns import CLAUSE, POSITIONS
+from lazydelta.spark.dml.file_tasks import (
+    VECTORS,
+    FileTask,
+    copy_rows,
+    read_matched_rows,
+    write_matched_changes,
+    write_vectors,
+)
+from lazydelta.spark.dml.positions import find_positions
+from lazydelta.spark.dml.target import TargetFiles, rows_schema
+from lazydelta.spark.jobs import named_task
+from lazydelta.spark.write_tasks import RESULT, collect_tables
+from lazydelta.transaction import ADDS, CHANGE_FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lazydelta.operations import UncommittedFiles
+    from lazydelta.operations.dml import Verb
+    from lazydelta.spark.jobs import ArrowTask
+
+__all__ = ["VerbRun", "find_rows"]
+
+_ALL_ROWS = 0
+"""The clause of files that statistics decide."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerbRun:
+    """The rows that a verb changes: their positions in Spark, their numbers in the driver."""
+
+    verb: Verb
+    target: TargetFiles
+    positions: DataFrame | None
+    """In the schema of `POSITIONS`; None if statistics decide all files."""
+    decided: Sequence[int]
+    """Numbers of the files that statistics decide: all their rows match."""
+    matches: Mapping[int, int]
+    """For each clause the number of matches; a row may match twice."""
+    rows: Mapping[int, int]
+    """For each clause the number of rows, without the files that statistics decide."""
+    files: MatchedFiles
+    deletion: RowDeletion
+
+    def write_deletion(self, files: UncommittedFiles) -> WrittenChanges:
+        """Write vectors, and copy the other rows of rewritten files."""
+        marked, rewritten = self.deletion.marked, self.deletion.rewritten
+        adds, copied = ADDS.empty_table(), 0
+        if marked.num_rows:
+            indices = self._indices(marked)
+            tables, _ = self._run("write_vectors", write_vectors, indices)
+            marked = _with_vectors(self.deletion, indices, pa.concat_tables(tables))
+        if rewritten.num_rows:
+            tables, copied = self._run("copy_rows", copy_rows, self._indices(rewritten))
+            adds = files.add(_concat(ADDS, tables))
+        return WrittenChanges(adds=adds, marked=marked, copied_rows=copied)
+
+    def write_changes(self, kinds: Mapping[int, str]) -> pa.Table:
+        """Write the old rows of clauses to change files; `kinds` has the type of each clause."""
+        indices = self._indices(self.files.all)
+        task = write_matched_changes
+        tables, _ = self._run("write_changes", task, indices, dict(kinds), clauses=[*kinds])
+        return _concat(CHANGE_FILES, tables)
+
+    def old_rows(self, columns: Sequence[str], clauses: Sequence[int]) -> DataFrame:
+        """Return columns of the rows of clauses, with `FILE`, `ROW` and `CLAUSE`."""
+        indices = self._indices(self.files.all)
+        schema = rows_schema(self.target.snapshot, columns)
+        schema = t.StructType([*schema, t.StructField(CLAUSE, t.IntegerType())])
+        task = named_task("read_rows", read_matched_rows, self._task(indices, columns), schema)
+        return self._positions(indices, clauses).mapInArrow(task, schema)
+
+    def _indices(self, adds: pa.Table) -> list[int]:
+        """Return the numbers of some of the files."""
+        paths = self.target.adds.column("path").combine_chunks()
+        found = pc.index_in(adds.column("path"), paths)
+        return list(found.to_pylist())
+
+    def _run(
+        self,
+        name: str,
+        function: ArrowTask,
+        indices: Sequence[int],
+        *arguments: object,
+        clauses: Sequence[int] | None = None,
+    ) -> tuple[list[pa.Table], int]:
+        task = named_task(name, function, self._task(indices), *arguments)
+        return collect_tables(self._positions(indices, clauses).mapInArrow(task, RESULT).toArrow())
+
+    def _task(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> FileTask:
+        layout = self.verb.layout()
+        if layout.options.files_at_once is None:  # a task writes one file at a time
+            layout = replace(layout, options=replace(layout.options, files_at_once=1))
+        names = [field.name for field in self.target.snapshot.schema]
+        return FileTask(
+            read=self.target.read(names if columns is None else columns),
+            files=self.target.numbered(indices).serialize().to_pybytes(),
+            layout=layout,
+        )
+
+    def _positions(
+        self, indices: Sequence[int], clauses: Sequence[int] | None = None
+    ) -> DataFrame:
+        """Return the positions of some files, spread over tasks by file."""
+        spark, frames = self.target.spark, []
+        if self.positions is not None:
+            numbers = spark.createDataFrame(
+                pa.table({"file": pa.array(indices, pa.int32())}), "file int"
+            )
+            own = self.positions.join(numbers.hint("broadcast"), "file", "left_semi")
+            frames.append(own if clauses is None else own.where(own.clause.isin(*clauses)))
+        if decided := [index for index in self.decided if index in set(indices)]:
+            rows = [(index, _ALL_ROWS, 0, 0, None) for index in decided]
+            frames.append(spark.createDataFrame(rows, POSITIONS))
+        united = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+        return united.repartition(self.target.num_tasks(indices), "file")
+
+
+@contextmanager
+def find_rows(
+    spark: SparkSession,
+    verb: Verb,
+    decided: pa.Table,
+    undecided: pa.Table,
+    matched: DataFrame | None,
+) -> Iterator[VerbRun]:
+    """Find the positions of matched rows; they are persisted inside the block.
+
+    Args:
+        spark: The session.
+        verb: The verb.
+        decided: Files of which all rows match.
+        undecided: Files of which some rows may match.
+        matched: The matching rows of the undecided files: `FILE`, `ROW` and `CLAUSE`.
+    """
+    adds = pa.concat_tables([undecided, decided]).combine_chunks()
+    target = TargetFiles(spark=spark, snapshot=verb.snapshot, adds=adds)
+    counts = pa.table({"file": [], "clause": [], "matches": [], "count": []})
+    positions = None
+    if matched is not None and undecided.num_rows:
+        positions = find_positions(matched).persist()
+    try:
+        if positions is not None:
+            counts = positions.select(*counts.column_names).toArrow()
+        files = _classified(verb, decided, undecided, counts)
+        yield VerbRun(
+            verb=verb,
+            target=target,
+            positions=positions,
+            decided=range(undecided.num_rows, adds.num_rows),
+            matches=_sums(counts, "clause", "matches"),
+            rows=_sums(counts, "clause", "count"),
+            files=files,
+            deletion=plan_deletion(verb.snapshot, files),
+        )
+    finally:
+        if positions is not None:
+            positions.unpersist()
+
+
+def _classified(
+    verb: Verb, decided: pa.Table, undecided: pa.Table, counts: pa.Table
+) -> MatchedFiles:
+    matched = {file: range(count) for file, count in _sums(counts, "file", "count").items()}
+    found = classify_files(verb.snapshot, undecided, matched)
+    return replace(found, whole=pa.concat_tables([decided, found.whole]))
+
+
+def _sums(counts: pa.Table, key: str, value: str) -> dict[int, int]:
+    if not counts.num_rows:
+        return {}
+    summed = counts.group_by(key, use_threads=False).aggregate([(value, "sum")])
+    keys, sums = summed.column(key).to_pylist(), summed.column(f"{value}_sum").to_pylist()
+    return dict(zip(keys, sums, strict=True))
+
+
+def _with_vectors(deletion: RowDeletion, indices: Sequence[int], vectors: pa.Table) -> pa.Table:
+    """Return the adds of marked files with their new vectors."""
+    by_file = {row.pop("index"): row for row in vectors.cast(VECTORS).to_pylist()}
+    descriptors = [by_file[index] for index in indices]
+    return with_vectors(deletion.marked, descriptors, deletion.marked_counts)
+
+
+def _concat(schema: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
+
+

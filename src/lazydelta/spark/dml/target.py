@@ -1,0 +1,140 @@
+"""The target of a verb: the files that may have matching rows, and their rows with positions.
+
+Executors read the rows with the reader of this package, which knows deletion vectors and positions.
+The driver has the add actions of the files, never a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import replace as replaced
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as t
+
+from lazydelta._arrow import from_numpy
+from lazydelta.operations.dml import plain_rows
+from lazydelta.scan import Scan
+from lazydelta.scan.read import read_files
+from lazydelta.spark.arrow_conversion import conform_batches, read_schema
+from lazydelta.spark.conf import storage_options_file
+from lazydelta.spark.dml.columns import FILE, INDEX, NUMBERED_FILES, ROW
+from lazydelta.spark.jobs import named_task
+from lazydelta.spark.serialized_snapshot import SerializedSnapshot
+from lazydelta.spark.tasks import split_by_size
+from lazydelta.spark.tuning import READ_TASKS
+from lazydelta.store import is_local
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lazydelta.expressions import Predicate
+    from lazydelta.snapshot import SnapshotState
+
+__all__ = ["RowRead", "TargetFiles", "rows_schema"]
+
+_POSITION = [t.StructField(FILE, t.IntegerType()), t.StructField(ROW, t.LongType())]
+
+
+def rows_schema(snapshot: SnapshotState, columns: Sequence[str]) -> t.StructType:
+    """Return the schema of rows with their file and position."""
+    return t.StructType([*read_schema(snapshot, columns), *_POSITION])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowRead:
+    """Read of columns with the position of each row; it can be pickled."""
+
+    snapshot: SerializedSnapshot
+    columns: tuple[str, ...]
+    where: Predicate | None = None
+
+    def batches(self, files: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield batches of one file each, with its number; the last column is `ROW`.
+
+        Args:
+            files: The files, in the schema of `NUMBERED_FILES`.
+        """
+        snapshot = self.snapshot.open()
+        shown = snapshot.resolver.decoded(files.column("path"))
+        numbers = dict(zip(shown.to_pylist(), files.column("index").to_pylist(), strict=True))
+        options = replaced(
+            plain_rows(snapshot),
+            file_column_name=FILE,
+            row_index_column=ROW,
+            ordered=False,
+            files_at_once=1 if is_local(snapshot.store) else None,
+        )
+        scan = Scan(snapshot, where=self.where)
+        with read_files(scan, [files], columns=self.columns, options=options) as batches:
+            for batch in batches:
+                if batch.num_rows:
+                    path = batch.column(FILE)[0].as_py()
+                    yield numbers[path], batch.drop_columns([FILE])
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetFiles:
+    """Files of a snapshot, numbered by their place in a table of add actions."""
+
+    spark: SparkSession
+    snapshot: SnapshotState
+    adds: pa.Table
+
+    def read(self, columns: Sequence[str], where: Predicate | None = None) -> RowRead:
+        """Return a read of these columns."""
+        saved = SerializedSnapshot.of(self.snapshot, storage_options_file(self.spark))
+        return RowRead(snapshot=saved, columns=tuple(columns), where=where)
+
+    def numbered(self, indices: Sequence[int] | None = None) -> pa.RecordBatch:
+        """Return what tasks need of the files, or of some of them."""
+        chosen = np.arange(self.adds.num_rows) if indices is None else np.array(indices, np.int64)
+        adds = self.adds.take(from_numpy(chosen)).combine_chunks()
+        columns = [from_numpy(chosen.astype(np.int32))]
+        columns += [adds.column(name).combine_chunks() for name in NUMBERED_FILES.names[1:]]
+        return pa.RecordBatch.from_arrays(columns, schema=NUMBERED_FILES)
+
+    def num_tasks(self, indices: Sequence[int]) -> int:
+        """Return how many tasks should read some of the files."""
+        return len(split_by_size(_sizes(self.numbered(indices)), READ_TASKS))
+
+    def rows(self, columns: Sequence[str], where: Predicate | None = None) -> DataFrame:
+        """Return columns of the files' rows, `FILE` and `ROW`.
+
+        Args:
+            columns: Names of columns of the table.
+            where: Only rows that match.
+        """
+        schema = rows_schema(self.snapshot, columns)
+        files = self.numbered()
+        if not files.num_rows:
+            return self.spark.createDataFrame([], schema)
+        parts = [
+            files.slice(run.start, len(run)).serialize().to_pybytes()
+            for run in split_by_size(_sizes(files), READ_TASKS)
+        ]
+        task = named_task("read_positions", _read_parts, self.read(columns, where), schema, parts)
+        return self.spark.range(0, len(parts), 1, len(parts)).mapInArrow(task, schema)
+
+
+def _sizes(files: pa.RecordBatch) -> np.ndarray:
+    return files.column("size").fill_null(0).to_numpy(zero_copy_only=False)
+
+
+def _read_parts(
+    read: RowRead, schema: t.StructType, parts: Sequence[bytes], numbers: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            files = pa.ipc.read_record_batch(parts[number], NUMBERED_FILES)
+            yield from conform_batches(_with_file(read, files), schema)
+
+
+def _with_file(read: RowRead, files: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for number, batch in read.batches(files):
+        column = from_numpy(np.full(batch.num_rows, number, np.int32))
+        yield batch.add_column(batch.num_columns - 1, INDEX.with_name(FILE), column)
