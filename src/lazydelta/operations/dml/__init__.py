@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from lazydelta.operations.dml.delete import delete_rows
     from lazydelta.operations.dml.matched_files import (
         MatchedFiles,
-        classify_files,
+        split_matches,
         split_by_statistics,
     )
     from lazydelta.operations.dml.request import DmlRequest, DmlResult
@@ -35,7 +35,7 @@ __all__ = [
     "RowDeletion",
     "Verb",
     "WrittenChanges",
-    "classify_files",
+    "split_matches",
     "delete_rows",
     "extend_vectors",
     "has_change_feed",
@@ -51,7 +51,7 @@ __getattr__ = lazy_exports(
     __name__,
     {
         "delete": ("delete_rows",),
-        "matched_files": ("MatchedFiles", "classify_files", "split_by_statistics"),
+        "matched_files": ("MatchedFiles", "split_matches", "split_by_statistics"),
         "request": ("DmlRequest", "DmlResult"),
         "row_deletion": ("RowDeletion", "extend_vectors", "plan_deletion", "with_vectors"),
         "table_rules": ("has_change_feed", "plain_rows", "refuse_row_tracking"),

@@ -27,17 +27,17 @@ from lazydelta.schema.values import build_array
 from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sized
+    from collections.abc import Iterator, Sequence
 
     from lazydelta.expressions import Predicate
     from lazydelta.snapshot import SnapshotState
 
 __all__ = [
     "MatchedFiles",
-    "classify_files",
     "deleted_rows",
     "find_matches",
     "split_by_statistics",
+    "split_matches",
 ]
 
 _FILE, _ROW = "file", "row"
@@ -136,22 +136,20 @@ def _read(snapshot: SnapshotState, predicate: Predicate, files: pa.Table) -> Mat
     for path, positions in _positions(snapshot, predicate, files):
         index = index_of[path]
         matched[index] = positions if index not in matched else matched[index] | positions
-    return classify_files(snapshot, files, matched)
+    chosen = sorted(matched)
+    files = files.take(build_array(chosen, _LONG))
+    return split_matches(snapshot, files, [matched[index] for index in chosen])
 
 
-def classify_files(
-    snapshot: SnapshotState, files: pa.Table, matched: Mapping[int, Sized]
-) -> MatchedFiles:
-    """Tell files of which all rows match from those of which some do.
+def split_matches(snapshot: SnapshotState, files: pa.Table, rows: Sequence[Any]) -> MatchedFiles:
+    """Return which files have only matching rows.
 
     Args:
-        snapshot: The version of the files.
-        files: Add actions in the schema of `ADDS`.
-        matched: The matching rows of a file, by its index in `files`.
+        snapshot: The table.
+        files: Add actions of the files.
+        rows: For each file a bitmap of the positions of its matching rows, at least one.
     """
-    chosen = sorted(matched)
-    files = files.take(build_array(chosen, _LONG)).combine_chunks()
-    rows = [matched[index] for index in chosen]
+    files = files.combine_chunks()
     num_rows = _num_rows(snapshot, files)
     live = pc.subtract(num_rows, deleted_rows(files))
     is_whole = pc.equal(live, build_array([len(bitmap) for bitmap in rows], _LONG))

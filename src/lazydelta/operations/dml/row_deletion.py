@@ -54,6 +54,8 @@ class RowDeletion:
     """Files to remove."""
     rewritten: pa.Table
     """Files to remove whose other rows are copied to new files."""
+    rewritten_rows: tuple[Any, ...]
+    """For each rewritten file a bitmap of the rows that are not copied."""
     marked: pa.Table
     """Files that stay, with a new deletion vector."""
     marked_rows: tuple[Any, ...]
@@ -82,6 +84,7 @@ def plan_deletion(snapshot: SnapshotState, matches: MatchedFiles) -> RowDeletion
     return RowDeletion(
         matches.whole,
         partial.filter(pc.invert(is_marked)),
+        tuple(rows for rows, keep in zip(matches.rows, kept, strict=True) if not keep),
         partial.filter(is_marked).combine_chunks(),
         tuple(rows for rows, keep in zip(matches.rows, kept, strict=True) if keep),
         counts.filter(is_marked),

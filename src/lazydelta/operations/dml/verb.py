@@ -13,7 +13,6 @@ from lazydelta._arrow import empty_table
 from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import AppendOnlyError
 from lazydelta.expressions import as_predicate, bind
-from lazydelta.expressions.nodes import IsTrue, Not
 from lazydelta.formats import num_records
 from lazydelta.log import LOG_DIRECTORY
 from lazydelta.operations.dml.matched_files import find_matches
@@ -23,7 +22,7 @@ from lazydelta.operations.dml.table_rules import plain_rows
 from lazydelta.operations.write_request import application_transactions, is_applied
 from lazydelta.protocol.features import unsupported_error, unwritable_features
 from lazydelta.scan import Scan
-from lazydelta.scan.read import read_files
+from lazydelta.scan.read import ChosenRows, read_files
 from lazydelta.snapshot import load_snapshot
 from lazydelta.store import check_writable
 from lazydelta.transaction import (
@@ -37,7 +36,7 @@ from lazydelta.transaction import (
 from lazydelta.writer.files import DataLayout, DeletionVectorWriter, write_data_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lazydelta._stream import Stream
     from lazydelta.config import Config
@@ -144,13 +143,24 @@ class Verb:
             files.add_paths(vectors.paths)
         copied = 0
         adds = deletion.rewritten.slice(0, 0)
-        if deletion.rewritten.num_rows and self.predicate is not None:
-            others = Scan(self.snapshot, where=Not(IsTrue(self.predicate)))
-            options = plain_rows(self.snapshot)
-            with read_files(others, deletion.rewritten.to_batches(), options=options) as rows:
+        if deletion.rewritten.num_rows:
+            with self._copied_rows(deletion) as rows:
                 adds = files.add(write_data_files(rows, store=self.store, layout=self.layout()))
             copied = _num_rows(adds)
         return WrittenChanges(adds=adds, marked=marked, copied_rows=copied)
+
+    def chosen_rows(
+        self, files: pa.Table, rows: ChosenRows, columns: Sequence[str] | None = None
+    ) -> Stream[pa.RecordBatch]:
+        """Read some rows of files by their positions."""
+        options, batches = plain_rows(self.snapshot), files.to_batches()
+        return read_files(Scan(self.snapshot), batches, columns, options, rows=rows)
+
+    def _copied_rows(self, deletion: RowDeletion) -> Stream[pa.RecordBatch]:
+        files = deletion.rewritten
+        paths = self.snapshot.resolver.decoded(files.column("path").combine_chunks()).to_pylist()
+        positions = dict(zip(paths, deletion.rewritten_rows, strict=True))
+        return self.chosen_rows(files, ChosenRows(positions=positions, drops=True))
 
     def nothing(self, metrics: Mapping[str, int], *, dry_run: bool = False) -> DmlResult:
         """Return the result of a verb without a commit."""

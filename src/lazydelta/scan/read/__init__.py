@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from lazydelta.scan.read.chosen_rows import ChosenRows
     from lazydelta.scan.read.file_stores import FileStores
     from lazydelta.scan.read.output_schema import OutputSchema, columns_to_read
     from lazydelta.scan.read.pipeline import read_ahead, threads_for
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from lazydelta.scan.read.transform import FileSchemaError, data_file_error
 
 __all__ = [
+    "ChosenRows",
     "FileProjection",
     "FileSchemaError",
     "FileStores",
@@ -31,6 +33,7 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
+        "chosen_rows": ("ChosenRows",),
         "file_stores": ("FileStores",),
         "output_schema": ("OutputSchema", "columns_to_read"),
         "pipeline": ("read_ahead", "threads_for"),

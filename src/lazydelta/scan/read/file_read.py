@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from lazydelta.expressions import Predicate
     from lazydelta.formats import DeletedRows
     from lazydelta.parquet import DataFile, RowBatch
+    from lazydelta.scan.read.chosen_rows import SelectedRows
     from lazydelta.scan.read.row_projection import FileInfo, FileProjection
 
-__all__ = ["FileRead", "filtered_rows", "limited_rows", "whole_file_rows"]
+__all__ = ["FileRead", "filtered_rows", "limited_rows", "selected_rows", "whole_file_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class FileRead:
     row_groups: Sequence[int]
     rule: Predicate | None
     """The predicate over statistics; None skips nothing."""
-    deleted: DeletedRows | None
+    deleted: DeletedRows | SelectedRows | None
     batch_rows: int
 
     def mask(self, rows: RowBatch) -> pa.BooleanArray | None:
@@ -64,6 +65,30 @@ def limited_rows(read: FileRead) -> Iterator[RowBatch]:
         batch_rows=read.batch_rows, native=False, first_rows=read.batch_rows,
     )  # fmt: skip
     return (batch.select(read.mask(batch)) for batch in rows)
+
+
+def selected_rows(read: FileRead, selected: SelectedRows) -> Iterator[RowBatch]:
+    """Yield the selected rows; row groups and pages without one are not decoded."""
+    file, columns = read.file, read.projection.columns
+    ranges = {group: _selected_ranges(read, selected, group) for group in read.row_groups}
+    for groups in file.fetched(columns, [group for group, parts in ranges.items() if parts]):
+        for group in groups:
+            rows = (
+                file.read_ranges(columns, group, ranges[group], batch_rows=read.batch_rows)
+                if columns
+                else file.read(columns, [group], batch_rows=read.batch_rows)
+            )
+            for batch in rows:
+                yield batch.select(selected.kept(batch.start, batch.length))
+
+
+def _selected_ranges(
+    read: FileRead, selected: SelectedRows, group: int
+) -> Sequence[tuple[int, int]]:
+    file, columns = read.file, read.projection.columns
+    start = file.first_row(group)
+    end = start + file.metadata.row_group(group).num_rows
+    return selected.ranges(start, end, min_gap=file.min_skip_rows(columns, group))
 
 
 def filtered_rows(read: FileRead) -> Iterator[RowBatch]:

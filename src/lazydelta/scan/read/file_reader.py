@@ -15,7 +15,14 @@ from lazydelta.errors import (
 )
 from lazydelta.formats import BadVariantError
 from lazydelta.parquet import DataFile, matching_row_groups, read_with_fallback
-from lazydelta.scan.read.file_read import FileRead, filtered_rows, limited_rows, whole_file_rows
+from lazydelta.scan.read.chosen_rows import ChosenVectors, SelectedRows
+from lazydelta.scan.read.file_read import (
+    FileRead,
+    filtered_rows,
+    limited_rows,
+    selected_rows,
+    whole_file_rows,
+)
 from lazydelta.scan.read.late_materialization import LateMaterialization
 from lazydelta.scan.read.read_path import ReadPath, choose_read_path, choose_unopened_path
 from lazydelta.scan.read.transform import FileSchemaError, data_file_error
@@ -131,7 +138,7 @@ class FileReader:
         """
         location = self._snapshot.resolver.to_open(task.path)
         take = partial(task.vectors.take, task.vector_index)
-        if path is not ReadPath.TEMPLATE:
+        if path is not ReadPath.TEMPLATE or isinstance(task.vectors, ChosenVectors):
             return self._read_opened(task, location, take, is_example=is_example)
         deleted = take()
         return read_with_fallback(
@@ -141,7 +148,7 @@ class FileReader:
         )
 
     def _read_by_template(
-        self, task: FileTask, location: Location, deleted: DeletedRows | None
+        self, task: FileTask, location: Location, deleted: DeletedRows | SelectedRows | None
     ) -> Iterator[pa.RecordBatch] | None:
         try:
             file = self._templates.open(self._local_path(location))
@@ -156,7 +163,7 @@ class FileReader:
         self,
         task: FileTask,
         location: Location,
-        take: Callable[[], DeletedRows | None],
+        take: Callable[[], DeletedRows | SelectedRows | None],
         *,
         is_example: bool,
     ) -> Iterator[pa.RecordBatch]:
@@ -185,7 +192,7 @@ class FileReader:
                 raise data_file_error(table, task.shown_path, error) from error
 
     def _rows(
-        self, file: DataFile, task: FileTask, deleted: DeletedRows | None
+        self, file: DataFile, task: FileTask, deleted: DeletedRows | SelectedRows | None
     ) -> Iterator[pa.RecordBatch]:
         projection = self._projection.for_file(file.schema, file.calendar)
         groups = matching_row_groups(file.metadata, self._rule, projection.leaves, task.constants)
@@ -201,7 +208,11 @@ class FileReader:
             file, task, projection, groups, self._rule, deleted, self._request.batch_rows
         )
         returned = 0
-        for rows in self._selected_rows(path, read, views=views):
+        if isinstance(deleted, SelectedRows) and not self._request.has_filter:
+            batches = selected_rows(read, deleted)
+        else:
+            batches = self._selected_rows(path, read, views=views)
+        for rows in batches:
             batch = projection.batch(rows, task, views=views)
             if batch is not None:
                 yield batch
@@ -223,7 +234,7 @@ class FileReader:
             case _:
                 return filtered_rows(read)
 
-    def _count_rows(self, num_rows: int, task: FileTask, deleted: DeletedRows | None) -> None:
+    def _count_rows(self, num_rows: int, task: FileTask, deleted: DeletedRows | SelectedRows | None) -> None:
         """Validate the deletion vector against the rows of the file, and count the others."""
         if deleted is not None:
             if deleted.last >= num_rows:

@@ -10,6 +10,7 @@ from lazydelta.expressions.nodes import Column
 from lazydelta.formats import DeletionVectorGroup
 from lazydelta.scan import tuning
 from lazydelta.scan.plan.partition_arrays import partition_columns
+from lazydelta.scan.read.chosen_rows import ChosenVectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lazydelta.expressions import Predicate
+    from lazydelta.scan.read.chosen_rows import ChosenRows
     from lazydelta.scan.read.file_stores import FileStores
     from lazydelta.scan.read.row_projection import RowProjection
     from lazydelta.snapshot import SnapshotState
@@ -38,7 +40,7 @@ class FileTask:
     shown_path: str
     """The path, decoded."""
     size: int | None
-    vectors: DeletionVectorGroup
+    vectors: DeletionVectorGroup | ChosenVectors
     vector_index: int
     """Index of the file's deletion vector in the group."""
     constants: Mapping[str, pa.Scalar]
@@ -58,6 +60,7 @@ class FileTasks:
         projection: The columns of the read.
         exact: The part of the predicate that partition values decide; None if there is none.
         stores: The stores of deletion vectors.
+        rows: The rows to read of some files; None reads all.
     """
 
     def __init__(
@@ -66,8 +69,10 @@ class FileTasks:
         projection: RowProjection,
         exact: Predicate | None,
         stores: FileStores,
+        rows: ChosenRows | None = None,
     ) -> None:
         self._snapshot = snapshot
+        self._rows = rows
         self._exact = exact
         self._stores = stores
         self._tracks_rows = projection.tracks_rows
@@ -94,9 +99,11 @@ class FileTasks:
         paths, sizes = adds.column("path").to_pylist(), adds.column("size").to_pylist()
         shown_paths = resolver.decoded(adds.column("path")).to_pylist()
         vectors = adds.column("deletionVector").to_pylist()
-        group = DeletionVectorGroup(
+        stored = DeletionVectorGroup(
             list(zip(shown_paths, vectors, strict=True)), resolver, self._stores.store
         )
+        rows = self._rows
+        group = stored if rows is None else ChosenVectors(stored, shown_paths, rows)
         tracking: list[Sequence[Any]] = [[None] * len(paths)] * 2
         if self._tracks_rows:
             tracking = [adds.column(name).to_pylist() for name in ROW_TRACKING_FIELDS]
@@ -107,6 +114,6 @@ class FileTasks:
             constants = {name: array[index] for name, array in values.items()}
             yield FileTask(
                 path, shown_paths[index], sizes[index], group, index, constants,
-                vectors[index] is not None, tracking[0][index], tracking[1][index],
+                vectors[index] is not None or rows is not None, tracking[0][index], tracking[1][index],
                 modified[index],
             )  # fmt: skip

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lazydelta.expressions import Predicate
     from lazydelta.replay.skipping import Pruner
     from lazydelta.scan.plan.strategy import Choice
+    from lazydelta.scan.read.chosen_rows import ChosenRows
     from lazydelta.scan.read.file_tasks import FileTask
     from lazydelta.snapshot import SnapshotState
 
@@ -67,6 +68,8 @@ def read_files(
     adds: Iterable[pa.RecordBatch],
     columns: Sequence[str] | None = None,
     options: ReadOptions | None = None,
+    *,
+    rows: ChosenRows | None = None,
 ) -> Stream[pa.RecordBatch]:
     """Return the rows of some files of a scan that satisfy its predicate.
 
@@ -76,9 +79,10 @@ def read_files(
             deletionVector.
         columns: The columns to return; by default the scan's.
         options: Read options.
+        rows: The rows to read of some files; None reads all.
     """
     options = ReadOptions() if options is None else options
-    return Stream(Reading(scan, options, lambda: iter(adds), columns).batches())
+    return Stream(Reading(scan, options, lambda: iter(adds), columns, rows=rows).batches())
 
 
 class Reading:
@@ -90,6 +94,7 @@ class Reading:
         adds: Returns the files to read, as add actions with `ADD_FIELDS`; by default the scan's.
         columns: The columns to return; by default the scan's.
         views: Whether strings and binaries may be returned as views where that saves work.
+        rows: The rows to read of some files; None reads all.
     """
 
     def __init__(
@@ -100,6 +105,7 @@ class Reading:
         columns: Sequence[str] | None = None,
         *,
         views: bool = False,
+        rows: ChosenRows | None = None,
     ) -> None:
         self._scan = scan
         self._options = options
@@ -117,7 +123,7 @@ class Reading:
         templates = FileTemplates.build(
             self.projection, snapshot.store, has_limit=scan.limit is not None
         )
-        self._tasks_of = FileTasks(snapshot, self.projection, exact, stores)
+        self._tasks_of = FileTasks(snapshot, self.projection, exact, stores, rows)
         self._batches_of = SmallFileBatches(templates)
         self._num_files = self._num_bytes = 0  # of files that were started
         self._width = threads_for(snapshot.store, options.files_at_once)

@@ -18,7 +18,7 @@ from lazydelta.operations.dml import (
     MatchedFiles,
     RowDeletion,
     WrittenChanges,
-    classify_files,
+    split_matches,
     plan_deletion,
     with_vectors,
 )
@@ -189,7 +189,7 @@ def _classified(
     verb: Verb, decided: pa.Table, undecided: pa.Table, counts: pa.Table
 ) -> MatchedFiles:
     matched = {file: range(count) for file, count in _sums(counts, "file", "count").items()}
-    found = classify_files(verb.snapshot, undecided, matched)
+    found = split_matches(verb.snapshot, undecided, matched)
     return replace(found, whole=pa.concat_tables([decided, found.whole]))
 
 
