@@ -15,6 +15,7 @@ except ModuleNotFoundError:
 
 from lazydelta.spark.changes import changes
 from lazydelta.spark.checkpoint import checkpoint
+from lazydelta.spark.dml import delete
 from lazydelta.spark.hadoop_settings import hadoop_settings
 from lazydelta.spark.jobs import described
 from lazydelta.spark.planner import (
@@ -33,6 +34,7 @@ __all__ = [
     "changes",
     "checkpoint",
     "connect_session",
+    "delete",
     "described",
     "distributed_log_replay",
     "explain_read",

@@ -19,17 +19,125 @@ from lazydelta.operations.dml import (
 from lazydelta.spark.dml.columns import CLAUSE
 from lazydelta.spark.dml.conditions import mentioned_columns
 from lazydelta.spark.dml.run import find_rows
-from lazydelta.spark.dml.start import SparkVerb
+from lazydelta.spark.dml.start import TableAccess, start_verb
+from lazydelta.spark.dml.target import TargetFiles
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
     from lazydelta.config import Config
+    from lazydelta.operations.dml import Verb
     from lazydelta.scan import Where
+    from lazydelta.spark.dml.conditions import RowCondition
     from lazydelta.spark.dml.run import VerbRun
     from lazydelta.store.cloud import Credential
 
-__all__ = ["delete"]
+__all__ = ["delete", "matching_rows"]
+
+_CLAUSE = 0
+
+
+def delete(
+    spark: SparkSession,
+    url: str | os.PathLike[str],
+    where: Where = None,
+    *,
+    app_id: str | None = None,
+    app_version: int | None = None,
+    commit_metadata: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    config: Config | None = None,
+    credential: Credential | None = None,
+) -> DmlResult:
+    """Delete the matching rows as one new version; all rows without `where`.
+
+    The result is that of `Table.delete`. Executors find the rows and write deletion vectors, or
+    rewrite files; the driver receives descriptors and commits once. Without undecided files (a
+    condition on partition values, for example) no job starts. Without a match there is no commit.
+
+    Args:
+        spark: A session, classic or Spark Connect; its executors need lazydelta installed and
+            access to the table's store.
+        url: The table's location.
+        where: Which rows to delete. Spark evaluates SQL that our grammar does not have; then no
+            file is skipped.
+        app_id: With `app_version`: makes the operation idempotent.
+        app_version: The version of the application's transaction; it must increase.
+        commit_metadata: User metadata for the commit.
+        dry_run: Whether to return what would happen, and write nothing.
+        storage_options: Store settings of this process, as for `read`.
+        config: Engine settings; by default those of the `LAZYDELTA_*` environment.
+        credential: A function of a module that returns a token or keys.
+
+    Raises:
+        AppendOnlyError: The table is append-only.
+        CommitConflictError: A concurrent commit conflicts with this one.
+        UnsupportedFeatureError: The table needs a feature that lazydelta cannot write.
+        PySparkException: Spark refuses the condition, or tasks failed; nothing is committed.
+    """
+    request = DmlRequest(
+        where=where,
+        app_id=app_id,
+        app_version=app_version,
+        commit_metadata=commit_metadata or {},
+        dry_run=dry_run,
+    )
+    access = TableAccess(
+        url=url, storage_options=storage_options, config=config, credential=credential
+    )
+    started = start_verb(spark, "DELETE", access, request)
+    if isinstance(started, DmlResult):
+        return started
+    verb, condition = started
+    decided, undecided = split_target(verb, condition)
+    matched = matching_rows(spark, verb, condition, undecided)
+    with find_rows(spark, verb, decided, undecided, matched) as run:
+        return _finish(run, condition)
+
+
+def split_target(verb: Verb, condition: RowCondition) -> tuple[pa.Table, pa.Table]:
+    """Return the files of which all rows match, and those of which some may."""
+    decided, undecided = split_by_statistics(verb.snapshot, condition.predicate)
+    if condition.sql is not None:  # only Spark knows
+        return undecided, decided
+    return decided, undecided
+
+
+def matching_rows(
+    spark: SparkSession, verb: Verb, condition: RowCondition, undecided: pa.Table
+) -> DataFrame:
+    """Return the matching rows of files: `FILE`, `ROW` and `CLAUSE`."""
+    target = TargetFiles(spark=spark, snapshot=verb.snapshot, adds=undecided)
+    if condition.sql is None:
+        rows = target.rows((), condition.predicate)
+    else:
+        rows = target.rows(mentioned_columns(verb.snapshot, [condition.sql]))
+        rows = rows.where(condition.sql)
+    return rows.withColumn(CLAUSE, f.lit(_CLAUSE))
+
+
+def _finish(run: VerbRun, condition: RowCondition) -> DmlResult:
+    """Write the files of a DELETE, and commit them."""
+    verb, deletion = run.verb, run.deletion
+    metrics = {"numDeletedRows": run.files.matched_rows}
+    if verb.request.dry_run:
+        shown = {name: value for name, value in metrics.items() if value is not None}
+        return verb.nothing({**shown, **verb.file_metrics(deletion)}, dry_run=True)
+    if not run.files.all.num_rows:
+        return verb.nothing({"numDeletedRows": 0})
+    if deletion.rewritten.num_rows:
+        cure = "set delta.enableDeletionVectors = true, or delete whole partitions"
+        refuse_row_tracking(verb.snapshot, "DELETE", cure)
+    needs_changes = bool(run.files.partial.num_rows) and has_change_feed(verb.snapshot)
+    with UncommittedFiles(verb.store, None) as files:
+        written = run.write_deletion(files)
+        if needs_changes:
+            changes = files.add(run.write_changes({_CLAUSE: "delete"}))
+            written = replace(written, changes=changes)
+        sql = orjson.dumps([condition.shown]).decode()
+        return verb.commit(deletion, written, {"predicate": sql}, metrics, files)

@@ -68,20 +68,19 @@ class _Share:
     rows: Mapping[int, Mapping[int, Any]]
     read: RowRead
 
-    def united(self, file: int) -> Any:
-        """Return the positions of all clauses of a file."""
-        return reduce(or_, self.rows[file].values())
-
-    def batches(self) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the rows of the files."""
-        return self.read.batches(self.files) if self.files.num_rows else iter(())
+    def united(self) -> dict[int, Any]:
+        """Return the positions of all clauses of each file."""
+        return {file: reduce(or_, clauses.values()) for file, clauses in self.rows.items()}
 
     def matched(self) -> Iterator[tuple[int, int, pa.RecordBatch]]:
         """Yield file, clause and batches of the rows at the positions; the last column is `ROW`."""
-        for file, batch in self.batches():
-            for clause, bitmap in self.rows[file].items():
+        if not self.files.num_rows:
+            return
+        for file, batch in self.read.batches(self.files, self.united()):
+            clauses = self.rows[file]
+            for clause, bitmap in clauses.items():
                 rows = batch
-                if bitmap is not None:
+                if len(clauses) > 1:
                     rows = batch.filter(is_member(bitmap, batch.column(ROW)))
                 if rows.num_rows:
                     yield file, clause, rows
@@ -93,8 +92,8 @@ def write_vectors(task: FileTask, batches: Iterable[pa.RecordBatch]) -> Iterator
     def work() -> tuple[pa.Table, int]:
         share = task.load(batches)
         snapshot = share.read.snapshot.open()
-        files = share.files.column("index")
-        bitmaps = (share.united(file) for file in files.to_pylist())
+        files, united = share.files.column("index"), share.united()
+        bitmaps = (united[file] for file in files.to_pylist())
         writer = DeletionVectorWriter(snapshot.store)
         descriptors = extend_vectors(snapshot, share.files, bitmaps, writer)
         columns = [pa.array([d[f.name] for d in descriptors], f.type) for f in DELETION_VECTOR]
@@ -111,10 +110,9 @@ def copy_rows(task: FileTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
         def kept() -> Iterator[pa.RecordBatch]:
             nonlocal count
-            for file, batch in share.batches():
-                rows = batch.filter(pc.invert(is_member(share.united(file), batch.column(ROW))))
-                count += rows.num_rows
-                yield rows.drop_columns([ROW])
+            for _, batch in share.read.batches(share.files, share.united(), drops=True):
+                count += batch.num_rows
+                yield batch.drop_columns([ROW])
 
         store = share.read.snapshot.location.open()
         return write_data_files(kept(), store=store, layout=task.layout), count

@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as t
 
+from lazydelta._arrow import from_numpy
 from lazydelta.operations.dml import (
     MatchedFiles,
     RowDeletion,
@@ -188,8 +190,10 @@ def find_rows(
 def _classified(
     verb: Verb, decided: pa.Table, undecided: pa.Table, counts: pa.Table
 ) -> MatchedFiles:
-    matched = {file: range(count) for file, count in _sums(counts, "file", "count").items()}
-    found = split_matches(verb.snapshot, undecided, matched)
+    sums = sorted(_sums(counts, "file", "count").items())
+    touched = undecided.take(from_numpy(np.array([file for file, _ in sums], np.int64)))
+    # The bitmaps are in Spark; their lengths suffice here.
+    found = split_matches(verb.snapshot, touched, [range(count) for _, count in sums])
     return replace(found, whole=pa.concat_tables([decided, found.whole]))
 
 

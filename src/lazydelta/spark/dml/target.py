@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from dataclasses import replace as replaced
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from pyspark.sql import types as t
 from lazydelta._arrow import from_numpy
 from lazydelta.operations.dml import plain_rows
 from lazydelta.scan import Scan
-from lazydelta.scan.read import read_files
+from lazydelta.scan.read import ChosenRows, read_files
 from lazydelta.spark.arrow_conversion import conform_batches, read_schema
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.dml.columns import FILE, INDEX, NUMBERED_FILES, ROW
@@ -28,7 +28,7 @@ from lazydelta.spark.tuning import READ_TASKS
 from lazydelta.store import is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -53,15 +53,23 @@ class RowRead:
     columns: tuple[str, ...]
     where: Predicate | None = None
 
-    def batches(self, files: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def batches(
+        self, files: pa.RecordBatch, rows: Mapping[int, Any] | None = None, *, drops: bool = False
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield batches of one file each, with its number; the last column is `ROW`.
 
         Args:
             files: The files, in the schema of `NUMBERED_FILES`.
+            rows: Bitmaps of the rows to read, by number of the file; None reads all.
+            drops: Whether to read the other rows instead.
         """
         snapshot = self.snapshot.open()
-        shown = snapshot.resolver.decoded(files.column("path"))
-        numbers = dict(zip(shown.to_pylist(), files.column("index").to_pylist(), strict=True))
+        shown = snapshot.resolver.decoded(files.column("path")).to_pylist()
+        numbers = dict(zip(shown, files.column("index").to_pylist(), strict=True))
+        chosen = None
+        if rows is not None:
+            positions = {path: rows[n] for path, n in numbers.items() if rows[n] is not None}
+            chosen = ChosenRows(positions=positions, drops=drops)
         options = replaced(
             plain_rows(snapshot),
             file_column_name=FILE,
@@ -70,7 +78,7 @@ class RowRead:
             files_at_once=1 if is_local(snapshot.store) else None,
         )
         scan = Scan(snapshot, where=self.where)
-        with read_files(scan, [files], columns=self.columns, options=options) as batches:
+        with read_files(scan, [files], self.columns, options, rows=chosen) as batches:
             for batch in batches:
                 if batch.num_rows:
                     path = batch.column(FILE)[0].as_py()

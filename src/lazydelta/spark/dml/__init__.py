@@ -1,0 +1,7 @@
+"""DELETE, UPDATE and MERGE on Spark: executors find and write rows, the driver commits."""
+
+from __future__ import annotations
+
+from lazydelta.spark.dml.delete import delete
+
+__all__ = ["delete"]
