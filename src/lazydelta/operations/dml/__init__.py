@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from lazydelta.operations.dml.delete import delete_rows
     from lazydelta.operations.dml.matched_files import (
         MatchedFiles,
-        split_matches,
         split_by_statistics,
+        split_matches,
     )
     from lazydelta.operations.dml.request import DmlRequest, DmlResult
     from lazydelta.operations.dml.row_deletion import (
@@ -35,7 +35,6 @@ __all__ = [
     "RowDeletion",
     "Verb",
     "WrittenChanges",
-    "split_matches",
     "delete_rows",
     "extend_vectors",
     "has_change_feed",
@@ -43,6 +42,7 @@ __all__ = [
     "plan_deletion",
     "refuse_row_tracking",
     "split_by_statistics",
+    "split_matches",
     "update_rows",
     "with_vectors",
 ]

@@ -234,7 +234,9 @@ class FileReader:
             case _:
                 return filtered_rows(read)
 
-    def _count_rows(self, num_rows: int, task: FileTask, deleted: DeletedRows | SelectedRows | None) -> None:
+    def _count_rows(
+        self, num_rows: int, task: FileTask, deleted: DeletedRows | SelectedRows | None
+    ) -> None:
         """Validate the deletion vector against the rows of the file, and count the others."""
         if deleted is not None:
             if deleted.last >= num_rows:

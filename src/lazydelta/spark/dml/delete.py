@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pyarrow as pa
 from pyspark.sql import functions as f
 
 from lazydelta.operations import UncommittedFiles
@@ -18,15 +19,16 @@ from lazydelta.operations.dml import (
 )
 from lazydelta.spark.dml.columns import CLAUSE
 from lazydelta.spark.dml.conditions import mentioned_columns
-from lazydelta.spark.dml.run import find_rows
+from lazydelta.spark.dml.positions import find_positions, read_positions
+from lazydelta.spark.dml.run import matched_rows
 from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.target import TargetFiles
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from lazydelta.config import Config
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
     from lazydelta.store.cloud import Credential
 
 __all__ = ["delete", "matching_rows"]
-
-_CLAUSE = 0
 
 
 def delete(
@@ -93,32 +93,30 @@ def delete(
     started = start_verb(spark, "DELETE", access, request)
     if isinstance(started, DmlResult):
         return started
-    verb, condition = started
-    decided, undecided = split_target(verb, condition)
-    matched = matching_rows(spark, verb, condition, undecided)
-    with find_rows(spark, verb, decided, undecided, matched) as run:
-        return _finish(run, condition)
-
-
-def split_target(verb: Verb, condition: RowCondition) -> tuple[pa.Table, pa.Table]:
-    """Return the files of which all rows match, and those of which some may."""
-    decided, undecided = split_by_statistics(verb.snapshot, condition.predicate)
-    if condition.sql is not None:  # only Spark knows
-        return undecided, decided
-    return decided, undecided
+    with matching_rows(spark, *started) as run:
+        return _finish(run, started[1])
 
 
 def matching_rows(
-    spark: SparkSession, verb: Verb, condition: RowCondition, undecided: pa.Table
-) -> DataFrame:
-    """Return the matching rows of files: `FILE`, `ROW` and `CLAUSE`."""
-    target = TargetFiles(spark=spark, snapshot=verb.snapshot, adds=undecided)
-    if condition.sql is None:
-        rows = target.rows((), condition.predicate)
-    else:
-        rows = target.rows(mentioned_columns(verb.snapshot, [condition.sql]))
-        rows = rows.where(condition.sql)
-    return rows.withColumn(CLAUSE, f.lit(_CLAUSE))
+    spark: SparkSession, verb: Verb, condition: RowCondition
+) -> AbstractContextManager[VerbRun]:
+    """Find the rows of the table that match a condition."""
+    decided, undecided = split_by_statistics(verb.snapshot, condition.predicate)
+    if condition.sql is not None:  # only Spark knows
+        decided, undecided = undecided, decided
+    adds = pa.concat_tables([undecided, decided]).combine_chunks()
+    target = TargetFiles(spark=spark, snapshot=verb.snapshot, adds=adds)
+    candidates = replace(target, adds=undecided)
+    positions = _positions(candidates, condition) if undecided.num_rows else None
+    return matched_rows(verb, target, undecided.num_rows, positions)
+
+
+def _positions(target: TargetFiles, condition: RowCondition) -> DataFrame:
+    if condition.predicate is not None:
+        return read_positions(target, condition.predicate)
+    sql = condition.sql or "true"
+    rows = target.rows(mentioned_columns(target.snapshot, [sql])).where(sql)
+    return find_positions(rows.withColumn(CLAUSE, f.lit(0)), target.num_tasks)
 
 
 def _finish(run: VerbRun, condition: RowCondition) -> DmlResult:
@@ -137,7 +135,7 @@ def _finish(run: VerbRun, condition: RowCondition) -> DmlResult:
     with UncommittedFiles(verb.store, None) as files:
         written = run.write_deletion(files)
         if needs_changes:
-            changes = files.add(run.write_changes({_CLAUSE: "delete"}))
+            changes = files.add(run.write_changes({0: "delete"}))
             written = replace(written, changes=changes)
         sql = orjson.dumps([condition.shown]).decode()
         return verb.commit(deletion, written, {"predicate": sql}, metrics, files)

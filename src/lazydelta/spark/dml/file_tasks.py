@@ -25,7 +25,7 @@ from lazydelta.spark.write_tasks import task_result
 from lazydelta.writer.files import DeletionVectorWriter, write_change_files, write_data_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
     from pyspark.sql import types as t
 
@@ -48,14 +48,18 @@ class FileTask:
     """The files of all tasks, in the schema of `NUMBERED_FILES`."""
     layout: DataLayout
 
-    def load(self, batches: Iterable[pa.RecordBatch]) -> _Share:
-        """Return a task's share of the files."""
+    def load(
+        self, batches: Iterable[pa.RecordBatch], clauses: Container[int] | None = None
+    ) -> _Share:
+        """Return a task's share of the files, and the positions of some clauses, or of all."""
+        files = pa.ipc.read_record_batch(self.files, NUMBERED_FILES)
+        requested = set(files.column("index").to_pylist())
         rows: dict[int, dict[int, Any]] = {}
         for batch in batches:
             columns = (batch.column(name).to_pylist() for name in ("file", "clause", "rows"))
             for file, clause, data in zip(*columns, strict=True):
-                rows.setdefault(file, {})[clause] = None if data is None else load_bitmap(data)
-        files = pa.ipc.read_record_batch(self.files, NUMBERED_FILES)
+                if file in requested and (clauses is None or clause in clauses):
+                    rows.setdefault(file, {})[clause] = None if data is None else load_bitmap(data)
         own = pc.is_in(files.column("index"), pa.array(list(rows), pa.int32()))
         return _Share(files=files.filter(own), rows=rows, read=self.read)
 
@@ -110,6 +114,8 @@ def copy_rows(task: FileTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
         def kept() -> Iterator[pa.RecordBatch]:
             nonlocal count
+            if not share.files.num_rows:
+                return
             for _, batch in share.read.batches(share.files, share.united(), drops=True):
                 count += batch.num_rows
                 yield batch.drop_columns([ROW])
@@ -126,7 +132,7 @@ def write_matched_changes(
     """Write the rows at the positions to change files; `kinds` has the type of each clause."""
 
     def work() -> tuple[pa.Table, int]:
-        share, count = task.load(batches), 0
+        share, count = task.load(batches, kinds), 0
 
         def changes() -> Iterator[pa.RecordBatch]:
             nonlocal count
@@ -142,12 +148,15 @@ def write_matched_changes(
 
 
 def read_matched_rows(
-    task: FileTask, schema: t.StructType, batches: Iterable[pa.RecordBatch]
+    task: FileTask,
+    schema: t.StructType,
+    clauses: Container[int],
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows at the positions, with `FILE`, `ROW` and `CLAUSE`."""
+    """Yield the rows at the positions of clauses, with `FILE`, `ROW` and `CLAUSE`."""
 
     def numbered() -> Iterator[pa.RecordBatch]:
-        for file, clause, rows in task.load(batches).matched():
+        for file, clause, rows in task.load(batches, clauses).matched():
             *columns, positions = rows.columns
             file_column, clause_column = (
                 from_numpy(np.full(rows.num_rows, value, np.int32)) for value in (file, clause)

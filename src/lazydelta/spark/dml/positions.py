@@ -1,8 +1,4 @@
-"""Tasks that collect the positions of rows in bitmaps, one for each file and clause.
-
-Bitmaps are built before the shuffle, so it moves kilobytes for each file and not a row for each
-position.
-"""
+"""Tasks that collect the positions of rows in bitmaps, one for each file and clause."""
 
 from __future__ import annotations
 
@@ -23,22 +19,49 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-__all__ = ["find_positions", "is_member", "load_bitmap"]
+    from lazydelta.expressions import Predicate
+    from lazydelta.spark.dml.target import RowRead, TargetFiles
+
+__all__ = ["find_positions", "is_member", "load_bitmap", "read_positions"]
 
 _SCHEMA = arrow_schema(POSITIONS)
 
 
-def find_positions(rows: DataFrame) -> DataFrame:
-    """Return the positions of rows as `POSITIONS`; one shuffle, by file.
+def find_positions(rows: DataFrame, num_tasks: int) -> DataFrame:
+    """Return the positions of rows as `POSITIONS`, all of a file in one task; one shuffle.
+
+    Bitmaps are built before the shuffle, so it moves kilobytes for each file and not a row for each
+    position.
 
     Args:
         rows: Columns `FILE`, `ROW` and `CLAUSE`.
+        num_tasks: Number of tasks of the result.
     """
     narrow = rows.select(FILE, ROW, CLAUSE)
     partial = narrow.mapInArrow(named_task("collect_positions", _collect), POSITIONS)
-    return partial.repartition("file").mapInArrow(
+    return partial.repartition(num_tasks, "file").mapInArrow(
         named_task("unite_positions", _unite), POSITIONS
     )
+
+
+def read_positions(target: TargetFiles, where: Predicate) -> DataFrame:
+    """Return the positions of the rows of files that match, as `POSITIONS`; no shuffle.
+
+    Args:
+        target: The files.
+        where: Evaluated by the reader of this package.
+    """
+    return target.map_files("find_rows", POSITIONS, _find, target.read((), where))
+
+
+def _find(read: RowRead, files: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    from pyroaring import BitMap64
+
+    found = _Bitmaps()
+    for number, batch in read.batches(files):
+        rows = batch.column(ROW).to_numpy().astype(np.uint64)
+        found.add((number, 0), len(rows), BitMap64(rows))
+    yield found.batch()
 
 
 class _Bitmaps:

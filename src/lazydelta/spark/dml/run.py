@@ -20,8 +20,8 @@ from lazydelta.operations.dml import (
     MatchedFiles,
     RowDeletion,
     WrittenChanges,
-    split_matches,
     plan_deletion,
+    split_matches,
     with_vectors,
 )
 from lazydelta.spark.dml.columns import CLAUSE, POSITIONS
@@ -33,22 +33,22 @@ from lazydelta.spark.dml.file_tasks import (
     write_matched_changes,
     write_vectors,
 )
-from lazydelta.spark.dml.positions import find_positions
-from lazydelta.spark.dml.target import TargetFiles, rows_schema
+from lazydelta.spark.dml.target import rows_schema
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.write_tasks import RESULT, collect_tables
 from lazydelta.transaction import ADDS, CHANGE_FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from lazydelta.operations import UncommittedFiles
     from lazydelta.operations.dml import Verb
+    from lazydelta.spark.dml.target import TargetFiles
     from lazydelta.spark.jobs import ArrowTask
 
-__all__ = ["VerbRun", "find_rows"]
+__all__ = ["VerbRun", "matched_rows"]
 
 _ALL_ROWS = 0
 """The clause of files that statistics decide."""
@@ -88,16 +88,17 @@ class VerbRun:
         """Write the old rows of clauses to change files; `kinds` has the type of each clause."""
         indices = self._indices(self.files.all)
         task = write_matched_changes
-        tables, _ = self._run("write_changes", task, indices, dict(kinds), clauses=[*kinds])
+        tables, _ = self._run("write_changes", task, indices, dict(kinds))
         return _concat(CHANGE_FILES, tables)
 
-    def old_rows(self, columns: Sequence[str], clauses: Sequence[int]) -> DataFrame:
+    def old_rows(self, columns: Sequence[str], clauses: Collection[int]) -> DataFrame:
         """Return columns of the rows of clauses, with `FILE`, `ROW` and `CLAUSE`."""
         indices = self._indices(self.files.all)
         schema = rows_schema(self.target.snapshot, columns)
         schema = t.StructType([*schema, t.StructField(CLAUSE, t.IntegerType())])
-        task = named_task("read_rows", read_matched_rows, self._task(indices, columns), schema)
-        return self._positions(indices, clauses).mapInArrow(task, schema)
+        files = self._task(indices, columns)
+        task = named_task("read_rows", read_matched_rows, files, schema, frozenset(clauses))
+        return self._positions(indices).mapInArrow(task, schema)
 
     def _indices(self, adds: pa.Table) -> list[int]:
         """Return the numbers of some of the files."""
@@ -111,10 +112,9 @@ class VerbRun:
         function: ArrowTask,
         indices: Sequence[int],
         *arguments: object,
-        clauses: Sequence[int] | None = None,
     ) -> tuple[list[pa.Table], int]:
         task = named_task(name, function, self._task(indices), *arguments)
-        return collect_tables(self._positions(indices, clauses).mapInArrow(task, RESULT).toArrow())
+        return collect_tables(self._positions(indices).mapInArrow(task, RESULT).toArrow())
 
     def _task(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> FileTask:
         layout = self.verb.layout()
@@ -127,56 +127,46 @@ class VerbRun:
             layout=layout,
         )
 
-    def _positions(
-        self, indices: Sequence[int], clauses: Sequence[int] | None = None
-    ) -> DataFrame:
-        """Return the positions of some files, spread over tasks by file."""
-        spark, frames = self.target.spark, []
-        if self.positions is not None:
-            numbers = spark.createDataFrame(
-                pa.table({"file": pa.array(indices, pa.int32())}), "file int"
-            )
-            own = self.positions.join(numbers.hint("broadcast"), "file", "left_semi")
-            frames.append(own if clauses is None else own.where(own.clause.isin(*clauses)))
-        if decided := [index for index in self.decided if index in set(indices)]:
-            rows = [(index, _ALL_ROWS, 0, 0, None) for index in decided]
-            frames.append(spark.createDataFrame(rows, POSITIONS))
-        united = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
-        return united.repartition(self.target.num_tasks(indices), "file")
+    def _positions(self, indices: Sequence[int]) -> DataFrame:
+        """Return positions in tasks by file: those of some files, and perhaps others."""
+        frames = [] if self.positions is None else [self.positions]
+        chosen = set(indices)
+        if decided := [index for index in self.decided if index in chosen]:
+            entries = pa.table([pa.array(decided, pa.int32())], ["file"])
+            files = self.target.spark.createDataFrame(entries, "file int")
+            tasks = min(len(decided), self.target.num_tasks)
+            columns = (f"CAST(NULL AS {field.dataType.simpleString()}) AS {field.name}"
+                for field in POSITIONS[2:])  # fmt: skip
+            spread = files.repartition(tasks, "file")
+            frames.append(spread.selectExpr("file", f"{_ALL_ROWS} AS clause", *columns))
+        return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
 
 
 @contextmanager
-def find_rows(
-    spark: SparkSession,
-    verb: Verb,
-    decided: pa.Table,
-    undecided: pa.Table,
-    matched: DataFrame | None,
+def matched_rows(
+    verb: Verb, target: TargetFiles, num_undecided: int, positions: DataFrame | None
 ) -> Iterator[VerbRun]:
-    """Find the positions of matched rows; they are persisted inside the block.
+    """Count the rows that a verb changes; their positions are persisted inside the block.
 
     Args:
-        spark: The session.
         verb: The verb.
-        decided: Files of which all rows match.
-        undecided: Files of which some rows may match.
-        matched: The matching rows of the undecided files: `FILE`, `ROW` and `CLAUSE`.
+        target: First the undecided files, then those of which all rows match by statistics.
+        num_undecided: Number of the undecided files.
+        positions: The rows of the undecided files, as `POSITIONS`; None if there are none.
     """
-    adds = pa.concat_tables([undecided, decided]).combine_chunks()
-    target = TargetFiles(spark=spark, snapshot=verb.snapshot, adds=adds)
     counts = pa.table({"file": [], "clause": [], "matches": [], "count": []})
-    positions = None
-    if matched is not None and undecided.num_rows:
-        positions = find_positions(matched).persist()
+    positions = None if positions is None else positions.persist()
     try:
         if positions is not None:
             counts = positions.select(*counts.column_names).toArrow()
+        adds = target.adds
+        decided, undecided = adds.slice(num_undecided), adds.slice(0, num_undecided)
         files = _classified(verb, decided, undecided, counts)
         yield VerbRun(
             verb=verb,
             target=target,
             positions=positions,
-            decided=range(undecided.num_rows, adds.num_rows),
+            decided=range(num_undecided, adds.num_rows),
             matches=_sums(counts, "clause", "matches"),
             rows=_sums(counts, "clause", "count"),
             files=files,
@@ -214,5 +204,3 @@ def _with_vectors(deletion: RowDeletion, indices: Sequence[int], vectors: pa.Tab
 
 def _concat(schema: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
-
-

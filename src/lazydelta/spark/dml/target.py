@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from dataclasses import replace as replaced
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from lazydelta.spark.tuning import READ_TASKS
 from lazydelta.store import is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -106,18 +107,27 @@ class TargetFiles:
         columns += [adds.column(name).combine_chunks() for name in NUMBERED_FILES.names[1:]]
         return pa.RecordBatch.from_arrays(columns, schema=NUMBERED_FILES)
 
-    def num_tasks(self, indices: Sequence[int]) -> int:
-        """Return how many tasks should read some of the files."""
-        return len(split_by_size(_sizes(self.numbered(indices)), READ_TASKS))
+    @property
+    def num_tasks(self) -> int:
+        """How many tasks should read the files."""
+        return max(1, len(split_by_size(_sizes(self.numbered()), READ_TASKS)))
 
-    def rows(self, columns: Sequence[str], where: Predicate | None = None) -> DataFrame:
-        """Return columns of the files' rows, `FILE` and `ROW`.
-
-        Args:
-            columns: Names of columns of the table.
-            where: Only rows that match.
-        """
+    def rows(self, columns: Sequence[str]) -> DataFrame:
+        """Return columns of the files' rows, `FILE` and `ROW`."""
         schema = rows_schema(self.snapshot, columns)
+        return self.map_files("read_rows", schema, _read_rows, self.read(columns), schema)
+
+    def map_files(
+        self,
+        name: str,
+        schema: t.StructType,
+        function: Callable[..., Iterator[pa.RecordBatch]],
+        *arguments: object,
+    ) -> DataFrame:
+        """Return what a function yields for files in the schema of `NUMBERED_FILES`.
+
+        The files are split among tasks by size.
+        """
         files = self.numbered()
         if not files.num_rows:
             return self.spark.createDataFrame([], schema)
@@ -125,7 +135,7 @@ class TargetFiles:
             files.slice(run.start, len(run)).serialize().to_pybytes()
             for run in split_by_size(_sizes(files), READ_TASKS)
         ]
-        task = named_task("read_positions", _read_parts, self.read(columns, where), schema, parts)
+        task = named_task(name, _map_parts, parts, partial(function, *arguments))
         return self.spark.range(0, len(parts), 1, len(parts)).mapInArrow(task, schema)
 
 
@@ -133,16 +143,22 @@ def _sizes(files: pa.RecordBatch) -> np.ndarray:
     return files.column("size").fill_null(0).to_numpy(zero_copy_only=False)
 
 
-def _read_parts(
-    read: RowRead, schema: t.StructType, parts: Sequence[bytes], numbers: Iterator[pa.RecordBatch]
+def _map_parts(
+    parts: Sequence[bytes],
+    function: Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]],
+    numbers: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            files = pa.ipc.read_record_batch(parts[number], NUMBERED_FILES)
-            yield from conform_batches(_with_file(read, files), schema)
+            yield from function(pa.ipc.read_record_batch(parts[number], NUMBERED_FILES))
 
 
-def _with_file(read: RowRead, files: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    for number, batch in read.batches(files):
-        column = from_numpy(np.full(batch.num_rows, number, np.int32))
-        yield batch.add_column(batch.num_columns - 1, INDEX.with_name(FILE), column)
+def _read_rows(
+    read: RowRead, schema: t.StructType, files: pa.RecordBatch
+) -> Iterator[pa.RecordBatch]:
+    def numbered() -> Iterator[pa.RecordBatch]:
+        for number, batch in read.batches(files):
+            column = from_numpy(np.full(batch.num_rows, number, np.int32))
+            yield batch.add_column(batch.num_columns - 1, INDEX.with_name(FILE), column)
+
+    return conform_batches(numbered(), schema)
