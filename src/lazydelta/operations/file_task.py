@@ -38,7 +38,7 @@ class FileTask:
 
     enforcement: Enforcement
     layout: DataLayout
-    replacement: Replacement
+    replacement: Replacement | None = None
     """Only its predicate, which new rows must match."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch], store: Store) -> WrittenRows:
@@ -51,7 +51,9 @@ class FileTask:
                 output = self.enforcement(batch, row_offset=rows)
                 rows += batch.num_rows
                 marks = high_water_marks(self.enforcement.identity, output, marks)
-                yield self.replacement.checked(output, self.enforcement.table)
+                if self.replacement is not None:
+                    output = self.replacement.checked(output, self.enforcement.table)
+                yield output
 
         adds = write_data_files(enforced(), store=store, layout=self.layout)
         return WrittenRows(adds, rows, marks)
