@@ -293,8 +293,11 @@ class Config:
     write: WriteOptions = WriteOptions()
     """How data files are written, unless a write has its own options."""
     max_deleted_rows_ratio: float = 0.5
-    """DELETE and UPDATE rewrite a file of which more than this share of rows is deleted, instead
-    of writing a deletion vector; 0 never writes deletion vectors."""
+    """DELETE, UPDATE and MERGE rewrite a file of which more than this share of rows is deleted,
+    instead of writing a deletion vector; 0 never writes deletion vectors."""
+    operation_memory: int = 512 * 1024 * 1024
+    """Bytes of memory for the source rows and keys of a MERGE, approximately; a larger source is
+    spooled to a temporary file, and matched in several passes."""
     observer: Observer | None = None
     """Receives an event for every finished operation and every store request."""
 
@@ -397,6 +400,7 @@ _MINIMUMS: dict[str, int] = {
     "commit_attempts": 1,
     "max_line_bytes": 1024,
     "max_json_depth": 8,
+    "operation_memory": 1024,
 }
 
 _NON_NEGATIVE_SECONDS = (

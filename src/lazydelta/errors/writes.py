@@ -21,6 +21,7 @@ __all__ = [
     "IdentityExhaustedError",
     "InvalidCommitError",
     "MetadataChangedError",
+    "MultipleMatchesError",
     "ProtocolChangedError",
     "SchemaMismatchError",
     "TableExistsError",
@@ -215,4 +216,21 @@ class IdentityExhaustedError(DeltaError, OverflowError):
             f"cannot generate identity values for {redact(self.table)}: column {self.column!r} "
             f"(start {self.start}, step {self.step}) would exceed 64 bits. Nothing was committed; "
             "write the rows to a table with another start or a smaller step."
+        )
+
+
+@dataclass(eq=False)
+class MultipleMatchesError(DeltaError, ValueError):
+    """Several source rows of a MERGE change one row of the table; nothing was committed."""
+
+    table: str
+    condition: str
+    row: str
+    """The row, by the values of its key."""
+
+    def __str__(self) -> str:
+        return (
+            f"several source rows change one row of {redact(self.table)}: {self.row} (ON "
+            f"{self.condition}). Nothing was committed. Keep one source row for each key, or "
+            "let only one of them satisfy the WHEN MATCHED conditions."
         )

@@ -7,6 +7,6 @@ Plans pickle, because Spark executors run them.
 
 from __future__ import annotations
 
-from lazydelta.writer.row_sources import as_source
+from lazydelta.writer.row_sources import RowSource, as_source
 
-__all__ = ["as_source"]
+__all__ = ["RowSource", "as_source"]

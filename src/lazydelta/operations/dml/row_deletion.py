@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RowDeletion",
     "extend_vectors",
+    "has_vectors",
     "plan_deletion",
     "removes_of",
     "total_size",
@@ -69,12 +70,16 @@ class RowDeletion:
         return pa.concat_tables([self.whole, self.rewritten]).combine_chunks()
 
 
+def has_vectors(snapshot: SnapshotState) -> bool:
+    """Whether new deletion vectors may be written."""
+    is_supported = "deletionVectors" in supported_features(snapshot.protocol)
+    return is_supported and is_enabled(snapshot.metadata.configuration, _VECTORS)
+
+
 def plan_deletion(snapshot: SnapshotState, matches: MatchedFiles) -> RowDeletion:
     """Choose for each partial file between a deletion vector and a rewrite."""
     partial, counts = matches.partial, matches.num_rows
-    configuration = snapshot.metadata.configuration
-    has_vectors = "deletionVectors" in supported_features(snapshot.protocol)
-    if has_vectors and is_enabled(configuration, _VECTORS):
+    if has_vectors(snapshot):
         new = build_array([len(rows) for rows in matches.rows], _LONG)
         share = pc.divide(pc.cast(pc.add(deleted_rows(partial), new), pa.float64()), counts)
         is_marked = pc.less_equal(share, snapshot.config.max_deleted_rows_ratio)

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lazydelta.errors import ConfigError, ConstraintViolationError, PredicateError
 from lazydelta.expressions import bind_expression
+from lazydelta.operations.dml.assignments import Assignments, ExpressionScope
 from lazydelta.operations.dml.request import DmlResult
 from lazydelta.operations.dml.row_deletion import plan_deletion
 from lazydelta.operations.dml.table_rules import has_change_feed, refuse_row_tracking
 from lazydelta.operations.dml.verb import Verb, predicate_sql
 from lazydelta.operations.uncommitted_files import UncommittedFiles
-from lazydelta.schema import to_arrow_schema
-from lazydelta.writer.enforcement import plan_enforcement
+from lazydelta.writer.columns import TableDefinition
 from lazydelta.writer.files import read_added_rows, write_change_files, write_data_files
 
 if TYPE_CHECKING:
@@ -24,13 +23,12 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.expressions import BoundExpression
     from lazydelta.operations.dml.request import DmlRequest
+    from lazydelta.schema import DataType
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
     from lazydelta.writer.enforcement import Enforcement
 
 __all__ = ["update_rows"]
-
-_GENERATED = "delta.generationExpression"
 
 
 def update_rows(
@@ -79,7 +77,7 @@ def update_rows(
         files.add(changed)
         written = verb.write_deletion(deletion, files)
         if has_change_feed(verb.snapshot):
-            changes = _change_files(verb, matches.all, changed, update.enforcement)
+            changes = _change_files(verb, matches.all, changed, update.assignments.enforcement)
             written = replace(written, changes=files.add(changes))
         written = replace(written, adds=pa.concat_tables([changed, written.adds]))
         parameters = {"predicate": predicate_sql(verb.predicate)}
@@ -103,57 +101,28 @@ def _change_files(
 
 @dataclass(slots=True)
 class _Update:
-    """Assigns columns of rows, and enforces the table's schema and constraints on them."""
+    """Changes rows, and counts them."""
 
-    assignments: Mapping[str, BoundExpression]
-    enforcement: Enforcement
-    table: str
+    assignments: Assignments
     num_rows: int = 0
 
     @classmethod
-    def plan(cls, snapshot: SnapshotState, assignments: Mapping[str, Any]) -> _Update:
-        if not isinstance(assignments, dict) or not assignments:
-            raise ConfigError("set", "must map at least one column to an expression")
-        bound: dict[str, BoundExpression] = {}
-        for name, value in assignments.items():
-            (field,) = snapshot.schema.find([name])
-            if field.name in bound:
-                raise ConfigError("set", f"assigns the column {field.name!r} twice")
-            bound[field.name] = bind_expression(_sql(value), snapshot.schema, to_type=field.type)
-        # A generated column is computed anew, unless it is assigned: then it is validated.
+    def plan(cls, snapshot: SnapshotState, assigned: Mapping[str, Any]) -> _Update:
         schema = snapshot.schema
-        kept = [f.name for f in schema if f.name in bound or _GENERATED not in f.metadata]
-        arrow = to_arrow_schema(schema)
-        enforcement = plan_enforcement(
+
+        def bind(sql: str, to_type: DataType) -> BoundExpression:
+            return bind_expression(sql, schema, to_type=to_type)
+
+        scope = ExpressionScope(schema=schema, bind=bind)
+        definition = TableDefinition(
             table=snapshot.store.root,
             protocol=snapshot.protocol,
             metadata=snapshot.metadata,
             schema=schema,
-            incoming=pa.schema([arrow.field(name) for name in kept]),
-            schema_mode=None,
         )
-        return cls(bound, enforcement, snapshot.store.root)
+        return cls(Assignments.plan(assigned, scope, definition, old=schema))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = batch
-            for name, expression in self.assignments.items():
-                result = expression(batch)  # all read the old values
-                if result.failed is not None:
-                    line = f"{name} = {expression.sql}: cannot be computed for some rows"
-                    raise ConstraintViolationError(self.table, (line,))
-                index = rows.schema.get_field_index(name)
-                rows = rows.set_column(index, rows.schema.field(index), result.values)
-            yield self.enforcement(rows.select(self.enforcement.input_columns), self.num_rows)
+            yield self.assignments(batch, batch)
             self.num_rows += batch.num_rows
-
-
-def _sql(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    node = getattr(value, "node", None)
-    if node is None:
-        raise PredicateError(
-            repr(value), 'give an SQL string or an expression, as in ld.lit(1) or "a + 1"'
-        )
-    return str(node)

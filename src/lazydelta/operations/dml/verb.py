@@ -6,10 +6,11 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import empty_table
+from lazydelta._arrow import empty_table, from_mask
 from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import AppendOnlyError
 from lazydelta.expressions import as_predicate, bind
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from lazydelta.operations.dml.request import DmlRequest
     from lazydelta.operations.dml.row_deletion import RowDeletion
     from lazydelta.operations.uncommitted_files import UncommittedFiles
+    from lazydelta.protocol import TableMetadata, TableProtocol
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
 
@@ -61,11 +63,15 @@ class WrittenChanges:
     """Files with new deletion vectors."""
     changes: pa.Table = field(default_factory=lambda: empty_table(CHANGE_FILES))
     copied_rows: int = 0
+    protocol: TableProtocol | None = None
+    """The new protocol; None if it does not change."""
+    metadata: TableMetadata | None = None
+    """The new metadata; None if they do not change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """DELETE or UPDATE on the newest version of a table."""
+    """DELETE, UPDATE or MERGE on the newest version of a table."""
 
     name: str
     store: Store
@@ -74,6 +80,8 @@ class Verb:
     snapshot: SnapshotState
     predicate: Predicate | None
     remember: Callable[[SnapshotState | None], None]
+    metric_names: Mapping[str, str] = field(default_factory=dict)
+    """Names of metrics that differ from those of DELETE and UPDATE."""
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -86,6 +94,7 @@ class Verb:
         *,
         known: SnapshotState | None,
         remember: Callable[[SnapshotState | None], None],
+        only_appends: bool = False,
     ) -> Verb | DmlResult:
         """Validate a request; a result if its application transaction is applied already.
 
@@ -100,7 +109,7 @@ class Verb:
             return DmlResult(table=store.root, version=snapshot.version, already_applied=True)
         if features := unwritable_features(snapshot.protocol):
             raise unsupported_error(store.root, features, "write")
-        if snapshot.properties.append_only:
+        if snapshot.properties.append_only and not only_appends:
             raise AppendOnlyError(store.root, name)
         validate_newest_commit(snapshot)
         check_writable(store, LOG_DIRECTORY)
@@ -153,13 +162,21 @@ class Verb:
         self, files: pa.Table, rows: ChosenRows, columns: Sequence[str] | None = None
     ) -> Stream[pa.RecordBatch]:
         """Read some rows of files by their positions."""
-        options, batches = plain_rows(self.snapshot), files.to_batches()
-        return read_files(Scan(self.snapshot), batches, columns, options, rows=rows)
+        options = plain_rows(self.snapshot)
+        if not rows.drops:
+            named = np.array([path in rows.positions for path in self._shown(files)], np.bool_)
+            files = files.filter(from_mask(named))
+        return read_files(Scan(self.snapshot), files.to_batches(), columns, options, rows=rows)
+
+    def _shown(self, files: pa.Table) -> list[str]:
+        """Return the decoded paths of files."""
+        paths = self.snapshot.resolver.decoded(files.column("path").combine_chunks())
+        decoded: list[str] = paths.to_pylist()
+        return decoded
 
     def _copied_rows(self, deletion: RowDeletion) -> Stream[pa.RecordBatch]:
         files = deletion.rewritten
-        paths = self.snapshot.resolver.decoded(files.column("path").combine_chunks()).to_pylist()
-        positions = dict(zip(paths, deletion.rewritten_rows, strict=True))
+        positions = dict(zip(self._shown(files), deletion.rewritten_rows, strict=True))
         return self.chosen_rows(files, ChosenRows(positions=positions, drops=True))
 
     def nothing(self, metrics: Mapping[str, int], *, dry_run: bool = False) -> DmlResult:
@@ -189,7 +206,7 @@ class Verb:
             "numAddedChangeFiles": written.changes.num_rows,
             "executionTimeMs": int((time.monotonic() - self.started) * 1000),
         }
-        known = {name: value for name, value in all_metrics.items() if value is not None}
+        known = self.named(all_metrics)
         done = commit(
             self._transaction(deletion, written, parameters, known),
             store=self.store,
@@ -210,6 +227,11 @@ class Verb:
             bytes=total_size(written.adds),
             warnings=done.warnings,
         )
+
+    def named(self, metrics: Mapping[str, int | None]) -> dict[str, int]:
+        """Return the metrics that are known, under the names of the operation."""
+        names = self.metric_names
+        return {names.get(k, k): value for k, value in metrics.items() if value is not None}
 
     def file_metrics(self, deletion: RowDeletion) -> dict[str, int]:
         """Return the metrics of removed files and deletion vectors."""
@@ -252,6 +274,8 @@ class Verb:
             adds=pa.concat_tables([written.adds, written.marked]),
             removes=removes_of([deletion.removed, deletion.marked]),
             change_files=written.changes,
+            protocol=written.protocol,
+            metadata=written.metadata,
             txns=txns,
             reads=reads,
         )

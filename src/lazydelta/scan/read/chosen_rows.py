@@ -26,10 +26,10 @@ __all__ = ["ChosenRows", "ChosenVectors", "SelectedRows"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenRows:
-    """Which rows of each file to read; all that are not deleted of a file that is not named."""
+    """Which rows of each file to read."""
 
     positions: Mapping[str, Any]
-    """A 64-bit bitmap of positions for each file, by its decoded path. No row is deleted."""
+    """A 64-bit bitmap for each file that has such rows, by its decoded path; none is deleted."""
     drops: bool = False
     """Whether to read the other rows instead."""
 
@@ -82,15 +82,21 @@ class ChosenVectors:
 
     def request(self, index: int) -> None:
         """Start to fetch a deletion vector, if it is needed."""
-        if self._rows.drops or self._paths[index] not in self._rows.positions:
+        if self._rows.drops:
             self._group.request(index)
 
     def take(self, index: int) -> DeletedRows | SelectedRows | None:
         """Return the rows to leave out, or to select; None reads all rows."""
         bitmap = self._rows.positions.get(self._paths[index])
-        if bitmap is None:
-            return self._group.take(index)
         if not self._rows.drops:
-            return SelectedRows(bitmap)
+            return SelectedRows(_no_rows() if bitmap is None else bitmap)
         deleted = self._group.take(index)
-        return DeletedRows(bitmap if deleted is None else deleted.union(bitmap))
+        if bitmap is None or deleted is None:
+            return deleted if bitmap is None else DeletedRows(bitmap)
+        return DeletedRows(deleted.union(bitmap))
+
+
+def _no_rows() -> Any:
+    from pyroaring import BitMap64
+
+    return BitMap64()

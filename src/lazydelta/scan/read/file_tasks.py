@@ -114,6 +114,6 @@ class FileTasks:
             constants = {name: array[index] for name, array in values.items()}
             yield FileTask(
                 path, shown_paths[index], sizes[index], group, index, constants,
-                vectors[index] is not None or rows is not None, tracking[0][index], tracking[1][index],
-                modified[index],
+                vectors[index] is not None or rows is not None,
+                tracking[0][index], tracking[1][index], modified[index],
             )  # fmt: skip

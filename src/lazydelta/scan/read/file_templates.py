@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lazydelta.formats import DeletedRows
     from lazydelta.parquet import DataFile, FileTemplate, TemplateFile
+    from lazydelta.scan.read.chosen_rows import SelectedRows
     from lazydelta.scan.read.row_projection import FileInfo, FileProjection, RowProjection
     from lazydelta.store import Store
 
@@ -54,7 +55,7 @@ class ProjectedFile(NamedTuple):
         return self.opened.num_rows
 
     def batches(
-        self, file: FileInfo, deleted: DeletedRows | None, *, batch_rows: int
+        self, file: FileInfo, deleted: DeletedRows | SelectedRows | None, *, batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Yield its rows in the output schema, without the deleted ones.
 

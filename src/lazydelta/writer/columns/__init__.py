@@ -10,7 +10,11 @@ from lazydelta.writer.columns.identity import (
     with_high_water_marks,
     without_high_water_marks,
 )
-from lazydelta.writer.columns.schema_evolution import TableDefinition, check_void_within
+from lazydelta.writer.columns.schema_evolution import (
+    TableDefinition,
+    check_void_within,
+    with_merged_schema,
+)
 
 __all__ = [
     "TableDefinition",
@@ -21,5 +25,6 @@ __all__ = [
     "identity_columns",
     "is_identity",
     "with_high_water_marks",
+    "with_merged_schema",
     "without_high_water_marks",
 ]

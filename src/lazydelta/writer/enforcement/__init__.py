@@ -9,12 +9,14 @@ from lazydelta.writer.enforcement.constraints import (
 )
 from lazydelta.writer.enforcement.enforcement import Enforcement, SchemaMode, plan_enforcement
 from lazydelta.writer.enforcement.generated_columns import plan_computed_columns
+from lazydelta.writer.enforcement.schema_enforcement import cast_values
 
 __all__ = [
     "GENERATION_EXPRESSION",
     "Constraint",
     "Enforcement",
     "SchemaMode",
+    "cast_values",
     "plan_computed_columns",
     "plan_enforcement",
     "table_constraints",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from lazydelta.writer.files.change_files import read_added_rows, write_change_files
+from lazydelta.writer.files.change_files import ChangeType, read_added_rows, write_change_files
 from lazydelta.writer.files.data_files import write_data_files
 from lazydelta.writer.files.deletion_vector_files import DeletionVectorWriter
 from lazydelta.writer.files.layout import DataLayout, statistics_columns
 
 __all__ = [
+    "ChangeType",
     "DataLayout",
     "DeletionVectorWriter",
     "read_added_rows",

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from lazydelta._stream import Stream
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
+    from lazydelta.writer.columns.schema_evolution import TableDefinition
     from lazydelta.writer.enforcement.enforcement import Enforcement
     from lazydelta.writer.files.layout import DataLayout
 
-__all__ = ["read_added_rows", "write_change_files"]
+__all__ = ["ChangeType", "read_added_rows", "write_change_files"]
 
 ChangeType = Literal["delete", "insert", "update_preimage", "update_postimage"]
 
@@ -38,7 +39,7 @@ _FALSE = build_scalar(False, PrimitiveType("boolean"))
 
 
 def read_added_rows(
-    adds: pa.Table, snapshot: SnapshotState, enforcement: Enforcement
+    adds: pa.Table, snapshot: SnapshotState, enforcement: Enforcement | TableDefinition
 ) -> Stream[pa.RecordBatch]:
     """Read the rows of data files that are not committed yet.
 

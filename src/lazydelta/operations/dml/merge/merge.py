@@ -1,0 +1,243 @@
+"""MERGE: one commit that updates, deletes and inserts rows by comparing them with a source."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lazydelta._arrow import empty_table
+from lazydelta.operations.dml.merge import tuning
+from lazydelta.operations.dml.merge.changed_rows import (
+    InsertedRows,
+    updated_by_source,
+    updated_matches,
+)
+from lazydelta.operations.dml.merge.matching import Matching
+from lazydelta.operations.dml.merge.merge_changes import write_merge_changes
+from lazydelta.operations.dml.merge.merge_plan import MergePlan
+from lazydelta.operations.dml.merge.source_chunks import SourceChunks
+from lazydelta.operations.dml.request import DmlResult
+from lazydelta.operations.dml.row_deletion import plan_deletion
+from lazydelta.operations.dml.table_rules import has_change_feed, refuse_row_tracking
+from lazydelta.operations.dml.verb import Verb
+from lazydelta.operations.uncommitted_files import UncommittedFiles
+from lazydelta.schema import schema_to_json
+from lazydelta.transaction import ADDS
+from lazydelta.writer.columns import with_high_water_marks
+from lazydelta.writer.files import DataLayout, write_data_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lazydelta.config import Config
+    from lazydelta.operations.dml.merge.clauses import MergeRequest
+    from lazydelta.operations.dml.merge.matching import TouchedRows
+    from lazydelta.operations.dml.verb import WrittenChanges
+    from lazydelta.protocol import TableMetadata
+    from lazydelta.snapshot import SnapshotState
+    from lazydelta.store import Store
+    from lazydelta.writer import RowSource
+
+__all__ = ["METRIC_NAMES", "merge_rows"]
+
+logger = logging.getLogger(__name__)
+
+METRIC_NAMES = {
+    "numAddedFiles": "numTargetFilesAdded",
+    "numAddedBytes": "numTargetBytesAdded",
+    "numRemovedFiles": "numTargetFilesRemoved",
+    "numRemovedBytes": "numTargetBytesRemoved",
+    "numCopiedRows": "numTargetRowsCopied",
+    "numAddedChangeFiles": "numTargetChangeFilesAdded",
+    "numDeletionVectorsAdded": "numTargetDeletionVectorsAdded",
+    "numDeletionVectorsRemoved": "numTargetDeletionVectorsRemoved",
+    "numDeletionVectorsUpdated": "numTargetDeletionVectorsUpdated",
+}
+"""Metrics of MERGE that Delta Spark names otherwise than those of DELETE and UPDATE."""
+
+
+def merge_rows(
+    store: Store,
+    config: Config,
+    source: RowSource,
+    request: MergeRequest,
+    *,
+    known: SnapshotState | None = None,
+    remember: Callable[[SnapshotState | None], None] = lambda _: None,
+) -> DmlResult:
+    """Merge a source into a table as one version; no commit if no row changes.
+
+    Args:
+        store: The table's store.
+        config: Settings of the engine.
+        source: The rows to merge.
+        request: The condition, clauses and options.
+        known: The last snapshot that the caller has of the table; may be outdated.
+        remember: Receives the committed snapshot, or None if it is not known.
+
+    Raises:
+        MultipleMatchesError: Several source rows change one row.
+        ConfigError: There is no clause, or two assignments of one column.
+        ConstraintViolationError: A new row violates a constraint; nothing is committed.
+
+    Raises the errors of `delete_rows` and `update_rows` too.
+    """
+    verb = Verb.start(
+        "MERGE", store, config, request.options,
+        known=known, remember=remember, only_appends=request.only_inserts,
+    )  # fmt: skip
+    if isinstance(verb, DmlResult):
+        return verb
+    chunks = SourceChunks(source, chunk_bytes=config.operation_memory // tuning.SOURCE_SHARE)
+    plan = MergePlan.build(verb.snapshot, request, chunks.schema)
+    if any(clause.action == "update" for clause in request.clauses):
+        refuse_row_tracking(verb.snapshot, "MERGE", "merge into the table with Spark")
+    reads = None if plan.not_matched_by_source else plan.condition.target_only
+    verb = replace(verb, predicate=reads, metric_names=METRIC_NAMES)
+    with chunks:
+        run = _Run(verb, plan, chunks)
+        return run.dry() if request.options.dry_run else run.execute()
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run of a planned MERGE."""
+
+    verb: Verb
+    plan: MergePlan
+    source: SourceChunks
+    matching: Matching = field(init=False)
+    inserted: InsertedRows = field(init=False)
+    touched: list[TouchedRows] = field(default_factory=list)
+    scan_seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.matching = Matching(self.verb.snapshot, self.plan)
+        self.inserted = InsertedRows(self.plan)
+        if not self.plan.condition.keys:
+            reason = "the condition has no equality between target and source"
+            warning = f"MERGE compares every row with every source row, which is slow: {reason}"
+            logger.warning("%s: %s", self.verb.store.root, warning)
+            self.warnings = (warning,)
+
+    def dry(self) -> DmlResult:
+        """Return what would happen."""
+        for chunk in self.source:
+            self.matching.chunk(chunk)
+            self.inserted.count(chunk, self.matching.matched_sources[chunk.index])
+        if self.plan.not_matched_by_source:
+            self.matching.not_matched_by_source()
+        deletion = plan_deletion(self.verb.snapshot, self.matching.result())
+        metrics = self.verb.named({**self._metrics(), **self.verb.file_metrics(deletion)})
+        return replace(self.verb.nothing(metrics, dry_run=True), warnings=self.warnings)
+
+    def execute(self) -> DmlResult:
+        """Write the changes and commit them."""
+        verb, started = self.verb, time.monotonic()
+        with UncommittedFiles(verb.store, None) as files:
+            changed, inserted = self._write(files)
+            if not self.touched and not self.inserted.num_rows:
+                return replace(verb.nothing(verb.named(self._metrics())), warnings=self.warnings)
+            deletion = plan_deletion(verb.snapshot, self.matching.result())
+            if deletion.rewritten.num_rows:
+                cure = "set delta.enableDeletionVectors = true"
+                refuse_row_tracking(verb.snapshot, "MERGE", cure)
+            written = verb.write_deletion(deletion, files)
+            if self.touched and has_change_feed(verb.snapshot):
+                changes = write_merge_changes(verb, self.plan, self.touched, changed, inserted)
+                written = replace(written, changes=files.add(changes))
+            adds = pa.concat_tables([changed, inserted, written.adds])
+            written = self._with_definition(replace(written, adds=adds))
+            metrics = self._metrics(written, time.monotonic() - started)
+            parameters = self.plan.request.parameters()
+            result = verb.commit(deletion, written, parameters, metrics, files)
+            return replace(result, warnings=(*self.warnings, *result.warnings))
+
+    def _write(self, files: UncommittedFiles) -> tuple[pa.Table, pa.Table]:
+        """Write changed and new rows; apart if the change feed has to tell them apart."""
+        verb, after = self.verb, self.plan.definition
+        layout = DataLayout.of(
+            after.schema,
+            after.protocol,
+            after.metadata,
+            verb.config.write,
+            clustered_by=verb.snapshot.clustering_columns(),
+        )
+
+        def write(rows: Iterator[pa.RecordBatch]) -> pa.Table:
+            return files.add(write_data_files(rows, store=verb.store, layout=layout))
+
+        if has_change_feed(verb.snapshot):
+            return write(self._changed_rows()), write(self._inserted_rows())
+        return write(chain(self._changed_rows(), self._inserted_rows())), empty_table(ADDS)
+
+    def _changed_rows(self) -> Iterator[pa.RecordBatch]:
+        for chunk in self.source:
+            started = time.monotonic()
+            touched, finder = self.matching.chunk(chunk)
+            self.scan_seconds += time.monotonic() - started
+            if touched.files.num_rows:
+                self.touched.append(touched)
+                yield from updated_matches(self.verb, self.plan, touched, finder)
+        if self.plan.not_matched_by_source:
+            started = time.monotonic()
+            touched = self.matching.not_matched_by_source()
+            self.scan_seconds += time.monotonic() - started
+            if touched.files.num_rows:
+                self.touched.append(touched)
+                yield from updated_by_source(self.verb, self.plan, touched)
+
+    def _inserted_rows(self) -> Iterator[pa.RecordBatch]:
+        if not self.plan.not_matched:
+            return
+        for chunk in self.source:
+            matched = self.matching.matched_sources[chunk.index]
+            if not matched.all():
+                yield from self.inserted.batches(chunk, matched)
+
+    def _with_definition(self, written: WrittenChanges) -> WrittenChanges:
+        """Return the changes with the table's new protocol and metadata, if they change."""
+        snapshot, after = self.verb.snapshot, self.plan.definition
+        metadata: TableMetadata = after.metadata
+        clauses = [c.assignments for c in self.plan.not_matched if c.assignments is not None]
+        if clauses:
+            identity = clauses[0].enforcement.identity
+            schema = with_high_water_marks(after.schema, identity, self.inserted.high_water_marks)
+            if schema is not after.schema:
+                metadata = replace(metadata, schema_string=schema_to_json(schema))
+        return replace(
+            written,
+            protocol=None if after.protocol == snapshot.protocol else after.protocol,
+            metadata=None if metadata == snapshot.metadata else metadata,
+        )
+
+    def _metrics(
+        self, written: WrittenChanges | None = None, seconds: float = 0.0
+    ) -> dict[str, int | None]:
+        counts = self.matching.counts
+        updated, deleted = (
+            [counts[kind, action] for kind in ("matched", "not_matched_by_source")]
+            for action in ("update", "delete")
+        )
+        metrics: dict[str, Any] = {
+            "numSourceRows": self.source.num_rows,
+            "numTargetRowsInserted": self.inserted.num_rows,
+            "numTargetRowsUpdated": sum(updated),
+            "numTargetRowsDeleted": sum(deleted),
+            "numTargetRowsMatchedUpdated": updated[0],
+            "numTargetRowsMatchedDeleted": deleted[0],
+            "numTargetRowsNotMatchedBySourceUpdated": updated[1],
+            "numTargetRowsNotMatchedBySourceDeleted": deleted[1],
+        }
+        if written is not None:
+            output = self.inserted.num_rows + sum(updated) + written.copied_rows
+            metrics["numOutputRows"] = output
+            metrics["scanTimeMs"] = int(self.scan_seconds * 1000)
+            metrics["rewriteTimeMs"] = int((seconds - self.scan_seconds) * 1000)
+        return metrics

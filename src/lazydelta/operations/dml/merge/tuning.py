@@ -1,0 +1,32 @@
+"""Tuning of MERGE."""
+
+from __future__ import annotations
+
+HASHED_ROWS = 1 << 15
+"""Rows that are hashed and looked up at once: their words stay in the processor's cache."""
+
+INDEXED_ROWS = 1 << 18
+"""Hashes that are added to the bitmap and directory at once: bounds the temporary arrays."""
+
+BITMAP_BITS = 4
+"""log2 of the least bits a key in the bitmap: of the keys without a match, 1 in 16 to 32 passes."""
+
+PROBES_AT_MOST = 8
+"""Steps from the directory's entry to a hash, before the rest is found by binary search."""
+
+SORT_KEY_BYTES = 32 << 20
+"""Bytes of the sort keys of a string column, if that is at least one word and at most
+`SORT_KEY_WORDS` a key; shorter sort keys rule out fewer files."""
+
+SORT_KEY_WORDS = 4
+"""Words of eight bytes in the longest sort key of a string."""
+
+PAIRS_PER_BLOCK = 1 << 18
+"""Candidate pairs that are evaluated at once if the condition has no equality."""
+
+INSERTED_ROWS = 1 << 16
+"""Source rows that are enforced and handed to the writer at once."""
+
+SOURCE_SHARE = 4
+"""A chunk of the source gets this part of `Config.operation_memory`: index, joined rows and the
+writer's buffers need the rest."""
