@@ -15,7 +15,7 @@ except ModuleNotFoundError:
 
 from lazydelta.spark.changes import changes
 from lazydelta.spark.checkpoint import checkpoint
-from lazydelta.spark.dml import delete
+from lazydelta.spark.dml import delete, update
 from lazydelta.spark.hadoop_settings import hadoop_settings
 from lazydelta.spark.jobs import described
 from lazydelta.spark.planner import (
@@ -45,5 +45,6 @@ __all__ = [
     "read",
     "register",
     "to_arrow",
+    "update",
     "write",
 ]

@@ -113,7 +113,9 @@ def read_schema(
         known = {f.name: f for f in t.StructType.fromJson(json.loads(schema_to_json(schema)))}
     except PySparkValueError as error:
         raise SchemaError(str(error), snapshot.store.root) from None
-    return t.StructType([t.StructField(name, nullable_type(known[name].dataType)) for name in names])
+    return t.StructType(
+        [t.StructField(name, nullable_type(known[name].dataType)) for name in names]
+    )
 
 
 def nullable_type(kind: t.DataType) -> t.DataType:

@@ -1,4 +1,4 @@
-"""DELETE and UPDATE: find the matching rows, then delete or replace them in one commit."""
+"""DELETE, UPDATE and MERGE: find the matching rows, then delete or replace them in one commit."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING
 from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from lazydelta.operations.dml.assignments import assignment_tree
     from lazydelta.operations.dml.delete import delete_rows
-    from lazydelta.operations.dml.matched_files import (
-        MatchedFiles,
-        split_by_statistics,
-        split_matches,
-    )
+    from lazydelta.operations.dml.matched_files import split_by_statistics
     from lazydelta.operations.dml.request import DmlRequest, DmlResult
     from lazydelta.operations.dml.row_deletion import (
         RowDeletion,
         extend_vectors,
-        plan_deletion,
+        plan_counted_deletion,
         with_vectors,
     )
     from lazydelta.operations.dml.table_rules import (
@@ -31,18 +28,17 @@ if TYPE_CHECKING:
 __all__ = [
     "DmlRequest",
     "DmlResult",
-    "MatchedFiles",
     "RowDeletion",
     "Verb",
     "WrittenChanges",
+    "assignment_tree",
     "delete_rows",
     "extend_vectors",
     "has_change_feed",
     "plain_rows",
-    "plan_deletion",
+    "plan_counted_deletion",
     "refuse_row_tracking",
     "split_by_statistics",
-    "split_matches",
     "update_rows",
     "with_vectors",
 ]
@@ -50,10 +46,16 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
+        "assignments": ("assignment_tree",),
         "delete": ("delete_rows",),
-        "matched_files": ("MatchedFiles", "split_matches", "split_by_statistics"),
+        "matched_files": ("split_by_statistics",),
         "request": ("DmlRequest", "DmlResult"),
-        "row_deletion": ("RowDeletion", "extend_vectors", "plan_deletion", "with_vectors"),
+        "row_deletion": (
+            "RowDeletion",
+            "extend_vectors",
+            "plan_counted_deletion",
+            "with_vectors",
+        ),
         "table_rules": ("has_change_feed", "plain_rows", "refuse_row_tracking"),
         "update": ("update_rows",),
         "verb": ("Verb", "WrittenChanges"),

@@ -54,7 +54,7 @@ class MatchedFiles:
     partial: pa.Table
     """Files of which some rows match."""
     rows: tuple[Any, ...]
-    """For each partial file a 64-bit bitmap of the positions of its matching rows. Where other
+    """For each partial file a 64-bit bitmap of the positions of its matching rows. If other
     processes have the bitmaps, a range of the same length."""
     num_rows: pa.Array
     """For each partial file the number of its rows, deleted ones included."""

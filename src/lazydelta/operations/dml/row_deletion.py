@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta.formats import DeletionVectorGroup
-from lazydelta.operations.dml.matched_files import deleted_rows
+from lazydelta.operations.dml.matched_files import deleted_rows, split_matches
 from lazydelta.protocol.features import supported_features
 from lazydelta.protocol.schemas import DELETION_VECTOR
 from lazydelta.scan.read import FileStores
@@ -31,6 +31,7 @@ __all__ = [
     "RowDeletion",
     "extend_vectors",
     "has_vectors",
+    "plan_counted_deletion",
     "plan_deletion",
     "removes_of",
     "total_size",
@@ -65,6 +66,11 @@ class RowDeletion:
     """For each marked file the number of its rows, deleted ones included."""
 
     @property
+    def partial(self) -> pa.Table:
+        """The files that keep some rows."""
+        return pa.concat_tables([self.rewritten, self.marked]).combine_chunks()
+
+    @property
     def removed(self) -> pa.Table:
         """The data files that leave the table."""
         return pa.concat_tables([self.whole, self.rewritten]).combine_chunks()
@@ -94,6 +100,22 @@ def plan_deletion(snapshot: SnapshotState, matches: MatchedFiles) -> RowDeletion
         tuple(rows for rows, keep in zip(matches.rows, kept, strict=True) if keep),
         counts.filter(is_marked),
     )
+
+
+def plan_counted_deletion(
+    snapshot: SnapshotState, decided: pa.Table, files: pa.Table, counts: Sequence[int]
+) -> tuple[RowDeletion, int | None]:
+    """Plan a deletion whose bitmaps other processes have; return the number of rows too.
+
+    Args:
+        snapshot: The version of the files.
+        decided: Files of which all rows are deleted.
+        files: Files of which rows are deleted.
+        counts: For each of these files how many.
+    """
+    matches = split_matches(snapshot, files, [range(count) for count in counts])
+    matches = replace(matches, whole=pa.concat_tables([decided, matches.whole]))
+    return plan_deletion(snapshot, matches), matches.matched_rows
 
 
 def write_vectors(

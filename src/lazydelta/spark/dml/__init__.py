@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from lazydelta.spark.dml.delete import delete
+from lazydelta.spark.dml.update import update
 
-__all__ = ["delete"]
+__all__ = ["delete", "update"]

@@ -20,12 +20,12 @@ NUMBERED_FILES = pa.schema([INDEX, *FILE_FIELDS])
 POSITIONS = t.StructType([
     t.StructField("file", t.IntegerType()),
     t.StructField("clause", t.IntegerType()),
-    t.StructField("matches", t.LongType()),
     t.StructField("count", t.LongType()),
+    t.StructField("repeated", t.LongType()),
     t.StructField("rows", t.BinaryType()),
 ])  # fmt: skip
-"""Rows of a file that a clause changes: the number of matches, which is larger than the number of
-rows if a row matched twice, and a serialized 64-bit bitmap of positions; null is all rows."""
+"""Rows of a file that a clause changes: a serialized 64-bit bitmap of positions, null for all rows,
+and their number. `repeated` counts rows that came more than once, in all clauses of the file."""
 
 
 def quoted(*path: str) -> str:

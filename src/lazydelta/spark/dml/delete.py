@@ -122,16 +122,16 @@ def _positions(target: TargetFiles, condition: RowCondition) -> DataFrame:
 def _finish(run: VerbRun, condition: RowCondition) -> DmlResult:
     """Write the files of a DELETE, and commit them."""
     verb, deletion = run.verb, run.deletion
-    metrics = {"numDeletedRows": run.files.matched_rows}
+    metrics = {"numDeletedRows": run.num_rows}
     if verb.request.dry_run:
         shown = {name: value for name, value in metrics.items() if value is not None}
         return verb.nothing({**shown, **verb.file_metrics(deletion)}, dry_run=True)
-    if not run.files.all.num_rows:
+    if not run.touched.num_rows:
         return verb.nothing({"numDeletedRows": 0})
     if deletion.rewritten.num_rows:
         cure = "set delta.enableDeletionVectors = true, or delete whole partitions"
         refuse_row_tracking(verb.snapshot, "DELETE", cure)
-    needs_changes = bool(run.files.partial.num_rows) and has_change_feed(verb.snapshot)
+    needs_changes = bool(deletion.partial.num_rows) and has_change_feed(verb.snapshot)
     with UncommittedFiles(verb.store, None) as files:
         written = run.write_deletion(files)
         if needs_changes:

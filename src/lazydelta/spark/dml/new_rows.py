@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
+from lazydelta.errors import UnsupportedFeatureError
 from lazydelta.operations import FileTask, WriteRequest
+from lazydelta.schema.mapping import without_metadata
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.dml.columns import quoted
@@ -51,21 +52,31 @@ class RowWriter:
     definition: TableDefinition
     """The table after the operation."""
 
-    def plan(self, rows: DataFrame) -> Enforcement:
-        """Plan the enforcement of the table's rules on rows.
+    def plan(self, rows: DataFrame, *, is_update: bool) -> Enforcement:
+        """Plan the enforcement of the table's rules on changed or inserted rows.
 
         Raises:
             SchemaMismatchError: The rows do not fit.
+            UnsupportedFeatureError: Values of an identity column would have to be generated.
         """
         definition = self.definition
-        return plan_enforcement(
+        schema = definition.schema
+        if is_update:  # rows keep their identity values
+            schema = without_metadata(schema, lambda key: key.startswith("delta.identity."))
+        enforcement = plan_enforcement(
             table=definition.table,
             protocol=definition.protocol,
             metadata=definition.metadata,
-            schema=definition.schema,
+            schema=schema,
             incoming=incoming_schema(rows.schema, definition.table),
             schema_mode=None,
         )
+        for column in enforcement.identity:
+            reason = f"identity column {column.name!r} needs a single process"
+            raise UnsupportedFeatureError(
+                definition.table, ("identityColumns",), "write", f"{reason}; use Table.merge"
+            )
+        return enforcement
 
     def write(self, rows: DataFrame, enforcement: Enforcement) -> WrittenRows:
         """Write rows to data files.

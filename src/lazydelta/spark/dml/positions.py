@@ -60,28 +60,31 @@ def _find(read: RowRead, files: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     found = _Bitmaps()
     for number, batch in read.batches(files):
         rows = batch.column(ROW).to_numpy().astype(np.uint64)
-        found.add((number, 0), len(rows), BitMap64(rows))
+        found.add(number, 0, BitMap64(rows), 0)
     yield found.batch()
 
 
 class _Bitmaps:
-    """Bitmaps and numbers of matches by file and clause."""
+    """Bitmaps by file and clause, and how often rows of a file came again."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, int], tuple[int, Any]] = {}
+        self._bitmaps: dict[int, dict[int, Any]] = {}
+        self._repeated: dict[int, int] = {}
 
-    def add(self, key: tuple[int, int], matches: int, bitmap: Any) -> None:
-        known = self._found.get(key)
-        if known is not None:
-            matches, bitmap = known[0] + matches, known[1] | bitmap
-        self._found[key] = matches, bitmap
+    def add(self, file: int, clause: int, bitmap: Any, repeated: int) -> None:
+        clauses = self._bitmaps.setdefault(file, {})
+        repeated += sum(bitmap.intersection_cardinality(known) for known in clauses.values())
+        clauses[clause] = bitmap | clauses[clause] if clause in clauses else bitmap
+        self._repeated[file] = self._repeated.get(file, 0) + repeated
 
     def batch(self) -> pa.RecordBatch:
         """Return the result, ordered by file and clause."""
-        rows = [
-            (file, clause, matches, len(bitmap), bitmap.serialize())
-            for (file, clause), (matches, bitmap) in sorted(self._found.items())
-        ]
+        rows = []
+        for file, clauses in sorted(self._bitmaps.items()):
+            repeated = self._repeated[file]
+            for clause, bitmap in sorted(clauses.items()):
+                rows.append((file, clause, len(bitmap), repeated, bitmap.serialize()))
+                repeated = 0  # it is of the file
         columns = zip(*rows, strict=True) if rows else [[]] * len(_SCHEMA)
         arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
@@ -110,17 +113,17 @@ def _add_rows(found: _Bitmaps, batches: list[pa.RecordBatch]) -> None:
     files, rows, clauses = files[order], rows[order].astype(np.uint64), clauses[order]
     starts = np.flatnonzero((np.diff(files) != 0) | (np.diff(clauses) != 0)) + 1
     for start, end in pairwise([0, *starts.tolist(), len(files)]):
-        key = int(files[start]), int(clauses[start])
-        found.add(key, end - start, BitMap64(rows[start:end]))
+        bitmap = BitMap64(rows[start:end])
+        found.add(int(files[start]), int(clauses[start]), bitmap, end - start - len(bitmap))
 
 
 def _unite(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     found = _Bitmaps()
     for batch in batches:
-        for file, clause, matches, _, rows in zip(
+        for file, clause, _, repeated, rows in zip(
             *(column.to_pylist() for column in batch.columns), strict=True
         ):
-            found.add((file, clause), matches, load_bitmap(rows))
+            found.add(file, clause, load_bitmap(rows), repeated)
     yield found.batch()
 
 

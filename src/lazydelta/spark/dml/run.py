@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from pyspark.sql import types as t
 
 from lazydelta._arrow import from_numpy
+from lazydelta.errors import InternalError
+from lazydelta.formats import num_records
 from lazydelta.operations.dml import (
-    MatchedFiles,
     RowDeletion,
     WrittenChanges,
-    plan_deletion,
-    split_matches,
+    plan_counted_deletion,
     with_vectors,
 )
 from lazydelta.spark.dml.columns import CLAUSE, POSITIONS
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from lazydelta.spark.dml.target import TargetFiles
     from lazydelta.spark.jobs import ArrowTask
 
-__all__ = ["VerbRun", "matched_rows"]
+__all__ = ["VerbRun", "check_count", "matched_rows"]
 
 _ALL_ROWS = 0
 """The clause of files that statistics decide."""
@@ -64,12 +64,18 @@ class VerbRun:
     """In the schema of `POSITIONS`; None if statistics decide all files."""
     decided: Sequence[int]
     """Numbers of the files that statistics decide: all their rows match."""
-    matches: Mapping[int, int]
-    """For each clause the number of matches; a row may match twice."""
     rows: Mapping[int, int]
     """For each clause the number of rows, without the files that statistics decide."""
-    files: MatchedFiles
+    has_repeats: bool
+    """Whether a row is in two clauses, or twice in one."""
+    num_rows: int | None
+    """The number of all rows; None if a file that statistics decide has no row count."""
     deletion: RowDeletion
+
+    @property
+    def touched(self) -> pa.Table:
+        """The files with changed rows."""
+        return pa.concat_tables([self.deletion.removed, self.deletion.marked])
 
     def write_deletion(self, files: UncommittedFiles) -> WrittenChanges:
         """Write vectors, and copy the other rows of rewritten files."""
@@ -77,23 +83,27 @@ class VerbRun:
         adds, copied = ADDS.empty_table(), 0
         if marked.num_rows:
             indices = self._indices(marked)
-            tables, _ = self._run("write_vectors", write_vectors, indices)
+            tables, count = self._run("write_vectors", write_vectors, indices)
+            check_count("deletion vectors", count, len(indices))
             marked = _with_vectors(self.deletion, indices, pa.concat_tables(tables))
         if rewritten.num_rows:
             tables, copied = self._run("copy_rows", copy_rows, self._indices(rewritten))
+            check_count("copied rows", copied, _kept_rows(self.deletion))
             adds = files.add(_concat(ADDS, tables))
         return WrittenChanges(adds=adds, marked=marked, copied_rows=copied)
 
     def write_changes(self, kinds: Mapping[int, str]) -> pa.Table:
         """Write the old rows of clauses to change files; `kinds` has the type of each clause."""
-        indices = self._indices(self.files.all)
+        indices = self._indices(self.touched)
         task = write_matched_changes
-        tables, _ = self._run("write_changes", task, indices, dict(kinds))
+        tables, count = self._run("write_changes", task, indices, dict(kinds))
+        known = self.num_rows is not None and kinds.keys() >= {*self.rows}
+        check_count("changed rows", count, self.num_rows if known else None)
         return _concat(CHANGE_FILES, tables)
 
     def old_rows(self, columns: Sequence[str], clauses: Collection[int]) -> DataFrame:
         """Return columns of the rows of clauses, with `FILE`, `ROW` and `CLAUSE`."""
-        indices = self._indices(self.files.all)
+        indices = self._indices(self.touched)
         schema = rows_schema(self.target.snapshot, columns)
         schema = t.StructType([*schema, t.StructField(CLAUSE, t.IntegerType())])
         files = self._task(indices, columns)
@@ -142,6 +152,16 @@ class VerbRun:
         return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
 
 
+def check_count(what: str, found: int, expected: int | None) -> None:
+    """Refuse to commit if tasks did not write what the driver counted; None is not known.
+
+    Raises:
+        InternalError: The numbers differ.
+    """
+    if expected is not None and found != expected:
+        raise InternalError(f"tasks wrote {found} {what} where {expected} are expected")
+
+
 @contextmanager
 def matched_rows(
     verb: Verb, target: TargetFiles, num_undecided: int, positions: DataFrame | None
@@ -154,37 +174,31 @@ def matched_rows(
         num_undecided: Number of the undecided files.
         positions: The rows of the undecided files, as `POSITIONS`; None if there are none.
     """
-    counts = pa.table({"file": [], "clause": [], "matches": [], "count": []})
+    counts = pa.table({"file": [], "clause": [], "count": [], "repeated": []})
     positions = None if positions is None else positions.persist()
     try:
         if positions is not None:
             counts = positions.select(*counts.column_names).toArrow()
         adds = target.adds
         decided, undecided = adds.slice(num_undecided), adds.slice(0, num_undecided)
-        files = _classified(verb, decided, undecided, counts)
+        sums = _sums(counts, "file", "count")
+        touched = undecided.take(from_numpy(np.array([*sums], np.int64)))
+        deletion, num_rows = plan_counted_deletion(
+            verb.snapshot, decided, touched, list(sums.values())
+        )
         yield VerbRun(
             verb=verb,
             target=target,
             positions=positions,
             decided=range(num_undecided, adds.num_rows),
-            matches=_sums(counts, "clause", "matches"),
             rows=_sums(counts, "clause", "count"),
-            files=files,
-            deletion=plan_deletion(verb.snapshot, files),
+            has_repeats=bool(pc.sum(counts.column("repeated")).as_py()),
+            num_rows=num_rows,
+            deletion=deletion,
         )
     finally:
         if positions is not None:
             positions.unpersist()
-
-
-def _classified(
-    verb: Verb, decided: pa.Table, undecided: pa.Table, counts: pa.Table
-) -> MatchedFiles:
-    sums = sorted(_sums(counts, "file", "count").items())
-    touched = undecided.take(from_numpy(np.array([file for file, _ in sums], np.int64)))
-    # The bitmaps are in Spark; their lengths suffice here.
-    found = split_matches(verb.snapshot, touched, [range(count) for _, count in sums])
-    return replace(found, whole=pa.concat_tables([decided, found.whole]))
 
 
 def _sums(counts: pa.Table, key: str, value: str) -> dict[int, int]:
@@ -200,6 +214,17 @@ def _with_vectors(deletion: RowDeletion, indices: Sequence[int], vectors: pa.Tab
     by_file = {row.pop("index"): row for row in vectors.cast(VECTORS).to_pylist()}
     descriptors = [by_file[index] for index in indices]
     return with_vectors(deletion.marked, descriptors, deletion.marked_counts)
+
+
+def _kept_rows(deletion: RowDeletion) -> int | None:
+    """Return how many rows of rewritten files are kept; None without row counts."""
+    files = deletion.rewritten
+    counts = num_records(files.column("stats").combine_chunks())
+    if counts.null_count:
+        return None
+    vectors = files.column("deletionVector").combine_chunks()
+    deleted = pc.sum(pc.struct_field(vectors, "cardinality")).as_py() or 0
+    return int(pc.sum(counts).as_py()) - deleted - sum(map(len, deletion.rewritten_rows))
 
 
 def _concat(schema: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:

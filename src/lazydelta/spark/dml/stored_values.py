@@ -1,4 +1,4 @@
-"""New values of columns: Spark evaluates the expressions, and casts as its store assignment does."""
+"""New values of columns: Spark evaluates expressions, and casts as its store assignment does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["StoredValues"]
+__all__ = ["StoredValues", "leaves"]
 
 _TIMES = (t.DateType, t.TimestampType, t.TimestampNTZType)
 _NESTED = (t.StructType, t.ArrayType, t.MapType, t.VariantType)
@@ -67,9 +67,7 @@ class StoredValues:
             raise SchemaMismatchError(self._table, (f"column {path!r}: {types}",), _CURE)
         return value.cast(kind)
 
-    def _struct(
-        self, value: Column, given: t.StructType, kind: t.StructType, path: str
-    ) -> Column:
+    def _struct(self, value: Column, given: t.StructType, kind: t.StructType, path: str) -> Column:
         """Match fields by name; a missing one is null."""
         fields = {field.name.lower(): field for field in given}
         parts = []
@@ -94,24 +92,35 @@ class StoredValues:
         Args:
             tree: For each column an SQL string, or a mapping of assigned fields of a struct.
             kinds: The types of the columns.
-            old: The place of the struct whose other fields are kept; empty for new rows.
+            old: The alias of the old rows, whose other fields are kept; empty without one.
         """
         return {
-            name: self._assigned(node, kinds[name].dataType, (*old, name))
+            name: self._assigned(node, kinds[name].dataType, (name,), (*old, name))
             for name, node in tree.items()
         }
 
-    def _assigned(self, node: Any, kind: t.DataType, path: tuple[str, ...]) -> Column:
+    def _assigned(
+        self, node: Any, kind: Any, path: tuple[str, ...], old: tuple[str, ...]
+    ) -> Column:
         if isinstance(node, str):
             return self.column(node, kind, ".".join(path))
-        assert isinstance(kind, t.StructType)
         parts = [
-            self._assigned(node[field.name], field.dataType, (*path, field.name))
+            self._assigned(
+                node[field.name], field.dataType, (*path, field.name), (*old, field.name)
+            )
             if field.name in node
-            else f.col(quoted(*path, field.name))
+            else f.col(quoted(*old, field.name))
             for field in kind
         ]
         return f.struct(*(p.alias(field.name) for p, field in zip(parts, kind, strict=True)))
+
+
+def leaves(tree: Mapping[str, Any]) -> list[str]:
+    """Return the SQL strings of assigned columns and fields."""
+    found = []
+    for node in tree.values():
+        found += [node] if isinstance(node, str) else leaves(node)
+    return found
 
 
 def _can_store(given: t.DataType, kind: t.DataType) -> bool:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as t
 
-from lazydelta._arrow import from_numpy
+from lazydelta._arrow import from_mask, from_numpy
 from lazydelta.operations.dml import plain_rows
 from lazydelta.scan import Scan
 from lazydelta.scan.read import ChosenRows, read_files
@@ -23,6 +24,7 @@ from lazydelta.spark.arrow_conversion import conform_batches, read_schema
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.dml.columns import FILE, INDEX, NUMBERED_FILES, ROW
 from lazydelta.spark.jobs import named_task
+from lazydelta.spark.planner import pruner_for
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot
 from lazydelta.spark.tasks import split_by_size
 from lazydelta.spark.tuning import READ_TASKS
@@ -61,16 +63,30 @@ class RowRead:
 
         Args:
             files: The files, in the schema of `NUMBERED_FILES`.
-            rows: Bitmaps of the rows to read, by number of the file; None reads all.
+            rows: Bitmaps of the rows to read, by number of the file; all rows of a file whose
+                bitmap is None, or of all files.
             drops: Whether to read the other rows instead.
         """
         snapshot = self.snapshot.open()
+        chosen: dict[str, Any] = {}
         shown = snapshot.resolver.decoded(files.column("path")).to_pylist()
         numbers = dict(zip(shown, files.column("index").to_pylist(), strict=True))
-        chosen = None
         if rows is not None:
-            positions = {path: rows[n] for path, n in numbers.items() if rows[n] is not None}
-            chosen = ChosenRows(positions=positions, drops=drops)
+            chosen = {path: rows[n] for path, n in numbers.items() if rows[n] is not None}
+        is_chosen = from_mask(np.array([path in chosen for path in shown], np.bool_))
+        positions = ChosenRows(positions=chosen, drops=drops)
+        for part, selected in ((files.filter(is_chosen), positions),
+            (files.filter(pc.invert(is_chosen)), None)):  # fmt: skip
+            if part.num_rows:
+                yield from self._batches(snapshot, part, selected, numbers)
+
+    def _batches(
+        self,
+        snapshot: SnapshotState,
+        files: pa.RecordBatch,
+        rows: ChosenRows | None,
+        numbers: Mapping[str, int],
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
         options = replaced(
             plain_rows(snapshot),
             file_column_name=FILE,
@@ -79,7 +95,7 @@ class RowRead:
             files_at_once=1 if is_local(snapshot.store) else None,
         )
         scan = Scan(snapshot, where=self.where)
-        with read_files(scan, [files], self.columns, options, rows=chosen) as batches:
+        with read_files(scan, [files], self.columns, options, rows=rows) as batches:
             for batch in batches:
                 if batch.num_rows:
                     path = batch.column(FILE)[0].as_py()
@@ -112,10 +128,18 @@ class TargetFiles:
         """How many tasks should read the files."""
         return max(1, len(split_by_size(_sizes(self.numbered()), READ_TASKS)))
 
-    def rows(self, columns: Sequence[str]) -> DataFrame:
-        """Return columns of the files' rows, `FILE` and `ROW`."""
+    def rows(self, columns: Sequence[str], where: Predicate | None = None) -> DataFrame:
+        """Return columns of the files' rows, `FILE` and `ROW`.
+
+        Args:
+            columns: Names of columns of the table.
+            where: Only rows that match; files that have none are skipped.
+        """
         schema = rows_schema(self.snapshot, columns)
-        return self.map_files("read_rows", schema, _read_rows, self.read(columns), schema)
+        mask = pruner_for(self.snapshot, where).mask(_batch(self.adds))
+        files = self.numbered() if mask is None else self.numbered().filter(mask)
+        read = self.read(columns, where)
+        return self.map_files("read_rows", schema, _read_rows, read, schema, files=files)
 
     def map_files(
         self,
@@ -123,12 +147,13 @@ class TargetFiles:
         schema: t.StructType,
         function: Callable[..., Iterator[pa.RecordBatch]],
         *arguments: object,
+        files: pa.RecordBatch | None = None,
     ) -> DataFrame:
         """Return what a function yields for files in the schema of `NUMBERED_FILES`.
 
-        The files are split among tasks by size.
+        The files, by default all, are split among tasks by size.
         """
-        files = self.numbered()
+        files = self.numbered() if files is None else files
         if not files.num_rows:
             return self.spark.createDataFrame([], schema)
         parts = [
@@ -137,6 +162,11 @@ class TargetFiles:
         ]
         task = named_task(name, _map_parts, parts, partial(function, *arguments))
         return self.spark.range(0, len(parts), 1, len(parts)).mapInArrow(task, schema)
+
+
+def _batch(adds: pa.Table) -> pa.RecordBatch:
+    columns = [column.combine_chunks() for column in adds.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=adds.schema)
 
 
 def _sizes(files: pa.RecordBatch) -> np.ndarray:

@@ -7,29 +7,43 @@ from typing import TYPE_CHECKING
 from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from lazydelta.operations.dml.merge.clauses import MergeClause, MergeRequest
-    from lazydelta.operations.dml.merge.merge import merge_rows
-    from lazydelta.operations.dml.merge.merge_builder import MergeBuilder
+    from lazydelta.operations.dml.merge.clauses import MergeClause, MergeRequest, shown_sql
+    from lazydelta.operations.dml.merge.condition import split_condition
+    from lazydelta.operations.dml.merge.joined_rows import JoinedSchema
+    from lazydelta.operations.dml.merge.merge import METRIC_NAMES, merge_metrics, merge_rows
+    from lazydelta.operations.dml.merge.merge_builder import MergeBuilder, MergeClauses
     from lazydelta.operations.dml.merge.merge_explanation import MergeExplanation, explain_merge
+    from lazydelta.operations.dml.merge.merge_plan import assigned_columns, evolved_definition
     from lazydelta.operations.dml.merge.source_chunks import MergeSource
 
 __all__ = [
+    "METRIC_NAMES",
+    "JoinedSchema",
     "MergeBuilder",
     "MergeClause",
+    "MergeClauses",
     "MergeExplanation",
     "MergeRequest",
     "MergeSource",
+    "assigned_columns",
+    "evolved_definition",
     "explain_merge",
+    "merge_metrics",
     "merge_rows",
+    "shown_sql",
+    "split_condition",
 ]
 
 __getattr__ = lazy_exports(
     __name__,
     {
-        "clauses": ("MergeClause", "MergeRequest"),
-        "merge": ("merge_rows",),
-        "merge_builder": ("MergeBuilder",),
+        "clauses": ("MergeClause", "MergeRequest", "shown_sql"),
+        "condition": ("split_condition",),
+        "joined_rows": ("JoinedSchema",),
+        "merge": ("METRIC_NAMES", "merge_metrics", "merge_rows"),
+        "merge_builder": ("MergeBuilder", "MergeClauses"),
         "merge_explanation": ("MergeExplanation", "explain_merge"),
+        "merge_plan": ("assigned_columns", "evolved_definition"),
         "source_chunks": ("MergeSource",),
     },
 )

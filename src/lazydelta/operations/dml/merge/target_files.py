@@ -72,9 +72,7 @@ def _may_have_keys(
     return index.may_match(lower, upper, nulls)
 
 
-def _key_bounds(
-    snapshot: SnapshotState, key: KeyPair, adds: pa.RecordBatch
-) -> ColumnBounds | None:
+def _key_bounds(snapshot: SnapshotState, key: KeyPair, adds: pa.RecordBatch) -> ColumnBounds | None:
     """Return the bounds of a key in each file, as the type of the key."""
     if key.target_path is None:
         return None
