@@ -15,7 +15,7 @@ except ModuleNotFoundError:
 
 from lazydelta.spark.changes import changes
 from lazydelta.spark.checkpoint import checkpoint
-from lazydelta.spark.dml import delete, update
+from lazydelta.spark.dml import delete, merge, update
 from lazydelta.spark.hadoop_settings import hadoop_settings
 from lazydelta.spark.jobs import described
 from lazydelta.spark.planner import (
@@ -42,6 +42,7 @@ __all__ = [
     "hadoop_settings",
     "live_files",
     "local_session",
+    "merge",
     "read",
     "register",
     "to_arrow",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lazydelta.spark.dml.delete import delete
+from lazydelta.spark.dml.merge import SparkMergeBuilder, merge
 from lazydelta.spark.dml.update import update
 
-__all__ = ["delete", "update"]
+__all__ = ["SparkMergeBuilder", "delete", "merge", "update"]

@@ -7,7 +7,7 @@ from pyspark.sql import types as t
 
 from lazydelta.spark.arrow_reader import FILE_FIELDS
 
-__all__ = ["CLAUSE", "FILE", "INDEX", "NUMBERED_FILES", "POSITIONS", "ROW", "quoted"]
+__all__ = ["CLAUSE", "FILE", "INDEX", "NUMBERED_FILES", "POSITIONS", "ROW", "SOURCE_ROW", "quoted"]
 
 FILE = "__lazydelta_file"
 """Number of the data file of a row, in the list of the driver."""
@@ -15,6 +15,8 @@ ROW = "__lazydelta_row"
 """Position of a row in its data file, from 0 on."""
 CLAUSE = "__lazydelta_clause"
 """Number of the clause that applies to a row."""
+SOURCE_ROW = "__lazydelta_source_row"
+"""Number of a row of the source of a MERGE."""
 INDEX = pa.field("index", pa.int32())
 NUMBERED_FILES = pa.schema([INDEX, *FILE_FIELDS])
 POSITIONS = t.StructType([

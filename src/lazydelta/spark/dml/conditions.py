@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lazydelta.scan import Where
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["RowCondition", "mentioned_columns"]
+__all__ = ["RowCondition", "is_independent_of_session", "mentioned_columns"]
 
 _UTC = ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
 
@@ -47,12 +47,12 @@ class RowCondition:
             predicate = as_predicate(where)
             if predicate is None:
                 return cls()
-            bound = bind(predicate, snapshot.schema, snapshot.partition_columns)
+            is_independent = is_independent_of_session(spark, snapshot, predicate)
         except PredicateError:
             if not isinstance(where, str):
                 raise
             return cls(sql=where)
-        if _depends_on_time_zone(bound) and session_time_zone(spark) not in _UTC:
+        if not is_independent:
             return cls(sql=where if isinstance(where, str) else str(predicate))
         return cls(predicate=predicate)
 
@@ -64,14 +64,20 @@ class RowCondition:
         return "true" if self.predicate is None else str(self.predicate)
 
 
-def session_time_zone(spark: SparkSession) -> str:
-    """Return the time zone in which a session reads and shows timestamps."""
-    return spark.conf.get("spark.sql.session.timeZone", "") or ""
+def is_independent_of_session(
+    spark: SparkSession, snapshot: SnapshotState, predicate: Predicate
+) -> bool:
+    """Whether Spark gives a condition on the table the value that we give it.
 
-
-def _depends_on_time_zone(bound: Predicate) -> bool:
+    Raises:
+        ColumnNotFoundError: It names a column that the table does not have.
+        PredicateError: It does not fit the schema.
+    """
+    bound = bind(predicate, snapshot.schema, snapshot.partition_columns)
     columns = (node for node in bound.walk() if isinstance(node, Column))
-    return any(str(column.type) == "timestamp" for column in columns)
+    if not any(str(column.type) == "timestamp" for column in columns):
+        return True
+    return spark.conf.get("spark.sql.session.timeZone", "") in _UTC
 
 
 def mentioned_columns(snapshot: SnapshotState, expressions: Iterable[str]) -> tuple[str, ...]:

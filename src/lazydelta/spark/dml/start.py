@@ -39,7 +39,12 @@ class TableAccess:
 
 
 def start_verb(
-    spark: SparkSession, name: str, access: TableAccess, request: DmlRequest
+    spark: SparkSession,
+    name: str,
+    access: TableAccess,
+    request: DmlRequest,
+    *,
+    only_appends: bool = False,
 ) -> tuple[Verb, RowCondition] | DmlResult:
     """Validate a request; a result if its application transaction is applied already.
 
@@ -57,7 +62,10 @@ def start_verb(
     snapshot = load_snapshot(store, config)
     condition = RowCondition.parse(spark, snapshot, request.where)
     known = replace(request, where=condition.predicate)
-    verb = Verb.start(name, store, config, known, known=snapshot, remember=lambda _: None)
+    verb = Verb.start(
+        name, store, config, known,
+        known=snapshot, remember=lambda _: None, only_appends=only_appends,
+    )  # fmt: skip
     if isinstance(verb, DmlResult):
         return verb
     check_retention_guard(verb.snapshot)

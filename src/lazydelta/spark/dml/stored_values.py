@@ -85,34 +85,37 @@ class StoredValues:
         return f.when(value.isNotNull(), f.struct(*parts))
 
     def columns(
-        self, tree: Mapping[str, Any], kinds: t.StructType, old: Sequence[str] = ()
+        self, tree: Mapping[str, Any], kinds: t.StructType, old: Sequence[str] | None
     ) -> dict[str, Column]:
         """Return the new values of assigned columns.
 
         Args:
             tree: For each column an SQL string, or a mapping of assigned fields of a struct.
             kinds: The types of the columns.
-            old: The alias of the old rows, whose other fields are kept; empty without one.
+            old: The alias of the old rows, or nothing, to keep other fields of structs; None for
+                new rows.
         """
         return {
-            name: self._assigned(node, kinds[name].dataType, (name,), (*old, name))
+            name: self._assigned(node, kinds[name].dataType, (name,), old)
             for name, node in tree.items()
         }
 
     def _assigned(
-        self, node: Any, kind: Any, path: tuple[str, ...], old: tuple[str, ...]
+        self, node: Any, kind: Any, path: tuple[str, ...], old: Sequence[str] | None
     ) -> Column:
         if isinstance(node, str):
             return self.column(node, kind, ".".join(path))
-        parts = [
-            self._assigned(
-                node[field.name], field.dataType, (*path, field.name), (*old, field.name)
-            )
-            if field.name in node
-            else f.col(quoted(*old, field.name))
-            for field in kind
-        ]
-        return f.struct(*(p.alias(field.name) for p, field in zip(parts, kind, strict=True)))
+        parts = []
+        for field in kind:
+            where = (*path, field.name)
+            if field.name in node:
+                part = self._assigned(node[field.name], field.dataType, where, old)
+            elif old is None:
+                part = f.lit(None).cast(field.dataType)
+            else:
+                part = f.col(quoted(*old, *where))
+            parts.append(part.alias(field.name))
+        return f.struct(*parts)
 
 
 def leaves(tree: Mapping[str, Any]) -> list[str]:

@@ -127,7 +127,7 @@ def _new_columns(
     columns = [field.name for field in schema if field.name in read]
     rows = spark.createDataFrame([], read_schema(snapshot, columns))
     stored = StoredValues(rows, expressions, snapshot.store.root)
-    values = stored.columns(tree, read_schema(snapshot, None))
+    values = stored.columns(tree, read_schema(snapshot, None), old=())
     new = []
     for field in schema:
         if field.name in values:

@@ -8,7 +8,7 @@ from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lazydelta.operations.dml.merge.clauses import MergeClause, MergeRequest, shown_sql
-    from lazydelta.operations.dml.merge.condition import split_condition
+    from lazydelta.operations.dml.merge.condition import split_condition, target_predicate
     from lazydelta.operations.dml.merge.joined_rows import JoinedSchema
     from lazydelta.operations.dml.merge.merge import METRIC_NAMES, merge_metrics, merge_rows
     from lazydelta.operations.dml.merge.merge_builder import MergeBuilder, MergeClauses
@@ -32,13 +32,14 @@ __all__ = [
     "merge_rows",
     "shown_sql",
     "split_condition",
+    "target_predicate",
 ]
 
 __getattr__ = lazy_exports(
     __name__,
     {
         "clauses": ("MergeClause", "MergeRequest", "shown_sql"),
-        "condition": ("split_condition",),
+        "condition": ("split_condition", "target_predicate"),
         "joined_rows": ("JoinedSchema",),
         "merge": ("METRIC_NAMES", "merge_metrics", "merge_rows"),
         "merge_builder": ("MergeBuilder", "MergeClauses"),
