@@ -104,7 +104,7 @@ class Verb:
         """
         write = request.as_write()
         check_user_metadata(request.commit_metadata, store.root)
-        snapshot = load_snapshot(store, config, previous=known)
+        snapshot = replace(load_snapshot(store, config, previous=known), config=config)
         if is_applied(snapshot, write):
             return DmlResult(table=store.root, version=snapshot.version, already_applied=True)
         if features := unwritable_features(snapshot.protocol):

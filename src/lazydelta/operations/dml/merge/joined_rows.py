@@ -70,12 +70,10 @@ class JoinedSchema:
     def resolve(self, path: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         """Return the alias of a column's side, and its path there."""
         names = tuple(field.name for field in self.schema.find(path))
-        for alias, side in ((self.target_alias, self.target), (self.source_alias, self.source)):
-            if names[0] == alias and side is not None:
-                return alias, names[1:]
-            if side is not None and side.get(names[0]) is not None:
-                return alias, names
-        raise PredicateError(".".join(path), "it is on neither side")  # pragma: no cover
+        if names[0] in (self.target_alias, self.source_alias):
+            return names[0], names[1:]
+        is_target = self.target is not None and self.target.get(names[0]) is not None
+        return self.target_alias if is_target else self.source_alias, names
 
     def paths(self, nodes: Iterable[Node | None], alias: str) -> list[tuple[str, ...]]:
         """Return the paths of the columns of one side that expressions read.

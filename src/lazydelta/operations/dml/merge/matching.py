@@ -80,8 +80,8 @@ class Matching:
         matched = self.matched_sources[chunk.index] = np.zeros(chunk.rows.num_rows, np.bool_)
         files = target_files(self._snapshot, plan.condition, finder.index)
         touched = TouchedRows(files)
-        if not chunk.rows.num_rows or not files.num_rows:
-            return touched, finder
+        if not chunk.rows.num_rows:
+            return TouchedRows(files.slice(0, 0)), finder
         for path, positions, batch in self._rows(files, columns, plan.condition.target_only):
             for pairs in finder.pairs(batch):
                 matched[pairs.source_rows] = True

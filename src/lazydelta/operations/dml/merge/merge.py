@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.operations.dml.merge.clauses import MergeRequest
     from lazydelta.operations.dml.merge.matching import TouchedRows
+    from lazydelta.operations.dml.merge.source_chunks import SourceChunk
     from lazydelta.operations.dml.verb import WrittenChanges
     from lazydelta.protocol import TableMetadata
     from lazydelta.snapshot import SnapshotState
@@ -87,13 +88,14 @@ def merge_rows(
 
     Raises the errors of `delete_rows` and `update_rows` too.
     """
+    config = _bounded(config)
     verb = Verb.start(
         "MERGE", store, config, request.options,
         known=known, remember=remember, only_appends=request.only_inserts,
     )  # fmt: skip
     if isinstance(verb, DmlResult):
         return verb
-    chunks = SourceChunks(source, chunk_bytes=config.operation_memory // tuning.SOURCE_SHARE)
+    chunks = SourceChunks(source, chunk_bytes=_share(config))
     plan = MergePlan.build(verb.snapshot, request, chunks.schema)
     if any(clause.action == "update" for clause in request.clauses):
         refuse_row_tracking(verb.snapshot, "MERGE", "merge into the table with Spark")
@@ -102,6 +104,20 @@ def merge_rows(
     with chunks:
         run = _Run(verb, plan, chunks)
         return run.dry() if request.options.dry_run else run.execute()
+
+
+def _share(config: Config) -> int:
+    return max(1, config.operation_memory // tuning.MEMORY_SHARE)
+
+
+def _bounded(config: Config) -> Config:
+    """Return settings in which the buffers of readers and writers fit in the memory of a MERGE."""
+    read, write, share = config.read, config.write, _share(config)
+    return replace(
+        config,
+        read=replace(read, memory_limit=min(read.memory_limit, share)),
+        write=replace(write, memory_limit=min(write.memory_limit, share)),
+    )
 
 
 @dataclass(slots=True)
@@ -131,6 +147,7 @@ class _Run:
         for chunk in self.source:
             self.matching.chunk(chunk)
             self.inserted.count(chunk, self.matching.matched_sources[chunk.index])
+            del chunk
         if self.plan.not_matched_by_source:
             self.matching.not_matched_by_source()
         deletion = plan_deletion(self.verb.snapshot, self.matching.result())
@@ -179,12 +196,8 @@ class _Run:
 
     def _changed_rows(self) -> Iterator[pa.RecordBatch]:
         for chunk in self.source:
-            started = time.monotonic()
-            touched, finder = self.matching.chunk(chunk)
-            self.scan_seconds += time.monotonic() - started
-            if touched.files.num_rows:
-                self.touched.append(touched)
-                yield from updated_matches(self.verb, self.plan, touched, finder)
+            yield from self._changed_by(chunk)
+            del chunk  # before the next one is loaded
         if self.plan.not_matched_by_source:
             started = time.monotonic()
             touched = self.matching.not_matched_by_source()
@@ -193,6 +206,14 @@ class _Run:
                 self.touched.append(touched)
                 yield from updated_by_source(self.verb, self.plan, touched)
 
+    def _changed_by(self, chunk: SourceChunk) -> Iterator[pa.RecordBatch]:
+        started = time.monotonic()
+        touched, finder = self.matching.chunk(chunk)
+        self.scan_seconds += time.monotonic() - started
+        if touched.files.num_rows:
+            self.touched.append(touched)
+            yield from updated_matches(self.verb, self.plan, touched, finder)
+
     def _inserted_rows(self) -> Iterator[pa.RecordBatch]:
         if not self.plan.not_matched:
             return
@@ -200,6 +221,7 @@ class _Run:
             matched = self.matching.matched_sources[chunk.index]
             if not matched.all():
                 yield from self.inserted.batches(chunk, matched)
+            del chunk
 
     def _with_definition(self, written: WrittenChanges) -> WrittenChanges:
         """Return the changes with the table's new protocol and metadata, if they change."""

@@ -7,13 +7,15 @@ once for each pass.
 from __future__ import annotations
 
 import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from lazydelta._memory import release_memory
 from lazydelta.errors import SchemaMismatchError
 from lazydelta.schema import from_arrow_schema, to_arrow_schema
 from lazydelta.writer import as_source
@@ -77,7 +79,7 @@ class SourceChunks:
         self._source = source
         self._chunk_bytes = chunk_bytes
         self._stack = ExitStack()
-        self._first: pa.RecordBatch | None = None  # the only chunk, if there is no spool
+        self._only: pa.RecordBatch | None = None  # the only chunk, if there is no spool
         self._spool: Path | None = None
         self._batches: list[int] = []  # of each spooled chunk
         self.num_rows = 0
@@ -91,7 +93,7 @@ class SourceChunks:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._first = None
+        self._only = None
         self._stack.close()
 
     @property
@@ -100,61 +102,50 @@ class SourceChunks:
         return max(1, len(self._batches))
 
     def __iter__(self) -> Iterator[SourceChunk]:
-        if self._first is not None:
-            yield SourceChunk(0, self._first)
+        if self._only is not None:
+            yield SourceChunk(0, self._only)
             return
         if self._spool is None:
             return
         with pa.OSFile(str(self._spool), "rb") as file, pa.ipc.open_stream(file) as reader:
             for index, count in enumerate(self._batches):
+                release_memory()  # of the chunk before
                 batches = [reader.read_next_batch() for _ in range(count)]
-                yield SourceChunk(index, _combined(batches, self._arrow_schema))
+                rows = _combined(batches, self._arrow_schema)
+                del batches
+                yield SourceChunk(index, rows)
+                del rows
 
     def _consume(self) -> None:
-        chunks = self._chunks()
-        first = next(chunks, [])
-        second = next(chunks, None)
-        if second is None:
-            self._first = _combined(first, self._arrow_schema)
-            return
+        """Read all rows: into memory, or into the spool once they are more than a chunk."""
+        parts = (part for batch in self._source.batches for part in self._parts(batch))
+        buffered: list[pa.RecordBatch] = []
+        size = 0
+        for part in parts:
+            buffered.append(part)
+            size += part.nbytes
+            if size > self._chunk_bytes:
+                self._write_spool(buffered, parts)
+                return
+        self._only = _combined(buffered, self._arrow_schema)
+
+    def _write_spool(
+        self, buffered: list[pa.RecordBatch], parts: Iterable[pa.RecordBatch]
+    ) -> None:
         directory = tempfile.TemporaryDirectory(prefix="lazydelta-merge-")
         self._spool = Path(self._stack.enter_context(directory)) / "source.arrow"
-        with self._writer(self._spool) as writer:
-            for chunk in self._with(first, second, chunks):
-                self._batches.append(len(chunk))
-                for batch in chunk:
-                    writer.write_batch(batch)
-
-    @staticmethod
-    def _with(
-        first: list[pa.RecordBatch],
-        second: list[pa.RecordBatch],
-        rest: Iterable[list[pa.RecordBatch]],
-    ) -> Iterator[list[pa.RecordBatch]]:
-        yield first
-        yield second
-        yield from rest
-
-    @contextmanager
-    def _writer(self, path: Path) -> Iterator[pa.RecordBatchWriter]:
+        size = 0
         with (
-            pa.OSFile(str(path), "wb") as file,
+            pa.OSFile(str(self._spool), "wb") as file,
             pa.ipc.new_stream(file, self._arrow_schema, options=_SPOOL_OPTIONS) as writer,
         ):
-            yield writer
-
-    def _chunks(self) -> Iterator[list[pa.RecordBatch]]:
-        chunk: list[pa.RecordBatch] = []
-        size = 0
-        for batch in self._source.batches:
-            for part in self._parts(batch):
-                if chunk and size + part.nbytes > self._chunk_bytes:
-                    yield chunk
-                    chunk, size = [], 0
-                chunk.append(part)
+            for part in chain(_drained(buffered), parts):
+                if not self._batches or size + part.nbytes > self._chunk_bytes:
+                    self._batches.append(0)
+                    size = 0
+                self._batches[-1] += 1
                 size += part.nbytes
-        if chunk:
-            yield chunk
+                writer.write_batch(part)
 
     def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield a batch in the source's types, in parts that fit in a chunk."""
@@ -173,6 +164,12 @@ class SourceChunks:
         except pa.ArrowInvalid as error:
             raise SchemaMismatchError("the source", (str(error),), "Cast the column.") from None
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow_schema)
+
+
+def _drained(items: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield items, and release each before the next."""
+    while items:
+        yield items.pop(0)
 
 
 def _combined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

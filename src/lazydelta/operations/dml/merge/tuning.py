@@ -27,6 +27,7 @@ PAIRS_PER_BLOCK = 1 << 18
 INSERTED_ROWS = 1 << 16
 """Source rows that are enforced and handed to the writer at once."""
 
-SOURCE_SHARE = 4
-"""A chunk of the source gets this part of `Config.operation_memory`: index, joined rows and the
-writer's buffers need the rest."""
+MEMORY_SHARE = 8
+"""A chunk of the source, finished batches of the reader and the buffer of the writer get this part
+of `Config.operation_memory` each: chunks are copied once when they are read, the writer encodes as
+much as it buffers, and the index and joined rows need the rest."""
