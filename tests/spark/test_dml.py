@@ -19,7 +19,7 @@ from lazydelta.errors import (
     UnsupportedFeatureError,
 )
 from lazydelta.spark.arrow_conversion import spark_schema
-from lazydelta.spark.dml import run as dml_run
+from lazydelta.spark.dml import verb_run
 from tests.spark.dml_tables import KINDS, SCHEMA, VECTORS, Twins, random_rows
 
 
@@ -130,8 +130,8 @@ def test_conditions_on_timestamps_use_the_time_zone_of_the_session(spark, tmp_pa
 
 def test_the_driver_receives_descriptors_only(spark, tmp_path, monkeypatch):
     received = []
-    collect = dml_run.collect_tables
-    monkeypatch.setattr(dml_run, "collect_tables", lambda r: received.append(r) or collect(r))
+    collect = verb_run.collect_tables
+    monkeypatch.setattr(verb_run, "collect_tables", lambda r: received.append(r) or collect(r))
     ld.write(tmp_path, {"id": [*range(200_000)]}, properties=VECTORS)
     result = executors.delete(spark, tmp_path, "id % 2 = 1 AND id > 50000")
     assert result.metrics["numDeletedRows"] == 75_000

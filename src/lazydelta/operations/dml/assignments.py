@@ -258,9 +258,9 @@ def _target(key: Any, schema: StructType) -> tuple[StructField, ...]:
 def _resolved(field: StructField, node: str | dict[str, Any], scope: ExpressionScope) -> Any:
     if isinstance(node, str):
         return _expression(node, field.type, scope)
-    assert isinstance(field.type, StructType)
-    inner = {name: _resolved(field.type.find((name,))[0], n, scope) for name, n in node.items()}
-    return _Fields(field.type, inner)
+    kind: Any = field.type  # a struct: the path of the key goes through it
+    inner = {name: _resolved(kind.find((name,))[0], n, scope) for name, n in node.items()}
+    return _Fields(kind, inner)
 
 
 def _expression(sql: str, kind: DataType, scope: ExpressionScope) -> Any:

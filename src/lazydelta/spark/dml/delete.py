@@ -17,12 +17,12 @@ from lazydelta.operations.dml import (
     refuse_row_tracking,
     split_by_statistics,
 )
-from lazydelta.spark.dml.columns import CLAUSE
 from lazydelta.spark.dml.conditions import mentioned_columns
+from lazydelta.spark.dml.frame_columns import CLAUSE
 from lazydelta.spark.dml.positions import find_positions, read_positions
-from lazydelta.spark.dml.run import matched_rows
 from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.target import TargetFiles
+from lazydelta.spark.dml.verb_run import matched_rows
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lazydelta.operations.dml import Verb
     from lazydelta.scan import Where
     from lazydelta.spark.dml.conditions import RowCondition
-    from lazydelta.spark.dml.run import VerbRun
+    from lazydelta.spark.dml.verb_run import VerbRun
     from lazydelta.store.cloud import Credential
 
 __all__ = ["delete", "matching_rows"]

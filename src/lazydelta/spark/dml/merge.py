@@ -23,12 +23,12 @@ from lazydelta.operations.dml.merge import (
     MergeRequest,
     merge_metrics,
 )
-from lazydelta.spark.dml.columns import CLAUSE, FILE, ROW, quoted
+from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, ROW, quoted
 from lazydelta.spark.dml.merge_clauses import SparkClauses, value_name
 from lazydelta.spark.dml.merge_matches import MergeMatches
 from lazydelta.spark.dml.new_rows import RowWriter
-from lazydelta.spark.dml.run import check_count
 from lazydelta.spark.dml.start import TableAccess, start_verb
+from lazydelta.spark.dml.verb_run import check_count
 
 if TYPE_CHECKING:
     import os
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lazydelta.operations.dml import Verb, WrittenChanges
     from lazydelta.scan import Where
     from lazydelta.spark.dml.merge_clauses import NumberedClause
-    from lazydelta.spark.dml.run import VerbRun
+    from lazydelta.spark.dml.verb_run import VerbRun
     from lazydelta.store.cloud import Credential
     from lazydelta.writer.enforcement import Enforcement
 
@@ -262,14 +262,10 @@ class _Merging:
             c.number: names[c.clause.action] for c in self.plan.clauses if c.number in run.rows
         }
         tables = [files.add(run.write_changes(kinds))]
-        for kind, new in (
-            ("update_postimage", self.updated_files),
-            ("insert", self.inserted_files),
-        ):
-            tables += [
-                files.add(writer.write_changes(adds, enforcement, kind))
-                for adds, enforcement in new
-            ]
+        for adds, enforcement in self.updated_files:
+            tables.append(files.add(writer.write_changes(adds, enforcement, "update_postimage")))
+        for adds, enforcement in self.inserted_files:
+            tables.append(files.add(writer.write_changes(adds, enforcement, "insert")))
         return replace(written, changes=pa.concat_tables(tables))
 
     def _evolved(self, written: WrittenChanges) -> WrittenChanges:

@@ -21,23 +21,23 @@ from lazydelta.expressions import as_predicate
 from lazydelta.expressions.nodes import Or
 from lazydelta.operations.dml.merge import shown_sql, split_condition, target_predicate
 from lazydelta.scan.plan import live_adds
-from lazydelta.spark.dml.columns import CLAUSE, FILE, ROW, SOURCE_ROW
 from lazydelta.spark.dml.conditions import is_independent_of_session, mentioned_columns
+from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, ROW, SOURCE_ROW
 from lazydelta.spark.dml.positions import find_positions
-from lazydelta.spark.dml.run import matched_rows
 from lazydelta.spark.dml.target import TargetFiles
+from lazydelta.spark.dml.verb_run import matched_rows
 from lazydelta.spark.planner import pruner_for
 from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from lazydelta.expressions import Predicate
     from lazydelta.operations.dml import Verb
     from lazydelta.spark.dml.merge_clauses import SparkClauses
-    from lazydelta.spark.dml.run import VerbRun
+    from lazydelta.spark.dml.verb_run import VerbRun
 
 __all__ = ["MergeMatches"]
 
@@ -197,7 +197,7 @@ class MergeMatches:
         return "a row"
 
     @property
-    def _on(self) -> object:
+    def _on(self) -> Column:
         return f.expr(shown_sql(self.plan.request.on))
 
     def _target_rows(self, where: Predicate | None) -> DataFrame:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -12,7 +13,7 @@ from lazydelta.operations import FileTask, WriteRequest
 from lazydelta.schema.mapping import without_metadata
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.conf import storage_options_file
-from lazydelta.spark.dml.columns import quoted
+from lazydelta.spark.dml.frame_columns import quoted
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot
 from lazydelta.spark.tasks import split_by_size
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from lazydelta.writer.enforcement import Enforcement
 
 __all__ = ["RowWriter"]
+
+ChangeType = Literal["insert", "update_postimage"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +101,7 @@ class RowWriter:
         task = named_task("write_rows", write_rows, planned)
         return collect_results(rows.mapInArrow(task, RESULT).toArrow())
 
-    def write_changes(self, adds: pa.Table, enforcement: Enforcement, kind: str) -> pa.Table:
+    def write_changes(self, adds: pa.Table, enforcement: Enforcement, kind: ChangeType) -> pa.Table:
         """Write the rows of new data files to change files."""
         if not adds.num_rows:
             return CHANGE_FILES.empty_table()
@@ -145,7 +148,7 @@ class _AddedChanges:
     snapshot: SerializedSnapshot
     enforcement: Enforcement
     layout: DataLayout
-    kind: str
+    kind: ChangeType
     parts: Sequence[bytes]
 
     def write(self, number: int) -> tuple[pa.Table, int]:
@@ -161,4 +164,4 @@ def _write_added_changes(
 ) -> Iterator[pa.RecordBatch]:
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            yield from task_result(lambda number=number: changes.write(number))
+            yield from task_result(partial(changes.write, number))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lazydelta._arrow import from_mask
 from lazydelta.spark.arrow_conversion import arrow_schema
-from lazydelta.spark.dml.columns import CLAUSE, FILE, POSITIONS, ROW
+from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, POSITIONS, ROW
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.tuning import BUFFERED_POSITIONS
 

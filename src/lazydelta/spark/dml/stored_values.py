@@ -9,7 +9,7 @@ from pyspark.sql import types as t
 
 from lazydelta.errors import SchemaMismatchError
 from lazydelta.spark.arrow_conversion import nullable_type
-from lazydelta.spark.dml.columns import quoted
+from lazydelta.spark.dml.frame_columns import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -22,7 +22,7 @@ from lazydelta.scan import Scan
 from lazydelta.scan.read import ChosenRows, read_files
 from lazydelta.spark.arrow_conversion import conform_batches, read_schema
 from lazydelta.spark.conf import storage_options_file
-from lazydelta.spark.dml.columns import FILE, INDEX, NUMBERED_FILES, ROW
+from lazydelta.spark.dml.frame_columns import FILE, INDEX, NUMBERED_FILES, ROW
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.planner import pruner_for
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot

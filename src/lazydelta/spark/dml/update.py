@@ -17,13 +17,13 @@ from lazydelta.operations.dml import (
     refuse_row_tracking,
 )
 from lazydelta.spark.arrow_conversion import read_schema
-from lazydelta.spark.dml.columns import quoted
 from lazydelta.spark.dml.conditions import mentioned_columns
 from lazydelta.spark.dml.delete import matching_rows
+from lazydelta.spark.dml.frame_columns import quoted
 from lazydelta.spark.dml.new_rows import RowWriter
-from lazydelta.spark.dml.run import check_count
 from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.stored_values import StoredValues, leaves
+from lazydelta.spark.dml.verb_run import check_count
 from lazydelta.writer.columns import TableDefinition
 from lazydelta.writer.enforcement import GENERATION_EXPRESSION
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lazydelta.scan import Where
     from lazydelta.schema import StructField
     from lazydelta.snapshot import SnapshotState
-    from lazydelta.spark.dml.run import VerbRun
+    from lazydelta.spark.dml.verb_run import VerbRun
     from lazydelta.store.cloud import Credential
 
 __all__ = ["update"]

@@ -129,9 +129,7 @@ class SourceChunks:
                 return
         self._only = _combined(buffered, self._arrow_schema)
 
-    def _write_spool(
-        self, buffered: list[pa.RecordBatch], parts: Iterable[pa.RecordBatch]
-    ) -> None:
+    def _write_spool(self, buffered: list[pa.RecordBatch], parts: Iterable[pa.RecordBatch]) -> None:
         directory = tempfile.TemporaryDirectory(prefix="lazydelta-merge-")
         self._spool = Path(self._stack.enter_context(directory)) / "source.arrow"
         size = 0

@@ -19,7 +19,7 @@ from lazydelta._arrow import from_numpy, string_scalar
 from lazydelta.operations.dml import extend_vectors
 from lazydelta.protocol.schemas import DELETION_VECTOR
 from lazydelta.spark.arrow_conversion import conform_batches
-from lazydelta.spark.dml.columns import CLAUSE, FILE, INDEX, NUMBERED_FILES, ROW
+from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, INDEX, NUMBERED_FILES, ROW
 from lazydelta.spark.dml.positions import is_member, load_bitmap
 from lazydelta.spark.write_tasks import task_result
 from lazydelta.writer.files import DeletionVectorWriter, write_change_files, write_data_files

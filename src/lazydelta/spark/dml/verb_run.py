@@ -24,8 +24,7 @@ from lazydelta.operations.dml import (
     plan_counted_deletion,
     with_vectors,
 )
-from lazydelta.spark.dml.columns import CLAUSE, POSITIONS
-from lazydelta.spark.dml.file_tasks import (
+from lazydelta.spark.dml.changed_files import (
     VECTORS,
     FileTask,
     copy_rows,
@@ -33,6 +32,7 @@ from lazydelta.spark.dml.file_tasks import (
     write_matched_changes,
     write_vectors,
 )
+from lazydelta.spark.dml.frame_columns import CLAUSE, POSITIONS
 from lazydelta.spark.dml.target import rows_schema
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.write_tasks import RESULT, collect_tables
@@ -145,8 +145,8 @@ class VerbRun:
             entries = pa.table([pa.array(decided, pa.int32())], ["file"])
             files = self.target.spark.createDataFrame(entries, "file int")
             tasks = min(len(decided), self.target.num_tasks)
-            columns = (f"CAST(NULL AS {field.dataType.simpleString()}) AS {field.name}"
-                for field in POSITIONS[2:])  # fmt: skip
+            names = ("count", "repeated", "rows")
+            columns = (f"CAST(NULL AS {POSITIONS[n].dataType.simpleString()}) {n}" for n in names)
             spread = files.repartition(tasks, "file")
             frames.append(spread.selectExpr("file", f"{_ALL_ROWS} AS clause", *columns))
         return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
