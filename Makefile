@@ -26,7 +26,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo emulators native test test-long test-lowest golden check format bench bench-writes bench-stores bench-spark requirements upgrade clean
+.PHONY: help env demo emulators native test test-long test-lowest golden check format bench bench-writes bench-dml bench-stores bench-spark requirements upgrade clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ bench: $(VENV)/.bench ## Measure against the peers; prints tables (ARGS=--quick 
 bench-writes: $(VENV)/.bench ## The part of it about writing: appends, races, checkpoints
 	@$(MAKE) native || echo "the native decoder could not be built: checkpoints are measured without it"
 	$(PY) -m benchmarks.writes $(ARGS)
+
+bench-dml: $(VENV)/.bench ## Measure DELETE and MERGE against deltalake (ARGS=--quick for a short run)
+	$(PY) -m benchmarks.dml $(ARGS)
 
 bench-stores: $(VENV)/.bench $(VENV)/.emulators ## Measure on an emulated object store with latency (ARGS=--quick)
 	$(PY) -m benchmarks.stores $(ARGS)

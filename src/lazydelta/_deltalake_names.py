@@ -45,7 +45,6 @@ TABLE_NAMES = {
     "is_deltatable": "Table.open(url).snapshot(), which raises TableNotFoundError",
     "load_as_version": "table.snapshot(version) or table.snapshot(timestamp=...)",
     "load_cdf": "table.changes(starting_version=..., ending_version=...)",
-    "merge": "",
     "optimize": "",
     "partitions": "table.scan(where).partition_values()",
     "protocol": "table.snapshot().protocol",

@@ -21,12 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["NAMES", "Armed", "FailpointError", "arm", "arm_from_env", "failpoint"]
 
 NAMES = (
+    "verb-matched",
     "data-file-started",
     "data-file-written",
+    "vector-file-prepared",
+    "vector-file-written",
+    "verb-written",
     "commit-prepared",
     "commit-staged",
     "commit-put",
     "commit-acknowledged",
+    "verb-rebased",
     "commit-rebased",
     "checksum-prepared",
     "checksum-written",
@@ -37,7 +42,7 @@ NAMES = (
     "compaction-prepared",
     "compaction-written",
 )
-"""All failpoints, in the order in which a write reaches them."""
+"""All failpoints, in the order in which a write, or a DELETE or UPDATE, reaches them."""
 
 Action = Literal["kill", "raise", "hang"]
 

@@ -295,9 +295,13 @@ class Config:
     max_deleted_rows_ratio: float = 0.5
     """DELETE, UPDATE and MERGE rewrite a file of which more than this share of rows is deleted,
     instead of writing a deletion vector; 0 never writes deletion vectors."""
+    row_level_concurrency: bool = True
+    """Whether DELETE and UPDATE succeed beside a concurrent commit that marked other rows of the
+    same files, or added files: vectors are united, and added files are searched too. False makes
+    these a `CommitConflictError`, as in Delta Spark."""
     operation_memory: int = 512 * 1024 * 1024
-    """Bytes of memory for the source rows and keys of a MERGE, approximately; a larger source is
-    spooled to a temporary file, and matched in several passes."""
+    """Bytes of memory for a MERGE, approximately: a larger source is spooled to a temporary file,
+    and matched in several passes."""
     observer: Observer | None = None
     """Receives an event for every finished operation and every store request."""
 

@@ -60,6 +60,10 @@ def run_example(name, tmp_path, *args, **more):
             ["would delete 20", "wrote 0 bytes", "updated 10 rows", "980 rows are left"],
         ),
         (
+            "merging.py",
+            ["key t.id = s.id", "updated 2, deleted 1, inserted 1", "0 rows copied", "11 rows"],
+        ),
+        (
             "observer.py",
             ["delta_lazy_files_emitted 30005", 'lazydelta_scans{strategy="reverse"} 1'],
         ),

@@ -15,23 +15,24 @@ from tests.crash import writer
 from tests.crash.harness import Writer, check_log, check_rows, environment, make_table, run
 
 _STEPS = 6
+WRITE_NAMES = [name for name in NAMES if not name.startswith(("verb-", "vector-"))]
 
 
 def test_every_failpoint_is_reached(tmp_path, capsys):
     url = make_table(tmp_path)
     with arm("commit-rebased", lambda: None) as passed:
         writer.main(url, 0, _STEPS, "rival")
-    assert set(passed) == set(NAMES)
+    assert set(passed) == set(WRITE_NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WRITE_NAMES)
 def test_killed_at(name, tmp_path):
     _kill_at(name, 1, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("hit", [2, 3, 5])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WRITE_NAMES)
 def test_killed_later_at(name, hit, tmp_path):
     _kill_at(name, hit, tmp_path, steps=4 * _STEPS)
 

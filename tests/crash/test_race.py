@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from lazydelta import Config, write
+from lazydelta import Config, Table, write
 from lazydelta.errors import ObjectExistsError
 from lazydelta.store import open_store
 from lazydelta.store.layers.retrying_store import RetryingStore
 from lazydelta.transaction import commit
-from tests.crash import harness
+from tests.crash import harness, verbs
 from tests.crash.writer import ROWS
 from tests.emulators import servers
 from tests.emulators.conftest import azurite, emulator, moto, versitygw
@@ -53,6 +53,36 @@ def test_concurrent_appends(tmp_path):
 @pytest.mark.long
 def test_concurrent_appends_long(tmp_path):
     _processes(tmp_path, writers=8, each=100)
+
+
+def _racing_verbs(tmp_path, writers, each):
+    """Delete and update rows of the same files; each change is made exactly once."""
+    url = verbs.make_table(tmp_path)
+    firsts = [100 * number for number in range(writers)]
+    running = [harness.Writer(url, first, each, "racing-verbs") for first in firsts]
+    assert all(len(one.finish().acks) == each for one in running)
+    harness.check_log(url)
+    expected = dict(verbs.FIRST)
+    for first in firsts:
+        deleted, incremented = verbs.random_rows(first, each)
+        for row in deleted:
+            del expected[row, row % verbs.FILES]
+        for row in incremented:
+            expected[row, row % verbs.FILES] += 1
+    table = Table.open(url)
+    assert verbs.rows_of(table) == expected
+    assert table.version == verbs.FILES - 1 + 2 * writers * each
+    assert table.check().ok
+    verbs.check_feed(url)
+
+
+def test_concurrent_deletes_and_updates(tmp_path):
+    _racing_verbs(tmp_path, writers=3, each=3)
+
+
+@pytest.mark.long
+def test_concurrent_deletes_and_updates_long(tmp_path):
+    _racing_verbs(tmp_path, writers=8, each=10)
 
 
 # --- object stores ----------------------------------------------------------------------------

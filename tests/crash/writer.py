@@ -22,6 +22,7 @@ from lazydelta._arrow import from_numpy
 from lazydelta._failpoints import arm_from_env
 from lazydelta.operations import WriteRequest, write_rows
 from lazydelta.store import open_store
+from tests.crash import verbs
 
 ROWS = 3
 
@@ -52,6 +53,12 @@ def with_rival(url, number, options=None):
 
 def main(url, first, count, kind, options=None):
     table = Table.open(url, storage_options=options)
+    if kind == "racing-verbs":
+        verbs.run_racing(table, first, count, report)
+        return
+    if kind.startswith("verbs"):
+        verbs.run(table, range(first, first + count), report, rival=kind == "verbs-rival")
+        return
     report("rows", json.dumps(table.to_arrow()["id"].to_pylist()))
     for number in range(first, first + count):
         (with_rival if kind == "rival" else append)(url, number, options)

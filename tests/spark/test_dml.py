@@ -259,10 +259,9 @@ def test_merge_schema_adds_the_columns_of_the_source(spark, numbers):
 
 
 def test_generated_columns_and_defaults_are_computed(spark, tmp_path):
-    table = ld.Table.create(
-        tmp_path,
-        {"id": "bigint", "v": "bigint", "twice": "bigint GENERATED ALWAYS AS (v * 2)"},
-    )
+    twice = pa.field("twice", pa.int64(), metadata={"delta.generationExpression": "v * 2"})
+    columns = pa.schema([("id", pa.int64()), ("v", pa.int64()), twice])
+    table = ld.Table.create(tmp_path, columns)
     table.write({"id": [1, 2], "v": [10, 20]})
     rows = source(spark, (1, 11), (3, 30))
     merge = executors.merge(spark, tmp_path, rows, "t.id = s.id")

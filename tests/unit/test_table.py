@@ -112,7 +112,7 @@ def test_completion_of_the_module_offers_the_public_names():
 def test_completion_of_a_table(rows):
     assert public(dir(rows)) - _OUTPUTS == {
         *("alter", "changes", "check", "checkpoint", "columns", "compact_log", "count", "create"),
-        *("delete", "update"),
+        *("delete", "merge", "update"),
         *("head", "history", "metadata", "open", "open_bundle", "scan", "schema", "snapshot"),
         *("url", "version", "write"),
     }

@@ -114,6 +114,11 @@ class DeletedRows:
         """Return a new 64-bit bitmap of these rows and those of another bitmap."""
         return self._bitmap | positions
 
+    def extends(self, other: DeletedRows | None, *, without: Any) -> bool:
+        """Whether these are all rows of another vector, and none of a bitmap of positions."""
+        has_all = other is None or len(other.union(self._bitmap)) == self.count
+        return bool(has_all and self._bitmap.isdisjoint(without))
+
     def positions(self) -> list[int]:
         """Return the deleted positions; for tests and debugging."""
         return list(self._bitmap)

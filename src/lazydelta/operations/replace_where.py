@@ -18,15 +18,11 @@ from lazydelta.expressions import as_predicate, bind, evaluate
 from lazydelta.expressions.nodes import IsTrue, Not
 from lazydelta.operations.dml.matched_files import find_matches
 from lazydelta.operations.dml.row_deletion import removes_of
-from lazydelta.operations.dml.table_rules import (
-    has_change_feed,
-    plain_rows,
-    refuse_row_tracking,
-)
+from lazydelta.operations.dml.table_rules import has_change_feed, plain_rows
+from lazydelta.operations.row_tracking import NO_ROW_TRACKING, RowTracking
 from lazydelta.scan import Scan
 from lazydelta.scan.read import read_files
 from lazydelta.transaction import REMOVES, Reads
-from lazydelta.writer.properties import ROW_TRACKING
 
 if TYPE_CHECKING:
     from lazydelta._stream import Stream
@@ -37,8 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Replacement", "replace_where"]
 
-_CURE = f"replace whole partitions, or unset {ROW_TRACKING}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
@@ -47,7 +41,7 @@ class Replacement:
     removes: pa.Table = field(default_factory=lambda: empty_table(REMOVES))
     reads: Reads = field(default_factory=Reads)
     rewritten: Stream[pa.RecordBatch] | None = None
-    """Rows to keep of the files to remove."""
+    """Rows to keep of the files to remove, with their row ids."""
     deleted: Stream[pa.RecordBatch] | None = None
     """All deleted rows, if the commit needs change data files, else None."""
     predicate: Predicate | None = None
@@ -78,7 +72,6 @@ def replace_where(snapshot: SnapshotState, where: Where) -> Replacement:
     removed, and its other rows are rewritten. Statistics decide where they can, else the rows.
 
     Raises:
-        UnsupportedFeatureError: A file must be rewritten in part under row tracking.
         SchemaError: The table has a column whose name the change feed reserves.
     """
     predicate = as_predicate(where)
@@ -87,8 +80,6 @@ def replace_where(snapshot: SnapshotState, where: Where) -> Replacement:
         return Replacement(removes=removes_of([matches.whole]), reads=Reads(whole_table=True))
     bound = bind(predicate, snapshot.schema, snapshot.partition_columns)
     partial = matches.partial
-    if partial.num_rows:
-        refuse_row_tracking(snapshot, "an overwrite", _CURE)
     needs_change_files = bool(partial.num_rows) and has_change_feed(snapshot)
     matching = Scan(snapshot, where=predicate)
     kept = Scan(snapshot, where=Not(IsTrue(predicate)))
@@ -96,14 +87,15 @@ def replace_where(snapshot: SnapshotState, where: Where) -> Replacement:
     return Replacement(
         removes=removes_of([matches.all]),
         reads=Reads(predicates=(bound,), paths=read),
-        rewritten=_rows(kept, partial) if partial.num_rows else None,
-        deleted=_rows(matching, matches.all) if needs_change_files else None,
+        rewritten=_rows(kept, partial, RowTracking.of(snapshot)) if partial.num_rows else None,
+        deleted=_rows(matching, matches.all, NO_ROW_TRACKING) if needs_change_files else None,
         predicate=bound,
     )
 
 
-def _rows(scan: Scan, files: pa.Table) -> Stream[pa.RecordBatch]:
-    return read_files(scan, files.to_batches(), options=plain_rows(scan.snapshot))
+def _rows(scan: Scan, files: pa.Table, tracking: RowTracking) -> Stream[pa.RecordBatch]:
+    options = tracking.read_options(plain_rows(scan.snapshot))
+    return read_files(scan, files.to_batches(), options=options)
 
 
 def _values(batch: pa.RecordBatch, column: Column | Stat) -> pa.Array:

@@ -16,6 +16,7 @@ from lazydelta.expressions import as_predicate, bind
 from lazydelta.operations.dml.row_deletion import total_size
 from lazydelta.operations.file_task import FileTask
 from lazydelta.operations.replace_where import Replacement, replace_where
+from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.operations.uncommitted_files import UncommittedFiles
 from lazydelta.operations.write_request import WriteResult, application_transactions, is_applied
 from lazydelta.schema import schema_to_json
@@ -154,6 +155,7 @@ class WriteOperation:
             return adds
         with replacement.rewritten as rows:
             layout = self._layout(snapshot.schema, snapshot.protocol, snapshot.metadata)
+            layout = RowTracking.of(snapshot).layout(layout)
             return pa.concat_tables(
                 [adds, write_data_files(rows, store=self._store, layout=layout)]
             )
@@ -207,6 +209,7 @@ class WriteOperation:
             metadata=metadata,
             txns=txns,
             reads=reads,
+            keeps_row_ids=snapshot is not None and RowTracking.of(snapshot).is_enabled,
         )
 
     def _parameters(self) -> dict[str, str]:

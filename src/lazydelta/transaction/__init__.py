@@ -11,6 +11,7 @@ from lazydelta.transaction.read_snapshot import validate_newest_commit
 from lazydelta.transaction.resolve import Resolution, resolve_commit
 from lazydelta.transaction.result import CommitResult, Committed, Hook, Phase, TxnObserver
 from lazydelta.transaction.transaction import ADDS, CHANGE_FILES, REMOVES, Reads, Transaction
+from lazydelta.transaction.winning_commit import WinningCommit
 
 __all__ = [
     "ADDS",
@@ -24,6 +25,7 @@ __all__ = [
     "Resolution",
     "Transaction",
     "TxnObserver",
+    "WinningCommit",
     "check_user_metadata",
     "commit",
     "resolve_commit",

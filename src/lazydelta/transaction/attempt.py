@@ -17,6 +17,9 @@ from lazydelta._failpoints import failpoint
 from lazydelta.errors import (
     CommitAttemptsError,
     CommitUnknownError,
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentDeleteReadError,
     LogCorruptError,
     ObjectExistsError,
     ObjectNotFoundError,
@@ -29,7 +32,7 @@ from lazydelta.log import CommitReader
 from lazydelta.transaction import tuning
 from lazydelta.transaction.background import submit
 from lazydelta.transaction.commit_json import serialize_commit
-from lazydelta.transaction.conflicts import AlreadyApplied, check
+from lazydelta.transaction.conflicts import AlreadyApplied, check, state_after
 from lazydelta.transaction.prepare import PreparedCommit, check_allowed, prepare
 from lazydelta.transaction.read_snapshot import ReadSnapshot, commit_file
 from lazydelta.transaction.result import CommitResult, Committed
@@ -45,14 +48,16 @@ if TYPE_CHECKING:
     from lazydelta.protocol import TableMetadata, TableProtocol
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
-    from lazydelta.transaction.result import Hook, Phase, TxnObserver
+    from lazydelta.transaction.result import Hook, Phase, Rebase, TxnObserver
     from lazydelta.transaction.transaction import Transaction
+    from lazydelta.transaction.winning_commit import WinningCommit
 
 __all__ = ["commit"]
 
 logger = logging.getLogger(__name__)
 
 _CLOCK = Clock()
+_FILE_CONFLICTS = (ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentDeleteDeleteError)
 
 R = TypeVar("R")
 
@@ -65,6 +70,7 @@ def commit(
     base: SnapshotState | None,
     hooks: Sequence[Hook] = (),
     observer: TxnObserver | None = None,
+    rebase: Rebase | None = None,
     clock: Clock = _CLOCK,
 ) -> CommitResult:
     """Commit a transaction as the next version of a table.
@@ -77,6 +83,7 @@ def commit(
         base: The snapshot that the transaction was planned on; None creates the table.
         hooks: Post-commit hooks, run in order; their errors are warnings.
         observer: Receives each phase.
+        rebase: Adapts the transaction to a winning commit that conflicts with it.
         clock: Source of time.
 
     Raises:
@@ -90,8 +97,7 @@ def commit(
         InvalidCommitError: Its actions contradict each other or the table.
     """
     attempts = _Attempts(transaction, store, config, base, clock)
-    if observer is not None:
-        attempts.notify = observer
+    attempts.notify, attempts.rebase = observer or _ignore, rebase
     outcome = attempts.run()
     if isinstance(outcome, AlreadyApplied):
         return _already_applied(attempts, outcome)
@@ -170,6 +176,7 @@ class _Attempts:
         self.base = ReadSnapshot(transaction, store, config, snapshot)
         self.retry = RetryPolicy(config, clock)
         self.notify: TxnObserver = _ignore
+        self.rebase: Rebase | None = None
         self.is_unknown = False  # whether a put was sent whose outcome is not known
         self.validated: tuple[TableProtocol, TableMetadata] | None = None
 
@@ -308,11 +315,24 @@ class _Attempts:
                 return self._committed(self._prepared(state, winner.info_timestamp))
             if state.version < 0:
                 raise TableExistsError(self.store.root)
-            after = check(self.transaction, winner, state)
+            after = self._checked(winner, state)
             if isinstance(after, AlreadyApplied):
                 return after
             state = self.base.rebased(file, after)
         return state
+
+    def _checked(self, winner: WinningCommit, state: TableState) -> TableState | AlreadyApplied:
+        """Check a winning commit; adapt the transaction if its files conflict."""
+        try:
+            return check(self.transaction, winner, state)
+        except _FILE_CONFLICTS as error:
+            has_definition = winner.protocol is not None or winner.metadata is not None
+            adapted = None if self.rebase is None or has_definition else self.rebase(winner)
+            if adapted is None:
+                raise
+            logger.debug("rebased over version %d: %s", winner.version, error)
+            self.transaction, self.validated = adapted, None
+            return state_after(winner, state)
 
     def _read_untorn(self, read: Callable[[CommitReader, LogFile], R], file: LogFile) -> R:
         """Read a commit; a store without atomic writes may show an incomplete one for a moment."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lazydelta.transaction.transaction import Transaction
     from lazydelta.transaction.winning_commit import WinningCommit
 
-__all__ = ["AlreadyApplied", "check"]
+__all__ = ["AlreadyApplied", "check", "state_after"]
 
 # Features that a winning commit may add: they require nothing of a transaction planned without
 # them, or only what is filled in when a commit is prepared (row ids, timestamps).
@@ -100,6 +100,11 @@ def check(
     if not mine.is_blind_append:
         _check_adds(mine, winner, state)
         _check_removes(mine, winner, state)
+    return state_after(winner, state)
+
+
+def state_after(winner: WinningCommit, state: TableState) -> TableState:
+    """Return the table state after a commit of the next version."""
     return replace(
         state.with_actions(winner.protocol, winner.metadata),
         version=winner.version,

@@ -165,13 +165,15 @@ def _set(files: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.T
 def _row_tracking_tags(transaction: Transaction, after: TableState) -> Mapping[str, str]:
     """Return the `commitInfo` tag that states whether all rows kept their ids.
 
-    They did if no row was copied: nothing was removed, nothing was added, or all added files have
-    row ids already. Otherwise it is unknown here, and false is always allowed.
+    They did if the transaction says so, or if no row was copied: nothing was removed, nothing was
+    added, or all added files have row ids already. Otherwise it is unknown here, and false is
+    always allowed.
     """
     if not (after.properties.row_tracking and after.supports("rowTracking")):
         return {}
     copies = transaction.adds.num_rows and transaction.removes.num_rows
     kept = not copies or not transaction.adds.column("baseRowId").null_count
+    kept = kept or transaction.keeps_row_ids
     return {"delta.rowTracking.preserved": "true" if kept else "false"}
 
 

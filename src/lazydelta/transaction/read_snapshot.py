@@ -80,7 +80,7 @@ class ReadSnapshot:
             return self._state
         validate_newest_commit(snapshot)
         state = TableState.of_snapshot(snapshot, self._store.root)
-        if state.supports("rowTracking") and self._transaction.adds.num_rows:
+        if state.supports("rowTracking") and self._transaction.has_files:  # a rebase may add files
             state = replace(state, row_id_high_water_mark=self._row_id_high_water_mark(snapshot))
         after = state.with_actions(self._transaction.protocol, self._transaction.metadata)
         if after.in_commit_timestamps:

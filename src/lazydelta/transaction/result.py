@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
     from lazydelta.transaction.transaction import Transaction
+    from lazydelta.transaction.winning_commit import WinningCommit
 
-__all__ = ["CommitResult", "Committed", "Hook", "Phase", "TxnObserver"]
+__all__ = ["CommitResult", "Committed", "Hook", "Phase", "Rebase", "TxnObserver"]
 
 Phase = Literal["start", "prepared", "put", "lost", "rebased", "committed", "finished"]
 """Phases of a commit: started; serialized for a version; about to put that version; lost it to
@@ -58,6 +59,12 @@ Hook: TypeAlias = Callable[[Committed], "SnapshotState | None"]
 """Runs after a commit. An error becomes a warning with the hook's `__name__`.
 
 Returns the new version's snapshot if the hook learned more of it, else None."""
+
+Rebase: TypeAlias = Callable[["WinningCommit"], "Transaction | None"]
+"""Adapts a transaction to a winning commit whose file actions conflict with it.
+
+Returns the transaction to commit after the winning commit, with the same `txn_id`, or None if the
+conflict stands. It is not called if the winning commit changes protocol or metadata."""
 
 
 class TxnObserver(Protocol):

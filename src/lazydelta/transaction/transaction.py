@@ -77,6 +77,8 @@ class Transaction:
     """Whether the operation changes rows, and does not only rearrange them."""
     isolation: Isolation | None = None
     """None is that of the table (`delta.isolationLevel`), Serializable by default."""
+    keeps_row_ids: bool = False
+    """Whether the new files store the row ids of all rows that were copied or updated."""
     txn_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     @property

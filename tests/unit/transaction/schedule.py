@@ -74,9 +74,13 @@ class Schedule:
 
         return observe
 
-    def store(self, inner, number):
-        """Return the shared store for one writer, with a stop before each request."""
-        return _Stepped(inner, lambda kind, path: self._record(number, kind, path))
+    def store(self, inner, number, *, reads=True):
+        """Return the shared store for one writer, with a stop before each request.
+
+        Requests for data files are not stopped at, and without `reads` only listings and commits are:
+        every object is written once, so reads of what is there commute with everything.
+        """
+        return _Stepped(inner, lambda kind, path: self._record(number, kind, path), reads=reads)
 
     def next_choices(self):
         """Return the choices of the next interleaving; None after the last."""
@@ -126,25 +130,31 @@ class Schedule:
 
 
 class _Stepped:
-    """A store that reports each request before it forwards it. Has only the methods of commits."""
+    """A store that reports each request of a commit before it forwards it."""
 
     native_files = True
 
-    def __init__(self, inner, report):
+    def __init__(self, inner, report, *, reads):
         self._inner = inner
         self._report = report
+        self._reads = reads
         self.root = inner.root
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
 
     def list_from(self, directory, *, after=None):
         self._report("list", directory)
         yield from self._inner.list_from(directory, after=after)
 
     def read(self, path):
-        self._report("read", path)
+        if self._reads:
+            self._report("read", path)
         return self._inner.read(path)
 
     def write(self, path, data, *, overwrite):
-        self._report("put", path)
+        if path.startswith("_delta_log/"):
+            self._report("put", path)
         self._inner.write(path, data, overwrite=overwrite)
 
 

@@ -17,17 +17,15 @@ if TYPE_CHECKING:
         plan_counted_deletion,
         with_vectors,
     )
-    from lazydelta.operations.dml.table_rules import (
-        has_change_feed,
-        plain_rows,
-        refuse_row_tracking,
-    )
+    from lazydelta.operations.dml.table_rules import has_change_feed, plain_rows
     from lazydelta.operations.dml.update import update_rows
-    from lazydelta.operations.dml.verb import Verb, WrittenChanges
+    from lazydelta.operations.dml.verb import Verb
+    from lazydelta.operations.dml.verb_changes import RowChanges, WrittenChanges
 
 __all__ = [
     "DmlRequest",
     "DmlResult",
+    "RowChanges",
     "RowDeletion",
     "Verb",
     "WrittenChanges",
@@ -37,7 +35,6 @@ __all__ = [
     "has_change_feed",
     "plain_rows",
     "plan_counted_deletion",
-    "refuse_row_tracking",
     "split_by_statistics",
     "update_rows",
     "with_vectors",
@@ -56,8 +53,9 @@ __getattr__ = lazy_exports(
             "plan_counted_deletion",
             "with_vectors",
         ),
-        "table_rules": ("has_change_feed", "plain_rows", "refuse_row_tracking"),
+        "table_rules": ("has_change_feed", "plain_rows"),
         "update": ("update_rows",),
-        "verb": ("Verb", "WrittenChanges"),
+        "verb": ("Verb",),
+        "verb_changes": ("RowChanges", "WrittenChanges"),
     },
 )

@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from lazydelta.operations.dml.matched_files import find_matches
 from lazydelta.operations.dml.request import DmlResult
 from lazydelta.operations.dml.row_deletion import plan_deletion
-from lazydelta.operations.dml.table_rules import has_change_feed, refuse_row_tracking
+from lazydelta.operations.dml.table_rules import has_change_feed
 from lazydelta.operations.dml.verb import Verb, predicate_sql
+from lazydelta.operations.dml.verb_changes import RowChanges
 from lazydelta.operations.uncommitted_files import UncommittedFiles
 from lazydelta.writer.files import write_change_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pyarrow as pa
+
     from lazydelta.config import Config
+    from lazydelta.operations.dml.matched_files import MatchedFiles
     from lazydelta.operations.dml.request import DmlRequest
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
@@ -53,23 +58,35 @@ def delete_rows(
     if isinstance(verb, DmlResult):
         return verb
     matches = verb.matches()
-    deletion = plan_deletion(verb.snapshot, matches)
-    metrics = {"numDeletedRows": matches.matched_rows}
     if request.dry_run:
-        shown = {name: value for name, value in metrics.items() if value is not None}
-        return verb.nothing({**shown, **verb.file_metrics(deletion)}, dry_run=True)
+        return verb.would_change({"numDeletedRows": matches.matched_rows}, matches)
     if not matches.all.num_rows:
         return verb.nothing({"numDeletedRows": 0})
-    if deletion.rewritten.num_rows:
-        cure = "set delta.enableDeletionVectors = true, or delete whole partitions"
-        refuse_row_tracking(verb.snapshot, "DELETE", cure)
     sql = orjson.dumps([predicate_sql(verb.predicate)]).decode()
+    # Without change files a removed file means that all its rows were deleted.
+    feed = bool(matches.partial.num_rows) and has_change_feed(verb.snapshot)
     with UncommittedFiles(store, None) as files:
-        written = verb.write_deletion(deletion, files)
-        # Without change files a removed file means that all its rows were deleted.
-        if matches.partial.num_rows and has_change_feed(verb.snapshot):
-            with verb.matching_rows(matches.all) as rows:
-                layout = verb.layout()
-                changes = write_change_files(rows, "delete", store=store, layout=layout)
-            written = replace(written, changes=files.add(changes))
-        return verb.commit(deletion, written, {"predicate": sql}, metrics, files)
+
+        def again(added: pa.Table) -> RowChanges | None:
+            more = find_matches(verb.snapshot, verb.predicate, added)
+            if more.partial.num_rows and has_change_feed(verb.snapshot) and not feed:
+                return None  # the rows of whole files are in no change file
+            return _delete(verb, more, files, feed=feed)
+
+        first = _delete(verb, matches, files, feed=feed)
+        return verb.commit(first, {"predicate": sql}, files, again=again)
+
+
+def _delete(
+    verb: Verb, matches: MatchedFiles, files: UncommittedFiles, *, feed: bool
+) -> RowChanges:
+    """Delete the matching rows, and write them to change data files."""
+    deletion = plan_deletion(verb.snapshot, matches)
+    written = verb.write_deletion(deletion, files)
+    if feed:
+        with verb.matching_rows(matches.all) as rows:
+            layout = verb.layout()
+            changes = write_change_files(rows, "delete", store=verb.store, layout=layout)
+        written = replace(written, changes=files.add(changes))
+    metrics = {"numDeletedRows": matches.matched_rows}
+    return RowChanges(deletion=deletion, written=written, metrics=metrics)

@@ -54,8 +54,7 @@ class MatchedFiles:
     partial: pa.Table
     """Files of which some rows match."""
     rows: tuple[Any, ...]
-    """For each partial file a 64-bit bitmap of the positions of its matching rows. If other
-    processes have the bitmaps, a range of the same length."""
+    """For each partial file a 64-bit bitmap of the positions of its matching rows."""
     num_rows: pa.Array
     """For each partial file the number of its rows, deleted ones included."""
 
@@ -73,9 +72,17 @@ class MatchedFiles:
         return int(pc.sum(counts).as_py() or 0) + sum(map(len, self.rows))
 
 
-def find_matches(snapshot: SnapshotState, predicate: Predicate | None) -> MatchedFiles:
-    """Find the files and rows of a snapshot that match; all without a predicate."""
-    whole, undecided = split_by_statistics(snapshot, predicate)
+def find_matches(
+    snapshot: SnapshotState, predicate: Predicate | None, files: pa.Table | None = None
+) -> MatchedFiles:
+    """Find the files and rows that match; all without a predicate.
+
+    Args:
+        snapshot: The table.
+        predicate: Selects the rows.
+        files: Add actions of the files to search; by default those of the snapshot.
+    """
+    whole, undecided = split_by_statistics(snapshot, predicate, files)
     if predicate is None or not undecided.num_rows:
         return MatchedFiles(whole, undecided, (), _NO_COUNTS)
     partial = _read(snapshot, predicate, undecided)
@@ -83,18 +90,18 @@ def find_matches(snapshot: SnapshotState, predicate: Predicate | None) -> Matche
 
 
 def split_by_statistics(
-    snapshot: SnapshotState, predicate: Predicate | None
+    snapshot: SnapshotState, predicate: Predicate | None, files: pa.Table | None = None
 ) -> tuple[pa.Table, pa.Table]:
     """Return the files of which all rows match, and those of which some may.
 
     Partition values and statistics decide; no data file is opened.
     """
     if predicate is None:
-        batches = [_adds(batch) for batch in live_adds(snapshot, ADDS, Pruner())]
+        batches = [_adds(batch) for batch in _candidates(snapshot, Pruner(), files)]
         return pa.Table.from_batches(batches, ADDS), empty_table(ADDS)
     whole, undecided = [], []
     others = _pruner(snapshot, Not(IsTrue(predicate)))
-    for batch in live_adds(snapshot, ADDS, _pruner(snapshot, predicate)):
+    for batch in _candidates(snapshot, _pruner(snapshot, predicate), files):
         may_stay = others.mask(batch)
         if may_stay is None:
             undecided.append(_adds(batch))
@@ -102,6 +109,18 @@ def split_by_statistics(
             undecided.append(_adds(batch.filter(may_stay)))
             whole.append(_adds(batch.filter(pc.invert(may_stay))))
     return pa.Table.from_batches(whole, ADDS), pa.Table.from_batches(undecided, ADDS)
+
+
+def _candidates(
+    snapshot: SnapshotState, pruner: Pruner, files: pa.Table | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the add actions of files that may match."""
+    if files is None:
+        yield from live_adds(snapshot, ADDS, pruner)
+        return
+    for batch in files.to_batches():
+        mask = pruner.mask(batch)
+        yield batch if mask is None else batch.filter(mask)
 
 
 def _pruner(snapshot: SnapshotState, predicate: Predicate) -> Pruner:

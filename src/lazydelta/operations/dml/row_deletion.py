@@ -102,6 +102,16 @@ def plan_deletion(snapshot: SnapshotState, matches: MatchedFiles) -> RowDeletion
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _UnknownRows:
+    """Positions that another process has; only their number is known."""
+
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+
 def plan_counted_deletion(
     snapshot: SnapshotState, decided: pa.Table, files: pa.Table, counts: Sequence[int]
 ) -> tuple[RowDeletion, int | None]:
@@ -113,7 +123,7 @@ def plan_counted_deletion(
         files: Files of which rows are deleted.
         counts: For each of these files how many.
     """
-    matches = split_matches(snapshot, files, [range(count) for count in counts])
+    matches = split_matches(snapshot, files, [_UnknownRows(count) for count in counts])
     matches = replace(matches, whole=pa.concat_tables([decided, matches.whole]))
     return plan_deletion(snapshot, matches), matches.matched_rows
 

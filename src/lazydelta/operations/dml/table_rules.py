@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lazydelta.errors import UnsupportedFeatureError
 from lazydelta.writer.columns import check_names
-from lazydelta.writer.properties import CHANGE_FEED, ROW_TRACKING, is_enabled
+from lazydelta.writer.properties import CHANGE_FEED, is_enabled
 
 if TYPE_CHECKING:
     from lazydelta.config import ReadOptions
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["has_change_feed", "plain_rows", "refuse_row_tracking"]
+__all__ = ["has_change_feed", "plain_rows"]
 
 
 def has_change_feed(snapshot: SnapshotState) -> bool:
@@ -27,17 +26,6 @@ def has_change_feed(snapshot: SnapshotState) -> bool:
         return False
     check_names(snapshot.schema, configuration, mapped=True, table=snapshot.store.root)
     return True
-
-
-def refuse_row_tracking(snapshot: SnapshotState, verb: str, cure: str) -> None:
-    """Refuse to copy rows under row tracking: their ids would change.
-
-    Raises:
-        UnsupportedFeatureError: The table has row tracking.
-    """
-    if is_enabled(snapshot.metadata.configuration, ROW_TRACKING):
-        reason = f"{verb} copies rows to new files, which does not keep their row ids yet; {cure}"
-        raise UnsupportedFeatureError(snapshot.store.root, ("rowTracking",), "write", reason)
 
 
 def plain_rows(snapshot: SnapshotState) -> ReadOptions:

@@ -9,10 +9,13 @@ import pyarrow as pa
 
 from lazydelta.expressions import bind_expression
 from lazydelta.operations.dml.assignments import Assignments, ExpressionScope
+from lazydelta.operations.dml.matched_files import find_matches
 from lazydelta.operations.dml.request import DmlResult
 from lazydelta.operations.dml.row_deletion import plan_deletion
-from lazydelta.operations.dml.table_rules import has_change_feed, refuse_row_tracking
+from lazydelta.operations.dml.table_rules import has_change_feed
 from lazydelta.operations.dml.verb import Verb, predicate_sql
+from lazydelta.operations.dml.verb_changes import RowChanges
+from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.operations.uncommitted_files import UncommittedFiles
 from lazydelta.writer.columns import TableDefinition
 from lazydelta.writer.files import read_added_rows, write_change_files, write_data_files
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.expressions import BoundExpression
+    from lazydelta.operations.dml.matched_files import MatchedFiles
     from lazydelta.operations.dml.request import DmlRequest
     from lazydelta.schema import DataType
     from lazydelta.snapshot import SnapshotState
@@ -61,27 +65,39 @@ def update_rows(
     if isinstance(verb, DmlResult):
         return verb
     update = _Update.plan(verb.snapshot, assignments)
-    refuse_row_tracking(verb.snapshot, "UPDATE", "update the table with Spark")
     matches = verb.matches()
-    deletion = plan_deletion(verb.snapshot, matches)
-    metrics: dict[str, int | None] = {"numUpdatedRows": matches.matched_rows}
     if request.dry_run:
-        shown = {name: value for name, value in metrics.items() if value is not None}
-        return verb.nothing({**shown, **verb.file_metrics(deletion)}, dry_run=True)
+        return verb.would_change({"numUpdatedRows": matches.matched_rows}, matches)
     if not matches.all.num_rows:
         return verb.nothing({"numUpdatedRows": 0})
     with UncommittedFiles(store, None) as files:
-        with verb.matching_rows(matches.all) as rows:
-            changed = write_data_files(update(rows), store=store, layout=verb.layout())
-        metrics["numUpdatedRows"] = update.num_rows
-        files.add(changed)
-        written = verb.write_deletion(deletion, files)
-        if has_change_feed(verb.snapshot):
-            changes = _change_files(verb, matches.all, changed, update.assignments.enforcement)
-            written = replace(written, changes=files.add(changes))
-        written = replace(written, adds=pa.concat_tables([changed, written.adds]))
+
+        def again(added: pa.Table) -> RowChanges:
+            more = find_matches(verb.snapshot, verb.predicate, added)
+            return _update(verb, update, more, files)
+
         parameters = {"predicate": predicate_sql(verb.predicate)}
-        return verb.commit(deletion, written, parameters, metrics, files)
+        return verb.commit(_update(verb, update, matches, files), parameters, files, again=again)
+
+
+def _update(
+    verb: Verb, update: _Update, matches: MatchedFiles, files: UncommittedFiles
+) -> RowChanges:
+    """Write the new versions of the matching rows, and delete the old ones."""
+    tracking, rows_before = update.tracking, update.num_rows
+    with verb.matching_rows(matches.all, tracking) as rows:
+        layout = tracking.layout(verb.layout())
+        changed = files.add(write_data_files(update(rows), store=verb.store, layout=layout))
+    deletion = plan_deletion(verb.snapshot, matches)
+    written = verb.write_deletion(deletion, files)
+    if has_change_feed(verb.snapshot):
+        changes = _change_files(verb, matches.all, changed, update.assignments.enforcement)
+        written = replace(written, changes=files.add(changes))
+    return RowChanges(
+        deletion=deletion,
+        written=replace(written, adds=pa.concat_tables([changed, written.adds])),
+        metrics={"numUpdatedRows": update.num_rows - rows_before},
+    )
 
 
 def _change_files(
@@ -104,6 +120,7 @@ class _Update:
     """Changes rows, and counts them."""
 
     assignments: Assignments
+    tracking: RowTracking
     num_rows: int = 0
 
     @classmethod
@@ -120,9 +137,11 @@ class _Update:
             metadata=snapshot.metadata,
             schema=schema,
         )
-        return cls(Assignments.plan(assigned, scope, definition, old=schema))
+        assignments = Assignments.plan(assigned, scope, definition, old=schema)
+        return cls(assignments, RowTracking.of(snapshot))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield self.assignments(batch, batch)
+            ids = batch.column(self.tracking.row_id) if self.tracking.row_id else None
+            yield self.tracking.updated(self.assignments(batch, batch), ids)
             self.num_rows += batch.num_rows

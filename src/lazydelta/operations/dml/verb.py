@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import empty_table, from_mask
+from lazydelta._arrow import from_mask
+from lazydelta._failpoints import failpoint
 from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import AppendOnlyError
 from lazydelta.expressions import as_predicate, bind
 from lazydelta.formats import num_records
 from lazydelta.log import LOG_DIRECTORY
 from lazydelta.operations.dml.matched_files import find_matches
+from lazydelta.operations.dml.rebase import RowRebase
 from lazydelta.operations.dml.request import DmlResult
-from lazydelta.operations.dml.row_deletion import removes_of, total_size, write_vectors
+from lazydelta.operations.dml.row_deletion import (
+    plan_deletion,
+    removes_of,
+    total_size,
+    write_vectors,
+)
 from lazydelta.operations.dml.table_rules import plain_rows
+from lazydelta.operations.dml.verb_changes import WrittenChanges
+from lazydelta.operations.row_tracking import NO_ROW_TRACKING, RowTracking
 from lazydelta.operations.write_request import application_transactions, is_applied
 from lazydelta.protocol.features import unsupported_error, unwritable_features
 from lazydelta.scan import Scan
@@ -27,7 +37,6 @@ from lazydelta.scan.read import ChosenRows, read_files
 from lazydelta.snapshot import load_snapshot
 from lazydelta.store import check_writable
 from lazydelta.transaction import (
-    CHANGE_FILES,
     Reads,
     Transaction,
     check_user_metadata,
@@ -45,28 +54,12 @@ if TYPE_CHECKING:
     from lazydelta.operations.dml.matched_files import MatchedFiles
     from lazydelta.operations.dml.request import DmlRequest
     from lazydelta.operations.dml.row_deletion import RowDeletion
+    from lazydelta.operations.dml.verb_changes import RowChanges
     from lazydelta.operations.uncommitted_files import UncommittedFiles
-    from lazydelta.protocol import TableMetadata, TableProtocol
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
 
 __all__ = ["Verb", "WrittenChanges", "predicate_sql"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenChanges:
-    """The files of a verb that are written and not committed yet."""
-
-    adds: pa.Table
-    """New data files."""
-    marked: pa.Table
-    """Files with new deletion vectors."""
-    changes: pa.Table = field(default_factory=lambda: empty_table(CHANGE_FILES))
-    copied_rows: int = 0
-    protocol: TableProtocol | None = None
-    """The new protocol; None if it does not change."""
-    metadata: TableMetadata | None = None
-    """The new metadata; None if they do not change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +118,9 @@ class Verb:
 
     def matches(self) -> MatchedFiles:
         """Find the matching files and rows."""
-        return find_matches(self.snapshot, self.predicate)
+        found = find_matches(self.snapshot, self.predicate)
+        failpoint("verb-matched")
+        return found
 
     def layout(self) -> DataLayout:
         """Return the layout of new data files."""
@@ -138,10 +133,13 @@ class Verb:
             clustered_by=snapshot.clustering_columns(),
         )
 
-    def matching_rows(self, files: pa.Table) -> Stream[pa.RecordBatch]:
-        """Read the matching rows of files, all columns."""
+    def matching_rows(
+        self, files: pa.Table, tracking: RowTracking = NO_ROW_TRACKING
+    ) -> Stream[pa.RecordBatch]:
+        """Read the matching rows of files, all columns; with row ids if they are tracked."""
         scan = Scan(self.snapshot, where=self.predicate)
-        return read_files(scan, files.to_batches(), options=plain_rows(self.snapshot))
+        options = tracking.read_options(plain_rows(self.snapshot))
+        return read_files(scan, files.to_batches(), options=options)
 
     def write_deletion(self, deletion: RowDeletion, files: UncommittedFiles) -> WrittenChanges:
         """Write vectors, and copy the other rows of rewritten files."""
@@ -153,16 +151,27 @@ class Verb:
         copied = 0
         adds = deletion.rewritten.slice(0, 0)
         if deletion.rewritten.num_rows:
-            with self._copied_rows(deletion) as rows:
-                adds = files.add(write_data_files(rows, store=self.store, layout=self.layout()))
+            tracking = RowTracking.of(self.snapshot)
+            positions = dict(
+                zip(self._shown(deletion.rewritten), deletion.rewritten_rows, strict=True)
+            )
+            others = ChosenRows(positions=positions, drops=True)
+            with self.chosen_rows(deletion.rewritten, others, tracking=tracking) as rows:
+                layout = tracking.layout(self.layout())
+                adds = files.add(write_data_files(rows, store=self.store, layout=layout))
             copied = _num_rows(adds)
         return WrittenChanges(adds=adds, marked=marked, copied_rows=copied)
 
     def chosen_rows(
-        self, files: pa.Table, rows: ChosenRows, columns: Sequence[str] | None = None
+        self,
+        files: pa.Table,
+        rows: ChosenRows,
+        columns: Sequence[str] | None = None,
+        *,
+        tracking: RowTracking = NO_ROW_TRACKING,
     ) -> Stream[pa.RecordBatch]:
-        """Read some rows of files by their positions."""
-        options = plain_rows(self.snapshot)
+        """Read some rows of files by their positions; with row ids if they are tracked."""
+        options = tracking.read_options(plain_rows(self.snapshot))
         if not rows.drops:
             named = np.array([path in rows.positions for path in self._shown(files)], np.bool_)
             files = files.filter(from_mask(named))
@@ -174,10 +183,11 @@ class Verb:
         decoded: list[str] = paths.to_pylist()
         return decoded
 
-    def _copied_rows(self, deletion: RowDeletion) -> Stream[pa.RecordBatch]:
-        files = deletion.rewritten
-        positions = dict(zip(self._shown(files), deletion.rewritten_rows, strict=True))
-        return self.chosen_rows(files, ChosenRows(positions=positions, drops=True))
+    def would_change(self, metrics: Mapping[str, int | None], matches: MatchedFiles) -> DmlResult:
+        """Return the result of a dry run."""
+        deletion = plan_deletion(self.snapshot, matches)
+        found = self.named({**metrics, **self.file_metrics(deletion)})
+        return self.nothing(found, dry_run=True)
 
     def nothing(self, metrics: Mapping[str, int], *, dry_run: bool = False) -> DmlResult:
         """Return the result of a verb without a commit."""
@@ -190,43 +200,65 @@ class Verb:
 
     def commit(
         self,
-        deletion: RowDeletion,
-        written: WrittenChanges,
+        changes: RowChanges,
         parameters: Mapping[str, str],
-        metrics: Mapping[str, int | None],
         files: UncommittedFiles,
+        *,
+        again: Callable[[pa.Table], RowChanges | None] | None = None,
     ) -> DmlResult:
-        """Commit the changes as one version."""
-        all_metrics = {
-            **metrics,
-            **self.file_metrics(deletion),
+        """Commit the changes as one version.
+
+        Args:
+            changes: The changes, with their files written.
+            parameters: `operationParameters` of the commit.
+            files: The new files.
+            again: Runs the verb on files that a concurrent commit added; see `RowRebase`.
+        """
+        failpoint("verb-written")
+        plan = partial(self._transaction, parameters)
+        race = RowRebase(
+            snapshot=self.snapshot,
+            changes=changes,
+            transaction=plan(changes),
+            plan=plan,
+            again=again,
+            files=files,
+        )
+        done = commit(
+            race.transaction,
+            store=self.store,
+            config=self.config,
+            base=self.snapshot,
+            hooks=post_commit_hooks(self.config),
+            observer=files,
+            rebase=race if self.config.row_level_concurrency else None,
+        )
+        self.remember(done.snapshot)
+        if done.already_applied:
+            return DmlResult(table=self.store.root, version=done.version, already_applied=True)
+        adds = race.changes.written.adds
+        return DmlResult(
+            table=self.store.root,
+            version=done.version,
+            metrics=race.transaction.metrics,
+            files_added=adds.num_rows,
+            files_removed=race.changes.deletion.removed.num_rows,
+            bytes=total_size(adds),
+            warnings=done.warnings,
+        )
+
+    def _metrics(self, changes: RowChanges) -> dict[str, int]:
+        written = changes.written
+        metrics = {
+            **changes.metrics,
+            **self.file_metrics(changes.deletion),
             "numAddedFiles": written.adds.num_rows,
             "numAddedBytes": total_size(written.adds),
             "numCopiedRows": written.copied_rows,
             "numAddedChangeFiles": written.changes.num_rows,
             "executionTimeMs": int((time.monotonic() - self.started) * 1000),
         }
-        known = self.named(all_metrics)
-        done = commit(
-            self._transaction(deletion, written, parameters, known),
-            store=self.store,
-            config=self.config,
-            base=self.snapshot,
-            hooks=post_commit_hooks(self.config),
-            observer=files,
-        )
-        self.remember(done.snapshot)
-        if done.already_applied:
-            return DmlResult(table=self.store.root, version=done.version, already_applied=True)
-        return DmlResult(
-            table=self.store.root,
-            version=done.version,
-            metrics=known,
-            files_added=written.adds.num_rows,
-            files_removed=deletion.removed.num_rows,
-            bytes=total_size(written.adds),
-            warnings=done.warnings,
-        )
+        return self.named(metrics)
 
     def named(self, metrics: Mapping[str, int | None]) -> dict[str, int]:
         """Return the metrics that are known, under the names of the operation."""
@@ -247,14 +279,9 @@ class Verb:
             "numDeletionVectorsUpdated": updated,
         }
 
-    def _transaction(
-        self,
-        deletion: RowDeletion,
-        written: WrittenChanges,
-        parameters: Mapping[str, str],
-        metrics: Mapping[str, int],
-    ) -> Transaction:
+    def _transaction(self, parameters: Mapping[str, str], changes: RowChanges) -> Transaction:
         request, snapshot = self.request, self.snapshot
+        deletion, written = changes.deletion, changes.written
         if self.predicate is None:
             reads = Reads(whole_table=True)
         else:
@@ -269,15 +296,16 @@ class Verb:
         return Transaction(
             operation=self.name,
             parameters=parameters,
-            metrics=metrics,
+            metrics=self._metrics(changes),
             user_metadata=request.commit_metadata,
             adds=pa.concat_tables([written.adds, written.marked]),
             removes=removes_of([deletion.removed, deletion.marked]),
             change_files=written.changes,
-            protocol=written.protocol,
-            metadata=written.metadata,
+            protocol=changes.protocol,
+            metadata=changes.metadata,
             txns=txns,
             reads=reads,
+            keeps_row_ids=RowTracking.of(snapshot).is_enabled,
         )
 
 

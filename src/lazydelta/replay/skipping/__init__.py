@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lazydelta.replay.skipping.file_bounds import ColumnBounds, file_bounds
+from lazydelta.replay.skipping.column_bounds import ColumnBounds, file_bounds
 from lazydelta.replay.skipping.file_stats import map_values, sanitize_stats
 from lazydelta.replay.skipping.pruner import Pruner
 from lazydelta.replay.skipping.zone_maps import read_zone_maps

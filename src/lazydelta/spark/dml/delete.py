@@ -13,14 +13,14 @@ from lazydelta.operations import UncommittedFiles
 from lazydelta.operations.dml import (
     DmlRequest,
     DmlResult,
+    RowChanges,
     has_change_feed,
-    refuse_row_tracking,
     split_by_statistics,
 )
 from lazydelta.spark.dml.conditions import mentioned_columns
 from lazydelta.spark.dml.frame_columns import CLAUSE
 from lazydelta.spark.dml.positions import find_positions, read_positions
-from lazydelta.spark.dml.start import TableAccess, start_verb
+from lazydelta.spark.dml.start import TableAccess, refuse_row_tracking, start_verb
 from lazydelta.spark.dml.target import TargetFiles
 from lazydelta.spark.dml.verb_run import matched_rows
 
@@ -129,8 +129,7 @@ def _finish(run: VerbRun, condition: RowCondition) -> DmlResult:
     if not run.touched.num_rows:
         return verb.nothing({"numDeletedRows": 0})
     if deletion.rewritten.num_rows:
-        cure = "set delta.enableDeletionVectors = true, or delete whole partitions"
-        refuse_row_tracking(verb.snapshot, "DELETE", cure)
+        refuse_row_tracking(verb.snapshot, "DELETE")
     needs_changes = bool(deletion.partial.num_rows) and has_change_feed(verb.snapshot)
     with UncommittedFiles(verb.store, None) as files:
         written = run.write_deletion(files)
@@ -138,4 +137,5 @@ def _finish(run: VerbRun, condition: RowCondition) -> DmlResult:
             changes = files.add(run.write_changes({0: "delete"}))
             written = replace(written, changes=changes)
         sql = orjson.dumps([condition.shown]).decode()
-        return verb.commit(deletion, written, {"predicate": sql}, metrics, files)
+        changed = RowChanges(deletion=deletion, written=written, metrics=metrics)
+        return verb.commit(changed, {"predicate": sql}, files)

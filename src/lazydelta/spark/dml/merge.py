@@ -14,8 +14,8 @@ from lazydelta.operations import UncommittedFiles
 from lazydelta.operations.dml import (
     DmlRequest,
     DmlResult,
+    RowChanges,
     has_change_feed,
-    refuse_row_tracking,
 )
 from lazydelta.operations.dml.merge import (
     METRIC_NAMES,
@@ -27,7 +27,7 @@ from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, ROW, quoted
 from lazydelta.spark.dml.merge_clauses import SparkClauses, value_name
 from lazydelta.spark.dml.merge_matches import MergeMatches
 from lazydelta.spark.dml.new_rows import RowWriter
-from lazydelta.spark.dml.start import TableAccess, start_verb
+from lazydelta.spark.dml.start import TableAccess, refuse_row_tracking, start_verb
 from lazydelta.spark.dml.verb_run import check_count
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class SparkMergeBuilder(MergeClauses):
         verb, _ = started
         plan = SparkClauses.plan(spark, verb.snapshot, self.source, request)
         if plan.updates:
-            refuse_row_tracking(verb.snapshot, "MERGE", "merge with Delta Lake on Spark")
+            refuse_row_tracking(verb.snapshot, "MERGE")
         matches = MergeMatches.of(plan, verb, self.source)
         verb = replace(verb, predicate=matches.read_predicate, metric_names=METRIC_NAMES)
         matches = replace(matches, verb=verb)
@@ -173,8 +173,7 @@ class _Merging:
         verb, run = self.verb, self.run
         found = time.monotonic()
         if run.deletion.rewritten.num_rows:
-            cure = "set delta.enableDeletionVectors = true"
-            refuse_row_tracking(verb.snapshot, "MERGE", cure)
+            refuse_row_tracking(verb.snapshot, "MERGE")
         writer = RowWriter(spark=self.plan.spark, verb=verb, definition=self.plan.definition)
         with UncommittedFiles(verb.store, None) as files:
             self._write_updates(writer, files)
@@ -189,7 +188,10 @@ class _Merging:
             metrics["scanTimeMs"] = int((found - verb.started) * 1000)
             metrics["rewriteTimeMs"] = int((time.monotonic() - found) * 1000)
             parameters = self.plan.request.parameters()
-            return verb.commit(run.deletion, self._evolved(written), parameters, metrics, files)
+            changes = RowChanges(
+                deletion=run.deletion, written=written, metrics=metrics, **self._definition()
+            )
+            return verb.commit(changes, parameters, files)
 
     def _write_updates(self, writer: RowWriter, files: UncommittedFiles) -> None:
         """Write the changed rows; rows of clauses with the same columns together."""
@@ -268,14 +270,13 @@ class _Merging:
             tables.append(files.add(writer.write_changes(adds, enforcement, "insert")))
         return replace(written, changes=pa.concat_tables(tables))
 
-    def _evolved(self, written: WrittenChanges) -> WrittenChanges:
-        """Return the changes with the table's new protocol and metadata, if they change."""
+    def _definition(self) -> dict[str, Any]:
+        """Return the table's new protocol and metadata; None where they do not change."""
         snapshot, after = self.verb.snapshot, self.plan.definition
-        return replace(
-            written,
-            protocol=None if after.protocol == snapshot.protocol else after.protocol,
-            metadata=None if after.metadata == snapshot.metadata else after.metadata,
-        )
+        return {
+            "protocol": None if after.protocol == snapshot.protocol else after.protocol,
+            "metadata": None if after.metadata == snapshot.metadata else after.metadata,
+        }
 
     def _rows(self, action: str) -> int:
         clauses = (c for c in self.plan.clauses if c.clause.action == action)

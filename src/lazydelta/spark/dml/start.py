@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lazydelta.config import Config
-from lazydelta.errors import ConfigError
+from lazydelta.errors import ConfigError, UnsupportedFeatureError
+from lazydelta.operations import RowTracking
 from lazydelta.operations.dml import DmlResult, Verb
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spark.conf import storage_options_file
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lazydelta.operations.dml import DmlRequest
+    from lazydelta.snapshot import SnapshotState
     from lazydelta.store.cloud import Credential
 
-__all__ = ["TableAccess", "start_verb"]
+__all__ = ["TableAccess", "refuse_row_tracking", "start_verb"]
 
 _ANSI = "spark.sql.ansi.enabled"
 
@@ -55,6 +57,8 @@ def start_verb(
         reason = "must be true: values that overflow would be stored as other values"
         raise ConfigError(_ANSI, reason)
     config = Config.from_env() if access.config is None else access.config
+    # The driver has no positions of rows, so it cannot adapt them to a concurrent commit.
+    config = replace(config, row_level_concurrency=False)
     options_file = storage_options_file(spark)
     store = open_table_store(
         access.url, access.storage_options, config, options_file, credential=access.credential
@@ -71,3 +75,14 @@ def start_verb(
     check_retention_guard(verb.snapshot)
     TableLocation.of(store, config, options_file)  # raises before any job starts
     return verb, condition
+
+
+def refuse_row_tracking(snapshot: SnapshotState, verb: str) -> None:
+    """Refuse to copy or update rows of a table with row tracking: their ids would change.
+
+    Raises:
+        UnsupportedFeatureError: The table has row tracking.
+    """
+    if RowTracking.of(snapshot).is_enabled:
+        reason = f"{verb} on Spark does not keep row ids of copied rows; use Table.{verb.lower()}"
+        raise UnsupportedFeatureError(snapshot.store.root, ("rowTracking",), "write", reason)

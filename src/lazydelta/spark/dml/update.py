@@ -12,16 +12,16 @@ from lazydelta.operations import UncommittedFiles
 from lazydelta.operations.dml import (
     DmlRequest,
     DmlResult,
+    RowChanges,
     assignment_tree,
     has_change_feed,
-    refuse_row_tracking,
 )
 from lazydelta.spark.arrow_conversion import read_schema
 from lazydelta.spark.dml.conditions import mentioned_columns
 from lazydelta.spark.dml.delete import matching_rows
 from lazydelta.spark.dml.frame_columns import quoted
 from lazydelta.spark.dml.new_rows import RowWriter
-from lazydelta.spark.dml.start import TableAccess, start_verb
+from lazydelta.spark.dml.start import TableAccess, refuse_row_tracking, start_verb
 from lazydelta.spark.dml.stored_values import StoredValues, leaves
 from lazydelta.spark.dml.verb_run import check_count
 from lazydelta.writer.columns import TableDefinition
@@ -102,7 +102,7 @@ def update(
     if isinstance(started, DmlResult):
         return started
     verb, condition = started
-    refuse_row_tracking(verb.snapshot, "UPDATE", "update the table with Delta Lake on Spark")
+    refuse_row_tracking(verb.snapshot, "UPDATE")
     columns, values = _new_columns(spark, verb.snapshot, set)
     with matching_rows(spark, verb, condition) as run:
         metrics = {} if run.num_rows is None else {"numUpdatedRows": run.num_rows}
@@ -161,7 +161,8 @@ def _finish(
             written = replace(written, changes=pa.concat_tables([before, after]))
         written = replace(written, adds=pa.concat_tables([changed.adds, written.adds]))
         metrics = {"numUpdatedRows": changed.rows}
-        return verb.commit(run.deletion, written, parameters, metrics, files)
+        changes = RowChanges(deletion=run.deletion, written=written, metrics=metrics)
+        return verb.commit(changes, parameters, files)
 
 
 def table_definition(verb: Verb) -> TableDefinition:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lazydelta._failpoints import failpoint
 from lazydelta.formats import DeletionVectorFile
 from lazydelta.writer import tuning
 
@@ -43,4 +44,6 @@ class DeletionVectorWriter:
             return
         file, self._file, self._is_empty = self._file, DeletionVectorFile(), True
         self.paths.append(file.path)
+        failpoint("vector-file-prepared")
         self._store.write(file.path, file.to_bytes(), overwrite=False)
+        failpoint("vector-file-written")

@@ -101,6 +101,11 @@ class DataLayout:
         change_type = file_only_column(CHANGE_COLUMNS[0], "string")
         return replace(self, schema=StructType((*self.schema, change_type)), indexed=())
 
+    def with_file_columns(self, *names: str) -> DataLayout:
+        """Return the layout with columns of longs that neither schema nor statistics have."""
+        columns = (file_only_column(name, "long") for name in names)
+        return replace(self, schema=StructType((*self.schema, *columns)))
+
     def statistics(self, physical: StructType) -> StatisticsPlan:
         """Return the statistics to collect for a file of a physical schema."""
         return StatisticsPlan.of(physical, self.indexed)

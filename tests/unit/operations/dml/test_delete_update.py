@@ -15,14 +15,11 @@ import lazydelta as ld
 from lazydelta.errors import (
     AppendOnlyError,
     ColumnNotFoundError,
-    CommitConflictError,
     ConfigError,
     ConstraintViolationError,
     PredicateError,
     TableNotFoundError,
-    UnsupportedFeatureError,
 )
-from lazydelta.operations.dml.verb import Verb
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -286,39 +283,3 @@ def test_tables_that_refuse_deletes(tmp_path):
         appends.delete("id = 1")
     with pytest.raises(TableNotFoundError):
         ld.Table.open(tmp_path / "nothing").delete()
-
-
-def test_row_ids_survive_vectors_and_refuse_copies(tmp_path):
-    tracked = {"delta.enableRowTracking": "true"}
-    table = make(tmp_path / "vectors", numbered(8), {**tracked, **VECTORS}, files=1)
-    ids = ld.ReadOptions(row_id_column="row_id")
-    before = {r["id"]: r["row_id"] for r in table.scan().to_arrow(ids).to_pylist()}
-    table.delete("id = 3")
-    after = {r["id"]: r["row_id"] for r in table.scan().to_arrow(ids).to_pylist()}
-    assert after == {key: value for key, value in before.items() if key != 3}
-    copied = make(tmp_path / "copied", numbered(8), tracked, files=1)
-    with pytest.raises(UnsupportedFeatureError, match="row ids"):
-        copied.delete("id = 3")
-    assert copied.delete().metrics["numDeletedRows"] == 8
-
-
-# --- races ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("properties", [{}, VECTORS], ids=["rewritten", "vectors"])
-def test_two_deletes_of_one_file_conflict(tmp_path, properties, monkeypatch):
-    table = make(tmp_path, numbered(8), properties, files=1)
-    other = ld.Table.open(tmp_path)
-    commit = Verb.commit
-
-    def race(verb, *arguments):
-        monkeypatch.undo()
-        other.delete("id = 5")
-        return commit(verb, *arguments)
-
-    monkeypatch.setattr(Verb, "commit", race)
-    with pytest.raises(CommitConflictError):
-        table.delete("id = 3")
-    assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 4, 6, 7]
-    table.delete("id = 3")
-    assert table.count() == 6

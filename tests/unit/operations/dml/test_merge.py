@@ -20,7 +20,6 @@ from lazydelta.errors import (
     MultipleMatchesError,
     PredicateError,
     SchemaMismatchError,
-    UnsupportedFeatureError,
 )
 from lazydelta.operations.dml.verb import Verb
 
@@ -394,12 +393,21 @@ def test_a_merge_that_only_inserts_may_append_only(tmp_path):
         merge.when_matched_delete().execute()
 
 
-def test_row_tracking_refuses_copies(tmp_path):
-    table = make(tmp_path, properties={**VECTORS, "delta.enableRowTracking": "true"})
-    merge = table.merge({"id": [1], "name": ["x"], "v": [0.0]}, "t.id = s.id")
-    with pytest.raises(UnsupportedFeatureError, match="row ids"):
-        merge.when_matched_update("*").execute()
-    assert merge.when_matched_delete().execute().metrics["numTargetRowsDeleted"] == 1
+@pytest.mark.parametrize("properties", [{}, VECTORS, FEED], ids=["rewritten", "vectors", "feed"])
+def test_rows_keep_their_ids(tmp_path, properties):
+    table = make(tmp_path, properties={**properties, "delta.enableRowTracking": "true"})
+    options = ld.ReadOptions(row_id_column="row_id", row_commit_version_column="version")
+    before = {row["id"]: row["row_id"] for row in table.scan().to_arrow(options).to_pylist()}
+    source = {"id": [1, 9], "name": ["x", "y"], "v": [0.0, 0.0]}
+    merge = table.merge(source, "t.id = s.id").when_matched_update("*")
+    merge = merge.when_not_matched_insert("*").when_not_matched_by_source_delete("t.id = 4")
+    merge.when_not_matched_by_source_update({"v": "7"}, "t.id = 5").execute()
+    rows = {row["id"]: row for row in table.scan().to_arrow(options).to_pylist()}
+    assert {key: row["row_id"] for key, row in rows.items() if key != 9} == {
+        key: row_id for key, row_id in before.items() if key != 4
+    }
+    assert rows[9]["row_id"] not in before.values()
+    assert {key for key, row in rows.items() if row["version"] == 1} == {1, 5, 9}
 
 
 def test_the_change_feed_of_inserts_needs_no_change_files(tmp_path):
@@ -562,10 +570,24 @@ def test_a_concurrent_append_of_rows_that_may_match_conflicts(tmp_path, monkeypa
     assert merge.execute().metrics["numTargetRowsUpdated"] == 1
 
 
-def test_a_concurrent_change_of_a_touched_file_conflicts(tmp_path, monkeypatch):
+def test_concurrent_deletes_of_other_rows_of_a_file_do_not_conflict(tmp_path, monkeypatch):
     table, other = make(tmp_path), ld.Table.open(tmp_path)
+    source = {"id": [1, 9], "name": ["x", "y"], "v": [0.0, 0.0]}
+    upsert = table.merge(source, "t.id = s.id").when_matched_update("*")
     race(monkeypatch, lambda: other.delete("id = 5"))
-    merge = table.merge({"id": [1]}, "t.id = s.id AND t.id = 1").when_matched_delete()
+    upsert.when_not_matched_insert("*").execute()
+    assert ids_of(table) == [0, 1, 2, 3, 4, 9]
+    race(monkeypatch, lambda: other.delete("id = 1"))
     with pytest.raises(CommitConflictError):
-        merge.execute()
-    assert ids_of(table) == [0, 1, 2, 3, 4]
+        upsert.execute()
+
+
+def test_a_concurrent_delete_of_a_matched_row_conflicts_even_if_no_clause_held(
+    tmp_path, monkeypatch
+):
+    table, other = make(tmp_path), ld.Table.open(tmp_path)
+    source = {"id": [1, 2], "name": ["x", "y"], "v": [0.0, 0.0]}
+    merge = table.merge(source, "t.id = s.id").when_matched_update("*", "s.id = 1")
+    race(monkeypatch, lambda: other.delete("id = 2"))  # its source row would be inserted now
+    with pytest.raises(CommitConflictError):
+        merge.when_not_matched_insert("*").execute()

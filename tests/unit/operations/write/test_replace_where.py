@@ -16,7 +16,6 @@ from lazydelta.errors import (
     ColumnNotFoundError,
     ConcurrentAppendError,
     ConstraintViolationError,
-    UnsupportedFeatureError,
 )
 from lazydelta.store import MemoryStore
 
@@ -139,17 +138,6 @@ def test_column_mapping(tmp_path):
     found = ld.Table.open(tmp_path).to_arrow().to_pylist()
     expected = sorted([("a", 1, "n"), *ALL[1:]], key=repr)
     assert sorted((tuple(row.values()) for row in found), key=repr) == expected
-
-
-def test_rewriting_under_row_tracking_is_refused(tmp_path):
-    tracked = {"delta.enableRowTracking": "true", "delta.enableChangeDataFeed": "true"}
-    ld.write(tmp_path, data(*ALL), partition_by="p", properties=tracked)
-    before = paths(tmp_path)
-    with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
-        ld.write(tmp_path, data(("a", 9, "n")), "overwrite", where="x in (1, 9)")
-    assert paths(tmp_path) == before
-    ld.write(tmp_path, data(("a", 9, "n")), "overwrite", where="p = 'a'")  # whole files may go
-    assert ld.Table.open(tmp_path).to_arrow().num_rows == 3
 
 
 def test_deleted_rows_stay_deleted(tmp_path):

@@ -8,6 +8,7 @@ from lazydelta._arrow import from_mask, from_numpy
 from lazydelta.operations.dml.merge import tuning
 from lazydelta.operations.dml.merge.joined_rows import joined_batch
 from lazydelta.operations.dml.merge.merge_plan import choose_clauses
+from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.scan.read import ChosenRows
 from lazydelta.writer.columns import high_water_marks
 
@@ -31,7 +32,8 @@ def updated_matches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the new rows of WHEN MATCHED UPDATE, in the table's schema."""
     columns, _ = plan.update_columns
-    for batch in _touched(verb, touched, columns):
+    tracking = RowTracking.of(verb.snapshot)
+    for batch in _touched(verb, touched, columns, tracking):
         for pairs in finder.pairs(batch):
             chosen = choose_clauses(plan.matched, pairs.batch)
             for index, clause in enumerate(plan.matched):
@@ -40,29 +42,31 @@ def updated_matches(
                 found = finder.select(pairs, chosen == index)
                 if len(found):
                     old = batch.take(from_numpy(found.target_rows))
-                    yield clause.assignments(found.batch, old)
+                    yield _tracked(clause.assignments(found.batch, old), old, tracking)
 
 
 def updated_by_source(
     verb: Verb, plan: MergePlan, touched: TouchedRows
 ) -> Iterator[pa.RecordBatch]:
     """Yield the new rows of WHEN NOT MATCHED BY SOURCE UPDATE, in the table's schema."""
-    clauses = plan.not_matched_by_source
-    for batch in _touched(verb, touched, plan.by_source_columns(updates=True)):
+    clauses, tracking = plan.not_matched_by_source, RowTracking.of(verb.snapshot)
+    for batch in _touched(verb, touched, plan.by_source_columns(updates=True), tracking):
         rows = joined_batch(plan.target, batch, None)
         chosen = choose_clauses(clauses, rows)
         for index, clause in enumerate(clauses):
             mask = chosen == index
             if clause.assignments is not None and mask.any():
                 keep = from_mask(mask)
-                yield clause.assignments(rows.filter(keep), batch.filter(keep))
+                old = batch.filter(keep)
+                yield _tracked(clause.assignments(rows.filter(keep), old), old, tracking)
 
 
 class InsertedRows:
     """The rows of WHEN NOT MATCHED INSERT, and what they change of the table."""
 
-    def __init__(self, plan: MergePlan) -> None:
+    def __init__(self, plan: MergePlan, tracking: RowTracking) -> None:
         self._plan = plan
+        self._tracking = tracking
         self.num_rows = 0
         self.high_water_marks: dict[str, int] = {}
         """The furthest value of each identity column."""
@@ -86,7 +90,7 @@ class InsertedRows:
             identity = clause.assignments.enforcement.identity
             self.high_water_marks = high_water_marks(identity, new, self.high_water_marks)
             self.num_rows += new.num_rows
-            yield new
+            yield self._tracking.updated(new, None)
 
     def _unmatched(
         self, chunk: SourceChunk, matched: np.ndarray
@@ -105,8 +109,17 @@ class InsertedRows:
                     yield clause, rows.filter(from_mask(mask))
 
 
-def _touched(verb: Verb, touched: TouchedRows, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _touched(
+    verb: Verb, touched: TouchedRows, columns: Sequence[str], tracking: RowTracking
+) -> Iterator[pa.RecordBatch]:
     if not touched.updated:
         return
-    with verb.chosen_rows(touched.files, ChosenRows(positions=touched.updated), columns) as rows:
+    chosen = ChosenRows(positions=touched.updated)
+    with verb.chosen_rows(touched.files, chosen, columns, tracking=tracking) as rows:
         yield from rows
+
+
+def _tracked(new: pa.RecordBatch, old: pa.RecordBatch, tracking: RowTracking) -> pa.RecordBatch:
+    """Return changed rows with the ids of the old ones."""
+    ids = None if tracking.row_id is None else old.column(tracking.row_id)
+    return tracking.updated(new, ids)

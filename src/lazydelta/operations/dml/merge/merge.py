@@ -6,7 +6,7 @@ import logging
 import time
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -23,13 +23,15 @@ from lazydelta.operations.dml.merge.merge_plan import MergePlan
 from lazydelta.operations.dml.merge.source_chunks import SourceChunks
 from lazydelta.operations.dml.request import DmlResult
 from lazydelta.operations.dml.row_deletion import plan_deletion
-from lazydelta.operations.dml.table_rules import has_change_feed, refuse_row_tracking
+from lazydelta.operations.dml.table_rules import has_change_feed
 from lazydelta.operations.dml.verb import Verb
+from lazydelta.operations.dml.verb_changes import RowChanges
+from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.operations.uncommitted_files import UncommittedFiles
 from lazydelta.schema import schema_to_json
 from lazydelta.transaction import ADDS
 from lazydelta.writer.columns import with_high_water_marks
-from lazydelta.writer.files import DataLayout, write_data_files
+from lazydelta.writer.files import write_data_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,8 +40,8 @@ if TYPE_CHECKING:
     from lazydelta.operations.dml.merge.clauses import MergeRequest
     from lazydelta.operations.dml.merge.matching import TouchedRows
     from lazydelta.operations.dml.merge.source_chunks import SourceChunk
-    from lazydelta.operations.dml.verb import WrittenChanges
-    from lazydelta.protocol import TableMetadata
+    from lazydelta.operations.dml.verb_changes import WrittenChanges
+    from lazydelta.protocol import TableMetadata, TableProtocol
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
     from lazydelta.writer import RowSource
@@ -97,10 +99,10 @@ def merge_rows(
         return verb
     chunks = SourceChunks(source, chunk_bytes=_share(config))
     plan = MergePlan.build(verb.snapshot, request, chunks.schema)
-    if any(clause.action == "update" for clause in request.clauses):
-        refuse_row_tracking(verb.snapshot, "MERGE", "merge into the table with Spark")
     reads = None if plan.not_matched_by_source else plan.condition.target_only
-    verb = replace(verb, predicate=reads, metric_names=METRIC_NAMES)
+    if not plan.is_rebasable:
+        config = replace(config, row_level_concurrency=False)
+    verb = replace(verb, config=config, predicate=reads, metric_names=METRIC_NAMES)
     with chunks:
         run = _Run(verb, plan, chunks)
         return run.dry() if request.options.dry_run else run.execute()
@@ -135,7 +137,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.matching = Matching(self.verb.snapshot, self.plan)
-        self.inserted = InsertedRows(self.plan)
+        self.inserted = InsertedRows(self.plan, RowTracking.of(self.verb.snapshot))
         if not self.plan.condition.keys:
             reason = "the condition has no equality between target and source"
             warning = f"MERGE compares every row with every source row, which is slow: {reason}"
@@ -150,9 +152,8 @@ class _Run:
             del chunk
         if self.plan.not_matched_by_source:
             self.matching.not_matched_by_source()
-        deletion = plan_deletion(self.verb.snapshot, self.matching.result())
-        metrics = self.verb.named({**self._metrics(), **self.verb.file_metrics(deletion)})
-        return replace(self.verb.nothing(metrics, dry_run=True), warnings=self.warnings)
+        result = self.verb.would_change(self._metrics(), self.matching.result())
+        return replace(result, warnings=self.warnings)
 
     def execute(self) -> DmlResult:
         """Write the changes and commit them."""
@@ -160,32 +161,29 @@ class _Run:
         with UncommittedFiles(verb.store, None) as files:
             changed, inserted = self._write(files)
             if not self.touched and not self.inserted.num_rows:
-                return replace(verb.nothing(verb.named(self._metrics())), warnings=self.warnings)
+                return replace(verb.nothing(self._metrics()), warnings=self.warnings)
             deletion = plan_deletion(verb.snapshot, self.matching.result())
-            if deletion.rewritten.num_rows:
-                cure = "set delta.enableDeletionVectors = true"
-                refuse_row_tracking(verb.snapshot, "MERGE", cure)
             written = verb.write_deletion(deletion, files)
             if self.touched and has_change_feed(verb.snapshot):
                 changes = write_merge_changes(verb, self.plan, self.touched, changed, inserted)
                 written = replace(written, changes=files.add(changes))
             adds = pa.concat_tables([changed, inserted, written.adds])
-            written = self._with_definition(replace(written, adds=adds))
-            metrics = self._metrics(written, time.monotonic() - started)
-            parameters = self.plan.request.parameters()
-            result = verb.commit(deletion, written, parameters, metrics, files)
+            seconds = time.monotonic() - started
+            protocol, metadata = self._definition()
+            changes = RowChanges(
+                deletion=deletion,
+                written=replace(written, adds=adds),
+                metrics={**self._metrics(), **self._output_metrics(written, seconds)},
+                protocol=protocol,
+                metadata=metadata,
+            )
+            result = verb.commit(changes, self.plan.request.parameters(), files)
             return replace(result, warnings=(*self.warnings, *result.warnings))
 
     def _write(self, files: UncommittedFiles) -> tuple[pa.Table, pa.Table]:
         """Write changed and new rows; apart if the change feed has to tell them apart."""
-        verb, after = self.verb, self.plan.definition
-        layout = DataLayout.of(
-            after.schema,
-            after.protocol,
-            after.metadata,
-            verb.config.write,
-            clustered_by=verb.snapshot.clustering_columns(),
-        )
+        verb = self.verb
+        layout = RowTracking.of(verb.snapshot).layout(self.plan.layout(verb))
 
         def write(rows: Iterator[pa.RecordBatch]) -> pa.Table:
             return files.add(write_data_files(rows, store=verb.store, layout=layout))
@@ -223,34 +221,32 @@ class _Run:
                 yield from self.inserted.batches(chunk, matched)
             del chunk
 
-    def _with_definition(self, written: WrittenChanges) -> WrittenChanges:
-        """Return the changes with the table's new protocol and metadata, if they change."""
+    def _definition(self) -> tuple[TableProtocol | None, TableMetadata | None]:
+        """Return the table's new protocol and metadata; None where they do not change."""
         snapshot, after = self.verb.snapshot, self.plan.definition
-        metadata: TableMetadata = after.metadata
+        metadata = after.metadata
         clauses = [c.assignments for c in self.plan.not_matched if c.assignments is not None]
         if clauses:
             identity = clauses[0].enforcement.identity
             schema = with_high_water_marks(after.schema, identity, self.inserted.high_water_marks)
             if schema is not after.schema:
                 metadata = replace(metadata, schema_string=schema_to_json(schema))
-        return replace(
-            written,
-            protocol=None if after.protocol == snapshot.protocol else after.protocol,
-            metadata=None if metadata == snapshot.metadata else metadata,
+        return (
+            None if after.protocol == snapshot.protocol else after.protocol,
+            None if metadata == snapshot.metadata else metadata,
         )
 
-    def _metrics(
-        self, written: WrittenChanges | None = None, seconds: float = 0.0
-    ) -> dict[str, int | None]:
-        metrics: dict[str, Any] = merge_metrics(
-            self.matching.counts, self.source.num_rows, self.inserted.num_rows
-        )
-        if written is not None:
-            changed = metrics["numTargetRowsInserted"] + metrics["numTargetRowsUpdated"]
-            metrics["numOutputRows"] = changed + written.copied_rows
-            metrics["scanTimeMs"] = int(self.scan_seconds * 1000)
-            metrics["rewriteTimeMs"] = int((seconds - self.scan_seconds) * 1000)
-        return metrics
+    def _metrics(self) -> dict[str, int]:
+        return merge_metrics(self.matching.counts, self.source.num_rows, self.inserted.num_rows)
+
+    def _output_metrics(self, written: WrittenChanges, seconds: float) -> dict[str, int]:
+        metrics = self._metrics()
+        new = metrics["numTargetRowsInserted"] + metrics["numTargetRowsUpdated"]
+        return {
+            "numOutputRows": new + written.copied_rows,
+            "scanTimeMs": int(self.scan_seconds * 1000),
+            "rewriteTimeMs": int((seconds - self.scan_seconds) * 1000),
+        }
 
 
 def merge_metrics(

@@ -9,7 +9,7 @@ import pyarrow as pa
 from lazydelta._arrow import empty_table
 from lazydelta.scan.read import ChosenRows
 from lazydelta.transaction import CHANGE_FILES
-from lazydelta.writer.files import DataLayout, read_added_rows, write_change_files
+from lazydelta.writer.files import read_added_rows, write_change_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lazydelta.operations.dml.merge.matching import TouchedRows
     from lazydelta.operations.dml.merge.merge_plan import MergePlan
     from lazydelta.operations.dml.verb import Verb
-    from lazydelta.writer.files import ChangeType
+    from lazydelta.writer.files import ChangeType, DataLayout
 
 __all__ = ["write_merge_changes"]
 
@@ -39,8 +39,7 @@ def write_merge_changes(
         inserted: Add actions of the files with new rows.
     """
     old = verb.layout()
-    after = plan.definition
-    new = DataLayout.of(after.schema, after.protocol, after.metadata, verb.config.write)
+    after, new = plan.definition, plan.layout(verb)
     files = [empty_table(CHANGE_FILES)]
 
     def write(rows: Iterator[pa.RecordBatch], kind: ChangeType, layout: DataLayout) -> None:

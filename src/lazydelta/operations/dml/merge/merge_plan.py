@@ -16,6 +16,7 @@ from lazydelta.operations.dml.merge.joined_rows import JoinedSchema, evaluate_ro
 from lazydelta.schema import StructType
 from lazydelta.writer.columns import TableDefinition, is_identity, with_merged_schema
 from lazydelta.writer.enforcement import GENERATION_EXPRESSION
+from lazydelta.writer.files import DataLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lazydelta.expressions import Predicate
     from lazydelta.operations.dml.merge.clauses import Action, MergeClause, MergeRequest
     from lazydelta.operations.dml.merge.condition import Condition
+    from lazydelta.operations.dml.verb import Verb
     from lazydelta.schema import StructField
     from lazydelta.snapshot import SnapshotState
 
@@ -102,6 +104,27 @@ class MergePlan:
             not_matched=planner.clauses(request.of_kind("not_matched"), source),
             not_matched_by_source=planner.clauses(request.of_kind("not_matched_by_source"), target),
         )
+
+    def layout(self, verb: Verb) -> DataLayout:
+        """Return the layout of new rows."""
+        after = self.definition
+        return DataLayout.of(
+            after.schema,
+            after.protocol,
+            after.metadata,
+            verb.config.write,
+            clustered_by=verb.snapshot.clustering_columns(),
+        )
+
+    @property
+    def is_rebasable(self) -> bool:
+        """Whether deletion vectors of a concurrent commit for other rows change nothing.
+
+        They would, if they delete a row that matches but is not changed: its source row would
+        then have to be inserted.
+        """
+        changes_all = any(clause.where is None for clause in self.matched)
+        return changes_all or not self.not_matched
 
     @property
     def match_columns(self) -> tuple[list[str], list[str]]:
