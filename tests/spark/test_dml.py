@@ -207,6 +207,20 @@ def test_a_dry_run_counts_and_writes_nothing(spark, numbers):
     assert data_files(numbers) == files
 
 
+def test_a_plan_without_a_job(spark, numbers):
+    rows = source(spark, (3, 1))
+    merge = executors.merge(spark, numbers, rows, "t.id = s.id AND t.id > 4 AND t.v < s.v")
+    plan = merge.when_matched_update({"id": "s.id"}).explain()
+    assert (plan.key, plan.target_condition) == (("t.id = s.id",), "id > 4")
+    assert (plan.residual_condition, plan.files) == ("t.v < s.v", 1)
+    assert plan.match_columns == ("id", "v")
+    assert plan.deletion_vectors
+    unknown = executors.merge(spark, numbers, rows, "soundex(t.id) = soundex(s.id)")
+    plan = unknown.when_matched_delete().explain()
+    assert (plan.key, plan.residual_condition) == ((), "soundex(t.id) = soundex(s.id)")
+    assert plan.files == 2
+
+
 def test_rows_that_violate_a_constraint_are_a_typed_error(spark, numbers):
     before = rows_of(numbers), data_files(numbers)
     with pytest.raises(ConstraintViolationError, match="small"):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lazydelta.operations.dml.row_deletion import (
         RowDeletion,
         extend_vectors,
+        has_vectors,
         plan_counted_deletion,
         with_vectors,
     )
@@ -33,6 +34,7 @@ __all__ = [
     "delete_rows",
     "extend_vectors",
     "has_change_feed",
+    "has_vectors",
     "plain_rows",
     "plan_counted_deletion",
     "split_by_statistics",
@@ -50,6 +52,7 @@ __getattr__ = lazy_exports(
         "row_deletion": (
             "RowDeletion",
             "extend_vectors",
+            "has_vectors",
             "plan_counted_deletion",
             "with_vectors",
         ),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as f
 
+from lazydelta.errors import InternalError
 from lazydelta.operations import UncommittedFiles
 from lazydelta.operations.dml import (
     DmlRequest,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.operations.dml import Verb, WrittenChanges
+    from lazydelta.operations.dml.merge import MergeExplanation
     from lazydelta.scan import Where
     from lazydelta.spark.dml.merge_clauses import NumberedClause
     from lazydelta.spark.dml.verb_run import VerbRun
@@ -115,6 +117,20 @@ class SparkMergeBuilder(MergeClauses):
     spark: SparkSession
     access: TableAccess
     source: DataFrame
+
+    def explain(self) -> MergeExplanation:
+        """Return the plan, from the log and the schema of the source: no job runs.
+
+        Raises the errors of `execute` that need no rows.
+        """
+        request = replace(self.request.options, app_id=None, app_version=None)
+        appends = self.request.only_inserts
+        started = start_verb(self.spark, "MERGE", self.access, request, only_appends=appends)
+        if isinstance(started, DmlResult):  # pragma: no cover - it has no application transaction
+            raise InternalError("a MERGE without an application transaction is applied")
+        verb, _ = started
+        plan = SparkClauses.plan(self.spark, verb.snapshot, self.source, self.request)
+        return MergeMatches(plan=plan, verb=verb, source=self.source).explain()
 
     def execute(self) -> DmlResult:
         """Run the MERGE as one new version; without a change there is no commit.

@@ -13,13 +13,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from lazydelta.errors import ColumnNotFoundError, ConfigError, MultipleMatchesError, PredicateError
 from lazydelta.expressions import as_predicate
 from lazydelta.expressions.nodes import Or
-from lazydelta.operations.dml.merge import shown_sql, split_condition, target_predicate
+from lazydelta.operations.dml import has_vectors
+from lazydelta.operations.dml.merge import (
+    MergeExplanation,
+    shown_sql,
+    split_condition,
+    target_predicate,
+)
 from lazydelta.scan.plan import live_adds
 from lazydelta.spark.dml.conditions import is_independent_of_session, mentioned_columns
 from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, ROW, SOURCE_ROW
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
 
     from lazydelta.expressions import Predicate
     from lazydelta.operations.dml import Verb
+    from lazydelta.operations.dml.merge import Condition
     from lazydelta.spark.dml.merge_clauses import SparkClauses
     from lazydelta.spark.dml.verb_run import VerbRun
 
@@ -72,13 +80,17 @@ class MergeMatches:
         return self.source.count()
 
     @cached_property
-    def on_target(self) -> Predicate | None:
-        """The part of the condition over the table alone, if our grammar has it."""
+    def condition(self) -> Condition | None:
+        """The condition, if our grammar has it."""
         try:
-            found = split_condition(self.plan.request.on, self.plan.scope).target_only
+            return split_condition(self.plan.request.on, self.plan.scope)
         except (PredicateError, ColumnNotFoundError):
             return None
-        return self._usable(found)
+
+    @cached_property
+    def on_target(self) -> Predicate | None:
+        """The part of the condition over the table alone, if our grammar has it."""
+        return None if self.condition is None else self._usable(self.condition.target_only)
 
     @cached_property
     def not_matched_by_source(self) -> Predicate | None:
@@ -195,6 +207,28 @@ class MergeMatches:
             (row,) = batch.to_pylist()
             return ", ".join(f"{alias}.{name} = {row[name]}" for name in columns)
         return "a row"
+
+    def explain(self) -> MergeExplanation:
+        """Return the plan; no job runs."""
+        plan, condition, adds = self.plan, self.condition, self.target.adds
+        keys = () if condition is None else condition.keys
+        residual: str | None = shown_sql(plan.request.on)
+        if condition is not None:
+            residual = None if condition.residual is None else str(condition.residual)
+        new = [f.name for f in plan.definition.schema if plan.snapshot.schema.get(f.name) is None]
+        return MergeExplanation(
+            table=plan.snapshot.store.root,
+            version=plan.snapshot.version,
+            key=tuple(f"{k.target} {'<=>' if k.null_safe else '='} {k.source}" for k in keys),
+            target_condition=None if self.on_target is None else str(self.on_target),
+            residual_condition=residual,
+            files=adds.num_rows,
+            bytes=int(pc.sum(adds.column("size")).as_py() or 0),
+            match_columns=plan.read_columns,
+            update_columns=plan.missing_columns,
+            deletion_vectors=has_vectors(plan.snapshot),
+            new_columns=tuple(new),
+        )
 
     @property
     def _on(self) -> Column:

@@ -8,16 +8,21 @@ from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lazydelta.operations.dml.merge.clauses import MergeClause, MergeRequest, shown_sql
-    from lazydelta.operations.dml.merge.condition import split_condition, target_predicate
+    from lazydelta.operations.dml.merge.condition import (
+        Condition,
+        split_condition,
+        target_predicate,
+    )
     from lazydelta.operations.dml.merge.joined_rows import JoinedSchema
     from lazydelta.operations.dml.merge.merge import METRIC_NAMES, merge_metrics, merge_rows
     from lazydelta.operations.dml.merge.merge_builder import MergeBuilder, MergeClauses
-    from lazydelta.operations.dml.merge.merge_explanation import MergeExplanation, explain_merge
+    from lazydelta.operations.dml.merge.merge_explanation import MergeExplanation
     from lazydelta.operations.dml.merge.merge_plan import assigned_columns, evolved_definition
     from lazydelta.operations.dml.merge.source_chunks import MergeSource
 
 __all__ = [
     "METRIC_NAMES",
+    "Condition",
     "JoinedSchema",
     "MergeBuilder",
     "MergeClause",
@@ -27,7 +32,6 @@ __all__ = [
     "MergeSource",
     "assigned_columns",
     "evolved_definition",
-    "explain_merge",
     "merge_metrics",
     "merge_rows",
     "shown_sql",
@@ -39,11 +43,11 @@ __getattr__ = lazy_exports(
     __name__,
     {
         "clauses": ("MergeClause", "MergeRequest", "shown_sql"),
-        "condition": ("split_condition", "target_predicate"),
+        "condition": ("Condition", "split_condition", "target_predicate"),
         "joined_rows": ("JoinedSchema",),
         "merge": ("METRIC_NAMES", "merge_metrics", "merge_rows"),
         "merge_builder": ("MergeBuilder", "MergeClauses"),
-        "merge_explanation": ("MergeExplanation", "explain_merge"),
+        "merge_explanation": ("MergeExplanation",),
         "merge_plan": ("assigned_columns", "evolved_definition"),
         "source_chunks": ("MergeSource",),
     },
