@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lazydelta.changes import ChangeFeed
     from lazydelta.config import Config, ReadOptions, WriteOptions
     from lazydelta.expressions import Predicate, col, lit
-    from lazydelta.interop import QueryBuilder
+    from lazydelta.interop import QueryBuilder, sql
     from lazydelta.outputs import Adapters
     from lazydelta.scan import Scan
     from lazydelta.scan.plan import ScanFile
@@ -43,6 +43,7 @@ __all__ = [
     "col",
     "errors",
     "lit",
+    "sql",
     "write",
 ]
 
@@ -59,6 +60,7 @@ _PLACES = {
     "WriteOptions": "config",
     "col": "expressions",
     "lit": "expressions",
+    "sql": "interop",
     "write": "table",
 }
 

@@ -10,8 +10,8 @@ import math
 from typing import TYPE_CHECKING
 
 from lazydelta.expressions.coercion import INTEGER, TIMES, is_float, is_number, is_string, type_of
-from lazydelta.expressions.functions import monotonic_argument
 from lazydelta.expressions.logic import join_or, required_columns
+from lazydelta.expressions.monotonic import monotonic_argument
 from lazydelta.expressions.nodes.predicates import Compare, Constant, In, Predicate
 from lazydelta.expressions.nodes.value_nodes import Call, Cast, Column, Literal, Stat
 
@@ -77,6 +77,8 @@ def if_single(node: Predicate) -> Predicate:
     if len(columns) != 1 or columns != required_columns(node):
         return _TRUE
     column = columns.pop()
+    if is_float(type_of(column)) and any(map(_sees_zeros, node.walk())):
+        return _TRUE
     low, high = lower(column), upper(column)
     if low is None or high is None or str(column.type).startswith("timestamp"):
         return _TRUE  # timestamps are truncated: one bound may stand for many values
@@ -90,6 +92,13 @@ def if_single(node: Predicate) -> Predicate:
             )
         )
     return join_or([*arms, substitute(node, lambda _: low)])
+
+
+def _sees_zeros(node: Node) -> bool:
+    """Whether a function may tell 0.0 from -0.0, which bounds do not."""
+    if isinstance(node, Cast):
+        return not is_number(node.type)
+    return isinstance(node, Call) and node.name not in ("+", "-", "*")
 
 
 def lower(value: Value) -> Value | None:

@@ -30,6 +30,7 @@ from lazydelta.expressions.nodes.predicates import (
 )
 from lazydelta.expressions.nodes.value_nodes import Call, Cast, Column, Literal
 from lazydelta.expressions.parser import parse_path, parse_predicate, parse_type
+from lazydelta.expressions.statement_time import pinned
 from lazydelta.schema import DataType, DecimalType, PrimitiveType
 from lazydelta.schema.values import INTEGER_RANGES, to_days, to_micros
 
@@ -152,7 +153,7 @@ def lit(value: object) -> Operand:
     return Operand(_literal(value))
 
 
-def as_predicate(where: Where | Operand) -> Predicate | None:
+def as_predicate(where: Where | Operand, *, now: int | None = None) -> Predicate | None:
     """Turn any accepted form of a filter into a predicate; None means no filter.
 
     >>> print(as_predicate([("day", "=", "2026-01-01"), ("hour", "in", ["1", "2"])]))
@@ -164,6 +165,8 @@ def as_predicate(where: Where | Operand) -> Predicate | None:
         where: A `Predicate`; a Spark SQL string; a mapping of column to value (or its JSON), all
             equal; a list of `(column, op, value)` tuples, all true; or a list of such lists, one
             of them true.
+        now: The time of the statement, which `current_timestamp()` in SQL becomes: microseconds
+            since 1970; None is the time of this call.
 
     Raises:
         PredicateError: The string cannot be parsed, or the form is none of these.
@@ -175,7 +178,8 @@ def as_predicate(where: Where | Operand) -> Predicate | None:
     if isinstance(where, str):
         if where.lstrip().startswith("{"):
             return _equality_map(_read_map(where))
-        return parse_predicate(where)
+        predicate: Predicate = pinned(parse_predicate(where), now)
+        return predicate
     if isinstance(where, Mapping):
         return _equality_map(where)
     if isinstance(where, Sequence) and not isinstance(where, (bytes, bytearray)):

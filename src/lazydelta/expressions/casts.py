@@ -1,8 +1,6 @@
-"""Casts: which are supported, and how they are computed.
+"""Casts, as Spark's ANSI mode computes them: where it refuses a value, the row fails.
 
-Supported are casts whose result is the same in Spark's ANSI and legacy modes, or that ANSI mode
-refuses (then the row fails). Not supported: floats to strings and to decimals (Java's shortest
-digits), binary to strings, and nested types.
+`coercion.castable` has the list of supported casts; `string_casts` reads and writes strings.
 """
 
 from __future__ import annotations
@@ -12,11 +10,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import from_numpy, to_numpy
-from lazydelta.expressions.coercion import is_exact_number, is_float, is_string
+from lazydelta.expressions.coercion import (
+    BINARY,
+    BOOLEAN,
+    INTEGER,
+    LONG,
+    TIMESTAMP,
+    is_exact_number,
+    is_float,
+    is_string,
+)
 from lazydelta.expressions.dates import days, format_dates, within
 from lazydelta.expressions.evaluation_result import Result, attempt, nulls_failed
+from lazydelta.expressions.kernels.distinct import per_distinct
+from lazydelta.expressions.string_casts import (
+    floats_to_decimals,
+    floats_to_strings,
+    parse_strings,
+)
 from lazydelta.schema import DataType, DecimalType, PrimitiveType, to_arrow_type
-from lazydelta.schema.values import INTEGER_RANGES, build_scalar, parse_partition_values
+from lazydelta.schema.values import INTEGER_RANGES, build_scalar
 
 __all__ = ["cast"]
 
@@ -24,7 +37,12 @@ _DAY_MICROS = 86_400_000_000
 _TRAILING_ZEROS = r"\.?0*$"  # of a string that has six digits behind the point
 _FIRST_MICROS, _LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
 """Of the years 1 to 9999, which have four digits and no sign."""
+_ISO_DATE = (("yyyy", True), ("-", False), ("MM", True), ("-", False), ("dd", True))
+_PLAIN_SCALE = 6
+"""Arrow writes smaller decimals with an exponent."""
+_LAST_SECOND = (2**63 - 1) // 1_000_000
 _LONG, _DOUBLE = PrimitiveType("long"), PrimitiveType("double")
+_MICROS = build_scalar(1e6, _DOUBLE)
 
 
 def cast(values: pa.Array, source: DataType, target: DataType) -> Result:  # noqa: PLR0911
@@ -33,14 +51,18 @@ def cast(values: pa.Array, source: DataType, target: DataType) -> Result:  # noq
     if values.type == arrow or source == target:
         return Result(values)
     if is_string(source):
-        if str(target) == "binary":
-            return Result(values.cast(arrow))
-        return nulls_failed(parse_partition_values(values, target, on_error="null"), values)
+        return Result(values.cast(arrow)) if target == BINARY else parse_strings(values, target)
     if isinstance(source, DecimalType):
         return _from_decimal(values, source, target)
     if is_float(source):
         return _from_float(values, target)
-    if str(source) == "boolean":
+    if source == BINARY:
+        return attempt(lambda raw: raw.cast(pa.string()), values)
+    if source == BOOLEAN:
+        if isinstance(target, DecimalType):
+            return _from_integer(values.cast(pa.int32()), INTEGER, target)
+        if is_float(target):
+            return Result(values.cast(pa.int8()).cast(arrow))
         return Result(values.cast(pa.string() if is_string(target) else arrow))
     if is_exact_number(source):
         return _from_integer(values, source, target)
@@ -57,6 +79,8 @@ def _from_integer(values: pa.Array, source: DataType, target: DataType) -> Resul
         return Result(values.cast(pa.string()))
     if is_float(target):
         return Result(values.cast(arrow, safe=False))  # rounds
+    if target == TIMESTAMP:
+        return Result(_from_seconds(values.cast(pa.int64())).view(arrow))
     fitting = within(values.cast(pa.int64()), *INTEGER_RANGES[str(target)])
     return nulls_failed(fitting.cast(arrow), values)
 
@@ -71,7 +95,12 @@ def _from_decimal(values: pa.Array, source: DecimalType, target: DataType) -> Re
     if is_float(target):  # through the string, which rounds once and correctly
         return Result(values.cast(pa.string()).cast(pa.float64()).cast(arrow, safe=False))
     if is_string(target):
-        return Result(values.cast(pa.string()))
+        if source.scale <= _PLAIN_SCALE:
+            return Result(values.cast(pa.string()))
+        return per_distinct(lambda number: format(number, "f"), [values], target)
+    if target == BOOLEAN:
+        zero = build_scalar(0, _LONG).cast(pa.decimal128(38, 0))
+        return Result(pc.not_equal(values, zero.cast(values.type)))
     whole = pc.trunc(values).cast(pa.decimal128(38, source.scale))
     return attempt(lambda cut: cut.cast(pa.int64()).cast(arrow), whole)
 
@@ -80,6 +109,12 @@ def _from_float(values: pa.Array, target: DataType) -> Result:
     arrow = to_arrow_type(target)
     if is_float(target):
         return Result(values.cast(arrow, safe=False))
+    if is_string(target):
+        return floats_to_strings(values)
+    if isinstance(target, DecimalType):
+        return floats_to_decimals(values, target)
+    if target == BOOLEAN:
+        return Result(pc.not_equal(values, build_scalar(0.0, _DOUBLE).cast(values.type)))
     low, high = INTEGER_RANGES[str(target)]
     whole = pc.trunc(values.cast(pa.float64()))
     inside = pc.and_(
@@ -91,22 +126,35 @@ def _from_float(values: pa.Array, target: DataType) -> Result:
     return nulls_failed(safe.cast(arrow), values)
 
 
-def _from_time(values: pa.Array, target: DataType) -> Result:
+def _from_time(values: pa.Array, target: DataType) -> Result:  # noqa: PLR0911 - one per type
     """Cast dates and timestamps."""
     arrow = to_arrow_type(target)
     if str(target) == "date":
         return Result(days(values).cast(pa.int32()).view(pa.date32()))
     if pa.types.is_date32(values.type):
         if is_string(target):
-            return nulls_failed(format_dates(values, "yyyy-MM-dd"), values)
+            return nulls_failed(format_dates(values, _ISO_DATE), values)
         near = within(days(values), -(2**63) // _DAY_MICROS + 1, 2**63 // _DAY_MICROS - 1)
         micros = pc.multiply(near, build_scalar(_DAY_MICROS, _LONG))
         return nulls_failed(micros.view(arrow), values)
     if is_string(target):
         return _timestamp_strings(values)
-    if str(target) == "long":
-        return Result(_seconds(values))
+    if str(target) in ("long", "integer"):
+        seconds = _seconds(values)
+        return Result(seconds) if target == LONG else _from_integer(seconds, LONG, target)
+    if str(target) == "double":
+        seconds = pc.divide(values.view(pa.int64()).cast(pa.float64(), safe=False), _MICROS)
+        return Result(seconds)
     return Result(values.view(pa.int64()).view(arrow))
+
+
+def _from_seconds(values: pa.Array) -> pa.Array:
+    """Return seconds as microseconds; as in Spark, too many of them are the last ones possible."""
+    inside = within(values, -_LAST_SECOND, _LAST_SECOND)
+    micros = pc.multiply(inside, build_scalar(1_000_000, _LONG))
+    low, high = (build_scalar(limit, _LONG) for limit in INTEGER_RANGES["long"])
+    beyond = pc.if_else(pc.less(values, build_scalar(0, _LONG)), low, high)
+    return pc.coalesce(micros, beyond)
 
 
 def _seconds(values: pa.Array) -> pa.Array:

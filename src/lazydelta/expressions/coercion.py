@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import PredicateError
 from lazydelta.expressions.nodes.value_nodes import Literal
-from lazydelta.schema import DecimalType, PrimitiveType
+from lazydelta.schema import (
+    ArrayType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
 from lazydelta.schema.values import INTEGER_RANGES
 
 if TYPE_CHECKING:
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
     from lazydelta.schema import DataType
 
 __all__ = [
+    "BINARY",
     "BOOLEAN",
     "DATE",
     "DOUBLE",
@@ -30,6 +38,7 @@ __all__ = [
     "VOID",
     "arithmetic_type",
     "assignable",
+    "beside_string",
     "castable",
     "common_type",
     "digits",
@@ -38,12 +47,14 @@ __all__ = [
     "is_float",
     "is_number",
     "is_string",
+    "loose",
     "type_of",
 ]
 
 BOOLEAN, STRING, VOID = (PrimitiveType(name) for name in ("boolean", "string", "void"))
 INTEGER, LONG, DOUBLE = (PrimitiveType(name) for name in ("integer", "long", "double"))
 DATE, TIMESTAMP = PrimitiveType("date"), PrimitiveType("timestamp")
+BINARY = PrimitiveType("binary")
 TIMES = ("date", "timestamp", "timestamp_ntz")
 
 _MAX_PRECISION = 38
@@ -60,6 +71,16 @@ _CASTS = {
     "timestamp_ntz": {"string", "date", "timestamp"},
     **{name: {"boolean", "string", "float", "double", *INTEGER_RANGES} for name in INTEGER_RANGES},
 }
+
+_MORE_CASTS = {
+    "boolean": {"float", "double"},
+    "float": {"boolean", "string"},
+    "double": {"boolean", "string"},
+    "binary": {"string"},
+    "timestamp": {"integer", "double"},
+    **{name: {"timestamp"} for name in INTEGER_RANGES},
+}
+"""Casts that are not supported in table metadata: Spark's modes or Java's versions differ."""
 
 
 def type_of(value: Value) -> DataType:
@@ -99,22 +120,43 @@ def is_flat(kind: DataType) -> bool:
     return isinstance(kind, (PrimitiveType, DecimalType)) and str(kind) != "variant"
 
 
-def castable(source: DataType, target: DataType) -> bool:
+def castable(source: DataType, target: DataType, *, strict: bool) -> bool:
     """Whether CAST from one type to another is supported."""
     name = "string" if is_string(target) else str(target)
     if is_string(source):
         return isinstance(target, DecimalType) or name in _FROM_STRING
     if isinstance(source, DecimalType):
         if name == "string":
-            return source.scale <= _MAX_STRING_SCALE
-        return is_number(target)
+            return source.scale <= _MAX_STRING_SCALE or not strict
+        return is_number(target) or (name == "boolean" and not strict)
     if isinstance(target, DecimalType):
-        return str(source) in INTEGER_RANGES
-    return name in _CASTS.get(str(source), ())
+        exact = str(source) in INTEGER_RANGES
+        return exact or (not strict and (is_float(source) or source == BOOLEAN))
+    more = () if strict else _MORE_CASTS.get(str(source), ())
+    return name in _CASTS.get(str(source), ()) or name in more
 
 
-def assignable(source: DataType, target: DataType) -> bool:
-    """Whether values of a type are stored as another without an explicit CAST."""
+def loose(kind: DataType) -> DataType:
+    """Return a nested type in which every part may be null: the type of computed values."""
+    match kind:
+        case ArrayType(element):
+            return ArrayType(loose(element))
+        case MapType(key, value):
+            return MapType(loose(key), loose(value))
+        case StructType(fields):
+            return StructType(tuple(StructField(f.name, loose(f.type)) for f in fields))
+    return kind
+
+
+def assignable(source: DataType, target: DataType, *, strict: bool) -> bool:
+    """Whether values of a type are stored as another without an explicit CAST.
+
+    Those are Spark's rules of ANSI store assignment; in table metadata there are fewer.
+    """
+    if not strict and (is_flat(source) and is_string(target)):
+        return True
+    if not strict and (loose(source) == loose(target) or {str(source), str(target)} <= {*TIMES}):
+        return True
     return (
         source in (target, VOID)
         or (is_string(source) and is_string(target))
@@ -139,7 +181,7 @@ def digits(value: Value) -> tuple[int, int]:
 def common_type(a: Value, b: Value, *, strict: bool) -> DataType | None:
     """Return the type in which two values are compared, or that of a choice between them."""
     left, right = type_of(a), type_of(b)
-    if left == right:
+    if left == right or loose(left) == loose(right):
         return left
     if is_string(left) and is_string(right):
         return STRING
@@ -149,6 +191,15 @@ def common_type(a: Value, b: Value, *, strict: bool) -> DataType | None:
     if not times <= set(TIMES) or (strict and "date" not in times):
         return None
     return PrimitiveType("timestamp_ntz" if "timestamp_ntz" in times else "timestamp")
+
+
+def beside_string(other: DataType) -> DataType | None:
+    """Return the type to which Spark's ANSI mode casts a string beside another type."""
+    if str(other) in INTEGER_RANGES:
+        return LONG
+    if is_number(other):
+        return DOUBLE
+    return other if is_flat(other) and str(other) in _FROM_STRING else None
 
 
 def _common_number(a: Value, b: Value, *, strict: bool) -> DataType | None:
@@ -177,15 +228,37 @@ def arithmetic_type(name: str, a: Value, b: Value, *, strict: bool) -> DataType 
             return None
         return kinds[0] if kinds[0] == kinds[1] and name != "/" else DOUBLE
     if any(isinstance(kind, DecimalType) for kind in kinds):
-        (whole, scale), (other_whole, other_scale) = digits(a), digits(b)
-        if name in ("+", "-"):
-            return _decimal(max(whole, other_whole) + 1, max(scale, other_scale))
-        return _decimal(whole + other_whole + 1, scale + other_scale) if name == "*" else None
+        return _decimal_arithmetic(name, digits(a), digits(b), strict=strict)
     return {"/": DOUBLE, "div": LONG}.get(name) or _widest(*kinds)
 
 
 def _widest(a: DataType, b: DataType) -> DataType:
     return max(a, b, key=lambda kind: INTEGER_RANGES[str(kind)][1])
+
+
+def _decimal_arithmetic(
+    name: str, left: tuple[int, int], right: tuple[int, int], *, strict: bool
+) -> DataType | None:
+    (whole, scale), (other_whole, other_scale) = left, right
+    if strict and name not in ("+", "-", "*"):
+        return None
+    match name:
+        case "+" | "-":
+            size = max(whole, other_whole) + 1, max(scale, other_scale)
+        case "*":
+            size = whole + other_whole + 1, scale + other_scale
+        case "/":
+            size = whole + other_scale, max(6, scale + other_whole + other_scale + 1)
+        case "div":
+            return LONG
+        case _:
+            size = min(whole, other_whole), max(scale, other_scale)
+    return _decimal(*size) if strict else _decimal(*size) or _bounded_decimal(*size)
+
+
+def _bounded_decimal(whole: int, scale: int) -> DecimalType:
+    """Return the type of a result beyond 38 digits: at least 6 of them behind the point remain."""
+    return DecimalType(38, max(38 - whole, min(scale, 6)))
 
 
 def _decimal(whole: int, scale: int) -> DecimalType | None:

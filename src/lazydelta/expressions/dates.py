@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +12,23 @@ from lazydelta._arrow import to_numpy
 from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_scalar
 
-__all__ = ["days", "format_dates", "in_calendar", "last_day", "wall_clock", "within"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "days",
+    "format_dates",
+    "four_digit_years",
+    "in_calendar",
+    "last_day",
+    "wall_clock",
+    "within",
+]
 
 _DAY_MICROS = 86_400_000_000
 _FIRST_SORTED, _LAST_SORTED = -719_528, 2_932_896  # 0000-01-01 and 9999-12-31
 _FIRST_KNOWN, _LAST_KNOWN = -12_000_000, 11_000_000  # what the calendar of Arrow can hold
 _LONG, _INT = PrimitiveType("long"), PrimitiveType("integer")
-_FORMAT_TOKEN = re.compile(r"yyyy|MM|dd|HH|mm|ss|'[^']*'|.", re.DOTALL)
 _STRFTIME = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 
 
@@ -55,13 +64,17 @@ def wall_clock(values: pa.Array) -> pa.Array:
     return values.view(pa.int64()).view(pa.timestamp("us")) if is_timestamp else values
 
 
-def format_dates(values: pa.Array, pattern: Any) -> pa.Array:
-    """Format dates or timestamps; years without four digits become null: they would not sort."""
-    shown = wall_clock(in_calendar(values, _FIRST_SORTED, _LAST_SORTED))
+def four_digit_years(values: pa.Array) -> pa.Array:
+    """Return dates or timestamps; years without four digits become null: they would not sort."""
+    return in_calendar(values, _FIRST_SORTED, _LAST_SORTED)
+
+
+def format_dates(values: pa.Array, fields: Iterable[tuple[str, bool]]) -> pa.Array:
+    """Format dates or timestamps, by fields of `_STRFTIME` (True) and literal strings (False)."""
+    shown = wall_clock(four_digit_years(values))
     if pa.types.is_timestamp(shown.type):
         shown = pc.floor_temporal(shown, unit="second").cast(pa.timestamp("s"))
-    tokens = _FORMAT_TOKEN.findall(str(pattern))
-    shape = "".join(_STRFTIME.get(t, t.strip("'").replace("%", "%%")) for t in tokens)
+    shape = "".join(_STRFTIME[f] if known else f.replace("%", "%%") for f, known in fields)
     return pc.strftime(shown, format=shape)
 
 

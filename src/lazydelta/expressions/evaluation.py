@@ -20,7 +20,8 @@ from lazydelta.expressions.casts import cast
 from lazydelta.expressions.coercion import is_float, is_string, type_of
 from lazydelta.expressions.evaluation_result import FALSE, NULL, TRUE, Result, both, either
 from lazydelta.expressions.functions import constant_positions
-from lazydelta.expressions.kernels import KERNELS, compare, like
+from lazydelta.expressions.kernels import GENERAL, KERNELS, add_interval, compare, like
+from lazydelta.expressions.kernels.distinct import per_distinct
 from lazydelta.expressions.nodes.predicates import (
     And,
     AnyWithin,
@@ -167,7 +168,7 @@ class _Evaluation:
 
     # --- values
 
-    def value(self, node: Value) -> Result:
+    def value(self, node: Value) -> Result:  # noqa: PLR0911 - one per node
         match node:
             case Column() | Stat():
                 values = self.fetched.get(node)
@@ -176,25 +177,42 @@ class _Evaluation:
                 return Result(values)
             case Literal():
                 return Result(_scalar(node))
-            case Cast(inner, kind):
+            case Cast(inner, kind, safe):
                 given = self.array(inner)
-                return cast(given.values, type_of(inner), kind).failing(given.failed)
+                found = cast(given.values, type_of(inner), kind)
+                return (Result(found.values) if safe else found).failing(given.failed)
             case Call("case", args):
                 return self.case(args)
             case Call("coalesce", args):
                 return self.coalesce(args)
+            case Call("+" | "-" as sign, (time, Call("interval", (number, unit)))):
+                return self.shift(sign, time, number, unit)
+            case Call(".", (inner, Literal(name))):
+                return self.apply(lambda values: _field(values, name), inner)
             case Call():
                 return self.call(node)
         raise InternalError(f"{type(node).__name__} cannot be evaluated")
 
     def call(self, node: Call) -> Result:
         constants = constant_positions(node.name, len(node.args))
-        given = [self.array(arg) for index, arg in enumerate(node.args) if index not in constants]
         settings = [getattr(node.args[index], "value", None) for index in constants]
-        result = KERNELS[node.name]([one.values for one in given], settings, type_of(node))
+        if None in settings and node.name in GENERAL:
+            given = [self.array(arg) for arg in node.args]
+            values = [one.values for one in given]
+            result = per_distinct(GENERAL[node.name], values, type_of(node))
+        else:
+            given = [self.array(arg) for at, arg in enumerate(node.args) if at not in constants]
+            result = KERNELS[node.name]([one.values for one in given], settings, type_of(node))
         for one in given:
             result = result.failing(one.failed)
         return result
+
+    def shift(self, sign: str, time: Value, number: Value, unit: Value) -> Result:
+        """Add an interval to timestamps, or subtract it."""
+        given = self.array(time)
+        steps, name = (getattr(part, "value", None) for part in (number, unit))
+        signed = int(str(steps)) * (1 if sign == "+" else -1)
+        return add_interval(given.values, signed, str(name)).failing(given.failed)
 
     def case(self, args: tuple[Value, ...]) -> Result:
         """Choose results from the last branch to the first, so that an earlier one wins."""
@@ -244,11 +262,16 @@ def _as_type(found: pa.Array, kind: DataType) -> pa.Array:
     """Cast a column to the type of its values; decimals may be wider."""
     found = _combined(found)
     if not isinstance(kind, PrimitiveType):
-        return found
+        target = to_arrow_type(kind)
+        return found if found.type == target else found.cast(target)
     if not is_string(kind) and kind.name.startswith("string"):
         raise PredicateError(str(kind), "strings with a collation cannot be compared")
     target = to_arrow_type(kind)
     return found if found.type == target else found.cast(target, safe=False)
+
+
+def _field(values: pa.Array, name: str) -> pa.Array:
+    return pc.struct_field(values, [values.type.get_field_index(name)])
 
 
 def _combined(found: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from lazydelta.errors import PredicateError
-from lazydelta.expressions.binding import bind_value, cast_to
+from lazydelta.expressions.binding import bind_value
 from lazydelta.expressions.coercion import BOOLEAN, assignable, type_of
 from lazydelta.expressions.evaluation import evaluate_checked
+from lazydelta.expressions.implicit_casts import cast_to
 from lazydelta.expressions.nodes.predicates import Compare
 from lazydelta.expressions.nodes.value_nodes import Column, Literal, Stat
 from lazydelta.expressions.parser import parse_expression
@@ -62,7 +63,12 @@ class BoundExpression:
 
 
 def bind_expression(
-    sql: str, schema: StructType, *, to_type: DataType | None = None
+    sql: str,
+    schema: StructType,
+    *,
+    to_type: DataType | None = None,
+    strict: bool = True,
+    now: int | None = None,
 ) -> BoundExpression:
     """Parse an expression and bind it to a schema.
 
@@ -77,13 +83,18 @@ def bind_expression(
         sql: Spark SQL.
         schema: The table's schema.
         to_type: The type of the column that stores the values; None keeps their own.
+        strict: Whether it is part of the table's metadata, where what depends on the session is
+            refused. An assignment of UPDATE or MERGE is not.
+        now: The time of the statement, in microseconds since 1970; None is the time of this call.
 
     Raises:
         PredicateError: It is not supported, or its values need a CAST to that type.
         ColumnNotFoundError: It names a column that the schema does not have.
     """
-    node = bind_value(parse_expression(sql), schema, strict=True)
-    return BoundExpression(sql=sql, node=node if to_type is None else _stored(node, to_type, sql))
+    node = bind_value(parse_expression(sql), schema, strict=strict, now=now)
+    if to_type is not None:
+        node = _stored(node, to_type, sql, strict=strict)
+    return BoundExpression(sql=sql, node=node)
 
 
 def bind_condition(sql: str, schema: StructType) -> BoundExpression:
@@ -106,7 +117,7 @@ def bind_literal(sql: str, value: Any, kind: DataType, *, to_type: DataType) -> 
     Raises:
         PredicateError: It needs a CAST to that type.
     """
-    return BoundExpression(sql=sql, node=_stored(Literal(value, kind), to_type, sql))
+    return BoundExpression(sql=sql, node=_stored(Literal(value, kind), to_type, sql, strict=True))
 
 
 def bind_equality(column: str, sql: str, schema: StructType) -> BoundExpression:
@@ -121,8 +132,9 @@ def bind_equality(column: str, sql: str, schema: StructType) -> BoundExpression:
     return BoundExpression(sql=sql, node=Compare("<=>", own, wanted.node))
 
 
-def _stored(node: Value, kind: DataType, sql: str) -> Value:
-    found = cast_to(node, kind) if assignable(type_of(node), kind) else None
+def _stored(node: Value, kind: DataType, sql: str, *, strict: bool) -> Value:
+    fine = assignable(type_of(node), kind, strict=strict)
+    found = cast_to(node, kind, strict=strict) if fine else None
     if found is None:
         raise PredicateError(sql, f"its values are {type_of(node)}, not {kind}")
     return found

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lazydelta.errors import PredicateError, SchemaError
 from lazydelta.expressions import tuning
-from lazydelta.expressions.binding import bind_value, constant_of
+from lazydelta.expressions.binding import bind_value
 from lazydelta.expressions.coercion import type_of
-from lazydelta.expressions.functions import monotonic_argument
+from lazydelta.expressions.implicit_casts import constant_of
 from lazydelta.expressions.literal_comparison import compare_literal
 from lazydelta.expressions.logic import join_and, join_or, required_columns
+from lazydelta.expressions.monotonic import monotonic_argument
 from lazydelta.expressions.nodes.base import Node, Value
 from lazydelta.expressions.nodes.predicates import Compare, Constant, In, IsNull, Predicate
 from lazydelta.expressions.nodes.value_nodes import Call, Column, Literal, Stat

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["conjuncts", "join_and", "join_or", "negation", "required_columns", "split_conjuncts"]
 
-_NULL_TOLERANT = ("case", "coalesce", "greatest", "isnan", "least")
+_NULL_TOLERANT = (
+    *("case", "coalesce", "greatest", "isnan", "least", "concat_ws", "hash", "xxhash64"),
+    *("array", "map", "named_struct"),
+)
 """Functions that may have a value though an argument is NULL."""
 _EXACT_NODES = (And, Or, Not, Compare, In, IsNull, Column, Literal)
 

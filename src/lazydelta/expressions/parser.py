@@ -7,9 +7,9 @@ show the position. `binding` resolves names and types.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+import re
+from typing import TYPE_CHECKING
 
-from lazydelta.errors import PredicateError
 from lazydelta.expressions.nodes.predicates import (
     And,
     Compare,
@@ -23,28 +23,24 @@ from lazydelta.expressions.nodes.predicates import (
     Predicate,
 )
 from lazydelta.expressions.nodes.value_nodes import Call, Cast, Column, DoubleQuoted, Literal
-from lazydelta.expressions.tokens import Token, number_literal, tokenize
-from lazydelta.schema import DataType, DecimalType, PrimitiveType
+from lazydelta.expressions.token_reader import TokenReader
+from lazydelta.expressions.tokens import number_literal
+from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lazydelta.expressions.nodes.base import Value
+    from lazydelta.expressions.tokens import Token
+    from lazydelta.schema import DataType
 
 __all__ = [
-    "MAX_DEPTH",
-    "MAX_NODES",
     "parse_expression",
     "parse_path",
     "parse_predicate",
     "parse_type",
 ]
-
-MAX_DEPTH = 64
-"""Deepest nesting of an expression."""
-MAX_NODES = 10_000
-"""Most tokens of an expression."""
 
 _COMPARISONS = {
     "=": "=",
@@ -57,33 +53,21 @@ _COMPARISONS = {
     ">": ">",
     ">=": ">=",
 }
-_TYPE_NAMES = {
-    "bool": "boolean",
-    "tinyint": "byte",
-    "smallint": "short",
-    "int": "integer",
-    "bigint": "long",
-    "real": "float",
-    "timestamp_ltz": "timestamp",
-    **{
-        name: name
-        for name in (
-            "boolean",
-            "byte",
-            "short",
-            "integer",
-            "long",
-            "float",
-            "double",
-            "string",
-            "binary",
-            "date",
-            "timestamp",
-            "timestamp_ntz",
-        )
-    },
-}
 _TYPED_LITERALS = ("date", "timestamp", "timestamp_ntz", "timestamp_ltz")
+INTERVAL_UNITS = {
+    **{unit: unit for unit in ("year", "month", "week", "day", "hour", "minute", "second")},
+    **{f"{unit}s": unit for unit in ("year", "month", "week", "day", "hour", "minute", "second")},
+}
+"""Units of interval literals."""
+EXTRACTED = {
+    **{f: f for f in ("year", "quarter", "month", "day", "hour", "minute", "dayofweek")},
+    "week": "weekofyear",
+    "doy": "dayofyear",
+}
+"""Fields of `extract(field FROM source)`, as functions."""
+SPECIAL_SYNTAX = ("trim", "extract", "position")
+_TRIM_SIDES = {"both": "btrim", "leading": "ltrim", "trailing": "rtrim"}
+_WHOLE = re.compile(r"-?\d{1,18}")
 _KEYWORDS = ("and", "or", "not", "in", "is", "like", "between", "escape", "as")
 _MEMBERSHIPS = ("in", "like", "between", "rlike", "regexp")
 """Keywords that may follow a value and a NOT."""
@@ -138,56 +122,8 @@ def parse_type(name: str) -> DataType:
     return kind
 
 
-class _Parser:
+class _Parser(TokenReader):
     """One pass over the tokens; each method parses one level of precedence."""
-
-    def __init__(self, sql: str) -> None:
-        self.sql = sql
-        self.tokens = tokenize(sql, limit=MAX_NODES)
-        self.position = 0
-        self.depth = 0
-
-    # --- tokens
-
-    @property
-    def token(self) -> Token:
-        return self.tokens[self.position]
-
-    def take(self) -> Token:
-        token = self.tokens[self.position]
-        self.position += token.kind != "end"
-        return token
-
-    def accept(self, *words: str) -> bool:
-        """Consume these keywords or operators if they come next, in order."""
-        for index, word in enumerate(words, self.position):
-            if index >= len(self.tokens) or not self.tokens[index].says(word):
-                return False
-        self.position += len(words)
-        return True
-
-    def expect(self, word: str) -> None:
-        if not self.accept(word):
-            self.fail(f"expected {word.upper()!r}")
-
-    def expect_end(self) -> None:
-        if self.token.kind != "end":
-            self.fail("expected the end")
-
-    def fail(self, reason: str) -> NoReturn:
-        shown = "the end" if self.token.kind == "end" else repr(self.token.source)
-        start = max(self.token.start - 60, 0)
-        line = self.sql[start : self.token.start + 40].replace("\n", " ")
-        caret = " " * (self.token.start - start) + "^"
-        raise PredicateError(
-            self.sql if len(self.sql) <= 200 else self.sql[:197] + "...",
-            f"{reason}, but found {shown} at character {self.token.start + 1}\n  {line}\n  {caret}",
-        )
-
-    def deeper(self) -> None:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            self.fail(f"nested more than {MAX_DEPTH} deep")
 
     # --- predicates, loosest first
 
@@ -296,13 +232,28 @@ class _Parser:
         if self.accept("+"):
             return self.unary()
         if not self.accept("-"):
-            return self.primary()
+            return self.postfix(self.primary())
         if self.token.kind == "number":
             return self.number(self.take(), "-")
         self.deeper()
         inner = self.unary()
         self.depth -= 1
         return Call("-", (inner,))
+
+    def postfix(self, value: Value) -> Value:
+        """Parse what follows a value: `[index]`, `.field`, `::type`."""
+        while True:
+            if self.accept("["):
+                value = Call("[]", (value, self.expression()))
+                self.expect("]")
+            elif self.accept("."):
+                if self.token.kind not in ("word", "quoted"):
+                    self.fail("expected a field's name")
+                value = Call(".", (value, Literal(self.take().value, _STRING)))
+            elif self.accept("::"):
+                value = Cast(value, self.type())
+            else:
+                return value
 
     def primary(self) -> Value:
         token = self.token
@@ -336,13 +287,65 @@ class _Parser:
             return Literal(None, _VOID)
         if word in _TYPED_LITERALS and after.kind == "string":
             return self.typed_literal(word)
-        if word == "cast" and after.says("("):
-            return self.cast()
+        if (
+            word == "interval"
+            and not after.says("(")
+            and after.kind in ("number", "string", "sign")
+        ):
+            return self.interval()
+        if word in ("cast", "try_cast") and after.says("("):
+            return self.cast(safe=word == "try_cast")
         if word == "case":
             return self.case()
+        if word in SPECIAL_SYNTAX and after.says("("):
+            return self.special(word)
         if word and after.says("("):
-            return self.call("case" if word == "if" else word)
+            return self.call("case" if word in ("if", "iff") else word)
+        if word in ("current_date", "current_timestamp") and not after.says("."):
+            self.take()
+            return Call(word, ())
         return Column(self.path())
+
+    def interval(self) -> Value:
+        """Parse `INTERVAL 3 DAYS` or `INTERVAL '-3' DAY`: one number and one unit."""
+        self.take()
+        sign = "-" if self.accept("-") else ""
+        number = sign + str(self.token.value).strip()
+        unit = INTERVAL_UNITS.get(self.tokens[self.position + 1].source.lower())
+        if self.token.kind not in ("number", "string") or not _WHOLE.fullmatch(number) or not unit:
+            self.fail("an interval has one whole number and one unit: INTERVAL 3 DAYS")
+        self.position += 2
+        literal = number_literal(number) or self.fail("this number is out of range")
+        return Call("interval", (literal, Literal(unit, _STRING)))
+
+    def special(self, word: str) -> Value:
+        """Parse functions with keywords: trim(BOTH x FROM y), position(x IN y), extract(...)."""
+        start = self.position
+        self.position += 2
+        if word == "trim":
+            side = next((s for s in _TRIM_SIDES if self.accept(s)), "both")
+            removed = None if self.accept("from") else self.expression()
+            if removed is None or self.accept("from"):
+                trimmed = self.expression()
+                self.expect(")")
+                if removed is None:
+                    return Call(_TRIM_SIDES[side], (trimmed,))
+                args = (trimmed, removed) if side == "both" else (removed, trimmed)
+                return Call(_TRIM_SIDES[side], args)
+        elif word == "extract" and self.token.source.lower() in EXTRACTED:
+            name = EXTRACTED[self.take().source.lower()]
+            self.expect("from")
+            inner = self.expression()
+            self.expect(")")
+            return Call(name, (inner,))
+        elif word == "position":
+            searched = self.sum()
+            if self.accept("in"):
+                within = self.expression()
+                self.expect(")")
+                return Call("locate", (searched, within))
+        self.position = start
+        return self.call(word)
 
     def typed_literal(self, word: str) -> Literal:
         self.take()
@@ -354,7 +357,7 @@ class _Parser:
         self.take()
         return literal
 
-    def cast(self) -> Value:
+    def cast(self, *, safe: bool) -> Value:
         self.take()
         self.expect("(")
         inner = self.expression()
@@ -363,14 +366,11 @@ class _Parser:
         self.expect(")")
         if (
             isinstance(inner, Literal)
-            and inner.type == _STRING
+            and inner.value in ("NaN", "Infinity", "-Infinity")
             and str(kind) in ("float", "double")
-        ):
-            try:  # the only way to write NaN and Infinity
-                return Literal(parse_value(inner.value, kind), kind)
-            except ValueError as error:
-                self.fail(str(error))
-        return Cast(inner, kind)
+        ):  # the only way to write them
+            return Literal(parse_value(inner.value, kind), kind)
+        return Cast(inner, kind, safe)
 
     def call(self, name: str) -> Value:
         self.take()
@@ -399,27 +399,6 @@ class _Parser:
             args.append(self.expression())
         self.expect("end")
         return Call("case", tuple(args))
-
-    def type(self) -> DataType:
-        name = self.take().source.lower()
-        if name in ("decimal", "dec", "numeric"):
-            precision, scale = 10, 0
-            if self.accept("("):
-                precision = self.small_number()
-                scale = self.small_number() if self.accept(",") else 0
-                self.expect(")")
-            if not (1 <= precision <= 38 and 0 <= scale <= precision):
-                self.fail("a decimal has at most 38 digits")
-            return DecimalType(precision, scale)
-        if name not in _TYPE_NAMES:
-            self.position -= 1
-            self.fail("expected a type")
-        return PrimitiveType(_TYPE_NAMES[name])
-
-    def small_number(self) -> int:
-        if self.token.kind != "number" or not self.token.source.isdecimal():
-            self.fail("expected a number")
-        return int(self.take().source[:4])
 
     def path(self) -> tuple[str, ...]:
         parts = []

@@ -32,8 +32,8 @@ from lazydelta.expressions.bounds import (
     upper,
 )
 from lazydelta.expressions.coercion import LONG, STRING, is_number, type_of
-from lazydelta.expressions.functions import monotonic_argument
 from lazydelta.expressions.logic import conjuncts, join_and, join_or, negation, required_columns
+from lazydelta.expressions.monotonic import monotonic_argument
 from lazydelta.expressions.nodes.patterns import after_prefix, fixed_prefix
 from lazydelta.expressions.nodes.predicates import (
     And,

@@ -34,7 +34,7 @@ from lazydelta.expressions.nodes import (
     fixed_prefix,
     split_pattern,
 )
-from lazydelta.schema import PrimitiveType
+from lazydelta.schema import DecimalType, PrimitiveType
 from lazydelta.spark.column_functions import (
     cast_value,
     day_number,
@@ -60,8 +60,11 @@ _DATE = PrimitiveType("date")
 _FIRST_SORTED, _LAST_SORTED = -719_528, 2_932_896  # 0000-01-01 and 9999-12-31
 _FIRST_KNOWN, _LAST_KNOWN = -12_000_000, 11_000_000  # range of Arrow's calendar functions
 _UNIT_MICROS = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
+_FORMAT = re.compile(r"(?:yyyy|MM|dd|HH|mm|ss|'[^']+'|[^A-Za-z'])*")
 _FORMAT_TOKEN = re.compile(r"yyyy|MM|dd|HH|mm|ss|'[^']*'|.", re.DOTALL)
 _MAX_CHARACTERS = 2**31 - 1
+_PLAIN_SCALE = 6
+"""Session settings decide how decimals of a larger scale are written."""
 
 
 def row_condition(snapshot: SnapshotState, where: Where) -> SparkColumn:
@@ -132,12 +135,33 @@ def _value(node: Value) -> SparkColumn:
             _refuse_collation(node)
             return _column(node)
         case Cast(inner, kind):
-            if str(_type(inner)) == "timestamp" and is_string(kind):  # in the session's zone
+            if not _is_translated(_type(inner), kind):
                 raise _unsupported(node)
             return cast_value(_value(inner), _type(inner), kind)
         case Call():
             return _call(node)
     raise _unsupported(node)
+
+
+def _is_translated(source: DataType, target: DataType) -> bool:
+    """Whether a cast has the same result in any session: not through strings, mostly."""
+    times = ("date", "timestamp", "timestamp_ntz")
+    if is_string(source):
+        return is_string(target) or str(target) == "binary"
+    if is_string(target):
+        scale = source.scale if isinstance(source, DecimalType) else 0
+        return scale <= _PLAIN_SCALE and str(source) not in (
+            "float",
+            "double",
+            "timestamp",
+            "binary",
+        )
+    if (str(source) in times) != (str(target) in times):
+        return str(source) == "timestamp" and str(target) == "long"
+    exact = isinstance(source, DecimalType), isinstance(target, DecimalType)
+    if "boolean" in (str(source), str(target)):
+        return not any(exact) and not {"float", "double"} & {str(source), str(target)}
+    return not (exact[1] and str(source) in ("float", "double"))
 
 
 def _call(call: Call) -> SparkColumn:  # noqa: PLR0911 - one return per function
@@ -152,9 +176,9 @@ def _call(call: Call) -> SparkColumn:  # noqa: PLR0911 - one return per function
             return _trunc(_value(call.args[0]), kinds[0], constants[1])
         case "date_trunc":
             return _trunc(_value(call.args[1]), kinds[1], constants[0])
-        case "date_format":
+        case "date_format" if _FORMAT.fullmatch(str(constants[1])):
             return _format(_value(call.args[0]), kinds[0], str(constants[1]))
-        case "substring":
+        case "substring" if None not in constants[1:]:
             return _substring(_value(call.args[0]), constants[1:])
         case "length":
             return f.char_length(_value(call.args[0]))

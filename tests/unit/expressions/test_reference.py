@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from lazydelta.expressions.functions import ALIASES, CHOICES, DATE_UNITS, FUNCTIONS, SPECIAL_FORMS
-from lazydelta.expressions.kernels import KERNELS
+from lazydelta.expressions.functions import (
+    ALIASES,
+    CHOICES,
+    COLLECTIONS,
+    DATE_UNITS,
+    FUNCTIONS,
+    SPECIAL_FORMS,
+    TRIED,
+    VARIADIC,
+)
+from lazydelta.expressions.kernels import GENERAL, KERNELS
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "sql-expressions.md"
 ROW = re.compile(r"^\| `(\w+)`(?: \(([^)]*)\))? \|", re.MULTILINE)
@@ -27,7 +36,7 @@ def documented(page):
 
 def test_every_function_is_documented(documented):
     known = {name for name, _ in FUNCTIONS} | CHOICES.keys() | SPECIAL_FORMS | {"negative"}
-    assert set(documented) == known
+    assert set(documented) == known | VARIADIC.keys() | TRIED.keys() | {*COLLECTIONS}
 
 
 def test_every_alias_is_documented(documented):
@@ -43,5 +52,7 @@ def test_every_unit_is_documented(page):
 
 
 def test_every_function_has_a_kernel():
-    rewritten = {"startswith", "coalesce"}
-    assert {name for name, _ in FUNCTIONS} | CHOICES.keys() <= KERNELS.keys() | rewritten
+    rewritten = {"coalesce", "nanvl", "struct"}
+    names = {name for name, _ in FUNCTIONS} | CHOICES.keys() | VARIADIC.keys() | TRIED.keys()
+    assert names | {*COLLECTIONS} <= KERNELS.keys() | GENERAL.keys() | rewritten
+    assert {name for (name, _), one in FUNCTIONS.items() if one.general} == GENERAL.keys()

@@ -33,6 +33,7 @@ RESERVED = frozenset(
         *("and", "or", "not", "in", "is", "null", "true", "false", "like", "between", "escape"),
         *("cast", "as", "date", "timestamp", "timestamp_ntz", "timestamp_ltz", "interval", "div"),
         *("case", "when", "then", "else", "end", "rlike", "regexp", "distinct", "from"),
+        *("current_date", "current_timestamp"),
     }
 )
 """Keywords of the parser; a column of that name is quoted."""

@@ -9,6 +9,8 @@ from lazydelta.expressions.nodes.base import Node, Value
 from lazydelta.expressions.nodes.sql import literal_sql, quote_path, quote_string
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lazydelta.schema import DataType
 
 __all__ = ["OPERATORS", "Call", "Cast", "Column", "DoubleQuoted", "Literal", "Stat"]
@@ -84,19 +86,21 @@ class DoubleQuoted(Literal):
 
 @dataclass(frozen=True, slots=True)
 class Cast(Value):
-    """A value as another type."""
+    """A value as another type; a `safe` cast is NULL where the value does not fit."""
 
     value: Value
     type: DataType
+    safe: bool = False
 
     def parts(self) -> tuple[Node, ...]:
         return (self.value,)
 
     def rebuild(self, parts: tuple[Any, ...]) -> Cast:
-        return Cast(parts[0], self.type)
+        return Cast(parts[0], self.type, self.safe)
 
     def __str__(self) -> str:
-        return f"CAST({self.value} AS {str(self.type).upper()})"
+        name = "TRY_CAST" if self.safe else "CAST"
+        return f"{name}({self.value} AS {str(self.type).upper()})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,8 @@ class Call(Value):
     """A function call; arithmetic, `||` and CASE are calls too. Binding sets the type.
 
     The arguments of `case` alternate: condition, result, and a last result alone for ELSE.
+    `[]` is `value[index]`, `.` is a field of a value that is not a column (its name is a literal),
+    and `interval` has a number and a unit.
     """
 
     name: str
@@ -119,11 +125,25 @@ class Call(Value):
     def __str__(self) -> str:
         if self.name == "case" and len(self.args) > 1:
             return _case_sql(self.args)
+        if self.name in _FORMS and len(self.args) == 2:
+            return _FORMS[self.name](*self.args)
         if self.name not in OPERATORS:
             return f"{self.name}({', '.join(map(str, self.args))})"
         if len(self.args) == 1:
             return f"({self.name} {self.args[0]})"
         return f"({self.args[0]} {self.name} {self.args[1]})"
+
+
+def _field_sql(value: Value, name: Value) -> str:
+    shown = f"({value})" if isinstance(value, Column) else str(value)
+    return f"{shown}.{quote_path([str(getattr(name, 'value', name))])}"
+
+
+_FORMS: dict[str, Callable[[Value, Value], str]] = {
+    "[]": lambda value, index: f"{value}[{index}]",
+    ".": _field_sql,
+    "interval": lambda number, unit: f"INTERVAL {number} {getattr(unit, 'value', unit)}",
+}
 
 
 def _case_sql(args: tuple[Value, ...]) -> str:

@@ -2,7 +2,7 @@
 
 A key of the mapping is a column, or a field of a struct (`"a.b"`), whose other fields are kept.
 Expressions read the old row. A column of a nested type is copied by a plain column reference;
-its fields match by name.
+its fields match by name (`nested_copies`).
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lazydelta.errors import (
-    ColumnNotFoundError,
     ConfigError,
     ConstraintViolationError,
     PredicateError,
     SchemaMismatchError,
 )
 from lazydelta.expressions import col
+from lazydelta.operations.dml.nested_copies import NestedCopy, nested_copy
 from lazydelta.schema import ArrayType, MapType, StructType, to_arrow_type
 from lazydelta.schema.mapping import without_metadata
 from lazydelta.writer.columns import is_identity
 from lazydelta.writer.enforcement import GENERATION_EXPRESSION, cast_values, plan_enforcement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from lazydelta.expressions import BoundExpression
+    from lazydelta.operations.dml.nested_copies import MissingFields
     from lazydelta.schema import DataType, StructField
     from lazydelta.writer.columns import TableDefinition
     from lazydelta.writer.enforcement import Enforcement
@@ -48,19 +48,6 @@ class ExpressionScope:
 
 
 @dataclass(frozen=True, slots=True)
-class _Copy:
-    """A column of a nested type, by its path."""
-
-    path: tuple[str, ...]
-    type: DataType
-    sql: str
-
-    @property
-    def columns(self) -> frozenset[tuple[str, ...]]:
-        return frozenset({self.path})
-
-
-@dataclass(frozen=True, slots=True)
 class _Fields:
     """A struct of which some fields are assigned."""
 
@@ -71,6 +58,12 @@ class _Fields:
     def columns(self) -> frozenset[tuple[str, ...]]:
         return frozenset().union(*(value.columns for value in self.fields.values()))
 
+    def check(self, path: str, missing_fields: MissingFields, table: str) -> None:
+        """Refuse copies of structs with other fields."""
+        for name, value in self.fields.items():
+            if isinstance(value, NestedCopy | _Fields):
+                value.check(f"{path}.{name}", missing_fields, table)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignments:
@@ -78,7 +71,7 @@ class Assignments:
 
     table: str
     values: Mapping[str, Any]
-    """By column: a `BoundExpression`, `_Copy` or `_Fields`."""
+    """By column: a `BoundExpression`, `NestedCopy` or `_Fields`."""
     kept: tuple[str, ...]
     """Columns that keep the value of the old row."""
     enforcement: Enforcement
@@ -91,6 +84,7 @@ class Assignments:
         definition: TableDefinition,
         *,
         old: StructType | None,
+        missing_fields: MissingFields = "refuse",
     ) -> Assignments:
         """Bind assignments, and plan the enforcement of the rows that they make.
 
@@ -99,6 +93,7 @@ class Assignments:
             scope: The columns that expressions may name.
             definition: The table after the operation.
             old: The schema of the rows to change; None for new rows.
+            missing_fields: What becomes of nested fields that a copied column lacks.
 
         Raises:
             ConfigError: There are no assignments, or two of one column.
@@ -113,6 +108,12 @@ class Assignments:
             for field in old or ()
             if field.name not in values and GENERATION_EXPRESSION not in field.metadata
         }
+        for name, value in values.items():
+            existing = None if old is None else old.get(name)
+            if isinstance(value, NestedCopy):
+                values[name] = value.planned(existing, missing_fields, definition.table)
+            elif isinstance(value, _Fields):
+                value.check(name, missing_fields, definition.table)
         types = {name: _arrow_type(value, definition, name) for name, value in values.items()}
         schema = definition.schema
         if old is not None:  # rows keep their identity values
@@ -135,7 +136,11 @@ class Assignments:
     @property
     def old_columns(self) -> frozenset[str]:
         """The columns of the old row that are needed to build the new one."""
-        partly = {name for name, value in self.values.items() if isinstance(value, _Fields)}
+        partly = {
+            name
+            for name, value in self.values.items()
+            if isinstance(value, _Fields) or (isinstance(value, NestedCopy) and value.keeps_fields)
+        }
         return frozenset(self.kept) | partly
 
     def __call__(
@@ -162,8 +167,8 @@ class Assignments:
     def _value(
         self, name: str, value: Any, rows: pa.RecordBatch, base: pa.Array | None
     ) -> pa.Array:
-        if isinstance(value, _Copy):
-            return _column(rows, value.path)
+        if isinstance(value, NestedCopy):
+            return value(rows, base)
         if isinstance(value, _Fields):
             return self._struct(name, value, rows, base)
         result = value(rows)
@@ -195,16 +200,9 @@ class Assignments:
         return pa.StructArray.from_arrays(children, fields=list(to_arrow_type(value.type)))
 
 
-def _column(rows: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
-    values = rows.column(path[0])
-    for name in path[1:]:
-        values = pc.struct_field(values, [values.type.get_field_index(name)])
-    return values
-
-
 def _arrow_type(value: Any, definition: TableDefinition, name: str) -> pa.DataType:
-    if isinstance(value, _Copy):
-        return to_arrow_type(value.type)
+    if isinstance(value, NestedCopy):
+        return value.arrow_type
     return to_arrow_type(definition.schema.find((name,))[0].type)
 
 
@@ -265,19 +263,10 @@ def _resolved(field: StructField, node: str | dict[str, Any], scope: ExpressionS
 
 def _expression(sql: str, kind: DataType, scope: ExpressionScope) -> Any:
     if isinstance(kind, StructType | ArrayType | MapType) or str(kind) == "variant":
-        copied = _nested_column(sql, scope.schema)
+        copied = nested_copy(sql, scope.schema, kind)
         if copied is not None:
             return copied
     return scope.bind(sql, kind)
-
-
-def _nested_column(sql: str, schema: StructType) -> _Copy | None:
-    """Return the copy of a column of a nested type; None if the expression is anything else."""
-    try:
-        fields = schema.find(col(sql).node.path)  # type: ignore[attr-defined]
-    except (PredicateError, ColumnNotFoundError):
-        return None
-    return _Copy(tuple(field.name for field in fields), fields[-1].type, sql)
 
 
 def sql_of(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ class DmlRequest:
     app_version: int | None = None
     commit_metadata: Mapping[str, Any] = field(default_factory=dict)
     dry_run: bool = False
+    now: int = field(default_factory=lambda: time.time_ns() // 1_000)
+    """The time of the statement, for `current_timestamp()`: microseconds since 1970."""
 
     def as_write(self) -> WriteRequest:
         """Return the options that a write has too, validated.

@@ -64,7 +64,7 @@ def update_rows(
     verb = Verb.start("UPDATE", store, config, request, known=known, remember=remember)
     if isinstance(verb, DmlResult):
         return verb
-    update = _Update.plan(verb.snapshot, assignments)
+    update = _Update.plan(verb.snapshot, assignments, request.now)
     matches = verb.matches()
     if request.dry_run:
         return verb.would_change({"numUpdatedRows": matches.matched_rows}, matches)
@@ -124,11 +124,11 @@ class _Update:
     num_rows: int = 0
 
     @classmethod
-    def plan(cls, snapshot: SnapshotState, assigned: Mapping[str, Any]) -> _Update:
+    def plan(cls, snapshot: SnapshotState, assigned: Mapping[str, Any], now: int) -> _Update:
         schema = snapshot.schema
 
         def bind(sql: str, to_type: DataType) -> BoundExpression:
-            return bind_expression(sql, schema, to_type=to_type)
+            return bind_expression(sql, schema, to_type=to_type, strict=False, now=now)
 
         scope = ExpressionScope(schema=schema, bind=bind)
         definition = TableDefinition(

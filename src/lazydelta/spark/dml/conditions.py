@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RowCondition", "is_independent_of_session", "mentioned_columns"]
 
+_CURRENT = re.compile(r"current|now|timestamp", re.IGNORECASE)
+"""Part of SQL whose value depends on the time zone, columns aside."""
 _UTC = ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
 
 
@@ -34,7 +37,9 @@ class RowCondition:
     value depends on the session's time zone."""
 
     @classmethod
-    def parse(cls, spark: SparkSession, snapshot: SnapshotState, where: Where) -> RowCondition:
+    def parse(
+        cls, spark: SparkSession, snapshot: SnapshotState, where: Where, now: int
+    ) -> RowCondition:
         """Choose who evaluates a condition.
 
         Raises:
@@ -44,10 +49,10 @@ class RowCondition:
         if where is None:
             return cls()
         try:
-            predicate = as_predicate(where)
+            predicate = as_predicate(where, now=now)
             if predicate is None:
                 return cls()
-            is_independent = is_independent_of_session(spark, snapshot, predicate)
+            is_independent = is_independent_of_session(spark, snapshot, where, predicate)
         except PredicateError:
             if not isinstance(where, str):
                 raise
@@ -65,19 +70,29 @@ class RowCondition:
 
 
 def is_independent_of_session(
-    spark: SparkSession, snapshot: SnapshotState, predicate: Predicate
+    spark: SparkSession, snapshot: SnapshotState, where: Where, predicate: Predicate
 ) -> bool:
     """Whether Spark gives a condition on the table the value that we give it.
+
+    We evaluate timestamps and the current date in UTC, Spark in the session's time zone.
+
+    Args:
+        spark: The session.
+        snapshot: The table.
+        where: The condition as the caller gave it, or one that the predicate is part of.
+        predicate: The condition, over columns of the table.
 
     Raises:
         ColumnNotFoundError: It names a column that the table does not have.
         PredicateError: It does not fit the schema.
     """
     bound = bind(predicate, snapshot.schema, snapshot.partition_columns)
-    columns = (node for node in bound.walk() if isinstance(node, Column))
-    if not any(str(column.type) == "timestamp" for column in columns):
+    if spark.conf.get("spark.sql.session.timeZone", "") in _UTC:
         return True
-    return spark.conf.get("spark.sql.session.timeZone", "") in _UTC
+    columns = (node for node in bound.walk() if isinstance(node, Column))
+    if any(str(column.type) == "timestamp" for column in columns):
+        return False
+    return not (isinstance(where, str) and _CURRENT.search(where))
 
 
 def mentioned_columns(snapshot: SnapshotState, expressions: Iterable[str]) -> tuple[str, ...]:

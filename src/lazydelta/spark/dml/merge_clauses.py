@@ -15,6 +15,7 @@ from lazydelta.operations.dml.merge import (
     JoinedSchema,
     assigned_columns,
     evolved_definition,
+    missing_fields,
     shown_sql,
 )
 from lazydelta.schema import from_arrow_schema
@@ -120,6 +121,7 @@ class SparkClauses:
             source_alias=self.request.source_alias,
             target=self.snapshot.schema,
             source=self.rows,
+            now=self.request.options.now,
         )
 
     @cached_property
@@ -135,9 +137,16 @@ class SparkClauses:
         for clause in self.clauses:
             if clause.clause.kind != "not_matched":
                 sql += clause.expressions
-                partly |= {name for name, node in clause.tree.items() if isinstance(node, dict)}
+                partly |= {name for name in clause.tree if self._reads_old(clause, name)}
         found = {*mentioned_columns(self.snapshot, sql), *partly}
         return tuple(field.name for field in self.snapshot.schema if field.name in found)
+
+    def _reads_old(self, clause: NumberedClause, name: str) -> bool:
+        """Whether the new value of an assigned column may have fields of the old one."""
+        if isinstance(clause.tree[name], dict):
+            return True
+        is_struct = isinstance(self.kinds[name].dataType, t.StructType)
+        return is_struct and missing_fields(clause.clause, self.request) == "keep"
 
     # --- columns over rows of both sides, of the target, or of the source
 
@@ -159,8 +168,11 @@ class SparkClauses:
         target = self.request.target_alias
         updates = [clause for clause in clauses if clause.clause.action == "update"]
         sql = [one for clause in updates for one in leaves(clause.tree)]
-        stored = StoredValues(rows, sql, self.definition.table)
-        values = {c.number: stored.columns(c.tree, self.kinds, (target,)) for c in updates}
+        stored = replace(StoredValues.of(rows, sql, self.definition.table), old=(target,))
+        values = {}
+        for one in updates:
+            missing = missing_fields(one.clause, self.request)
+            values[one.number] = replace(stored, missing=missing).columns(one.tree, self.kinds)
         columns = []
         for name in self.value_columns:
             parts = []
@@ -204,8 +216,8 @@ class SparkClauses:
 
     def inserted_values(self, source: DataFrame, clause: NumberedClause) -> list[Column]:
         """Return the columns of rows that a clause inserts."""
-        stored = StoredValues(source, leaves(clause.tree), self.definition.table)
-        values = stored.columns(clause.tree, self.kinds, old=None)
+        stored = StoredValues.of(source, leaves(clause.tree), self.definition.table)
+        values = stored.columns(clause.tree, self.kinds)
         return [value.alias(name) for name, value in values.items()]
 
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lazydelta.expressions import Predicate
     from lazydelta.operations.dml import Verb
     from lazydelta.operations.dml.merge import Condition
+    from lazydelta.scan import Where
     from lazydelta.spark.dml.merge_clauses import SparkClauses
     from lazydelta.spark.dml.verb_run import VerbRun
 
@@ -90,7 +91,9 @@ class MergeMatches:
     @cached_property
     def on_target(self) -> Predicate | None:
         """The part of the condition over the table alone, if our grammar has it."""
-        return None if self.condition is None else self._usable(self.condition.target_only)
+        if self.condition is None:
+            return None
+        return self._usable(self.plan.request.on, self.condition.target_only)
 
     @cached_property
     def not_matched_by_source(self) -> Predicate | None:
@@ -99,19 +102,21 @@ class MergeMatches:
         scope, found = self.plan.scope, []
         try:
             for clause in clauses:
-                predicate = as_predicate(clause.clause.where)
+                predicate = as_predicate(clause.clause.where, now=scope.now)
                 if predicate is None:
                     return None
                 found.append(target_predicate(predicate, scope))
         except (PredicateError, ColumnNotFoundError):
             return None
-        return self._usable(found[0] if len(found) == 1 else Or(tuple(found)))
+        sql = " ".join(clause.where or "" for clause in clauses)
+        return self._usable(sql, found[0] if len(found) == 1 else Or(tuple(found)))
 
-    def _usable(self, predicate: Predicate | None) -> Predicate | None:
+    def _usable(self, where: Where, predicate: Predicate | None) -> Predicate | None:
         if predicate is None:
             return None
+        plan = self.plan
         try:
-            usable = is_independent_of_session(self.plan.spark, self.plan.snapshot, predicate)
+            usable = is_independent_of_session(plan.spark, plan.snapshot, where, predicate)
         except (PredicateError, ColumnNotFoundError):
             return None
         return predicate if usable else None

@@ -64,7 +64,7 @@ def start_verb(
         access.url, access.storage_options, config, options_file, credential=access.credential
     )
     snapshot = load_snapshot(store, config)
-    condition = RowCondition.parse(spark, snapshot, request.where)
+    condition = RowCondition.parse(spark, snapshot, request.where, request.now)
     known = replace(request, where=condition.predicate)
     verb = Verb.start(
         name, store, config, known,

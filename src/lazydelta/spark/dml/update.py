@@ -126,8 +126,8 @@ def _new_columns(
             read.add(field.name)
     columns = [field.name for field in schema if field.name in read]
     rows = spark.createDataFrame([], read_schema(snapshot, columns))
-    stored = StoredValues(rows, expressions, snapshot.store.root)
-    values = stored.columns(tree, read_schema(snapshot, None), old=())
+    stored = replace(StoredValues.of(rows, expressions, snapshot.store.root), old=())
+    values = stored.columns(tree, read_schema(snapshot, None))
     new = []
     for field in schema:
         if field.name in values:

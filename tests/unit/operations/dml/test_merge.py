@@ -21,6 +21,7 @@ from lazydelta.errors import (
     PredicateError,
     SchemaMismatchError,
 )
+from lazydelta.operations.dml.merge import tuning
 from lazydelta.operations.dml.verb import Verb
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -250,6 +251,21 @@ def test_source_rows_for_which_no_clause_holds_do_not_count(tmp_path):
     assert result.metrics["numTargetRowsInserted"] == 2
 
 
+def test_frequent_keys_are_matched_in_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "PAIRS_PER_BLOCK", 7)
+    rows = {"id": list(range(12)), "key": ["a", "a", "b"] * 4}
+    ld.write(tmp_path, rows, properties=VECTORS)
+    table = ld.Table.open(tmp_path)
+    source = {"key": ["a"] * 5 + ["b", "c"], "id": [0, 1, 3, 4, 99, 5, 7]}
+    merge = table.merge(source, "t.key = s.key AND t.id = s.id + 3", dry_run=True)
+    assert merge.when_matched_delete().execute().metrics["numTargetRowsDeleted"] == 5
+    merge = table.merge(source, "t.key = s.key AND t.id > s.id")
+    with pytest.raises(MultipleMatchesError, match=r"t\.key = a"):
+        merge.when_matched_update({"id": "0"}).execute()
+    assert merge.when_matched_delete().execute().metrics["numTargetRowsDeleted"] == 9
+    assert ids_of(table) == [0, 2, 5]
+
+
 # --- assignments ---------------------------------------------------------------------------------
 
 
@@ -469,6 +485,26 @@ def test_merge_schema_adds_nested_fields_by_name(tmp_path, properties):
     ]  # fmt: skip
 
 
+def test_fields_that_the_source_lacks_are_kept_by_a_star_only(tmp_path):
+    table = nested_table(tmp_path)
+    source = pa.Table.from_pylist([{"id": 1, "a": {"X": 5, "y": {"new": 6}}}])
+    merge = table.merge(source, "t.id = s.id")
+    for bad in (
+        merge.when_matched_update({"a": "s.a"}),
+        merge.when_matched_update({"a.y": "s.a.y"}),
+    ):
+        with pytest.raises(SchemaMismatchError, match=r"a\.y\.new|a\.y\.z"):
+            bad.execute()
+    merge = table.merge(source, "t.id = s.id", merge_schema=True)
+    merge.when_matched_update("*").execute()
+    assert rows_of(table)[0] == {
+        "id": 1, "a": {"x": 5, "y": {"z": "q", "new": 6}}, "l": [{"x": 1, "y": "b"}],
+        "m": [("k", 1)],
+    }  # fmt: skip
+    merge.when_matched_update({"a": "s.a"}).execute()
+    assert rows_of(table)[0]["a"] == {"x": 5, "y": {"z": None, "new": 6}}
+
+
 # --- files, history, races -------------------------------------------------------------------------
 
 
@@ -553,6 +589,18 @@ def race(monkeypatch, change):
         return commit(verb, *arguments)
 
     monkeypatch.setattr(Verb, "commit", raced)
+
+
+def test_a_concurrent_append_beyond_the_keys_of_the_source_does_not_conflict(tmp_path, monkeypatch):
+    table, other = make(tmp_path), ld.Table.open(tmp_path)
+    source = {"id": [1, 9], "name": ["x", "y"], "v": [0.0, 0.0]}
+    upsert = table.merge(source, "t.id = s.id").when_matched_update("*")
+    race(monkeypatch, lambda: other.write({"id": [10], "name": ["z"], "v": [0.0]}))
+    upsert.when_not_matched_insert("*").execute()
+    assert ids_of(table) == [0, 1, 2, 3, 4, 5, 9, 10]
+    race(monkeypatch, lambda: other.write({"id": [11], "name": ["z"], "v": [0.0]}))
+    with pytest.raises(CommitConflictError):
+        upsert.when_not_matched_by_source_update({"v": "1"}).execute()
 
 
 def test_a_concurrent_append_of_rows_that_may_match_conflicts(tmp_path, monkeypatch):

@@ -14,10 +14,14 @@ if TYPE_CHECKING:
         target_predicate,
     )
     from lazydelta.operations.dml.merge.joined_rows import JoinedSchema
-    from lazydelta.operations.dml.merge.merge import METRIC_NAMES, merge_metrics, merge_rows
+    from lazydelta.operations.dml.merge.merge import METRIC_NAMES, merge_metrics
     from lazydelta.operations.dml.merge.merge_builder import MergeBuilder, MergeClauses
     from lazydelta.operations.dml.merge.merge_explanation import MergeExplanation
-    from lazydelta.operations.dml.merge.merge_plan import assigned_columns, evolved_definition
+    from lazydelta.operations.dml.merge.merge_plan import (
+        assigned_columns,
+        evolved_definition,
+        missing_fields,
+    )
     from lazydelta.operations.dml.merge.source_chunks import MergeSource
 
 __all__ = [
@@ -33,7 +37,7 @@ __all__ = [
     "assigned_columns",
     "evolved_definition",
     "merge_metrics",
-    "merge_rows",
+    "missing_fields",
     "shown_sql",
     "split_condition",
     "target_predicate",
@@ -45,10 +49,10 @@ __getattr__ = lazy_exports(
         "clauses": ("MergeClause", "MergeRequest", "shown_sql"),
         "condition": ("Condition", "split_condition", "target_predicate"),
         "joined_rows": ("JoinedSchema",),
-        "merge": ("METRIC_NAMES", "merge_metrics", "merge_rows"),
+        "merge": ("METRIC_NAMES", "merge_metrics"),
         "merge_builder": ("MergeBuilder", "MergeClauses"),
         "merge_explanation": ("MergeExplanation",),
-        "merge_plan": ("assigned_columns", "evolved_definition"),
+        "merge_plan": ("assigned_columns", "evolved_definition", "missing_fields"),
         "source_chunks": ("MergeSource",),
     },
 )

@@ -75,16 +75,18 @@ class MergeRequest:
 
     def parameters(self) -> dict[str, str]:
         """Return `operationParameters` under the names of Delta Spark."""
-        parameters = {"predicate": orjson.dumps([shown_sql(self.on)]).decode()}
+        now = self.options.now
+        parameters = {"predicate": orjson.dumps([shown_sql(self.on, now)]).decode()}
         for kind, name in _PARAMETERS.items():
             predicates = []
             for clause in self.of_kind(kind):
-                where = {} if clause.where is None else {"predicate": shown_sql(clause.where)}
-                predicates.append({**where, "actionType": clause.action})
+                where = clause.where
+                shown = {} if where is None else {"predicate": shown_sql(where, now)}
+                predicates.append({**shown, "actionType": clause.action})
             parameters[name] = orjson.dumps(predicates).decode()
         return parameters
 
 
-def shown_sql(where: Where) -> str:
+def shown_sql(where: Where, now: int | None = None) -> str:
     """Return a condition as SQL; a string as it is, because Spark has a larger grammar."""
-    return where if isinstance(where, str) else str(as_predicate(where))
+    return where if isinstance(where, str) else str(as_predicate(where, now=now))

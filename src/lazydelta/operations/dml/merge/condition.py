@@ -60,7 +60,7 @@ def split_condition(on: Where, schema: JoinedSchema) -> Condition:
         PredicateError: There is none, or it is not supported.
         ColumnNotFoundError: It names a column that neither side has.
     """
-    predicate = as_predicate(on)
+    predicate = as_predicate(on, now=schema.now)
     if predicate is None:
         raise PredicateError("", 'MERGE needs a condition, as in on="t.id = s.id"')
     keys, residual, target_only = [], [], []

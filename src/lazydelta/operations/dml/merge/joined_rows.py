@@ -39,6 +39,8 @@ class JoinedSchema:
     source_alias: str
     target: StructType | None = None
     source: StructType | None = None
+    now: int | None = None
+    """The time of the statement."""
 
     def __post_init__(self) -> None:
         """Refuse aliases that do not tell the sides apart."""
@@ -95,7 +97,10 @@ class JoinedSchema:
 
     def bind_expression(self, sql: str, to_type: DataType) -> BoundExpression:
         """Bind an expression whose values are stored in a column of a type."""
-        return self._resolved(sql, lambda: bind_expression(sql, self.schema, to_type=to_type))
+        return self._resolved(
+            sql,
+            lambda: bind_expression(sql, self.schema, to_type=to_type, strict=False, now=self.now),
+        )
 
     def _resolved(self, sql: str, bound: Callable[[], T]) -> T:
         try:

@@ -18,6 +18,7 @@ from lazydelta._arrow import empty_table, from_numpy, to_numpy
 from lazydelta.errors import MultipleMatchesError
 from lazydelta.operations.dml.matched_files import split_matches
 from lazydelta.operations.dml.merge.joined_rows import evaluate_rows, joined_batch
+from lazydelta.operations.dml.merge.key_bounds import KeyBounds
 from lazydelta.operations.dml.merge.merge_plan import choose_clauses
 from lazydelta.operations.dml.merge.pairs import PairFinder
 from lazydelta.operations.dml.merge.target_files import target_files
@@ -60,6 +61,7 @@ class Matching:
         self._files: dict[str, pa.Table] = {}  # of one row, by path
         self._changed: dict[str, Any] = defaultdict(_bitmap)
         self._matched: dict[str, Any] = defaultdict(_bitmap)
+        self.bounds = KeyBounds(plan.condition)
         self.matched_sources: dict[int, np.ndarray] = {}
         """For each chunk which of its rows match a row of the table."""
         self.counts: dict[tuple[str, str], int] = defaultdict(int)
@@ -77,6 +79,7 @@ class Matching:
         finder = PairFinder(
             plan.condition, plan.pairs, chunk.rows, sorted({*source_columns, *update_columns})
         )
+        self.bounds.add(finder.keys)
         matched = self.matched_sources[chunk.index] = np.zeros(chunk.rows.num_rows, np.bool_)
         files = target_files(self._snapshot, plan.condition, finder.index)
         touched = TouchedRows(files)

@@ -99,10 +99,9 @@ def merge_rows(
         return verb
     chunks = SourceChunks(source, chunk_bytes=_share(config))
     plan = MergePlan.build(verb.snapshot, request, chunks.schema)
-    reads = None if plan.not_matched_by_source else plan.condition.target_only
     if not plan.is_rebasable:
         config = replace(config, row_level_concurrency=False)
-    verb = replace(verb, config=config, predicate=reads, metric_names=METRIC_NAMES)
+    verb = replace(verb, config=config, metric_names=METRIC_NAMES)
     with chunks:
         run = _Run(verb, plan, chunks)
         return run.dry() if request.options.dry_run else run.execute()
@@ -177,6 +176,8 @@ class _Run:
                 protocol=protocol,
                 metadata=metadata,
             )
+            reads = None if self.plan.not_matched_by_source else self.matching.bounds.predicate()
+            verb = replace(verb, predicate=reads)
             result = verb.commit(changes, self.plan.request.parameters(), files)
             return replace(result, warnings=(*self.warnings, *result.warnings))
 

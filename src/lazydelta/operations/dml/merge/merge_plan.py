@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lazydelta.expressions import Predicate
     from lazydelta.operations.dml.merge.clauses import Action, MergeClause, MergeRequest
     from lazydelta.operations.dml.merge.condition import Condition
+    from lazydelta.operations.dml.nested_copies import MissingFields
     from lazydelta.operations.dml.verb import Verb
     from lazydelta.schema import StructField
     from lazydelta.snapshot import SnapshotState
@@ -36,6 +37,7 @@ __all__ = [
     "assigned_columns",
     "choose_clauses",
     "evolved_definition",
+    "missing_fields",
 ]
 
 
@@ -89,6 +91,7 @@ class MergePlan:
             source_alias=request.source_alias,
             target=snapshot.schema,
             source=rows,
+            now=request.options.now,
         )
         target, source = replace(pairs, source=None), replace(pairs, target=None)
         definition = evolved_definition(snapshot, request, rows)
@@ -164,7 +167,8 @@ class MergePlan:
 
     def by_source_predicates(self) -> list[Predicate] | None:
         """Conditions on the target, one true of each row that is changed; None if unknown."""
-        wheres = [as_predicate(c.where) for c in self.request.of_kind("not_matched_by_source")]
+        clauses = self.request.of_kind("not_matched_by_source")
+        wheres = [as_predicate(c.where, now=self.target.now) for c in clauses]
         if any(where is None for where in wheres):
             return None
         return [target_predicate(where, self.target) for where in wheres if where is not None]
@@ -229,7 +233,7 @@ class _Planner:
         return tuple(self._clause(clause, scope) for clause in given)
 
     def _clause(self, clause: MergeClause, scope: JoinedSchema) -> PlannedClause:
-        where = as_predicate(clause.where)
+        where = as_predicate(clause.where, now=scope.now)
         assignments = None
         if clause.action != "delete":
             is_update = clause.action == "update"
@@ -238,9 +242,17 @@ class _Planner:
                 ExpressionScope(schema=scope.schema, bind=scope.bind_expression),
                 self.definition,
                 old=self.old if is_update else None,
+                missing_fields=missing_fields(clause, self.request),
             )
         bound = None if where is None else scope.bind(where)
         return PlannedClause(action=clause.action, where=bound, assignments=assignments)
+
+
+def missing_fields(clause: MergeClause, request: MergeRequest) -> MissingFields:
+    """Return what becomes of nested fields that the source lacks, as in Delta Spark."""
+    if not request.merge_schema:
+        return "refuse"
+    return "keep" if clause.assigned == "*" else "null"
 
 
 def assigned_columns(

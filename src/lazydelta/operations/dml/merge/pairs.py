@@ -58,11 +58,12 @@ class PairFinder:
         self._num_rows = source.num_rows
         self._source = source.select(source_columns or source.schema.names[:1])
         self.index: KeyIndex | None = None
+        self.keys: list[pa.Array] = []
         if condition.keys:
             keys = condition.keys
             rows = joined_batch(schema, None, source)
-            arrays = [evaluate_rows(key.source, rows) for key in keys]
-            self.index = KeyIndex.build(arrays, [key.null_safe for key in keys])
+            self.keys = [evaluate_rows(key.source, rows) for key in keys]
+            self.index = KeyIndex.build(self.keys, [key.null_safe for key in keys])
 
     def pairs(self, target: pa.RecordBatch) -> Iterator[Pairs]:
         """Yield the pairs of a target batch; a row of it may be in several."""
@@ -98,7 +99,7 @@ class PairFinder:
         if self.index is not None:
             rows = joined_batch(self._schema, target, None)
             keys = [evaluate_rows(key.target, rows) for key in self._condition.keys]
-            yield self.index.match(keys)
+            yield from self.index.blocks(keys, max_pairs=tuning.PAIRS_PER_BLOCK)
             return
         # Without an equality every pair is a candidate: in blocks of bounded size.
         if not self._num_rows:
