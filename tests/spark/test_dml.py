@@ -183,6 +183,30 @@ def test_an_application_transaction_is_applied_once(spark, numbers):
     assert rows_of(numbers) == after
 
 
+def test_a_stream_that_starts_again_applies_each_batch_once(spark, numbers, tmp_path):
+    ld.write(tmp_path / "feed", {"id": [3, 30], "v": [1, 1]})
+    executors.register(spark)
+
+    def upsert(batch, number, *, then=None):
+        once = {"app_id": "upsert", "app_version": number}
+        merge = executors.merge(batch.sparkSession, numbers, batch, "t.id = s.id", **once)
+        merge.when_matched_update({"v": "t.v + s.v"}).when_not_matched_insert("*").execute()
+        if then is not None:
+            raise then
+
+    def run(function):
+        rows = spark.readStream.format("lazydelta").load(str(tmp_path / "feed"))
+        writer = rows.writeStream.foreachBatch(function).trigger(availableNow=True)
+        writer.option("checkpointLocation", str(tmp_path / "state")).start().awaitTermination()
+
+    with pytest.raises(Exception, match="after the commit"):
+        run(lambda batch, number: upsert(batch, number, then=RuntimeError("after the commit")))
+    version = ld.Table.open(numbers).version
+    run(upsert)
+    assert ld.Table.open(numbers).version == version
+    assert {row["id"]: row["v"] for row in rows_of(numbers)}[3] == 31
+
+
 def test_nothing_matched_is_no_commit(spark, numbers):
     version, files = ld.Table.open(numbers).version, data_files(numbers)
     merge = executors.merge(spark, numbers, source(spark, (99, 1)), "t.id = s.id")
@@ -270,6 +294,20 @@ def test_merge_schema_adds_the_columns_of_the_source(spark, numbers):
     merge.when_matched_update("*").when_not_matched_insert("*").execute()
     found = {row["id"]: (row["v"], row["note"]) for row in rows_of(numbers)}
     assert (found[3], found[50], found[4]) == ((33, "x"), (5, "y"), (40, None))
+
+
+def test_nested_fields_that_the_source_lacks(spark, tmp_path):
+    kind = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+    ld.write(tmp_path, pa.table({"id": [1, 2], "st": pa.array([{"x": 1, "y": 1}] * 2, kind)}))
+    rows = spark.sql("SELECT 1L id, named_struct('x', 5L, 'z', 6L) st UNION ALL SELECT 3L, NULL")
+    merge = executors.merge(spark, tmp_path, rows, "t.id = s.id").when_matched_update("*")
+    with pytest.raises(SchemaMismatchError, match=r"st\.[yz]"):
+        merge.execute()
+    merge = executors.merge(spark, tmp_path, rows, "t.id = s.id", merge_schema=True)
+    merge.when_matched_update("*").when_not_matched_insert("*").execute()
+    assert [row["st"] for row in rows_of(tmp_path)] == [
+        {"x": 5, "y": 1, "z": 6}, {"x": 1, "y": 1, "z": None}, None,
+    ]  # fmt: skip
 
 
 def test_generated_columns_and_defaults_are_computed(spark, tmp_path):
