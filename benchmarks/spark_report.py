@@ -46,8 +46,9 @@ _TITLES = {
 _METHOD = """\
 Each figure comes from a separate process with its own session in local mode, on all cores, with a
 heap of 4 GB. Session start is excluded and has its own column. Files are listed as the first query
-of the session. Rows are read and every value hashed, or merged, three times; *best* and *median* are of the
-faster of the last two, *first* of the first. Every count is checked against the generator's.
+of the session. Rows are read and every value hashed, or merged into a copy of the table, three
+times; *best* and *median* are of the faster of the last two, *first* of the first. Every count is
+checked against the generator's.
 *driver MB* is the peak of the driver's Python process plus the live heap of the JVM after the query
 and a garbage collection; in local mode it includes the executors' share of that heap. `lazydelta`
 is the planner without Spark: one process.

@@ -12,6 +12,7 @@ import lazydelta.spark as executors
 from lazydelta.errors import (
     AppendOnlyError,
     ColumnNotFoundError,
+    CommitConflictError,
     ConfigError,
     ConstraintViolationError,
     MultipleMatchesError,
@@ -286,6 +287,29 @@ def test_row_tracking_is_refused_where_rows_would_be_copied(spark, tmp_path):
     ld.write(tmp_path, {"id": [1, 2]}, properties={"delta.enableRowTracking": "true"})
     with pytest.raises(UnsupportedFeatureError):
         executors.update(spark, tmp_path, {"id": "id + 1"})
+
+
+def test_an_empty_table(spark, tmp_path):
+    ld.Table.create(tmp_path, pa.schema([("id", pa.int64()), ("v", pa.int64())]))
+    assert executors.delete(spark, tmp_path, "id = 1").version == 0
+    merge = executors.merge(spark, tmp_path, source(spark, (1, 2)), "t.id = s.id")
+    merge = merge.when_matched_update("*").when_not_matched_by_source_delete()
+    assert merge.execute().version == 0
+    assert merge.when_not_matched_insert("*").execute().metrics["numTargetRowsInserted"] == 1
+    assert rows_of(tmp_path) == [{"id": 1, "v": 2}]
+
+
+def test_a_concurrent_change_of_the_same_file_is_a_conflict(spark, numbers, monkeypatch):
+    written = verb_run.VerbRun.write_deletion
+
+    def meanwhile(run, files):
+        ld.Table.open(numbers).delete("id = 4")
+        return written(run, files)
+
+    monkeypatch.setattr(verb_run.VerbRun, "write_deletion", meanwhile)
+    with pytest.raises(CommitConflictError):
+        executors.update(spark, numbers, {"v": "0"}, "id = 3")
+    assert {"id": 3, "v": 30} in rows_of(numbers)
 
 
 def test_merge_schema_adds_the_columns_of_the_source(spark, numbers):
