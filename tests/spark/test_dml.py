@@ -17,7 +17,6 @@ from lazydelta.errors import (
     ConstraintViolationError,
     MultipleMatchesError,
     SchemaMismatchError,
-    UnsupportedFeatureError,
 )
 from lazydelta.spark.arrow_conversion import spark_schema
 from lazydelta.spark.dml import verb_run
@@ -283,10 +282,27 @@ def test_requests_that_are_refused_before_any_job(spark, numbers):
     assert merge.when_not_matched_insert("*").execute().metrics["numTargetRowsInserted"] == 0
 
 
-def test_row_tracking_is_refused_where_rows_would_be_copied(spark, tmp_path):
-    ld.write(tmp_path, {"id": [1, 2]}, properties={"delta.enableRowTracking": "true"})
-    with pytest.raises(UnsupportedFeatureError):
-        executors.update(spark, tmp_path, {"id": "id + 1"})
+@pytest.mark.parametrize("more", [{}, VECTORS], ids=["rewritten", "vectors"])
+def test_rows_keep_their_row_ids(spark, tmp_path, more):
+    ids = [*range(20)]
+    properties = {"delta.enableRowTracking": "true", **more}
+    ld.write(tmp_path, {"id": ids, "v": ids}, properties=properties)
+
+    def row_ids():
+        options = ld.ReadOptions(row_id_column="row", row_commit_version_column="version")
+        rows = ld.Table.open(tmp_path).scan().to_arrow(options=options).to_pylist()
+        return {row["id"]: (row["row"], row["version"]) for row in rows}
+
+    before = row_ids()
+    executors.delete(spark, tmp_path, "id < 3")
+    executors.update(spark, tmp_path, {"v": "-v"}, "id IN (5, 6)")
+    merge = executors.merge(spark, tmp_path, source(spark, (6, 1), (7, 1), (99, 1)), "t.id = s.id")
+    merge.when_matched_update("*").when_not_matched_insert("*").execute()
+    after = row_ids()
+    new = after.pop(99)
+    assert (new[0] not in {row for row, _ in before.values()}, new[1]) == (True, 3)
+    versions = {5: 2, 6: 3, 7: 3}
+    assert after == {n: (before[n][0], versions.get(n, 0)) for n in ids if n >= 3}
 
 
 def test_an_empty_table(spark, tmp_path):

@@ -148,7 +148,7 @@ def write_rows(
 
     Columns correspond by position: their names may differ from the plan.
     """
-    names = list(planned.task.enforcement.input_columns)
+    names = planned.task.input_columns
 
     def write() -> tuple[pa.Table, int]:
         written = planned.write(batch.rename_columns(names) for batch in batches)

@@ -20,7 +20,7 @@ from lazydelta.operations.dml import (
 from lazydelta.spark.dml.conditions import mentioned_columns
 from lazydelta.spark.dml.frame_columns import CLAUSE
 from lazydelta.spark.dml.positions import find_positions, read_positions
-from lazydelta.spark.dml.start import TableAccess, refuse_row_tracking, start_verb
+from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.target import TargetFiles
 from lazydelta.spark.dml.verb_run import matched_rows
 
@@ -128,8 +128,6 @@ def _finish(run: VerbRun, condition: RowCondition) -> DmlResult:
         return verb.nothing({**shown, **verb.file_metrics(deletion)}, dry_run=True)
     if not run.touched.num_rows:
         return verb.nothing({"numDeletedRows": 0})
-    if deletion.rewritten.num_rows:
-        refuse_row_tracking(verb.snapshot, "DELETE")
     needs_changes = bool(deletion.partial.num_rows) and has_change_feed(verb.snapshot)
     with UncommittedFiles(verb.store, None) as files:
         written = run.write_deletion(files)

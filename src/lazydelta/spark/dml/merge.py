@@ -28,7 +28,8 @@ from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, ROW, quoted
 from lazydelta.spark.dml.merge_clauses import SparkClauses, value_name
 from lazydelta.spark.dml.merge_matches import MergeMatches
 from lazydelta.spark.dml.new_rows import RowWriter
-from lazydelta.spark.dml.start import TableAccess, refuse_row_tracking, start_verb
+from lazydelta.spark.dml.start import TableAccess, start_verb
+from lazydelta.spark.dml.update import row_ids
 from lazydelta.spark.dml.verb_run import check_count
 
 if TYPE_CHECKING:
@@ -151,8 +152,6 @@ class SparkMergeBuilder(MergeClauses):
             return started
         verb, _ = started
         plan = SparkClauses.plan(spark, verb.snapshot, self.source, request)
-        if plan.updates:
-            refuse_row_tracking(verb.snapshot, "MERGE")
         matches = MergeMatches.of(plan, verb, self.source)
         verb = replace(verb, predicate=matches.read_predicate, metric_names=METRIC_NAMES)
         matches = replace(matches, verb=verb)
@@ -188,8 +187,6 @@ class _Merging:
         """Write the changes and commit them."""
         verb, run = self.verb, self.run
         found = time.monotonic()
-        if run.deletion.rewritten.num_rows:
-            refuse_row_tracking(verb.snapshot, "MERGE")
         writer = RowWriter(spark=self.plan.spark, verb=verb, definition=self.plan.definition)
         with UncommittedFiles(verb.store, None) as files:
             self._write_updates(writer, files)
@@ -221,9 +218,10 @@ class _Merging:
         for names, clauses in groups.items():
             numbers = [clause.number for clause in clauses]
             rows = changed.where(f.col(CLAUSE).isin(*numbers))
-            rows = rows.select(*(self._value(name, clauses).alias(name) for name in names))
-            enforcement = writer.plan(rows, is_update=True)
-            written = writer.write(rows, enforcement)
+            values = [self._value(name, clauses).alias(name) for name in names]
+            enforcement = writer.plan(rows.select(*values), is_update=True)
+            rows = rows.select(*values, *row_ids(self.run))
+            written = writer.write(rows, enforcement, keeps_ids=True)
             count += written.rows
             self.updated_files.append((files.add(written.adds), enforcement))
         check_count("changed rows", count, self._rows("update"))
@@ -231,7 +229,7 @@ class _Merging:
     def _changed_rows(self) -> DataFrame:
         """Return the rows that updates change, with the columns that they keep."""
         plan, changed = self.plan, self.matches.changed
-        if not plan.missing_columns:
+        if not plan.missing_columns and not self.run.tracking.is_enabled:
             return changed
         old = self.run.old_rows(plan.missing_columns, {c.number for c in plan.updates})
         return changed.join(old.drop(CLAUSE), [FILE, ROW], "inner")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from lazydelta.errors import UnsupportedFeatureError
-from lazydelta.operations import FileTask, WriteRequest
+from lazydelta.operations import FileTask, RowTracking, WriteRequest
 from lazydelta.schema.mapping import without_metadata
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.conf import storage_options_file
@@ -81,17 +81,27 @@ class RowWriter:
             )
         return enforcement
 
-    def write(self, rows: DataFrame, enforcement: Enforcement) -> WrittenRows:
+    def write(
+        self, rows: DataFrame, enforcement: Enforcement, *, keeps_ids: bool = False
+    ) -> WrittenRows:
         """Write rows to data files.
+
+        Args:
+            rows: The rows.
+            enforcement: The plan of their columns.
+            keeps_ids: Whether the last column has row ids, if the table tracks rows.
 
         Raises:
             ConstraintViolationError: A row violates a constraint of the table.
         """
+        tracking = RowTracking.of(self.verb.snapshot) if keeps_ids else RowTracking()
         planned = PlannedWrite(
             location=self._snapshot.location,
             request=WriteRequest(),
             base=None,
-            task=FileTask(enforcement=enforcement, layout=self._layout),
+            task=FileTask(
+                enforcement=enforcement, layout=tracking.layout(self._layout), tracking=tracking
+            ),
         )
         partitions = self.definition.metadata.partition_columns
         by = [quoted(name) for name in partitions if name in rows.columns]

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lazydelta.config import Config
-from lazydelta.errors import ConfigError, UnsupportedFeatureError
-from lazydelta.operations import RowTracking
+from lazydelta.errors import ConfigError
 from lazydelta.operations.dml import DmlResult, Verb
 from lazydelta.snapshot import load_snapshot
 from lazydelta.spark.conf import storage_options_file
@@ -22,10 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lazydelta.operations.dml import DmlRequest
-    from lazydelta.snapshot import SnapshotState
     from lazydelta.store.cloud import Credential
 
-__all__ = ["TableAccess", "refuse_row_tracking", "start_verb"]
+__all__ = ["TableAccess", "start_verb"]
 
 _ANSI = "spark.sql.ansi.enabled"
 
@@ -75,14 +73,3 @@ def start_verb(
     check_retention_guard(verb.snapshot)
     TableLocation.of(store, config, options_file)  # raises before any job starts
     return verb, condition
-
-
-def refuse_row_tracking(snapshot: SnapshotState, verb: str) -> None:
-    """Refuse to copy or update rows of a table with row tracking: their ids would change.
-
-    Raises:
-        UnsupportedFeatureError: The table has row tracking.
-    """
-    if RowTracking.of(snapshot).is_enabled:
-        reason = f"{verb} on Spark does not keep row ids of copied rows; use Table.{verb.lower()}"
-        raise UnsupportedFeatureError(snapshot.store.root, ("rowTracking",), "write", reason)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as t
 
 from lazydelta._arrow import from_mask, from_numpy
+from lazydelta.operations import RowTracking
 from lazydelta.operations.dml import plain_rows
 from lazydelta.scan import Scan
 from lazydelta.scan.read import ChosenRows, read_files
@@ -38,14 +39,22 @@ if TYPE_CHECKING:
     from lazydelta.expressions import Predicate
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["RowRead", "TargetFiles", "rows_schema"]
+__all__ = ["UNTRACKED", "RowRead", "TargetFiles", "rows_schema"]
 
+UNTRACKED = RowTracking()
+"""Rows are read without ids."""
 _POSITION = [t.StructField(FILE, t.IntegerType()), t.StructField(ROW, t.LongType())]
 
 
-def rows_schema(snapshot: SnapshotState, columns: Sequence[str]) -> t.StructType:
-    """Return the schema of rows with their file and position."""
-    return t.StructType([*read_schema(snapshot, columns), *_POSITION])
+def rows_schema(
+    snapshot: SnapshotState,
+    columns: Sequence[str],
+    tracking: RowTracking = UNTRACKED,
+) -> t.StructType:
+    """Return the schema of rows with their ids, file and position."""
+    names = [name for name in (tracking.row_id, tracking.row_commit_version) if name is not None]
+    ids = [t.StructField(name, t.LongType()) for name in names]
+    return t.StructType([*read_schema(snapshot, columns), *ids, *_POSITION])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +64,8 @@ class RowRead:
     snapshot: SerializedSnapshot
     columns: tuple[str, ...]
     where: Predicate | None = None
+    tracking: RowTracking = UNTRACKED
+    """The row ids to read too, after the columns."""
 
     def batches(
         self, files: pa.RecordBatch, rows: Mapping[int, Any] | None = None, *, drops: bool = False
@@ -88,7 +99,7 @@ class RowRead:
         numbers: Mapping[str, int],
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         options = replaced(
-            plain_rows(snapshot),
+            self.tracking.read_options(plain_rows(snapshot)),
             file_column_name=FILE,
             row_index_column=ROW,
             ordered=False,
@@ -99,7 +110,8 @@ class RowRead:
             for batch in batches:
                 if batch.num_rows:
                     path = batch.column(FILE)[0].as_py()
-                    yield numbers[path], batch.drop_columns([FILE])
+                    names = [name for name in batch.schema.names if name not in (FILE, ROW)]
+                    yield numbers[path], batch.select([*names, ROW])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,10 +122,15 @@ class TargetFiles:
     snapshot: SnapshotState
     adds: pa.Table
 
-    def read(self, columns: Sequence[str], where: Predicate | None = None) -> RowRead:
+    def read(
+        self,
+        columns: Sequence[str],
+        where: Predicate | None = None,
+        tracking: RowTracking = UNTRACKED,
+    ) -> RowRead:
         """Return a read of these columns."""
         saved = SerializedSnapshot.of(self.snapshot, storage_options_file(self.spark))
-        return RowRead(snapshot=saved, columns=tuple(columns), where=where)
+        return RowRead(snapshot=saved, columns=tuple(columns), where=where, tracking=tracking)
 
     def numbered(self, indices: Sequence[int] | None = None) -> pa.RecordBatch:
         """Return what tasks need of the files, or of some of them."""

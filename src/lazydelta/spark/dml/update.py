@@ -21,7 +21,7 @@ from lazydelta.spark.dml.conditions import mentioned_columns
 from lazydelta.spark.dml.delete import matching_rows
 from lazydelta.spark.dml.frame_columns import quoted
 from lazydelta.spark.dml.new_rows import RowWriter
-from lazydelta.spark.dml.start import TableAccess, refuse_row_tracking, start_verb
+from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.stored_values import StoredValues, leaves
 from lazydelta.spark.dml.verb_run import check_count
 from lazydelta.writer.columns import TableDefinition
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lazydelta.spark.dml.verb_run import VerbRun
     from lazydelta.store.cloud import Credential
 
-__all__ = ["update"]
+__all__ = ["row_ids", "update"]
 
 
 def update(
@@ -102,7 +102,6 @@ def update(
     if isinstance(started, DmlResult):
         return started
     verb, condition = started
-    refuse_row_tracking(verb.snapshot, "UPDATE")
     columns, values = _new_columns(spark, verb.snapshot, set)
     with matching_rows(spark, verb, condition) as run:
         metrics = {} if run.num_rows is None else {"numUpdatedRows": run.num_rows}
@@ -148,10 +147,11 @@ def _finish(
     """Write the files of an UPDATE, and commit them."""
     verb, spark = run.verb, run.target.spark
     writer = RowWriter(spark=spark, verb=verb, definition=table_definition(verb))
-    rows = run.old_rows(columns, {0}).select(*values)
-    enforcement = writer.plan(rows, is_update=True)
+    old = run.old_rows(columns, {0})
+    enforcement = writer.plan(old.select(*values), is_update=True)
+    rows = old.select(*values, *row_ids(run))
     with UncommittedFiles(verb.store, None) as files:
-        changed = writer.write(rows, enforcement)
+        changed = writer.write(rows, enforcement, keeps_ids=True)
         files.add(changed.adds)
         check_count("changed rows", changed.rows, run.num_rows)
         written = run.write_deletion(files)
@@ -163,6 +163,12 @@ def _finish(
         metrics = {"numUpdatedRows": changed.rows}
         changes = RowChanges(deletion=run.deletion, written=written, metrics=metrics)
         return verb.commit(changes, parameters, files)
+
+
+def row_ids(run: VerbRun) -> list[Column]:
+    """Return the column of row ids of old rows, if the table tracks rows."""
+    name = run.tracking.row_id
+    return [] if name is None else [f.col(quoted(name))]
 
 
 def table_definition(verb: Verb) -> TableDefinition:

@@ -18,6 +18,7 @@ from pyspark.sql import types as t
 from lazydelta._arrow import from_numpy
 from lazydelta.errors import InternalError
 from lazydelta.formats import num_records
+from lazydelta.operations import RowTracking
 from lazydelta.operations.dml import (
     RowDeletion,
     WrittenChanges,
@@ -33,7 +34,7 @@ from lazydelta.spark.dml.changed_files import (
     write_vectors,
 )
 from lazydelta.spark.dml.frame_columns import CLAUSE, POSITIONS
-from lazydelta.spark.dml.target import rows_schema
+from lazydelta.spark.dml.target import UNTRACKED, rows_schema
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.write_tasks import RESULT, collect_tables
 from lazydelta.transaction import ADDS, CHANGE_FILES
@@ -87,7 +88,8 @@ class VerbRun:
             check_count("deletion vectors", count, len(indices))
             marked = _with_vectors(self.deletion, indices, pa.concat_tables(tables))
         if rewritten.num_rows:
-            tables, copied = self._run("copy_rows", copy_rows, self._indices(rewritten))
+            indices = self._indices(rewritten)
+            tables, copied = self._run("copy_rows", copy_rows, indices, tracking=self.tracking)
             check_count("copied rows", copied, _kept_rows(self.deletion))
             adds = files.add(_concat(ADDS, tables))
         return WrittenChanges(adds=adds, marked=marked, copied_rows=copied)
@@ -101,12 +103,17 @@ class VerbRun:
         check_count("changed rows", count, self.num_rows if known else None)
         return _concat(CHANGE_FILES, tables)
 
+    @property
+    def tracking(self) -> RowTracking:
+        """The row ids that rows keep in new files."""
+        return RowTracking.of(self.target.snapshot)
+
     def old_rows(self, columns: Sequence[str], clauses: Collection[int]) -> DataFrame:
-        """Return columns of the rows of clauses, with `FILE`, `ROW` and `CLAUSE`."""
+        """Return columns of the rows of clauses, row ids, `FILE`, `ROW` and `CLAUSE`."""
         indices = self._indices(self.touched)
-        schema = rows_schema(self.target.snapshot, columns)
+        schema = rows_schema(self.target.snapshot, columns, self.tracking)
         schema = t.StructType([*schema, t.StructField(CLAUSE, t.IntegerType())])
-        files = self._task(indices, columns)
+        files = self._task(indices, columns, tracking=self.tracking)
         task = named_task("read_rows", read_matched_rows, files, schema, frozenset(clauses))
         return self._positions(indices).mapInArrow(task, schema)
 
@@ -122,17 +129,25 @@ class VerbRun:
         function: ArrowTask,
         indices: Sequence[int],
         *arguments: object,
+        tracking: RowTracking = UNTRACKED,
     ) -> tuple[list[pa.Table], int]:
-        task = named_task(name, function, self._task(indices), *arguments)
+        files = self._task(indices, tracking=tracking)
+        task = named_task(name, function, files, *arguments)
         return collect_tables(self._positions(indices).mapInArrow(task, RESULT).toArrow())
 
-    def _task(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> FileTask:
-        layout = self.verb.layout()
+    def _task(
+        self,
+        indices: Sequence[int],
+        columns: Sequence[str] | None = None,
+        *,
+        tracking: RowTracking,
+    ) -> FileTask:
+        layout = tracking.layout(self.verb.layout())
         if layout.options.files_at_once is None:  # a task writes one file at a time
             layout = replace(layout, options=replace(layout.options, files_at_once=1))
         names = [field.name for field in self.target.snapshot.schema]
         return FileTask(
-            read=self.target.read(names if columns is None else columns),
+            read=self.target.read(names if columns is None else columns, tracking=tracking),
             files=self.target.numbered(indices).serialize().to_pybytes(),
             layout=layout,
         )
