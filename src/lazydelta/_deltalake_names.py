@@ -16,7 +16,7 @@ __all__ = ["MODULE_NAMES", "TABLE_NAMES", "no_attribute"]
 MODULE_NAMES = {
     "DeltaTable": "Table.open(url)",
     "write_deltalake": "write(url, rows)",
-    "convert_to_deltalake": "",
+    "convert_to_deltalake": "convert(url, partition_by)",
     "CommitProperties": "write(..., commit_metadata={...}, app_id=..., app_version=...)",
     "Transaction": "write(..., app_id=..., app_version=...)",
     "PostCommitHookProperties": "Config(write_checkpoints=..., write_checksums=...)",
@@ -33,7 +33,7 @@ MODULE_NAMES = {
 """Names of the module `deltalake`; an empty string marks what is not available yet."""
 
 TABLE_NAMES = {
-    "cleanup_metadata": "",
+    "cleanup_metadata": "table.cleanup_log()",
     "compact_logs": "table.compact_log(start, end)",
     "create_checkpoint": "table.checkpoint()",
     "create_write_transaction": "",
@@ -45,17 +45,13 @@ TABLE_NAMES = {
     "is_deltatable": "Table.open(url).snapshot(), which raises TableNotFoundError",
     "load_as_version": "table.snapshot(version) or table.snapshot(timestamp=...)",
     "load_cdf": "table.changes(starting_version=..., ending_version=...)",
-    "optimize": "",
     "partitions": "table.scan(where).partition_values()",
     "protocol": "table.snapshot().protocol",
-    "repair": "",
-    "restore": "",
     "table_config": "table.metadata.configuration",
     "table_uri": "table.url",
     "to_pyarrow_table": "table.to_arrow(), or table.scan(where, columns).to_arrow()",
     "transaction_version": "table.snapshot().transactions()[app_id].version",
     "update_incremental": "table.snapshot(); a table handle keeps no version",
-    "vacuum": "",
 }
 """Attributes of `DeltaTable`; an empty string marks what is not available yet."""
 

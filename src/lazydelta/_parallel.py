@@ -1,4 +1,4 @@
-"""Threads: an ordered bounded map, and a bounded read-ahead of an iterator."""
+"""Threads: an ordered bounded map, and bounded read-aheads of one iterator or of several."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
-__all__ = ["BackgroundIterator", "ordered_map", "prefetch", "start_thread"]
+__all__ = ["BackgroundIterator", "ordered_map", "prefetch", "start_thread", "unordered_merge"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -64,7 +64,7 @@ class _StoppedError(Exception):
 
 
 class _Channel(Generic[T]):
-    """A bounded queue between one producer and one consumer, closed by either of them."""
+    """A bounded queue between producers and one consumer, closed by either of them."""
 
     def __init__(self, depth: int) -> None:
         self._queue: queue.Queue[tuple[bool, T | BaseException | None]] = queue.Queue(depth)
@@ -88,7 +88,7 @@ class _Channel(Generic[T]):
             close()
 
     def items(self) -> Iterator[T]:
-        """Yield the produced items; raise the producer's error in its place."""
+        """Yield items until a producer ends; raise a producer's error in its place."""
         while True:
             is_item, item = self._queue.get()
             if is_item:
@@ -144,3 +144,22 @@ def prefetch(produce: Callable[[], Iterator[T]], *, depth: int) -> Generator[T]:
     """
     with closing(BackgroundIterator(produce, depth=depth)) as items:
         yield from items
+
+
+def unordered_merge(
+    sources: Iterable[Callable[[], Iterator[T]]], *, width: int, depth: int
+) -> Generator[T]:
+    """Yield the items of several iterators as they arrive; `width` of them run concurrently.
+
+    At most `depth` items wait for the consumer. Closing it stops the iterators. The first error of
+    one is raised, and the others are stopped.
+    """
+    channel: _Channel[T] = _Channel(depth)
+    with ThreadPoolExecutor(width, thread_name_prefix="lazydelta-io") as pool:
+        try:
+            running = [pool.submit(channel.run, source) for source in sources]
+            for _ in running:
+                yield from channel.items()  # until one of them ends
+        finally:
+            channel.stop()
+            pool.shutdown(cancel_futures=True)

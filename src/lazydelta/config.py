@@ -286,6 +286,9 @@ class Config:
     """Whether a commit writes a checkpoint every `delta.checkpointInterval` versions."""
     write_compactions: bool = True
     """Whether commits write log compaction files for tables whose properties enable them."""
+    clean_up_log: bool = False
+    """Whether a commit with a checkpoint deletes log files that `delta.logRetentionDuration` no
+    longer retains, unless `delta.enableExpiredLogCleanup` is false."""
     post_commit: PostCommit = "wait"
     """When checksum, checkpoint and compaction are written: before a write returns, with failures
     in `WriteResult.warnings`; or in the background after it, with failures logged. Background work
@@ -300,8 +303,9 @@ class Config:
     same files, or added files: vectors are united, and added files are searched too. False makes
     these a `CommitConflictError`, as in Delta Spark."""
     operation_memory: int = 512 * 1024 * 1024
-    """Bytes of memory for a MERGE, approximately: a larger source is spooled to a temporary file,
-    and matched in several passes."""
+    """Bytes of memory for a MERGE or OPTIMIZE, approximately. A larger source of a MERGE is spooled
+    to a temporary file, and matched in several passes; rows that OPTIMIZE clusters are sorted with
+    temporary files."""
     observer: Observer | None = None
     """Receives an event for every finished operation and every store request."""
 

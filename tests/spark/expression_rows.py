@@ -114,7 +114,7 @@ EXPRESSIONS = [
     *("cast(x as decimal(3,1))", "cast(d as boolean)", "cast(m as boolean)", "cast(n as string)", "cast(z as string)"),
     *("cast(i as timestamp)", "cast(l as timestamp)", "cast(at as double)", "cast(at as int)", "cast(at as string)"),
     *("cast(d as decimal(10,2))", "cast(d as string)", "cast(f as string)", "cast(f as decimal(20,10))", "cast(raw as string)", "cast(w as double)", "cast(n as float)"),
-    *("concat(t, i, x, day)", "concat_ws(u, t, 'x', u)", "concat_ws(',', g, t)", "concat_ws(u, g)", "t || num || u"),
+    *("concat(t, i, x, day)", "concat_ws(u, t, 'x', u)", "concat_ws(',', g, t)", "concat_ws(u, g)", "concat_ws(u, t, num)", "concat_ws('-', t)", "t || num || u"),
     *("substring(t, p)", "substring(t, p, i)", "substring(t, 2, p)", "left(t, p)", "right(t, p)", "left(t, 2)", "right(t, 2)"),
     *("upper(t)", "lower(t)", "initcap(t)", "trim(t)", "ltrim(u, t)", "rtrim('c ', t)", "btrim(t, u)", "trim(both u from t)"),
     *("replace(t, u)", "replace(t, u, 'Z')", "replace(t, 'a', u)", "translate(t, 'abx', u)", "regexp_replace(t, '[a-c]+', '<$0>')"),
@@ -259,6 +259,7 @@ def evaluated(sql: str, rows: pa.Table | None) -> tuple:
 
     result = evaluate_checked(node, column, rows.num_rows)
     result.values.validate(full=True)
+    assert len(result.values) == rows.num_rows
     failed = [] if result.failed is None else to_numpy(pc.indices_nonzero(result.failed)).tolist()
     return type_of(node), as_strings(result.values), failed
 

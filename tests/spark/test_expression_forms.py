@@ -117,6 +117,10 @@ def test_awkward_rows_have_the_values_of_spark(utc):
     check_rows(utc, awkward_rows(), 0)
 
 
+def test_some_random_rows_have_the_values_of_spark(utc):
+    check_rows(utc, random_rows(0, 100), 0)
+
+
 @pytest.mark.long
 def test_awkward_rows_that_fail_stop_spark(utc):
     check_rows(utc, awkward_rows(), 2)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from lazydelta._parallel import ordered_map, prefetch
+from lazydelta._parallel import ordered_map, prefetch, unordered_merge
 
 
 @pytest.mark.parametrize("width", [1, 2, 8])
@@ -114,3 +114,38 @@ def test_nothing_runs_before_the_first_item_is_requested():
     time.sleep(0.02)
     assert called == []
     assert list(items) == [1]
+
+
+def test_merged_iterators_yield_every_item_once():
+    sources = [lambda n=n: iter(range(n * 100, n * 100 + 50)) for n in range(7)]
+    merged = unordered_merge(sources, width=3, depth=2)
+    assert sorted(merged) == [n * 100 + i for n in range(7) for i in range(50)]
+    assert list(unordered_merge([], width=3, depth=2)) == []
+
+
+def test_closing_merged_iterators_closes_them_all():
+    closed = []
+
+    def endless(name):
+        try:
+            while True:
+                yield name
+        finally:
+            closed.append(name)
+
+    merged = unordered_merge([lambda n=n: endless(n) for n in "abc"], width=3, depth=1)
+    assert next(merged) in "abc"
+    while len({next(merged) for _ in range(50)}) < 2:
+        pass
+    merged.close()
+    assert set(closed) <= set("abc")
+    assert threading.active_count() < 10
+
+
+def test_the_error_of_a_merged_iterator_is_raised():
+    def failing():
+        yield 1
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        list(unordered_merge([failing, lambda: iter(range(10))], width=2, depth=1))

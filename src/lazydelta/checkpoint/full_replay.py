@@ -49,11 +49,12 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
+    from lazydelta.log import CommitReader
     from lazydelta.log.checkpoints import Checkpoint, LeafReader
 
     MaskedAdds = tuple[pa.RecordBatch, np.ndarray | None, int | None]
 
-__all__ = ["STATS_PARSED", "FullReplay", "full_replay"]
+__all__ = ["STATS_PARSED", "FullReplay", "checkpoint_removes", "full_replay"]
 
 STATS_PARSED = "stats_parsed"
 _NON_FILE_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata")
@@ -167,7 +168,7 @@ class FullReplay:
         tail, self._tombstones = self._tombstones, []
         for removes in tail:
             yield self._unexpired(removes)
-        for removes in self._checkpoint_removes():
+        for removes in checkpoint_removes(self._checkpoint(), self._commits):
             yield self._unexpired(removes.filter(from_mask(self._is_current(removes))))
 
     def require_complete(self) -> None:
@@ -209,17 +210,6 @@ class FullReplay:
         return None if files is None else self.snapshot.open_checkpoint(files)
 
     # --- tombstones
-
-    def _checkpoint_removes(self) -> Iterator[pa.StructArray]:
-        checkpoint = self._checkpoint()
-        if checkpoint is None:
-            return
-        if checkpoint.inline_actions is not None:
-            for batch in self._commits.batches([checkpoint.inline_actions]):
-                yield batch.remove.drop_null()
-        for reader in checkpoint.readers():
-            with closing(reader):
-                yield from _leaf_removes(reader)
 
     def _is_current(self, removes: pa.StructArray) -> np.ndarray:
         """Return which removes no commit after the checkpoint replaced."""
@@ -306,16 +296,37 @@ def _checkpoint_adds(checkpoint: Checkpoint) -> Iterator[tuple[pa.RecordBatch, i
                         yield _with_commit_types(adds), first_group + group
 
 
-def _leaf_removes(reader: LeafReader) -> Iterator[pa.StructArray]:
-    """Yield the removes of a checkpoint's file, in the type of a commit."""
+def checkpoint_removes(
+    checkpoint: Checkpoint | None, commits: CommitReader, kind: pa.StructType = REMOVE_ACTION
+) -> Iterator[pa.StructArray]:
+    """Yield all tombstones of a checkpoint, expired ones included.
+
+    Args:
+        checkpoint: The checkpoint; None has no tombstones.
+        commits: Reads a JSON manifest; it decodes removes as `kind`.
+        kind: Some of the fields of `REMOVE_ACTION`: only these are read.
+    """
+    if checkpoint is None:
+        return
+    if checkpoint.inline_actions is not None:
+        for batch in commits.batches([checkpoint.inline_actions]):
+            yield batch.remove.drop_null()
+    for reader in checkpoint.readers():
+        with closing(reader):
+            yield from _leaf_removes(reader, kind)
+
+
+def _leaf_removes(reader: LeafReader, kind: pa.StructType) -> Iterator[pa.StructArray]:
+    """Yield the removes of a checkpoint's file."""
     if "remove.path" not in reader.columns:
         return
-    columns = [name for name in reader.columns if name.startswith("remove.")]
+    wanted = {f"remove.{name}" for name in kind.names}
+    columns = [n for n in reader.columns if ".".join(n.split(".")[:2]) in wanted]
     for group in _fetched_row_groups(reader, columns, "remove.path"):
         for batch in reader.batches(columns, [group], rows=tuning.REPLAY_BATCH_ROWS):
             removes = batch.column("remove").drop_null()
             if len(removes):
-                yield conformed(removes, REMOVE_ACTION)
+                yield conformed(removes, kind)
 
 
 def _fetched_row_groups(reader: LeafReader, columns: Sequence[str], required: str) -> Iterator[int]:

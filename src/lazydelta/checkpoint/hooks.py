@@ -1,4 +1,4 @@
-"""Post-commit hooks: the checksum, and the checkpoint and log compaction that may be due.
+"""Post-commit hooks: the checksum; checkpoint, log compaction and log cleanup that may be due.
 
 All are optional and can be written later, so a failure is a warning on a successful commit.
 `Config` decides which of them run, table properties how often.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lazydelta.checkpoint.checkpoint_writer import checkpoint_after, prefetch_checkpoint
 from lazydelta.checkpoint.checksum_writer import write_checksum
+from lazydelta.checkpoint.log_cleanup import clean_up_after
 from lazydelta.checkpoint.log_compaction import compact_after
 from lazydelta.protocol.features import unwritable_features
 
@@ -29,6 +30,7 @@ def post_commit_hooks(config: Config) -> tuple[Hook, ...]:
         (config.write_checksums, write_checksum),
         (config.write_checkpoints, checkpoint_after),
         (config.write_compactions, compact_after),
+        (config.clean_up_log, clean_up_after),
     )
     return tuple(_if_writable(hook) for is_enabled, hook in hooks if is_enabled)
 

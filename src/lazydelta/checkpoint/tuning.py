@@ -11,6 +11,7 @@ __all__ = [
     "COMPACTION_FALSE_POSITIVE_RATE",
     "COUNTED_FILES",
     "DECODED_BATCHES_AHEAD",
+    "DELETED_TOGETHER",
     "EXTRA_KEYS",
     "FETCHED_BYTES",
     "HINT_ACTIONS",
@@ -19,6 +20,7 @@ __all__ = [
     "JSON_LINE_BYTES",
     "LISTED_ACTIONS",
     "LOG_BYTES_PER_KEY",
+    "MIN_LOG_AGE_MS",
     "POOL_ROWS",
     "REPLAY_BATCH_ROWS",
     "ROW_GROUPS_AHEAD",
@@ -92,3 +94,11 @@ CAUGHT_UP_COMMITS = 20
 """Commits without a checksum that a checksum catches up with; a handle has read most of them."""
 LISTED_ACTIONS = 1_000
 """A checksum omits longer lists of transactions or domains: every commit rewrites them."""
+
+# --- log cleanup
+
+MIN_LOG_AGE_MS = 60 * 60 * 1000
+"""Younger commits are never deleted: writers rely on those since their last listing, and they list
+again after ten minutes."""
+DELETED_TOGETHER = 1000
+"""Log files of one delete call: the largest bulk delete of S3."""

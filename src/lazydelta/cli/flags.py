@@ -25,6 +25,8 @@ _TERMS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
         re.compile(r"Config\(((?:\w+=\.\.\.(?:, )?)+)\)"),
         lambda match: re.sub(r"(\w+)=\.\.\.", lambda name: _variable(name[1]), match[1]),
     ),
+    (re.compile(r"\bforce=True"), "--force"),
+    (re.compile(r"\bignore_missing_files=True"), "--ignore-missing-files"),
     (re.compile(r"\benable_fallback=True"), "LAZYDELTA_ENABLE_FALLBACK=true"),
     (re.compile(r'\btripwire="(\w+)"'), r"LAZYDELTA_TRIPWIRE=\1"),
 )

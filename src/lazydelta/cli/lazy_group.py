@@ -36,7 +36,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self._lazy_commands:
             return None
         module = importlib.import_module(f"{__package__}.{self._lazy_commands[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

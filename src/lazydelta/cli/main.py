@@ -43,7 +43,16 @@ _COMMANDS = {
     "update": ("dml", "Change columns of rows of a table."),
     "merge": ("merge", "Merge rows of files or of a table into a table."),
     "alter": ("alter", "Change columns, properties, constraints or protocol of a table."),
+    "optimize": ("rewrite", "Compact small files, or cluster rows."),
+    "purge": ("rewrite", "Rewrite files with deleted rows or dropped columns."),
+    "convert": ("conversion", "Make a table of a directory of Parquet files, in place."),
+    "clone": ("conversion", "Create a table with the rows of another."),
     "checkpoint": ("checkpoint", "Write a checkpoint, or compact commits."),
+    "vacuum": ("maintenance", "Delete files that no retained version needs."),
+    "cleanup-log": ("maintenance", "Delete log files that no retained version needs."),
+    "restore": ("maintenance", "Make an older version the newest one."),
+    "repair": ("maintenance", "Remove files from the log that do not exist any more."),
+    "health": ("maintenance", "Show what a table needs: files, statistics, log, checkpoint."),
     "check": ("check", "Check whether a table can be read, its .crc matches, or its store works."),
 }
 """The module and the help line of each command."""

@@ -14,3 +14,5 @@ REDRAW_SECONDS = 0.2
 """Time between two updates of the progress line."""
 JSON_BLOCK_BYTES = 1 << 20
 """Bytes of a JSON lines file that are parsed together."""
+SHOWN_PATHS = 20
+"""Paths that a maintenance command prints on a terminal."""

@@ -13,6 +13,7 @@ __all__ = [
     "DataFileError",
     "DataFileNotFoundError",
     "DeletionVectorError",
+    "FilesNotFoundError",
     "PredicateError",
     "QueryError",
     "SchemaError",
@@ -100,6 +101,25 @@ class DataFileNotFoundError(DeltaError, FileNotFoundError):
             f"{redact(self.table)} needs it. A vacuum probably removed it, with a retention "
             "(delta.deletedFileRetentionDuration) shorter than the age of this version. Read a "
             "newer version, or restore the file from a backup."
+        )
+
+
+@dataclass(eq=False)
+class FilesNotFoundError(DeltaError, FileNotFoundError):
+    """Files of a version that is to be restored do not exist any more."""
+
+    table: str
+    version: int
+    paths: tuple[str, ...]
+    """Some of the missing files."""
+    count: int
+
+    def __str__(self) -> str:
+        more = f" and {self.count - len(self.paths)} more" if self.count > len(self.paths) else ""
+        return (
+            f"cannot restore version {self.version} of {redact(self.table)}: {self.count} of its "
+            f"files are missing, probably deleted by a vacuum: {', '.join(self.paths)}{more}. "
+            "Restore a newer version, or give ignore_missing_files=True to restore the others."
         )
 
 

@@ -172,9 +172,10 @@ class _Binder:
                 return folded(IsTrue(wanted))
         if isinstance(right, Literal) and not isinstance(left, Literal):
             return self.compare_literal(op, left, right)
-        return folded(
-            Compare(op, *common((left, right), f"{left} {op} {right}", strict=self.strict))
-        )
+        constants = isinstance(left, Literal) and isinstance(right, Literal) and not self.strict
+        of = f"{left} {op} {right}"
+        pair = common((left, right), of, strict=self.strict, is_choice=constants)
+        return folded(Compare(op, *pair))
 
     def compare_literal(self, op: str, left: Value, right: Literal) -> Predicate:
         checked = self.strict_literal(left, right)

@@ -212,11 +212,7 @@ def _location(descriptor: VectorDescriptor, resolver: PathResolver) -> Location:
         return resolver.to_open(where)
     if descriptor.storage_type != "u":
         raise BadVectorError(f"its storage type is {descriptor.storage_type!r}")
-    if len(where) < _UUID_CHARACTERS:
-        raise BadVectorError(f"{where!r} is too short to name its file")
-    prefix, encoded = where[:-_UUID_CHARACTERS], where[-_UUID_CHARACTERS:]
-    name = f"deletion_vector_{uuid.UUID(bytes=z85_decode(encoded))}.bin"
-    return resolver.to_open(f"{prefix}/{name}" if prefix else name, decoded=True)
+    return resolver.to_open(DeletionVectorGroup.file_name(where), decoded=True)
 
 
 class DeletionVectorGroup:
@@ -230,6 +226,19 @@ class DeletionVectorGroup:
         resolver: Resolves the paths of vector files.
         store_for: Returns the store of a location.
     """
+
+    @staticmethod
+    def file_name(path_or_inline: str) -> str:
+        """Return the plain path of the file of a relative vector (storage type `u`).
+
+        Raises:
+            BadVectorError: The descriptor does not name a file.
+        """
+        if len(path_or_inline) < _UUID_CHARACTERS:
+            raise BadVectorError(f"{path_or_inline!r} is too short to name its file")
+        prefix, encoded = path_or_inline[:-_UUID_CHARACTERS], path_or_inline[-_UUID_CHARACTERS:]
+        name = f"deletion_vector_{uuid.UUID(bytes=z85_decode(encoded))}.bin"
+        return f"{prefix}/{name}" if prefix else name
 
     def __init__(
         self,

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
         TableProtocol,
         clustering_columns,
     )
-    from lazydelta.protocol.retention import Retention, RetentionCheck, TransactionRetention
+    from lazydelta.protocol.retention import (
+        Retention,
+        RetentionCheck,
+        TransactionRetention,
+        parse_interval,
+    )
     from lazydelta.protocol.table_properties import TableProperties
 
 __all__ = [
@@ -38,6 +43,7 @@ __all__ = [
     "TableProtocol",
     "TransactionRetention",
     "clustering_columns",
+    "parse_interval",
 ]
 
 __getattr__ = lazy_exports(
@@ -55,7 +61,7 @@ __getattr__ = lazy_exports(
             "TableProtocol",
             "clustering_columns",
         ),
-        "retention": ("Retention", "RetentionCheck", "TransactionRetention"),
+        "retention": ("Retention", "RetentionCheck", "TransactionRetention", "parse_interval"),
         "table_properties": ("TableProperties",),
     },
 )

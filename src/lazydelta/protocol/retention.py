@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
     from lazydelta.protocol.actions import SetTransaction
 
-__all__ = ["LOG_RETENTION", "Retention", "RetentionCheck", "TransactionRetention"]
+__all__ = [
+    "FILE_RETENTION",
+    "LOG_RETENTION",
+    "Retention",
+    "RetentionCheck",
+    "TransactionRetention",
+    "parse_interval",
+]
 
 LOG_RETENTION = "delta.logRetentionDuration"
 FILE_RETENTION = "delta.deletedFileRetentionDuration"
@@ -115,11 +122,18 @@ def _interval(configuration: Mapping[str, str], key: str, default: timedelta) ->
     datetime.timedelta(days=9)
     """
     value = configuration.get(key)
-    if value is None:
-        return default
+    return default if value is None else parse_interval(value, key)
+
+
+def parse_interval(value: str, name: str) -> timedelta:
+    """Parse an interval such as `interval 1 week 2 days`, or `36 hours`.
+
+    Raises:
+        SchemaError: It is not an interval of fixed units; the message has the name.
+    """
     interval = value.strip().lower().removeprefix("interval")
     parts = _INTERVAL_PART.findall(interval)
     has_rest = bool(_INTERVAL_PART.sub("", interval).strip())
     if not parts or has_rest or any(unit not in _SECONDS for _, unit in parts):
-        raise SchemaError(f"{key} cannot be {value!r}")
+        raise SchemaError(f"{name} cannot be {value!r}")
     return timedelta(seconds=sum(int(count) * _SECONDS[unit] for count, unit in parts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lazydelta.replay.action_keys import file_keys
 from lazydelta.replay.batch_spool import BatchSpool
+from lazydelta.replay.path_digests import PathDigests
 from lazydelta.replay.reconcile import Reconciler
 from lazydelta.replay.reference_replay import ReferenceReplay
 from lazydelta.replay.seen_files import SeenFiles
@@ -11,6 +12,7 @@ from lazydelta.replay.tripwire import Trip, find_trip
 
 __all__ = [
     "BatchSpool",
+    "PathDigests",
     "Reconciler",
     "ReferenceReplay",
     "SeenFiles",

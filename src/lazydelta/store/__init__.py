@@ -13,6 +13,8 @@ from lazydelta.store.interface import (
     Store,
     check_writable,
     is_local,
+    list_tree,
+    lists_from_offsets,
     local_path,
 )
 from lazydelta.store.memory_store import MemoryStore
@@ -31,6 +33,8 @@ __all__ = [
     "call_deadline",
     "check_writable",
     "is_local",
+    "list_tree",
+    "lists_from_offsets",
     "local_path",
     "open_output",
     "open_store",

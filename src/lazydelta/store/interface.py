@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from lazydelta.errors import UnsupportedOperationError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -23,6 +25,8 @@ __all__ = [
     "Store",
     "check_writable",
     "is_local",
+    "list_tree",
+    "lists_from_offsets",
     "local_path",
 ]
 
@@ -89,6 +93,31 @@ def local_path(store: Store, path: str) -> str | None:
     """
     resolve: Callable[[str], str | None] | None = getattr(store, "local_path", None)
     return None if resolve is None else resolve(path)
+
+
+def list_tree(store: Store, *, after: str = "") -> Iterator[pa.RecordBatch]:
+    """Yield `LISTING_SCHEMA` batches of all objects in all directories, sorted by path.
+
+    Only paths greater than `after` are listed. Lazy, as `Store.list_from`; symbolic links to
+    directories are not followed.
+
+    Raises:
+        UnsupportedOperationError: The store has no `list_tree`, which a `Store` need not have.
+    """
+    listed: Callable[..., Iterator[pa.RecordBatch]] | None = getattr(store, "list_tree", None)
+    if listed is None:
+        kind = type(store).__name__
+        cure = f"implement {kind}.list_tree, or give an inventory of the objects"
+        raise UnsupportedOperationError(f"listing all objects of a {kind}", cure)
+    return listed(after=after)
+
+
+def lists_from_offsets(store: Store) -> bool:
+    """Whether a listing that starts after a path skips the pages before it."""
+    inner = store
+    while (wrapped := getattr(inner, "inner", None)) is not None:
+        inner = wrapped
+    return bool(getattr(inner, "lists_from_offsets", False))
 
 
 def check_writable(store: Store, directory: str) -> None:

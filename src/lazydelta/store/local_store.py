@@ -104,6 +104,37 @@ class LocalStore:
             page = [names[name] for name in ordered[start : start + tuning.LISTING_PAGE]]
             yield _listing_page(directory, page)
 
+    def list_tree(self, *, after: str = "") -> Iterator[pa.RecordBatch]:
+        """Yield all files, sorted by path; links to directories are not followed."""
+        page: list[tuple[str, os.DirEntry[str]]] = []
+        for path, entry in self._walk("", after):
+            page.append((path, entry))
+            if len(page) == tuning.LISTING_PAGE:
+                yield _entries_page(page)
+                page = []
+        if page:
+            yield _entries_page(page)
+
+    def _walk(self, directory: str, after: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """Yield files in the order of their paths, so that `a-b` precedes `a/b`."""
+        try:
+            with os.scandir(self._directory(directory)) as entries:
+                found = {}
+                for entry in entries:
+                    if not _UNLISTED.search(entry.name):
+                        end = "/" if entry.is_dir(follow_symlinks=False) else ""
+                        found[join_path(directory, entry.name) + end] = entry
+        except (ObjectNotFoundError, *_ABSENT):
+            return
+        except OSError as error:
+            raise from_os_error(error, self._full(directory)) from error
+        for path in sorted(found):
+            if path.endswith("/"):
+                if path > after or after.startswith(path):
+                    yield from self._walk(path[:-1], after)
+            elif path > after:
+                yield path, found[path]
+
     def head(self, path: str) -> ObjectMeta:
         """Return the metadata of a file."""
         with self._opened(path) as (_, info):
@@ -333,14 +364,18 @@ class _StagedFile:
 
 
 def _listing_page(directory: str, entries: Sequence[os.DirEntry[str]]) -> pa.RecordBatch:
+    return _entries_page([(join_path(directory, entry.name), entry) for entry in entries])
+
+
+def _entries_page(entries: Sequence[tuple[str, os.DirEntry[str]]]) -> pa.RecordBatch:
     paths, sizes, times = [], [], []
-    for entry in entries:
+    for path, entry in entries:
         try:
             info = entry.stat()
         except (FileNotFoundError, NotADirectoryError, OSError):
             continue  # deleted meanwhile, or a dangling link: not an object
         if stat.S_ISREG(info.st_mode):
-            paths.append(join_path(directory, entry.name))
+            paths.append(path)
             sizes.append(info.st_size)
             times.append(info.st_mtime_ns // 10**6)
     return listing_batch(paths, sizes, times)

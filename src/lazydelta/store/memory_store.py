@@ -61,12 +61,13 @@ class MemoryStore:
                 and "/" not in (name := path.removeprefix(prefix))
                 and (after is None or name > after)
             }
-        ordered = sorted(objects)
-        for start in range(0, len(ordered), tuning.LISTING_PAGE):
-            page = ordered[start : start + tuning.LISTING_PAGE]
-            yield listing_batch(
-                page, [len(objects[path][0]) for path in page], [objects[path][1] for path in page]
-            )
+        yield from _pages(objects)
+
+    def list_tree(self, *, after: str = "") -> Iterator[pa.RecordBatch]:
+        """Yield all objects, sorted."""
+        with self._lock:
+            objects = {path: entry for path, entry in self._objects.items() if path > after}
+        yield from _pages(objects)
 
     def head(self, path: str) -> ObjectMeta:
         """Return the metadata of an object."""
@@ -114,3 +115,12 @@ class MemoryStore:
             return self._objects[validate_path(path)]
         except KeyError:
             raise ObjectNotFoundError(path, f"no such object in {self._root}") from None
+
+
+def _pages(objects: Mapping[str, tuple[bytes, int]]) -> Iterator[pa.RecordBatch]:
+    ordered = sorted(objects)
+    for start in range(0, len(ordered), tuning.LISTING_PAGE):
+        page = ordered[start : start + tuning.LISTING_PAGE]
+        yield listing_batch(
+            page, [len(objects[path][0]) for path in page], [objects[path][1] for path in page]
+        )

@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
 from lazydelta.errors import ObjectExistsError, TransientStoreError
+from lazydelta.store import list_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -91,10 +92,19 @@ class FaultyStore:
         """Whether the wrapped store opens files without a request."""
         return bool(getattr(self.inner, "native_files", False))
 
+    def list_tree(self, *, after: str = "") -> Iterator[pa.RecordBatch]:
+        """List all directories, with `stale` and `twice` faults."""
+        return self._faulty_pages("", list_tree(self.inner, after=after))
+
     def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
         """List a directory, with `stale` and `twice` faults."""
+        return self._faulty_pages(directory, self.inner.list_from(directory, after=after))
+
+    def _faulty_pages(
+        self, directory: str, listed: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         fault = self._begin("list", directory)
-        pages = list(self.inner.list_from(directory, after=after))
+        pages = list(listed)
         if fault == "stale" and pages:
             pages[-1] = pages[-1].slice(0, pages[-1].num_rows - 1)
         for page in pages:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lazydelta.errors import ObjectExistsError, ObjectNotFoundError, StoreError
-from lazydelta.store import LISTING_SCHEMA, open_output
+from lazydelta.store import LISTING_SCHEMA, list_tree, open_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,6 +101,22 @@ class StoreContract:
         first = next(listing)
         assert 0 < first.num_rows < len(names)
         listing.close()  # type: ignore[attr-defined]
+
+    def test_listing_all_directories(self, store: Store) -> None:
+        """A store without `list_tree` passes: it is optional."""
+        if not hasattr(store, "list_tree"):
+            return
+        paths = ["a-b/x", "a/b/c", "a/x", "a0", "d e/1%20", "d e/ä", "z"]
+        for path in paths:
+            store.write(path, b"123", overwrite=False)
+        batches = list(list_tree(store))
+        assert all(batch.schema.equals(LISTING_SCHEMA) for batch in batches)
+        assert _paths(batches) == paths
+        assert [row["size"] for batch in batches for row in batch.to_pylist()] == [3] * len(paths)
+        for position, path in enumerate(paths):
+            assert _paths(list_tree(store, after=path)) == paths[position + 1 :]
+        assert _paths(list_tree(store, after="a/b")) == paths[1:]
+        assert _paths(list_tree(store, after="a/c")) == paths[2:]
 
     # --- reading
 

@@ -1,8 +1,8 @@
 """Floats as strings, as Java writes them.
 
-Java 19 and newer write the shortest decimal that identifies a float. Java 17 and 18, on which
-Spark 4 runs too, write more digits, or other ones, for a few floats in a hundred; `_older_digits`
-repeats their algorithm. Where the two differ, the result would depend on the machine: it fails.
+Java 19 and newer write the shortest decimal, of at least two digits, that identifies a float. Java
+17 and 18, on which Spark 4 runs too, write other digits for some floats, most of them beyond 2^53;
+`_older_digits` repeats their algorithm. Where the two differ, the row fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ def java_double(number: float) -> str:
     """
     bits = struct.unpack("<q", struct.pack("<d", number))[0]
     mantissa, exponent = bits & ((1 << 52) - 1), (bits >> 52) & 0x7FF
-    return _java(number, repr(number), mantissa, exponent - 1023, 53)
+    shortest = repr(number)
+    longer = f"{Decimal(number):.1e}" if math.isfinite(number) else shortest
+    shortest = longer if float(longer) == number else shortest
+    return _java(number, shortest, mantissa, exponent - 1023, 53)
 
 
 def java_float(number: float) -> str:
@@ -39,7 +42,10 @@ def java_float(number: float) -> str:
     single = np.float32(number)
     bits = int(single.view(np.int32))
     mantissa, exponent = (bits & ((1 << 23) - 1)) << 29, (bits >> 23) & 0xFF
-    return _java(number, str(single), mantissa, exponent - 127, 24)
+    shortest = str(single)
+    longer = f"{Decimal(number):.1e}" if math.isfinite(number) else shortest
+    shortest = longer if np.float32(longer) == single else shortest
+    return _java(number, shortest, mantissa, exponent - 127, 24)
 
 
 def _java(number: float, shortest: str, mantissa: int, exponent: int, width: int) -> str:

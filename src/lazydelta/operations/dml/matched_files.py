@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MatchedFiles",
+    "candidates",
     "deleted_rows",
     "find_matches",
     "split_by_statistics",
@@ -97,11 +98,11 @@ def split_by_statistics(
     Partition values and statistics decide; no data file is opened.
     """
     if predicate is None:
-        batches = [_adds(batch) for batch in _candidates(snapshot, Pruner(), files)]
+        batches = [_adds(batch) for batch in candidates(snapshot, Pruner(), files)]
         return pa.Table.from_batches(batches, ADDS), empty_table(ADDS)
     whole, undecided = [], []
     others = _pruner(snapshot, Not(IsTrue(predicate)))
-    for batch in _candidates(snapshot, _pruner(snapshot, predicate), files):
+    for batch in candidates(snapshot, _pruner(snapshot, predicate), files):
         may_stay = others.mask(batch)
         if may_stay is None:
             undecided.append(_adds(batch))
@@ -111,7 +112,7 @@ def split_by_statistics(
     return pa.Table.from_batches(whole, ADDS), pa.Table.from_batches(undecided, ADDS)
 
 
-def _candidates(
+def candidates(
     snapshot: SnapshotState, pruner: Pruner, files: pa.Table | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the add actions of files that may match."""

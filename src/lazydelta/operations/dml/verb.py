@@ -77,6 +77,9 @@ class Verb:
     remember: Callable[[SnapshotState | None], None]
     metric_names: Mapping[str, str] = field(default_factory=dict)
     """Names of metrics that differ from those of DELETE and UPDATE."""
+    reads_unchanged_rows: bool = False
+    """Whether the result depends on rows that do not change: MERGE inserts a source row unless one
+    matches it."""
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -218,14 +221,13 @@ class Verb:
             again: Runs the verb on files that a concurrent commit added; see `RowRebase`.
         """
         failpoint("verb-written")
-        plan = partial(self._transaction, parameters)
         race = RowRebase(
             snapshot=self.snapshot,
             changes=changes,
-            transaction=plan(changes),
-            plan=plan,
+            plan=partial(self._transaction, parameters),
             again=again,
             files=files,
+            allows_deletes=not self.reads_unchanged_rows,
         )
         done = commit(
             race.transaction,
@@ -312,7 +314,8 @@ class Verb:
             paths = pa.concat_arrays([chunk for column in touched for chunk in column.chunks] or [
                 pa.nulls(0, pa.string())
             ])  # fmt: skip
-            reads = Reads(predicates=(bound,), paths=paths)
+            # Without paths, any removed file is a conflict.
+            reads = Reads(predicates=(bound,), paths=None if self.reads_unchanged_rows else paths)
         txns = application_transactions(request.as_write())
         reads = replace(reads, app_ids=frozenset(txn.app_id for txn in txns))
         return Transaction(

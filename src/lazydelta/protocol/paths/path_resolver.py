@@ -119,6 +119,10 @@ class PathResolver:
             plain = replace_prefix(plain, self._strip, "")
         return plain
 
+    def plain_keys(self, paths: pa.StringArray) -> pa.StringArray:
+        """Return the canonical paths of plain ones, which have no percent-encoding."""
+        return self.keys(percent_encode(paths))
+
     def uris(self, paths: pa.StringArray) -> pa.StringArray:
         """Return absolute locations: plain paths for a local table, else percent-encoded URIs."""
         plain = self.decoded(paths)

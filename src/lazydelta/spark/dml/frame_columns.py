@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import types as t
 
+from lazydelta.protocol.schemas import ADD
 from lazydelta.spark.arrow_reader import FILE_FIELDS
 
 __all__ = ["CLAUSE", "FILE", "INDEX", "NUMBERED_FILES", "POSITIONS", "ROW", "SOURCE_ROW", "quoted"]
@@ -18,7 +19,10 @@ CLAUSE = "__lazydelta_clause"
 SOURCE_ROW = "__lazydelta_source_row"
 """Number of a row of the source of a MERGE."""
 INDEX = pa.field("index", pa.int32())
-NUMBERED_FILES = pa.schema([INDEX, *FILE_FIELDS])
+NUMBERED_FILES = pa.schema(
+    [INDEX, *FILE_FIELDS, ADD.field("baseRowId"), ADD.field("defaultRowCommitVersion")]
+)
+"""What tasks need of the files, row tracking included."""
 POSITIONS = t.StructType([
     t.StructField("file", t.IntegerType()),
     t.StructField("clause", t.IntegerType()),

@@ -35,7 +35,7 @@ from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import BufferedOutput, Output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["FsspecStore"]
 
@@ -86,11 +86,18 @@ class FsspecStore:
                 name = entry["name"].removeprefix(f"{parent}/")
                 if entry["type"] == "file" and name != entry["name"] and "/" not in name:
                     found[join_path(directory, name)] = entry
-        paths = sorted(path for path in found if path > start)
-        for first in range(0, len(paths), tuning.LISTING_PAGE):
-            page = paths[first : first + tuning.LISTING_PAGE]
-            entries = [found[path] for path in page]
-            yield listing_batch(page, [e["size"] for e in entries], [*map(_modified_ms, entries)])
+        yield from _pages({path: entry for path, entry in found.items() if path > start})
+
+    def list_tree(self, *, after: str = "") -> Iterator[pa.RecordBatch]:
+        """Yield all files; the filesystem lists them at once."""
+        found = {}
+        with contextlib.suppress(ObjectNotFoundError), self._translating(self._root):
+            self._filesystem.invalidate_cache(self._base)
+            for name, entry in self._filesystem.find(self._base, detail=True).items():
+                path = name.removeprefix(f"{self._base}/")
+                if path != name and path > after:
+                    found[path] = entry
+        yield from _pages(found)
 
     def head(self, path: str) -> ObjectMeta:
         """Return the metadata of a file."""
@@ -215,3 +222,11 @@ def _modified_ms(entry: dict[str, Any]) -> int:
     if isinstance(value, datetime):
         value = (value if value.tzinfo is not None else value.replace(tzinfo=UTC)).timestamp()
     return int(value * 1000)
+
+
+def _pages(found: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    paths = sorted(found)
+    for first in range(0, len(paths), tuning.LISTING_PAGE):
+        page = paths[first : first + tuning.LISTING_PAGE]
+        entries = [found[path] for path in page]
+        yield listing_batch(page, [e["size"] for e in entries], [*map(_modified_ms, entries)])

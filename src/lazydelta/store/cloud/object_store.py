@@ -131,6 +131,26 @@ class ObjectStore:
             batches = self._checked_if_empty(directory, batches)
         return ordered_pages(batches, after=start, is_ordered=self._is_ordered)
 
+    def list_tree(self, *, after: str = "") -> Iterator[pa.RecordBatch]:
+        """Yield all objects, one page of the store at a time."""
+        new_stream = functools.partial(
+            self._obs.list,
+            self._client,
+            None,
+            offset=after or None,
+            chunk_size=tuning.LISTING_PAGE,
+            return_arrow=True,
+        )
+        batches = self._pages("", new_stream, "^")
+        if not after and self._any_xml_is_a_listing:
+            batches = self._checked_if_empty("", batches)
+        return ordered_pages(batches, after=after, is_ordered=self._is_ordered)
+
+    @property
+    def lists_from_offsets(self) -> bool:
+        """Whether a listing that starts after a path skips the pages before it."""
+        return self._is_ordered and self._any_xml_is_a_listing  # Azure has no start offset
+
     def head(self, path: str) -> ObjectMeta:
         """Return the metadata of an object."""
         meta = self._hedged("head", path, self._obs.head_async, validate_path(path))

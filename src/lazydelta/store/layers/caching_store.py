@@ -17,7 +17,7 @@ from lazydelta._parallel import start_thread
 from lazydelta.errors import TransientStoreError
 from lazydelta.store import tuning
 from lazydelta.store.deadlines import remaining_seconds
-from lazydelta.store.interface import check_writable
+from lazydelta.store.interface import check_writable, list_tree
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
 
@@ -134,6 +134,10 @@ class CachingStore:
             block, is_new = self._claim(path, first, end)
             if is_new:
                 start_thread(partial(self._fetch, path, block))
+
+    def list_tree(self, *, after: str = "") -> Iterator[pa.RecordBatch]:
+        """List all directories."""
+        return list_tree(self._inner, after=after)
 
     def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
         """List; objects with another size or modification time than before are dropped."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lazydelta import metrics
 from lazydelta.errors import StoreError
 from lazydelta.store import tuning
+from lazydelta.store.interface import list_tree
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
 
@@ -108,7 +109,15 @@ class MeteredStore:
 
     def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
         """List, counting each fetched page; an empty listing counts as one."""
-        pages = self._inner.list_from(directory, after=after)
+        return self._counted_pages(directory, self._inner.list_from(directory, after=after))
+
+    def list_tree(self, *, after: str = "") -> Iterator[pa.RecordBatch]:
+        """List all directories, counting each fetched page."""
+        return self._counted_pages("", list_tree(self._inner, after=after))
+
+    def _counted_pages(
+        self, directory: str, pages: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         fetched = False
         try:
             while True:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from lazydelta.errors import TransientStoreError
 from lazydelta.store.deadlines import call_deadline, remaining_seconds
-from lazydelta.store.interface import check_writable, is_local, local_path
+from lazydelta.store.interface import check_writable, is_local, list_tree, local_path
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
 
@@ -82,12 +82,28 @@ class RetryingStore:
 
     def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
         """List; after a failure it resumes after the last listed name."""
+
+        def start(last: str | None) -> Iterator[pa.RecordBatch]:
+            name = after if last is None else last.rpartition("/")[2]
+            return self._inner.list_from(directory, after=name)
+
+        return self._resumed_pages(start)
+
+    def list_tree(self, *, after: str = "") -> Iterator[pa.RecordBatch]:
+        """List all directories; after a failure it resumes after the last listed path."""
+        return self._resumed_pages(lambda last: list_tree(self._inner, after=last or after))
+
+    def _resumed_pages(
+        self, start: Callable[[str | None], Iterator[pa.RecordBatch]]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the pages of a listing that starts after a path, again after each failure."""
         pages: Iterator[pa.RecordBatch] | None = None
+        last: str | None = None
 
         def next_page() -> pa.RecordBatch | None:
             nonlocal pages
             if pages is None:
-                pages = self._inner.list_from(directory, after=after)
+                pages = start(last)
             try:
                 return next(pages, None)
             except self._errors:
@@ -97,7 +113,7 @@ class RetryingStore:
         try:
             while (page := self._retried(next_page)) is not None:
                 if page.num_rows:
-                    after = page.column(0)[-1].as_py().rpartition("/")[2]
+                    last = page.column(0)[-1].as_py()
                 yield page
         finally:
             if pages is not None and hasattr(pages, "close"):

@@ -11,7 +11,7 @@ import secrets
 import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lazydelta.schema import DataType, StructType
 
-__all__ = ["Partition", "PartitionRouter", "encode_path"]
+__all__ = ["Partition", "PartitionRouter", "encode_path", "escape_name", "partition_values_of"]
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 # Characters that Hive and Spark escape in directory names, those that our own reader refuses, and
@@ -129,7 +129,7 @@ class PartitionRouter:
         if self._is_mapped:
             return _random_prefix()
         parts = [
-            f"{_escape(name)}={_NULL if value is None else _escape(value)}"
+            f"{escape_name(name)}={_NULL if value is None else escape_name(value)}"
             for name, value in zip(self._columns, values, strict=True)
         ]
         directory = "/".join(parts)
@@ -148,7 +148,23 @@ def encode_path(plain: str) -> str:
     return quote(plain, safe=_SAFE_IN_URLS)
 
 
-def _escape(value: str) -> str:
+def partition_values_of(directory: str) -> dict[str, str | None]:
+    """Return the partition values that a directory names; none where its names have no `=`.
+
+    >>> partition_values_of("_change_data/day=1%3A2/b=__HIVE_DEFAULT_PARTITION__")
+    {'day': '1:2', 'b': None}
+    """
+    pairs = (part.partition("=") for part in directory.split("/") if "=" in part)
+    return {unquote(name): None if value == _NULL else unquote(value) for name, _, value in pairs}
+
+
+def escape_name(value: str) -> str:
+    """Return a column name or value as the names of partition directories have it.
+
+    >>> escape_name("a:b")
+    'a%3Ab'
+    """
+
     def percent_encode(match: re.Match[str]) -> str:
         return "".join(f"%{byte:02X}" for byte in match[0].encode())
 

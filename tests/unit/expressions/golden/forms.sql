@@ -70,6 +70,7 @@ concat_ws(',', array('a', null), 'b', 1)
 concat_ws(null, 'a')
 '5' + 1
 '5.5' + 1
+'a' = 1
 upper(5)
 length(12.5)
 length(X'0aff')
@@ -162,6 +163,9 @@ coalesce(null, 1, 2L)
 coalesce('a', 1)
 coalesce(1, 'a')
 coalesce(date'2020-01-01', '2020-01-02')
+1 in ('1', '2')
+'1' in (1, 2)
+1 between '0' and 2
 null <=> null
 1 <=> null
 'a_b' like 'a\\_b'
@@ -342,6 +346,8 @@ space(2)
 array(1, 2.5)
 nullif(1, 1.5)
 nullif(2, 1L)
+true = 'yes'
+date'2024-01-01' = '2024-01-01'
 date'2024-01-01' < timestamp'2024-01-01 00:00:01Z'
 1 = 1.0
 1.5F = 1.5D
@@ -372,3 +378,7 @@ initcap('ΑΣ ΣΑΣ İSTANBUL')
 coalesce(1, '2')
 case when false then 1 else '7' end
 if(true, '2020-01-01', date'2020-01-02')
+cast('0.12345678901234567890123456789012345495' as decimal(38,38)) / cast(1000 as decimal(38,0))
+cast('31382648434223924348074888685816' as decimal(38,0)) * cast('0.919054242' as decimal(9,9))
+cast('7680175734543003067201731560730' as decimal(38,0)) * cast('0.349627076' as decimal(9,9))
+cast('-0.12345678901234567890123456789012345495' as decimal(38,38)) / cast(7 as decimal(38,0))

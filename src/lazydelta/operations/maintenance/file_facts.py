@@ -1,0 +1,284 @@
+"""Facts about the live files of a version, aggregated batch by batch.
+
+Memory is bounded by partitions, by the tail's removes, by 8 bytes a file to find duplicates, and by
+a limited number of files whose bounds are compared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lazydelta._arrow import from_mask, from_numpy, to_mask, to_numpy
+from lazydelta.formats import num_records, parse_stats
+from lazydelta.operations.maintenance import tuning
+from lazydelta.protocol.schemas import ADD
+from lazydelta.replay import PathDigests
+from lazydelta.scan.plan import COMMIT_VERSION, partition_strings
+from lazydelta.schema import PrimitiveType, StructType
+from lazydelta.schema.mapping import physical_name
+
+if TYPE_CHECKING:
+    from lazydelta.schema import DataType
+    from lazydelta.snapshot import SnapshotState
+
+__all__ = ["HEALTH_FIELDS", "FileFacts"]
+
+HEALTH_FIELDS = pa.schema(
+    [ADD.field(n) for n in ("path", "partitionValues", "size", "stats", "deletionVector")]
+)
+"""The fields of an add that the facts need."""
+_EDGES = np.array([0, 1 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30], np.int64)
+_LABELS = ("< 1 MiB", "1-16 MiB", "16-64 MiB", "64-256 MiB", "256 MiB-1 GiB", ">= 1 GiB")
+
+
+class FileFacts:
+    """Counts and distributions of live files.
+
+    Args:
+        snapshot: The version.
+        target_bytes: The size that files should have.
+    """
+
+    def __init__(self, snapshot: SnapshotState, target_bytes: int) -> None:
+        self._snapshot = snapshot
+        self._small_bytes = target_bytes // tuning.SMALL_FILE_SHARE
+        self.files = self.bytes = self.small_files = self.small_bytes = 0
+        self.rows = self.files_without_count = 0
+        self.vectors = self.deleted_rows = 0
+        self._histogram = np.zeros(len(_EDGES), np.int64)
+        self._partitions: list[pa.Table] = []
+        self._sampled_stats: list[str] = []
+        self._digests = PathDigests(memory_limit=snapshot.config.remove_set_memory_limit)
+        self._bounds = _Bounds(snapshot)
+        self._removes = _BareRemoves(snapshot)
+
+    def close(self) -> None:
+        """Delete temporary files."""
+        self._digests.close()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count a batch of live files, in the schema of `HEALTH_FIELDS` and with their version."""
+        sizes = to_numpy(pc.fill_null(batch.column("size"), 0))
+        is_small = sizes < self._small_bytes
+        self.files += batch.num_rows
+        self.bytes += int(sizes.sum())
+        self.small_files += int(is_small.sum())
+        self.small_bytes += int(sizes[is_small].sum())
+        bins = np.searchsorted(_EDGES, sizes, side="right") - 1
+        self._histogram += np.bincount(bins, minlength=len(_EDGES))
+        counts = num_records(batch.column("stats"))
+        self.rows += int(pc.sum(counts).as_py() or 0)
+        self.files_without_count += counts.null_count
+        vectors = batch.column("deletionVector")
+        self.vectors += len(vectors) - vectors.null_count
+        self.deleted_rows += int(pc.sum(pc.struct_field(vectors, "cardinality")).as_py() or 0)
+        room = tuning.SAMPLED_STATS - len(self._sampled_stats)
+        if room > 0:
+            self._sampled_stats += batch.column("stats").drop_null().slice(0, room).to_pylist()
+        self._digests.add(self._snapshot.resolver.keys(batch.column("path")))
+        self._add_partitions(batch)
+        self._bounds.add(batch)
+        self._removes.check(batch)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Return the facts in sections."""
+        statistics, partitions = self._statistics(), self.partitions()
+        return {
+            "files": {
+                "count": self.files,
+                "bytes": self.bytes,
+                "rows": self.rows if not self.files_without_count else None,
+                "average_bytes": self.bytes // max(self.files, 1),
+                "small": self.small_files,
+                "small_bytes": self.small_bytes,
+                "small_share": _share(self.small_files, self.files),
+                "sizes": dict(zip(_LABELS, self._histogram.tolist(), strict=True)),
+            },
+            "partitions": partitions,
+            "statistics": statistics,
+            "deletion_vectors": {
+                "files": self.vectors,
+                "file_share": _share(self.vectors, self.files),
+                "deleted_rows": self.deleted_rows,
+                "row_share": _share(self.deleted_rows, self.rows),
+            },
+            "clustering": self._bounds.depths(),
+            "ghosts": {
+                "files_live_twice": self._digests.repeated(),
+                "removes_without_vector": self._removes.found,
+                "examples": self._removes.examples,
+            },
+        }
+
+    def partitions(self) -> dict[str, Any]:
+        """Return the number of partitions, and how their bytes are distributed."""
+        columns = list(self._snapshot.partition_columns)
+        if not columns or not self._partitions:
+            return {"columns": columns, "count": 1 if self.files else 0}
+        merged = self._merged()
+        sizes = np.sort(to_numpy(merged.column("bytes").combine_chunks()))
+        files = to_numpy(merged.column("files").combine_chunks())
+        largest = merged.sort_by([("bytes", "descending")]).slice(0, 1).to_pylist()[0]
+        return {
+            "columns": columns,
+            "count": len(sizes),
+            "median_bytes": int(np.median(sizes)),
+            "largest_bytes": int(sizes[-1]),
+            "largest": {name: largest[name] for name in columns},
+            "average_files": round(float(files.mean()), 1),
+            "below_minimum": int((sizes < tuning.PARTITION_BYTES).sum()),
+        }
+
+    def _add_partitions(self, batch: pa.RecordBatch) -> None:
+        columns = list(self._snapshot.partition_columns)
+        if not columns:
+            return
+        values = partition_strings(self._snapshot, batch.column("partitionValues"), columns)
+        ones = from_numpy(np.ones(batch.num_rows, np.int64))
+        table = pa.table({**values, "files": ones, "bytes": batch.column("size")})
+        self._partitions.append(_summed(table, columns))
+        if sum(part.num_rows for part in self._partitions) > tuning.PARTITION_ROWS:
+            self._partitions = [self._merged()]
+
+    def _merged(self) -> pa.Table:
+        columns = list(self._snapshot.partition_columns)
+        return _summed(pa.concat_tables(self._partitions), columns)
+
+    def _statistics(self) -> dict[str, Any]:
+        """Return for how many of the sampled files each column has bounds."""
+        names = {
+            physical_name(field, self._snapshot.column_mapping_mode): field.name
+            for field in self._snapshot.schema
+            if field.name not in self._snapshot.partition_columns
+        }
+        counts = dict.fromkeys(names, 0)
+        for stats in self._sampled_stats:
+            try:
+                bounds = orjson.loads(stats).get("minValues", {})
+            except (orjson.JSONDecodeError, AttributeError):
+                continue
+            for name in counts.keys() & (bounds if isinstance(bounds, dict) else {}):
+                counts[name] += 1
+        sampled = len(self._sampled_stats)
+        return {
+            "files_without_row_count": self.files_without_count,
+            "sampled_files": sampled,
+            "columns_with_bounds": {
+                names[name]: _share(count, sampled) for name, count in counts.items() if count
+            },
+            "columns_without_bounds": [names[name] for name, count in counts.items() if not count],
+        }
+
+
+def _summed(table: pa.Table, columns: list[str]) -> pa.Table:
+    sums = table.group_by(columns).aggregate([("files", "sum"), ("bytes", "sum")])
+    names = {"files_sum": "files", "bytes_sum": "bytes"}
+    return sums.rename_columns([names.get(name, name) for name in sums.column_names])
+
+
+def _share(part: int, whole: int) -> float:
+    return round(part / whole, 4) if whole else 0.0
+
+
+class _Bounds:
+    """The overlap depth of the clustering columns: how many files a reader of one value opens."""
+
+    def __init__(self, snapshot: SnapshotState) -> None:
+        self._columns = {
+            path: kind
+            for path in snapshot.clustering_columns()
+            if (kind := _type_of(snapshot, path)) is not None
+        }
+        self._values: dict[tuple[str, ...], list[tuple[pa.Array, pa.Array]]] = {
+            path: [] for path in self._columns
+        }
+        self._files = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if not self._columns or self._files >= tuning.COMPARED_FILES:
+            return
+        self._files += batch.num_rows
+        sides = ("minValues", "maxValues")
+        leaves = {(s, *path): kind for path, kind in self._columns.items() for s in sides}
+        found = parse_stats(batch.column("stats"), leaves)
+        for path, pairs in self._values.items():
+            pairs.append((found["minValues", *path], found["maxValues", *path]))
+
+    def depths(self) -> dict[str, Any]:
+        if not self._columns:
+            return {"columns": [], "overlap_depth": {}}
+        depths = {".".join(path): _depth(pairs) for path, pairs in self._values.items() if pairs}
+        return {
+            "columns": [".".join(path) for path in self._columns],
+            "overlap_depth": depths,
+            "compared_files": self._files,
+        }
+
+
+def _depth(pairs: list[tuple[pa.Array, pa.Array]]) -> float:
+    """Return how many files hold the bounds of a file, on average; one without bounds may."""
+    low, high = (pa.concat_arrays([pair[side] for pair in pairs]) for side in (0, 1))
+    known = pc.and_(low.is_valid(), high.is_valid())
+    unknown = len(known) - known.true_count
+    values = pa.concat_arrays([low.filter(known), high.filter(known)])
+    if not len(values):
+        return float(len(known))
+    ranks = to_numpy(pc.rank(values, tiebreaker="dense"))
+    least, greatest = np.split(ranks, 2)
+    starts, ends = np.sort(least), np.sort(greatest)
+    depth = np.searchsorted(starts, least, "right") - np.searchsorted(ends, least, "left")
+    return round(float(depth.mean()) + unknown, 2)
+
+
+def _type_of(snapshot: SnapshotState, path: tuple[str, ...]) -> DataType | None:
+    """Return the primitive type of a physical path; None if it has another type."""
+    kind: DataType = snapshot.schema
+    for name in path:
+        fields = kind if isinstance(kind, StructType) else ()
+        named = [f for f in fields if physical_name(f, snapshot.column_mapping_mode) == name]
+        if not named:
+            return None
+        kind = named[0].type
+    return kind if isinstance(kind, PrimitiveType) else None
+
+
+class _BareRemoves:
+    """Removes that omit the deletion vector of the file, so that it is still live.
+
+    Such a remove is newer than the live add of the same path, which has a vector. Engines that
+    rewrite files without regard to vectors write them, and every row of the file is then doubled.
+    """
+
+    def __init__(self, snapshot: SnapshotState) -> None:
+        self._snapshot = snapshot
+        self.found = 0
+        self.examples: list[str] = []
+        paths, versions = [], []
+        for batch in snapshot.commits.removes(reversed(snapshot.segment.commits)):
+            bare = pc.and_(batch.remove.is_valid(), batch.remove.field("deletionVector").is_null())
+            paths.append(snapshot.resolver.keys(batch.remove.filter(bare).field("path")))
+            versions.append(batch.versions[to_mask(bare)])
+        self._paths = pa.concat_arrays(paths) if paths else pa.nulls(0, pa.string())
+        self._versions = np.concatenate(versions) if versions else np.empty(0, np.int64)
+
+    def check(self, batch: pa.RecordBatch) -> None:
+        vectors = batch.column("deletionVector")
+        if not len(self._paths) or vectors.null_count == len(vectors):
+            return
+        marked = batch.filter(vectors.is_valid())
+        keys = self._snapshot.resolver.keys(marked.column("path"))
+        # Newest first: the first position of a path is its newest remove.
+        places = pc.index_in(keys, value_set=self._paths)
+        known = to_mask(places.is_valid())
+        added = to_numpy(marked.column(COMMIT_VERSION.name))
+        removed = np.full(len(keys), -1, np.int64)
+        removed[known] = self._versions[to_numpy(places.drop_null())]
+        ghosts = removed > added
+        self.found += int(ghosts.sum())
+        room = tuning.LISTED_FAILURES - len(self.examples)
+        self.examples += keys.filter(from_mask(ghosts)).slice(0, max(room, 0)).to_pylist()

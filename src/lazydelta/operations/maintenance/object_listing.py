@@ -1,0 +1,144 @@
+"""All objects of a table's directory, from a parallel listing or from an inventory.
+
+Batches have the columns of `LISTING_SCHEMA`, with canonical paths relative to the table. They are
+in no order.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing, nullcontext
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import csv
+
+from lazydelta._parallel import unordered_merge
+from lazydelta.errors import ConfigError
+from lazydelta.log import LOG_DIRECTORY
+from lazydelta.operations.maintenance import tuning
+from lazydelta.operations.maintenance.file_rules import inside_mask
+from lazydelta.store import LISTING_SCHEMA, list_tree, lists_from_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lazydelta.snapshot import SnapshotState
+    from lazydelta.store import Store
+
+__all__ = ["inventory_objects", "listed_objects"]
+
+_INVENTORY = ("path", "length", "isDir", "modificationTime")
+_LOG_START, _LOG_END = f"{LOG_DIRECTORY}/", f"{LOG_DIRECTORY}/~"
+"""Names of log files start with a digit or `_`, which precede `~`."""
+
+
+def listed_objects(store: Store, sample: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """List all objects outside the log, in parallel where the store can list from an offset.
+
+    Args:
+        store: The table's store.
+        sample: Some paths of the table; they only balance the parts of the listing.
+    """
+    bounds = [""]
+    if lists_from_offsets(store):
+        paths = sorted(set(sample))
+        step = max(1, len(paths) // tuning.LISTING_RANGES)
+        bounds += [path for path in paths[step::step] if not path.startswith(_LOG_START)]
+    # The log is never listed: one range ends where it starts, the next one starts behind it.
+    before = [bound for bound in bounds if bound < _LOG_START] + [_LOG_START]
+    behind = [_LOG_END] + [bound for bound in bounds if bound > _LOG_END]
+    ranges: list[tuple[str, str | None]] = [*pairwise(before), *pairwise(behind)]
+    ranges.append((behind[-1], None))
+    sources = [_range(store, start, end) for start, end in ranges]
+    return unordered_merge(sources, width=len(sources), depth=tuning.LISTING_RANGES)
+
+
+def _range(store: Store, after: str, last: str | None) -> Callable[[], Iterator[pa.RecordBatch]]:
+    """Return a listing of the paths greater than `after`, up to `last`."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in list_tree(store, after=after):
+            if last is not None and batch.column("path")[-1].as_py() >= last:
+                yield batch.filter(pc.less_equal(batch.column("path"), last))
+                return
+            yield batch
+
+    return batches
+
+
+def inventory_objects(snapshot: SnapshotState, inventory: Any) -> Iterator[pa.RecordBatch]:
+    """Read an inventory: columns `path`, `length`, `isDir`, `modificationTime` in milliseconds.
+
+    Paths are relative to the table or absolute, and not percent-encoded. Objects of other
+    directories are ignored, but at least one object must be the table's.
+
+    Args:
+        snapshot: A version of the table.
+        inventory: A Parquet or CSV file, or Arrow data.
+
+    Raises:
+        ConfigError: It is not an inventory, or one of another table.
+    """
+    objects = inside = 0
+    for listed in _inventory_batches(inventory):
+        batch = listed.filter(pc.invert(pc.fill_null(listed.column("isDir"), False)))
+        paths = snapshot.resolver.plain_keys(batch.column("path"))
+        is_own = inside_mask(paths)
+        objects, inside = objects + batch.num_rows, inside + is_own.true_count
+        columns = [paths, batch.column("length"), batch.column("modificationTime")]
+        columns = [column.filter(is_own) for column in columns]
+        yield pa.RecordBatch.from_arrays(
+            [column.cast(kind) for column, kind in zip(columns, LISTING_SCHEMA.types, strict=True)],
+            schema=LISTING_SCHEMA,
+        )
+    if objects and not inside:
+        reason = (
+            f"none of its {objects} objects is in {snapshot.store.root}: it is of another table"
+        )
+        raise ConfigError("inventory", reason)
+
+
+def _inventory_batches(inventory: Any) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of an inventory, with its four columns in the types of Delta Spark."""
+    kinds = (pa.string(), pa.int64(), pa.bool_(), pa.int64())
+    reader, close = _inventory_reader(inventory)
+    with close:
+        missing = [name for name in _INVENTORY if name not in reader.schema.names]
+        if missing:
+            raise ConfigError("inventory", f"has no column {', '.join(missing)}")
+        for batch in reader:
+            try:
+                columns = [
+                    batch.column(name).cast(kind)
+                    for name, kind in zip(_INVENTORY, kinds, strict=True)
+                ]
+            except pa.ArrowInvalid as error:
+                raise ConfigError("inventory", f"has a column of another type: {error}") from None
+            if any(column.null_count for column in (columns[0], columns[3])):
+                raise ConfigError("inventory", "has an object without path or modificationTime")
+            yield pa.RecordBatch.from_arrays(columns, _INVENTORY)
+
+
+def _inventory_reader(inventory: Any) -> tuple[pa.RecordBatchReader, Any]:
+    """Return a reader, and what closes it."""
+    if not isinstance(inventory, str | os.PathLike):
+        if not hasattr(inventory, "__arrow_c_stream__"):
+            kind = type(inventory).__name__
+            reason = f"must be the path of a Parquet or CSV file, or Arrow data, not {kind}"
+            raise ConfigError("inventory", reason)
+        return pa.RecordBatchReader.from_stream(inventory), nullcontext()
+    path = os.fspath(inventory)
+    try:
+        if path.lower().endswith((".csv", ".csv.gz")):
+            reader = csv.open_csv(path)
+            return reader, closing(reader)
+        file = pq.ParquetFile(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ConfigError("inventory", f"cannot be read: {error}") from None
+    batches = file.iter_batches(columns=[n for n in _INVENTORY if n in file.schema_arrow.names])
+    schema = pa.schema([f for f in file.schema_arrow if f.name in _INVENTORY])
+    return pa.RecordBatchReader.from_batches(schema, batches), closing(file)

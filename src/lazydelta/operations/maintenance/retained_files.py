@@ -1,0 +1,173 @@
+"""The files that a table needs: those of its retained versions, and those that are kept by name.
+
+A version is retained if it was the newest one at or after the cutoff. Its files are live now, or
+were removed by a later commit. Both are read from the log, so that no listing of data decides
+which version stays readable.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lazydelta._arrow import from_mask
+from lazydelta.checkpoint import checkpoint_removes
+from lazydelta.errors import LogCorruptError, TimestampNotFoundError
+from lazydelta.formats import DeletionVectorGroup
+from lazydelta.log import LOG_DIRECTORY, LogFileKind, list_log
+from lazydelta.operations.maintenance import tuning
+from lazydelta.protocol.schemas import ADD, DELETION_VECTOR
+from lazydelta.replay import PathDigests
+from lazydelta.replay.skipping import Pruner
+from lazydelta.scan.plan import live_adds
+from lazydelta.schema import PrimitiveType
+from lazydelta.schema.values import build_array
+from lazydelta.snapshot import load_snapshot, version_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lazydelta.log import LogFile
+    from lazydelta.snapshot import SnapshotState
+
+__all__ = ["TOMBSTONE", "RetainedFiles", "RetainedVersions", "change_files", "vector_files"]
+
+TOMBSTONE = pa.struct(
+    [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("size", pa.int64()),
+        ("deletionVector", DELETION_VECTOR),
+    ]
+)
+"""The fields of a `remove` that maintenance needs."""
+_FILES = pa.schema([ADD.field("path"), ADD.field("deletionVector")])
+_STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetainedVersions:
+    """The retained part of a table's history."""
+
+    snapshot: SnapshotState
+    """The newest version."""
+    cutoff_ms: int
+    """Versions that were replaced before this time are not retained."""
+    oldest: int
+    """The oldest retained version: the newest one at the cutoff; -1 if the log starts later."""
+    commits: tuple[LogFile, ...]
+    """All commits of the log, ascending."""
+
+    @classmethod
+    def at(cls, snapshot: SnapshotState, cutoff_ms: int) -> Self:
+        """Find the version that was the newest one at a time."""
+        store = snapshot.store
+        commits = tuple(f for f in list_log(store) if f.kind is LogFileKind.COMMIT)
+        oldest = -1
+        with suppress(TimestampNotFoundError):  # all commits are newer
+            moment = _EPOCH + timedelta(milliseconds=cutoff_ms)
+            oldest = version_at(store, snapshot.config, moment)
+        return cls(snapshot=snapshot, cutoff_ms=cutoff_ms, oldest=oldest, commits=commits)
+
+    @property
+    def later_commits(self) -> tuple[LogFile, ...]:
+        """The commits after the oldest retained version."""
+        return tuple(file for file in self.commits if file.version > self.oldest)
+
+
+class RetainedFiles:
+    """The set of files that must not be deleted; close it.
+
+    Args:
+        versions: The retained versions.
+        keep_versions: Versions whose files are kept too.
+    """
+
+    def __init__(self, versions: RetainedVersions, keep_versions: Sequence[int] = ()) -> None:
+        self._versions = versions
+        snapshot = versions.snapshot
+        self.digests = PathDigests(memory_limit=snapshot.config.remove_set_memory_limit)
+        self.sample: list[str] = []
+        """Some paths of the table, for the ranges of a listing."""
+        self._add_live(snapshot)
+        for version in keep_versions:
+            self._add_live(load_snapshot(snapshot.store, snapshot.config, version=version))
+        self._add_removed()
+        for paths in change_files(snapshot, versions.later_commits):
+            self._add(paths)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.digests.close()
+
+    def _add_live(self, snapshot: SnapshotState) -> None:
+        for batch in live_adds(snapshot, _FILES, Pruner()):
+            self._add(snapshot.resolver.keys(batch.column("path")))
+            self._add(vector_files(snapshot, batch.column("deletionVector")))
+
+    def _add_removed(self) -> None:
+        """Add files that a retained version has, and a later one has not."""
+        versions, snapshot = self._versions, self._versions.snapshot
+        first = min(versions.oldest, snapshot.segment.base_version)
+        commits = [file for file in versions.commits if file.version > first]
+        reader = snapshot.commits.decoding(TOMBSTONE)
+        for batch in reader.removes(reversed(commits)):
+            is_later = from_mask(batch.versions > versions.oldest)
+            self._add_tombstones(batch.remove, is_later)
+        if snapshot.segment.checkpoint is not None:
+            checkpoint = snapshot.open_checkpoint(snapshot.segment.checkpoint)
+            for removes in checkpoint_removes(checkpoint, reader, TOMBSTONE):
+                self._add_tombstones(removes, from_mask(np.zeros(len(removes), np.bool_)))
+
+    def _add_tombstones(self, removes: pa.StructArray, is_later: pa.BooleanArray) -> None:
+        """Add the files of removes that are later, or deleted after the cutoff by their own time.
+
+        A commit's own clock may differ from the one that time travel uses: either retains a file.
+        """
+        times = removes.field("deletionTimestamp")
+        unexpired = pc.fill_null(pc.greater(times, self._versions.cutoff_ms), False)
+        kept = removes.filter(pc.and_(removes.is_valid(), pc.or_(is_later, unexpired)))
+        self._add(self._versions.snapshot.resolver.keys(kept.field("path")))
+        self._add(vector_files(self._versions.snapshot, kept.field("deletionVector")))
+
+    def _add(self, paths: pa.Array) -> None:
+        self.digests.add(paths)
+        step = max(1, len(paths) // tuning.SAMPLED_PATHS)
+        self.sample += paths.take(build_array(list(range(0, len(paths), step)), _LONG)).to_pylist()
+
+
+def vector_files(snapshot: SnapshotState, vectors: pa.StructArray) -> pa.Array:
+    """Return the canonical paths of the files of deletion vectors, each once.
+
+    Raises:
+        LogCorruptError: A descriptor does not name its file.
+    """
+    if vectors.null_count == len(vectors):
+        return build_array([], _STRING)
+    kinds, places = vectors.field("storageType"), vectors.field("pathOrInlineDv")
+    present = vectors.is_valid()
+    relative = places.filter(pc.and_(present, pc.equal(kinds, "u"))).unique().to_pylist()
+    absolute = places.filter(pc.and_(present, pc.equal(kinds, "p"))).unique()
+    try:
+        names = build_array([DeletionVectorGroup.file_name(place) for place in relative], _STRING)
+    except ValueError as error:
+        reason = f"a deletion vector is invalid: {error}"
+        raise LogCorruptError(snapshot.store.root, LOG_DIRECTORY, reason) from None
+    return pa.concat_arrays([names.unique(), snapshot.resolver.keys(absolute)])
+
+
+def change_files(snapshot: SnapshotState, commits: Sequence[LogFile]) -> Iterator[pa.Array]:
+    """Yield the canonical paths of the change data files of commits."""
+    for _, actions in snapshot.commits.find_each(commits, ("cdc",)):
+        paths = [path for cdc in actions["cdc"] if isinstance(path := cdc.get("path"), str)]
+        if paths:
+            yield snapshot.resolver.keys(build_array(paths, _STRING))

@@ -1,0 +1,288 @@
+"""VACUUM: delete the files that no retained version of a table needs.
+
+The files are found first and kept in a bounded spool. Then they are deleted, between two commits
+that Delta Spark writes as well: VACUUM START and VACUUM END. The result states what the store
+confirmed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+import orjson
+import pyarrow.compute as pc
+
+from lazydelta.config import validate_integer
+from lazydelta.errors import ConfigError, SchemaError, StoreError
+from lazydelta.log import LOG_DIRECTORY
+from lazydelta.operations.maintenance import tuning
+from lazydelta.operations.maintenance.dead_files import DeadFiles
+from lazydelta.operations.maintenance.file_deletion import Deletion, delete_files
+from lazydelta.operations.maintenance.file_rules import PartitionScope
+from lazydelta.operations.maintenance.retained_files import RetainedFiles, RetainedVersions
+from lazydelta.protocol import Retention, parse_interval
+from lazydelta.replay import BatchSpool
+from lazydelta.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from lazydelta.operations.maintenance.request import Maintained
+    from lazydelta.scan import Where
+    from lazydelta.snapshot import SnapshotState
+    from lazydelta.store import Store
+
+__all__ = ["VacuumMode", "VacuumRequest", "VacuumResult", "vacuum_table"]
+
+logger = logging.getLogger(__name__)
+
+VacuumMode = Literal["lite", "full"]
+_LAST_VACUUM = f"{LOG_DIRECTORY}/_last_vacuum_info"
+_LAST_VERSION = "latestCommitVersionOutsideOfRetentionWindow"
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumRequest:
+    """The options of a VACUUM, as `Table.vacuum` documents them."""
+
+    retention: timedelta | float | str | None = None
+    mode: VacuumMode = "lite"
+    where: Where = None
+    inventory: Any = None
+    keep_versions: Sequence[int] = ()
+    dry_run: bool = True
+    force: bool = False
+    record: bool = True
+    progress: Callable[[int], None] = field(default=lambda _: None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Validate the options that do not depend on the table."""
+        if self.mode not in ("lite", "full"):
+            raise ConfigError("mode", f"must be 'lite' or 'full', not {self.mode!r}")
+        if self.inventory is not None and self.mode != "full":
+            raise ConfigError("inventory", 'replaces a listing: use it with mode="full"')
+        for version in self.keep_versions:
+            validate_integer("keep_versions", version, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumResult:
+    """What a VACUUM deleted, or would delete."""
+
+    table: str
+    version: int
+    """The version whose log was read, or the one of VACUUM END."""
+    mode: VacuumMode
+    dry_run: bool
+    retention_seconds: float
+    cutoff: datetime
+    """Files that were removed from the table before this time are deleted."""
+    files_to_delete: int
+    bytes_to_delete: int
+    """Bytes of the files whose size is known; the log does not have that of every file."""
+    files_deleted: int = 0
+    """Files whose deletion the store confirmed."""
+    bytes_deleted: int = 0
+    files_failed: int = 0
+    failures: tuple[str, ...] = ()
+    """Path and reason of some failures."""
+    paths: tuple[str, ...] = ()
+    """Some of the files to delete, relative to the table."""
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {**asdict(self), "cutoff": self.cutoff.isoformat()}
+
+
+def vacuum_table(table: Maintained, request: VacuumRequest) -> VacuumResult:
+    """Delete the files that no retained version needs.
+
+    Raises:
+        ConfigError: The retention is shorter than the table's, or an option is invalid.
+        UnsupportedFeatureError: The table has a feature that lazydelta cannot write.
+    """
+    snapshot = table.newest(dry_run=request.dry_run)
+    retention = _retention(request, snapshot)
+    cutoff_ms = time.time_ns() // 10**6 - retention // _MILLISECOND
+    scope = PartitionScope(snapshot, request.where)
+    versions = RetainedVersions.at(snapshot, cutoff_ms)
+    spool = _Spool(snapshot)
+    warnings: tuple[str, ...] = ()
+    try:
+        with RetainedFiles(versions, request.keep_versions) as retained:
+            dead = DeadFiles(versions, retained, scope)
+            if request.mode == "lite":
+                first = _next_version(table.store)
+                warnings = _incomplete(dead, first)
+                spool.fill(dead.in_log(first))
+            elif request.inventory is not None:
+                spool.fill(dead.in_inventory(request.inventory))
+            else:
+                spool.fill(dead.in_storage())
+        result = VacuumResult(
+            table=table.store.root,
+            version=snapshot.version,
+            mode=request.mode,
+            dry_run=request.dry_run,
+            retention_seconds=retention.total_seconds(),
+            cutoff=datetime.fromtimestamp(cutoff_ms / 1000, UTC),
+            files_to_delete=spool.files,
+            bytes_to_delete=spool.bytes,
+            paths=tuple(spool.paths),
+            warnings=warnings,
+        )
+        if request.dry_run:
+            return result
+        result = _Run(table, request, snapshot, retention).delete(spool, result)
+    finally:
+        spool.close()
+    is_whole = scope.is_everything and not request.keep_versions and request.inventory is None
+    if is_whole and not result.files_failed and versions.oldest >= 0:
+        _remember_version(table.store, versions.oldest)
+    return result
+
+
+def _retention(request: VacuumRequest, snapshot: SnapshotState) -> timedelta:
+    """Return the retention, which is refused below the table's without `force`."""
+    least = Retention.parse(snapshot.metadata.configuration).deleted_files
+    given = request.retention
+    if given is None:
+        return least
+    try:
+        retention = (
+            given
+            if isinstance(given, timedelta)
+            else parse_interval(given, "retention")
+            if isinstance(given, str)
+            else timedelta(hours=given)
+        )
+    except (SchemaError, TypeError, OverflowError, ValueError):
+        reason = f"must be a timedelta, hours or an interval such as '7 days', not {given!r}"
+        raise ConfigError("retention", reason) from None
+    if retention < timedelta():
+        raise ConfigError("retention", f"cannot be negative: {given!r}")
+    if retention < least and not request.force:
+        raise ConfigError(
+            "retention",
+            f"{retention} is shorter than delta.deletedFileRetentionDuration ({least}) of "
+            f"{snapshot.store.root}: readers of older versions and writers that are still running "
+            "could lose files. Give a longer one, or force=True if there are none",
+        )
+    return retention
+
+
+class _Spool:
+    """The files to delete: counted, some of them listed, the rest on disk if they are many."""
+
+    def __init__(self, snapshot: SnapshotState) -> None:
+        self._batches = BatchSpool(memory_limit=snapshot.config.remove_set_memory_limit)
+        self.files = self.bytes = 0
+        self.paths: list[str] = []
+
+    def fill(self, batches: Iterator[pa.RecordBatch]) -> None:
+        for batch in batches:
+            if batch.num_rows:
+                self.files += batch.num_rows
+                self.bytes += int(pc.sum(batch.column("size")).as_py() or 0)
+                room = tuning.LISTED_PATHS - len(self.paths)
+                self.paths += batch.column("path").slice(0, max(room, 0)).to_pylist()
+                self._batches.append(batch)
+
+    def drain(self) -> Iterator[pa.RecordBatch]:
+        return self._batches.drain()
+
+    def close(self) -> None:
+        self._batches.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The deletion of the files of a spool, between VACUUM START and VACUUM END."""
+
+    table: Maintained
+    request: VacuumRequest
+    snapshot: SnapshotState
+    retention: timedelta
+
+    def delete(self, spool: _Spool, result: VacuumResult) -> VacuumResult:
+        if not spool.files:
+            return result
+        self._record("VACUUM START", self._parameters(), {
+            "numFilesToDelete": result.files_to_delete,
+            "sizeOfDataToDelete": result.bytes_to_delete,
+        })  # fmt: skip
+        done, status = Deletion(), "FAILED"
+        try:
+            done = delete_files(self.table.store, spool.drain(), self.request.progress)
+            status = "FAILED" if done.failed else "COMPLETED"
+        finally:
+            version = self._record("VACUUM END", {"status": status}, {
+                "numDeletedFiles": done.files,
+                "numVacuumedDirectories": len(done.directories),
+            })  # fmt: skip
+        return replace(
+            result,
+            version=version,
+            files_deleted=done.files,
+            bytes_deleted=done.bytes,
+            files_failed=done.failed,
+            failures=tuple(done.failures),
+        )
+
+    def _parameters(self) -> dict[str, Any]:
+        default = Retention.parse(self.snapshot.metadata.configuration).deleted_files
+        parameters: dict[str, Any] = {
+            "retentionCheckEnabled": not self.request.force,
+            "defaultRetentionMillis": default // _MILLISECOND,
+        }
+        if self.request.retention is not None:
+            parameters["specifiedRetentionMillis"] = self.retention // _MILLISECOND
+        return parameters
+
+    def _record(self, operation: str, parameters: dict[str, Any], metrics: dict[str, int]) -> int:
+        """Commit the start or the end, and return its version."""
+        if not self.request.record:
+            return self.snapshot.version
+        transaction = Transaction(
+            operation=operation,
+            parameters=parameters,
+            metrics=metrics,
+            user_metadata=self.table.commit_metadata,
+        )
+        return self.table.commit(transaction, self.snapshot).version
+
+
+def _incomplete(dead: DeadFiles, first_version: int) -> tuple[str, ...]:
+    if dead.is_complete_since(first_version):
+        return ()
+    reason = "log cleanup removed commits that no VACUUM has read"
+    return (f'{reason}; files that they removed may be left: run it with mode="full" once',)
+
+
+def _next_version(store: Store) -> int:
+    """Return the first version whose tombstones may have files that are not deleted yet.
+
+    The last VACUUM that left no file, of this engine or of Delta Spark, wrote it down.
+    """
+    with suppress(StoreError, orjson.JSONDecodeError, AttributeError):
+        version = orjson.loads(bytes(store.read(_LAST_VACUUM))).get(_LAST_VERSION)
+        if isinstance(version, int) and version >= 0:
+            return version + 1
+    return 0
+
+
+def _remember_version(store: Store, version: int) -> None:
+    body = orjson.dumps({_LAST_VERSION: version}) + b"\n"
+    try:
+        store.write(_LAST_VACUUM, body, overwrite=True)
+    except StoreError as error:  # the next VACUUM reads more commits
+        logger.warning("cannot write %s: %s", _LAST_VACUUM, error)
