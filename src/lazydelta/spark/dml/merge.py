@@ -153,7 +153,12 @@ class SparkMergeBuilder(MergeClauses):
         verb, _ = started
         plan = SparkClauses.plan(spark, verb.snapshot, self.source, request)
         matches = MergeMatches.of(plan, verb, self.source)
-        verb = replace(verb, predicate=matches.read_predicate, metric_names=METRIC_NAMES)
+        verb = replace(
+            verb,
+            predicate=matches.read_predicate,
+            metric_names=METRIC_NAMES,
+            reads_unchanged_rows=request.reads_unchanged_rows,
+        )
         matches = replace(matches, verb=verb)
         with matches.found() as run:
             matches.refuse_repeats(run)

@@ -68,6 +68,16 @@ class MergeRequest:
         return all(clause.action == "insert" for clause in self.clauses)
 
     @property
+    def reads_unchanged_rows(self) -> bool:
+        """Whether a row that matches may stay as it is, and so prevent an insert.
+
+        A concurrent commit that deletes such a row, even in a file that is not touched, changes
+        the result: the source row would have to be inserted.
+        """
+        changes_all = any(clause.where is None for clause in self.of_kind("matched"))
+        return bool(self.of_kind("not_matched")) and not changes_all
+
+    @property
     def allows_duplicates(self) -> bool:
         """Whether several source rows may match one target row: they all delete it."""
         matched = self.of_kind("matched")

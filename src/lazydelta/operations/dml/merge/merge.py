@@ -99,7 +99,9 @@ def merge_rows(
         return verb
     chunks = SourceChunks(source, chunk_bytes=_share(config))
     plan = MergePlan.build(verb.snapshot, request, chunks.schema)
-    verb = replace(verb, metric_names=METRIC_NAMES, reads_unchanged_rows=not plan.is_rebasable)
+    verb = replace(
+        verb, metric_names=METRIC_NAMES, reads_unchanged_rows=request.reads_unchanged_rows
+    )
     with chunks:
         run = _Run(verb, plan, chunks)
         return run.dry() if request.options.dry_run else run.execute()

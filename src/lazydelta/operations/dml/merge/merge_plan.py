@@ -122,16 +122,6 @@ class MergePlan:
         )
 
     @property
-    def is_rebasable(self) -> bool:
-        """Whether deletion vectors of a concurrent commit for other rows change nothing.
-
-        They would, if they delete a row that matches but is not changed: its source row would
-        then have to be inserted.
-        """
-        changes_all = any(clause.where is None for clause in self.matched)
-        return changes_all or not self.not_matched
-
-    @property
     def match_columns(self) -> tuple[list[str], list[str]]:
         """Columns of the target, and of the source, that decide which clause a pair gets."""
         condition = self.condition
