@@ -36,6 +36,7 @@ class Scale:
     rows_per_file: int = 100_000
     delete_files: int = 1000
     log_files: int = 1_000_000
+    tail: int = 10
     source_rows: int = 100_000
     large_source_rows: int = 5_000_000
     wide_rows: int = 2_000_000
@@ -48,8 +49,8 @@ QUICK = Scale(
     large_source_rows=500_000, wide_rows=200_000, web_returns_rows=400_000,
 )  # fmt: skip
 TINY = Scale(
-    name="tiny", files=4, rows_per_file=1000, delete_files=4, log_files=1000, source_rows=100,
-    large_source_rows=1000, wide_rows=2000, web_returns_rows=4000,
+    name="tiny", files=4, rows_per_file=1000, delete_files=4, log_files=1000, tail=0,
+    source_rows=100, large_source_rows=1000, wide_rows=2000, web_returns_rows=4000,
 )  # fmt: skip
 """For the tests of the benchmarks."""
 SCALES = {scale.name: scale for scale in (FULL, QUICK, TINY)}
@@ -152,7 +153,7 @@ def _deletes(scale: Scale) -> list[Case]:
         Case(
             name="delete_partition",
             title=f"DELETE of a partition, {scale.log_files:,} files in the log",
-            table=TableSpec(files=scale.log_files, tail=0),
+            table=TableSpec(files=scale.log_files, tail=scale.tail),
             verb=Delete(kind="partition"),
             peers=("deltalake",),
         ),

@@ -194,21 +194,19 @@ def _source(table: Any, source: Source, keys: tuple[str, ...]) -> pa.Table:
         numbers = np.unique(_below(np.arange(source.rows, dtype=np.int64), 3, table.rows))
         rows = _wide_rows(numbers).select(["id", "c0", "c1"])
         return rows.append_column("is_match", pa.array(np.ones(len(rows), np.bool_)))
-    parts = []
-    for start, rows in zip(_starts(table), _files(table), strict=True):
-        positions = _positions(table, source) - start
-        chosen = positions[(positions >= 0) & (positions < len(rows))]
+    parts, start = [], 0
+    positions = _positions(table, source)  # ascending
+    for rows in _files(table):
+        first, end = np.searchsorted(positions, (start, start + len(rows)))
+        chosen = positions[first:end] - start
         some = rows.take(pa.array(chosen))
         is_match = mix(chosen + start, 6) / 2.0**64 < source.matched
         parts.append(_upserted(some, pa.array(is_match)))
+        start += len(rows)
     found = pa.concat_tables(parts)
     first = found.append_column("row", pa.array(np.arange(len(found))))
     kept = first.group_by(list(keys)).aggregate([("row", "min")])["row_min"]
     return found.take(kept.take(pc.sort_indices(kept)))
-
-
-def _starts(table: RowsSpec) -> list[int]:
-    return [number * table.rows_per_file for number in range(table.files)]
 
 
 def _positions(table: RowsSpec, source: Source) -> Integers:

@@ -42,10 +42,11 @@ def backdate(table: ld.Table, hours: float = 1.0) -> None:
 
 def _touch(root: Path, action: dict, at_ms: int) -> None:
     vector = action.get("deletionVector")
+    path = unquote(action["path"])
     if vector and vector["storageType"] == "u":
-        set_time(root / DeletionVectorGroup.file_name(vector["pathOrInlineDv"]), at_ms)
-    else:
-        set_time(root / unquote(action["path"]), at_ms)
+        path = DeletionVectorGroup.file_name(vector["pathOrInlineDv"])
+    if (root / path).exists():  # not vacuumed yet
+        set_time(root / path, at_ms)
 
 
 def set_time(path: Path, at_ms: int) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lazydelta.changes import ChangeFeed
     from lazydelta.config import Config, ReadOptions, WriteOptions
     from lazydelta.expressions import Predicate, col, lit
-    from lazydelta.interop import QueryBuilder
+    from lazydelta.interop import QueryBuilder, sql
     from lazydelta.outputs import Adapters
     from lazydelta.scan import Scan
     from lazydelta.scan.plan import ScanFile
@@ -45,6 +45,7 @@ __all__ = [
     "errors",
     "lit",
     "maintain",
+    "sql",
     "write",
 ]
 
@@ -63,6 +64,7 @@ _PLACES = {
     "convert": "table",
     "lit": "expressions",
     "maintain": "table",
+    "sql": "interop",
     "write": "table",
 }
 

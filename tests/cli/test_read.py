@@ -299,7 +299,7 @@ def test_invalid_sql(table):
     done = run("sql", "select nope from t", "--table", f"t={table}")
     assert done.exit_code == 1
     assert "nope" in done.stderr
-    assert run("sql", "select 1").exit_code == 2
+    assert run("sql", "select 1; select 2").exit_code == 1
     assert run("sql", "select 1", "--table", "t").exit_code == 2
     assert run("sql", "select 1", "--table", f"t@new={table}").exit_code == 2
 

@@ -56,7 +56,7 @@ def after_step(rows, number):
 
 def _rival(url, number):
     row, once = RIVALS + number % (ROWS - RIVALS), {"app_id": f"rival-{number}", "app_version": 1}
-    Table.open(url).update({"v": "v + 1"}, f"id = {row}", **once)
+    Table.open(url, config=_MARKING).update({"v": "v + 1"}, f"id = {row}", **once)
 
 
 def run(table, numbers, report, *, rival):

@@ -1,4 +1,4 @@
-"""Other engines read the rows that our DELETE and UPDATE leave."""
+"""Other engines read the rows that our DELETE and UPDATE leave, and change rows in turn."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 import lazydelta as ld
+from tests.round_trip.spark_row_changes import STEPS, TABLES
+from tests.spark.reference import run_program
 
 
 def by_deltalake(path):
@@ -33,3 +35,13 @@ def test_other_engines_read_changed_rows(tmp_path, vectors, read):
     found = read(path).to_pydict()
     assert dict(zip(found["id"], found["v"], strict=True)) == expected
     assert len(found["id"]) == len(expected)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(1200)
+def test_delta_spark_and_we_change_rows_in_turn(tmp_path):
+    found = run_program("tests.round_trip.spark_row_changes", tmp_path)
+    assert set(found) == set(TABLES)
+    for name, result in found.items():
+        assert result["problem"] is None, f"{name}: {result['problem']}"
+        assert result["held"] > len(STEPS)

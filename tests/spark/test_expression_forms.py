@@ -13,10 +13,13 @@ from lazydelta.spark.arrow_conversion import spark_schema, spark_type
 from tests.spark.cases import interpreting
 from tests.spark.expression_rows import (
     EXPRESSIONS,
+    INEXACT,
+    STRICTER,
     as_strings,
     awkward_rows,
     evaluated,
     random_rows,
+    rounded,
 )
 from tests.unit.expressions.forms import FORMS, as_string, golden
 
@@ -58,6 +61,7 @@ def _spark_name(form):
     return spark_type(to_arrow_type(node_type)).simpleString()
 
 
+@pytest.mark.long
 def test_forms_that_fail_stop_spark(utc):
     failing = [form for form, (_, value) in golden().items() if value == "failed"]
     assert not [form for form in failing if not _fails(utc, form, "")]
@@ -72,7 +76,7 @@ def _fails(session, expression, source):
 
 
 def check_rows(session, rows, checked_failures):
-    """Compare all expressions over some rows; of those that fail, a few are tried one by one."""
+    """Compare all expressions over some rows; of the rows that fail, a few are tried one by one."""
     table = rows.append_column("row", from_numpy(np.arange(rows.num_rows)))
     frame = session.createDataFrame(table, schema=spark_schema(table.schema))
     frame.createOrReplaceTempView("parity_rows")
@@ -90,32 +94,39 @@ def check_rows(session, rows, checked_failures):
         for one in guarded:
             assert not _fails(session, one.rpartition(" as ")[0], source), one
         raise
-    for at, (sql, (kind, values, _)) in enumerate(ours.items()):
+    for at, (sql, (kind, mine, _)) in enumerate(ours.items()):
         assert (sql, frame.schema[at].dataType.simpleString()) == (
             sql,
             spark_type(to_arrow_type(kind)).simpleString(),
         )
-        theirs = as_strings(found.column(at).combine_chunks())
+        shown_as = rounded if sql.startswith(INEXACT) else list
+        values = shown_as(mine)
+        theirs = shown_as(as_strings(found.column(at).combine_chunks()))
         unequal = [
             (row, a, b) for row, (a, b) in enumerate(zip(values, theirs, strict=True)) if a != b
         ]
         shown = [(rows.slice(row, 1).to_pylist(), a, b) for row, a, b in unequal[:1]]
         assert (sql, shown) == (sql, [])
     for sql, (_, _, failed) in ours.items():
-        for row in failed[:checked_failures]:
+        for row in failed[: 0 if sql in STRICTER else checked_failures]:
             one = f"from parity_rows where row = {row}"
             assert _fails(session, sql, one), (sql, rows.slice(row, 1).to_pylist())
 
 
 def test_awkward_rows_have_the_values_of_spark(utc):
-    check_rows(utc, awkward_rows(), 1)
+    check_rows(utc, awkward_rows(), 0)
 
 
-def test_random_rows_have_the_values_of_spark(utc):
-    check_rows(utc, random_rows(1, 200), 0)
+def test_some_random_rows_have_the_values_of_spark(utc):
+    check_rows(utc, random_rows(0, 100), 0)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(2, 8))
-def test_many_random_rows_have_the_values_of_spark(utc, seed):
-    check_rows(utc, random_rows(seed, 2000), 3)
+def test_awkward_rows_that_fail_stop_spark(utc):
+    check_rows(utc, awkward_rows(), 2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_random_rows_have_the_values_of_spark(utc, seed):
+    check_rows(utc, random_rows(seed, 500), 1)

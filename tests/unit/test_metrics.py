@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lazydelta import Config, Table
-from lazydelta.metrics import ReadFinished, ScanFinished, SegmentListed, StoreCalled
+from lazydelta.metrics import ReadFinished, RowsChanged, ScanFinished, SegmentListed, StoreCalled
 
 
 @pytest.fixture
@@ -39,3 +39,23 @@ def test_an_interrupt_in_an_observer_is_not_swallowed(path):
 
     with pytest.raises(KeyboardInterrupt):
         Table.open(path, config=Config(observer=observer)).to_arrow()
+
+
+def test_changes_of_rows_are_reported(path):
+    seen = []
+    table = Table.open(path, config=Config(observer=seen.append))
+    table.delete("id = 1", dry_run=True)
+    table.delete("id = 1")
+    table.update({"id": "id"}, "id = 99")
+    source = pa.table({"id": [4]})
+    table.merge(source, "t.id = s.id").when_not_matched_insert("*").execute()
+    events = [event for event in seen if isinstance(event, RowsChanged)]
+    assert [(event.operation, event.version, event.committed) for event in events] == [
+        ("DELETE", 0, False),
+        ("DELETE", 1, True),
+        ("UPDATE", 1, False),
+        ("MERGE", 2, True),
+    ]
+    assert events[1].metrics["numDeletedRows"] == 1
+    assert events[3].metrics["numTargetRowsInserted"] == 1
+    assert events[1].table == table.url

@@ -113,7 +113,8 @@ def test_completion_of_a_table(rows):
     assert public(dir(rows)) - _OUTPUTS == {
         *("alter", "changes", "check", "checkpoint", "columns", "compact_log", "count", "create"),
         *("delete", "merge", "update"),
-        *("optimize", "purge", "clone", "vacuum", "restore", "repair", "cleanup_log", "health"),
+        *("cleanup_log", "health", "repair", "restore", "vacuum"),
+        *("clone", "optimize", "purge"),
         *("head", "history", "metadata", "open", "open_bundle", "scan", "schema", "snapshot"),
         *("url", "version", "write"),
     }

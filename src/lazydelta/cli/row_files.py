@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["RowFiles"]
+__all__ = ["RowFiles", "row_file_kind"]
 
 _KINDS = {
     ".parquet": "parquet",
@@ -71,8 +71,13 @@ class RowFiles:
             raise ConfigError(str(file), f"cannot be read as {kind}: {error}") from None
 
 
+def row_file_kind(file: Path) -> str | None:
+    """Return the format that the name of a file shows; None if it shows none."""
+    return _KINDS.get(file.suffix.lower())
+
+
 def _kind(file: Path) -> str:
-    kind = _KINDS.get(file.suffix.lower())
+    kind = row_file_kind(file)
     if kind is None:
         raise ConfigError(str(file), f"its name ends in none of {', '.join(_KINDS)}; use --format")
     return kind

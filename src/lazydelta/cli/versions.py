@@ -12,6 +12,7 @@ from lazydelta.table import Snapshot, Table
 
 if TYPE_CHECKING:
     from lazydelta.cli.common_options import State
+    from lazydelta.config import Config
 
 __all__ = ["Time", "open_table", "pick_snapshot", "version_options"]
 
@@ -45,9 +46,9 @@ def version_options(function: F) -> F:
     return function
 
 
-def open_table(state: State, url: str) -> Table:
+def open_table(state: State, url: str, config: Config | None = None) -> Table:
     """Open the table with the storage options of the command."""
-    return Table.open(url, state.storage_options or None)
+    return Table.open(url, state.storage_options or None, config)
 
 
 def pick_snapshot(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lazydelta.cli.change_output import show_change
 from lazydelta.cli.common_options import State, common_options, pass_state
-from lazydelta.cli.output import Output, human_bytes
 from lazydelta.cli.progress import Progress
 from lazydelta.cli.row_files import RowFiles
 from lazydelta.cli.versions import open_table
@@ -17,7 +17,6 @@ from lazydelta.errors import TableNotFoundError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lazydelta.operations import WriteResult
     from lazydelta.table import Table
 
 __all__ = ["write"]
@@ -91,7 +90,7 @@ def write(
             app_id=app_id,
             app_version=app_version,
         )
-    _show(Output(json=state.json), result)
+    show_change(state, result)
 
 
 def _table_schema(table: Table) -> pa.Schema | None:
@@ -99,26 +98,3 @@ def _table_schema(table: Table) -> pa.Schema | None:
         return table.schema.to_arrow()
     except TableNotFoundError:
         return None
-
-
-def _show(output: Output, result: WriteResult) -> None:
-    for warning in result.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    if output.json:
-        output.document(result.to_dict())
-    elif output.is_terminal:
-        output.print(_sentence(result))
-    else:
-        output.flat(result.to_dict())
-
-
-def _sentence(result: WriteResult) -> str:
-    if result.skipped:
-        return f"The table exists, at version {result.version}; nothing was written."
-    if result.already_applied:
-        return f"Version {result.version} already has this app version; nothing was written."
-    removed = f", {result.files_removed:,} removed" if result.files_removed else ""
-    return (
-        f"Version {result.version}: {result.rows:,} rows in {result.files_added:,} files "
-        f"({human_bytes(result.bytes)}){removed}."
-    )

@@ -70,7 +70,7 @@ class QueryError(DeltaError, ValueError):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.engine} cannot run {self.sql!r}: {redact(self.reason)}"
+        return f"{self.engine} cannot run {redact(self.sql)!r}: {redact(self.reason)}"
 
 
 @dataclass(eq=False)

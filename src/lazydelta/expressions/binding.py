@@ -171,12 +171,11 @@ class _Binder:
             if op == "<=>":
                 return folded(IsTrue(wanted))
         if isinstance(right, Literal) and not isinstance(left, Literal):
-            if not self.strict and is_string(type_of(left)) and not is_string(right.type):
-                return Compare(op, *common((left, right), f"{left} {op} {right}", strict=False))
             return self.compare_literal(op, left, right)
-        return folded(
-            Compare(op, *common((left, right), f"{left} {op} {right}", strict=self.strict))
-        )
+        constants = isinstance(left, Literal) and isinstance(right, Literal) and not self.strict
+        of = f"{left} {op} {right}"
+        pair = common((left, right), of, strict=self.strict, is_choice=constants)
+        return folded(Compare(op, *pair))
 
     def compare_literal(self, op: str, left: Value, right: Literal) -> Predicate:
         checked = self.strict_literal(left, right)
@@ -201,9 +200,7 @@ class _Binder:
     def is_in(self, value: Value, options: tuple[Value, ...]) -> Predicate:
         bound = tuple(self.value(option) for option in options)
         literals = tuple(option for option in bound if isinstance(option, Literal))
-        strings = {is_string(option.type) for option in literals if option.type != VOID}
-        unlike = not self.strict and is_string(type_of(value)) and strings != {True}
-        if isinstance(value, Literal) or len(literals) < len(bound) or unlike:
+        if isinstance(value, Literal) or len(literals) < len(bound):
             return join_or([self.compare("=", value, option) for option in bound])
         literals = tuple(self.strict_literal(value, option) for option in literals)
         return fit_options(value, literals, solve=not self.strict)

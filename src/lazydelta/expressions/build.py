@@ -78,6 +78,15 @@ class Operand:
     def __sub__(self, other: object) -> Operand:
         return Operand(Call("-", (self.node, _value(other))))
 
+    def __mul__(self, other: object) -> Operand:
+        return Operand(Call("*", (self.node, _value(other))))
+
+    def __truediv__(self, other: object) -> Operand:
+        return Operand(Call("/", (self.node, _value(other))))
+
+    def __mod__(self, other: object) -> Operand:
+        return Operand(Call("%", (self.node, _value(other))))
+
     def __neg__(self) -> Operand:
         return Operand(Call("-", (self.node,)))
 

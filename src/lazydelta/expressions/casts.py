@@ -40,7 +40,7 @@ _FIRST_MICROS, _LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
 _ISO_DATE = (("yyyy", True), ("-", False), ("MM", True), ("-", False), ("dd", True))
 _PLAIN_SCALE = 6
 """Arrow writes smaller decimals with an exponent."""
-_MOST_SECONDS = (2**63 - 1) // 1_000_000
+_LAST_SECOND = (2**63 - 1) // 1_000_000
 _LONG, _DOUBLE = PrimitiveType("long"), PrimitiveType("double")
 _MICROS = build_scalar(1e6, _DOUBLE)
 
@@ -150,7 +150,7 @@ def _from_time(values: pa.Array, target: DataType) -> Result:  # noqa: PLR0911 -
 
 def _from_seconds(values: pa.Array) -> pa.Array:
     """Return seconds as microseconds; as in Spark, too many of them are the last ones possible."""
-    inside = within(values, -_MOST_SECONDS, _MOST_SECONDS)
+    inside = within(values, -_LAST_SECOND, _LAST_SECOND)
     micros = pc.multiply(inside, build_scalar(1_000_000, _LONG))
     low, high = (build_scalar(limit, _LONG) for limit in INTEGER_RANGES["long"])
     beyond = pc.if_else(pc.less(values, build_scalar(0, _LONG)), low, high)

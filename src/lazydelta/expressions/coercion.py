@@ -38,6 +38,7 @@ __all__ = [
     "VOID",
     "arithmetic_type",
     "assignable",
+    "beside_string",
     "castable",
     "common_type",
     "digits",
@@ -147,8 +148,15 @@ def loose(kind: DataType) -> DataType:
     return kind
 
 
-def assignable(source: DataType, target: DataType) -> bool:
-    """Whether values of a type are stored as another without an explicit CAST."""
+def assignable(source: DataType, target: DataType, *, strict: bool) -> bool:
+    """Whether values of a type are stored as another without an explicit CAST.
+
+    Those are Spark's rules of ANSI store assignment; in table metadata there are fewer.
+    """
+    if not strict and (is_flat(source) and is_string(target)):
+        return True
+    if not strict and (loose(source) == loose(target) or {str(source), str(target)} <= {*TIMES}):
+        return True
     return (
         source in (target, VOID)
         or (is_string(source) and is_string(target))
@@ -179,15 +187,13 @@ def common_type(a: Value, b: Value, *, strict: bool) -> DataType | None:
         return STRING
     if is_number(left) and is_number(right):
         return _common_number(a, b, strict=strict)
-    if not strict and is_string(left) != is_string(right):
-        return _meets_string(right if is_string(left) else left)
     times = {str(left), str(right)}
     if not times <= set(TIMES) or (strict and "date" not in times):
         return None
     return PrimitiveType("timestamp_ntz" if "timestamp_ntz" in times else "timestamp")
 
 
-def _meets_string(other: DataType) -> DataType | None:
+def beside_string(other: DataType) -> DataType | None:
     """Return the type to which Spark's ANSI mode casts a string beside another type."""
     if str(other) in INTEGER_RANGES:
         return LONG

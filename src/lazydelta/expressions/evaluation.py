@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import numpy_dtype
+from lazydelta._identity import ById
 from lazydelta.errors import InternalError, PredicateError
 from lazydelta.expressions.casts import cast
 from lazydelta.expressions.coercion import is_float, is_string, type_of
@@ -157,7 +158,7 @@ class _Evaluation:
 
     def any_within(self, low: Value, high: Value, options: tuple[Literal, ...]) -> pa.BooleanArray:
         """Find the first option not below `low`; it matches if it is not above `high`."""
-        lows, choices = self.array(low).values, _options(options, type_of(low))
+        lows, (choices, _) = self.array(low).values, _options(ById(options), type_of(low))
         known = pc.coalesce(lows, choices[0])  # nulls are restored below
         places = np.searchsorted(_sortable(choices), _sortable(known), side="left")
         inside = places < len(choices)
@@ -242,8 +243,8 @@ def _scalar(literal: Literal) -> pa.Scalar:
 
 
 def _is_in(values: pa.Array, options: tuple[Literal, ...], kind: DataType) -> pa.BooleanArray:
-    found = pc.is_in(values, value_set=_options(options, kind))
-    with_null = any(option.value is None for option in options)
+    choices, with_null = _options(ById(options), kind)
+    found = pc.is_in(values, value_set=choices)
     if not with_null and not values.null_count:
         return found
     unknown = pc.is_null(values)
@@ -251,11 +252,14 @@ def _is_in(values: pa.Array, options: tuple[Literal, ...], kind: DataType) -> pa
 
 
 @lru_cache(maxsize=64)
-def _options(options: tuple[Literal, ...], kind: DataType) -> pa.Array:
+def _options(literals: ById[tuple[Literal, ...]], kind: DataType) -> tuple[pa.Array, bool]:
+    """Return the values of options that are not NULL, and whether one is."""
+    options = literals.value
     values = [option.value for option in options if option.value is not None]
+    with_null = len(values) < len(options)
     if is_float(kind) and 0 in values:  # a hash lookup distinguishes the two zeros, SQL does not
         values = sorted({repr(v): v for v in (*values, 0.0, -0.0)}.values())
-    return build_array(values, kind)
+    return build_array(values, kind), with_null
 
 
 def _as_type(found: pa.Array, kind: DataType) -> pa.Array:

@@ -84,7 +84,7 @@ def bind_expression(
         schema: The table's schema.
         to_type: The type of the column that stores the values; None keeps their own.
         strict: Whether it is part of the table's metadata, where what depends on the session is
-            refused. An assignment of UPDATE or MERGE is not, and is cast to the column's type.
+            refused. An assignment of UPDATE or MERGE is not.
         now: The time of the statement, in microseconds since 1970; None is the time of this call.
 
     Raises:
@@ -133,7 +133,7 @@ def bind_equality(column: str, sql: str, schema: StructType) -> BoundExpression:
 
 
 def _stored(node: Value, kind: DataType, sql: str, *, strict: bool) -> Value:
-    fine = not strict or assignable(type_of(node), kind)
+    fine = assignable(type_of(node), kind, strict=strict)
     found = cast_to(node, kind, strict=strict) if fine else None
     if found is None:
         raise PredicateError(sql, f"its values are {type_of(node)}, not {kind}")

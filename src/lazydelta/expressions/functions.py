@@ -27,7 +27,7 @@ from lazydelta.expressions.coercion import (
     is_string,
     type_of,
 )
-from lazydelta.expressions.formats import can_format, can_parse
+from lazydelta.expressions.datetime_patterns import can_format, can_parse
 from lazydelta.expressions.regexes import has_group, is_regex, is_replacement, never_empty
 from lazydelta.schema import ArrayType, DataType, DecimalType, MapType
 
@@ -325,11 +325,12 @@ FUNCTIONS: dict[tuple[str, int], Signature] = {
     **{(name, 2): _signature("number, constant integer", _rounded, allows=_is_scale)
        for name in ("round", "bround")},
     **{(name, 1): _signature("number", _whole) for name in ("floor", "ceil")},
-    **{(name, 1): _signature("double", DOUBLE)
-       for name in ("sign", "sqrt", "exp", "ln", "log10", "log2")},
-    ("log", 1): _signature("double", DOUBLE),
-    ("log", 2): _signature("double, double", DOUBLE),
-    ("power", 2): _signature("double, double", DOUBLE),
+    **{(name, 1): _signature("double", DOUBLE) for name in ("sign", "sqrt")},
+    # The last bit of these may differ from Java's: too much for a generated column.
+    **{(name, 1): _signature("double", DOUBLE, in_metadata=False)
+       for name in ("exp", "ln", "log", "log10", "log2")},
+    **{(name, 2): _signature("double, double", DOUBLE, in_metadata=False)
+       for name in ("log", "power")},
     ("nanvl", 2): _signature("double, double", DOUBLE),
     ("isnan", 1): _signature("float", BOOLEAN),
     # dates and timestamps

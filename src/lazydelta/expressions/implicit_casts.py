@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lazydelta.errors import PredicateError
 from lazydelta.expressions.coercion import (
     VOID,
+    beside_string,
     castable,
     common_type,
     is_flat,
@@ -79,7 +80,8 @@ def common(
         of: The expression, for errors.
         strict: Whether it is in table metadata.
         is_choice: Whether one of the values is the result. Then the type does not depend on the
-            digits of literals, as it does in comparisons.
+            digits of literals, as it does in comparisons, and strings are cast, which comparisons
+            refuse.
 
     Raises:
         PredicateError: They have none without an explicit CAST.
@@ -90,6 +92,8 @@ def common(
     seen = known[0]
     for value in known[1:]:
         kind = common_type(seen, value, strict=strict)
+        if kind is None and is_choice and not strict:
+            kind = _with_string(type_of(seen), type_of(value))
         if kind is None:
             raise PredicateError(of, uncommon(known[0], value))
         if kind != type_of(seen):
@@ -100,6 +104,13 @@ def common(
         if converted is None:
             raise PredicateError(of, uncommon(known[0], value))
     return found  # type: ignore[return-value]
+
+
+def _with_string(a: DataType, b: DataType) -> DataType | None:
+    """Return the type of a choice between a string and another value."""
+    if is_string(a) == is_string(b):
+        return None
+    return beside_string(b if is_string(a) else a)
 
 
 def constant_of(value: Value) -> Literal | None:

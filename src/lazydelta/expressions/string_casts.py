@@ -12,10 +12,10 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from lazydelta.expressions.kernels.distinct import per_distinct
+from lazydelta.expressions.kernels.java_floats import java_double, java_float
 from lazydelta.expressions.kernels.numbers import nearest_float, to_decimal
 from lazydelta.schema import DecimalType, PrimitiveType
 from lazydelta.schema.values import parse_value
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lazydelta.expressions.evaluation_result import Result
     from lazydelta.schema import DataType
 
-__all__ = ["floats_to_decimals", "floats_to_strings", "java_double", "java_float", "parse_strings"]
+__all__ = ["floats_to_decimals", "floats_to_strings", "parse_strings"]
 
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 _SPACE = "".join(map(chr, range(0x21))) + "\x7f"
@@ -106,30 +106,3 @@ def _to_decimal(number: float, kind: DecimalType) -> Decimal | None:
     if not math.isfinite(number):
         return None
     return to_decimal(Decimal(java_double(number)), kind)
-
-
-def java_double(number: float) -> str:
-    """Return a double as Java's `Double.toString`."""
-    return _java(number, repr(number))
-
-
-def java_float(number: float) -> str:
-    """Return a float as Java's `Float.toString`."""
-    return _java(number, str(np.float32(number)))
-
-
-def _java(number: float, shortest: str) -> str:
-    if not math.isfinite(number):
-        return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-    sign, digits, exponent = Decimal(shortest).as_tuple()
-    if not any(digits):
-        return "-0.0" if math.copysign(1, number) < 0 else "0.0"
-    figures = "".join(map(str, digits)).rstrip("0")
-    point = len(digits) + int(exponent)  # digits before the point
-    minus = "-" if sign else ""
-    if -3 < point <= 7:
-        if point <= 0:
-            return f"{minus}0.{'0' * -point}{figures}"
-        whole = figures[:point].ljust(point, "0")
-        return f"{minus}{whole}.{figures[point:] or '0'}"
-    return f"{minus}{figures[0]}.{figures[1:] or '0'}E{point - 1}"

@@ -6,6 +6,7 @@ A huge commit is streamed in blocks, to bound memory. `replay` decides which fil
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,6 +125,29 @@ class CommitReader:
                 max_commits = min(4 * max_commits, self._config.reverse_window_commits)
         if window.parts:
             yield self._decode(window, complete=True)
+
+    def removes(self, newest_first: Iterable[LogFile]) -> Iterator[CommitBatch]:
+        """Yield the removes of commits, newest first; lines without one are not decoded."""
+        window = _Window()
+        for file, data in self._fetched(newest_first):
+            blocks = self._streamed(file) if data is None else [(data, 1, True)]
+            for block, _, _ in blocks:
+                # A name may have escapes, and a line both: it is decoded once.
+                lines = dict.fromkeys(_lines_of(block, b'"remove"'))
+                lines |= dict.fromkeys(_lines_of(block, b"\\u00"))
+                if lines:
+                    window.add(file, b"\n".join([*lines, b""]), 1)
+                if window.bytes >= tuning.BLOCK_BYTES:
+                    yield self._decode_removes(window)
+                    window = _Window()
+        if window.parts:
+            yield self._decode_removes(window)
+
+    def _decode_removes(self, window: _Window) -> CommitBatch:
+        try:
+            return self._decode(window, complete=True)
+        except LogCorruptError as error:  # its line is that of the removes alone
+            raise replace(error, line=None) from None
 
     def find(self, file: LogFile, kinds: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
         """Return the actions of the given kinds in one commit; other lines are not decoded."""
@@ -342,6 +366,16 @@ def _lines_with_any(data: bytes, kinds: Sequence[str]) -> list[tuple[int, bytes]
     markers = [*(f'"{kind}"'.encode() for kind in kinds), b"\\u00"]
     lines = dict(line for marker in markers for line in _lines_with(data, marker))
     return sorted(lines.items())
+
+
+def _lines_of(data: bytes, marker: bytes) -> Iterator[bytes]:
+    """Yield the lines that contain `marker`."""
+    position = data.find(marker)
+    while position >= 0:
+        end = data.find(b"\n", position)
+        end = len(data) if end < 0 else end
+        yield data[data.rfind(b"\n", 0, position) + 1 : end]
+        position = data.find(marker, end)
 
 
 def _lines_with(data: bytes, marker: bytes) -> Iterator[tuple[int, bytes]]:

@@ -9,6 +9,7 @@ __all__ = [
     "Event",
     "FallbackTriggered",
     "ReadFinished",
+    "RowsChanged",
     "ScanFinished",
     "SegmentListed",
     "StoreCalled",
@@ -77,4 +78,18 @@ class ReadFinished:
     complete: bool
 
 
-Event = StoreCalled | SegmentListed | FallbackTriggered | ScanFinished | ReadFinished
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsChanged:
+    """DELETE, UPDATE or MERGE finished. One that failed sends no event."""
+
+    table: str
+    version: int
+    operation: str
+    committed: bool
+    """Whether there is a new version: not in a dry run, nor without a matching row."""
+    seconds: float
+    metrics: dict[str, int] = field(default_factory=dict)
+    """As in the result of the operation."""
+
+
+Event = StoreCalled | SegmentListed | FallbackTriggered | ScanFinished | ReadFinished | RowsChanged

@@ -219,12 +219,6 @@ class DataFile:
         """Whether `read_range` skips a gap of so many rows instead of decoding it."""
         return rows >= tuning.MIN_SKIP_ROWS and self._native.can_read(columns, [row_group])
 
-    def min_skip_rows(self, columns: Sequence[str], row_group: int) -> int:
-        """Return the rows of the shortest gap that `read_ranges` skips."""
-        if self._native.can_read(columns, [row_group]):
-            return tuning.MIN_SKIP_ROWS
-        return int(self.metadata.row_group(row_group).num_rows)
-
     def first_row(self, row_group: int) -> int:
         """Return the position of the first row of a row group."""
         return self._file.row_group_starts[row_group]

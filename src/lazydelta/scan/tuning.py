@@ -40,3 +40,11 @@ LATE_MIN_REMOTE_FILES = 4
 """Files up to which such columns are fetched with the predicate's: with more files in parallel,
 bytes cost more than round trips.
 """
+
+# --- rows chosen by position --------------------------------------------------------------------
+
+SELECTED_SKIP_ROWS = 1 << 16
+"""Rows between chosen ones from which they are skipped: starting to decode a column anew costs as
+much as decoding about this many numbers."""
+SELECTED_MIN_SKIPPED = 0.5
+"""Share of the rows of a file above which ranges do not pay: all are decoded in one pass."""

@@ -143,7 +143,7 @@ def test_nan_and_infinity_are_above_all_whole_numbers(value):
         ("d = 'soon'", "column d has type date, and 'soon' cannot be converted"),
         ("d = 5", "column d has type date and cannot be compared with 5"),
         ("o = 1", "column o has type boolean and cannot be compared with 1"),
-        ("d < i", "date and integer cannot be compared"),
+        ("s < i", "string and integer cannot be compared"),
         ("a = 1", "values of type array<long> cannot be compared"),
         ("st = 1", "cannot be compared"),
         ("i LIKE 'x'", "integer is not a string"),

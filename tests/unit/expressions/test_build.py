@@ -206,3 +206,8 @@ def test_an_expression_with_too_many_tokens_is_refused_with_the_cure():
     many = ", ".join(map(str, range(20_000)))
     with pytest.raises(PredicateError, match="isin"):
         as_predicate(f"a in ({many})")
+
+
+def test_arithmetic_on_columns_is_that_of_sql():
+    a = col("a")
+    assert str((a * 2 + 1 > 3) & (a / 4 < a % 5)) == "((a * 2) + 1) > 3 AND (a / 4) < (a % 5)"

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from lazydelta.errors import PredicateError
 from lazydelta.expressions import as_predicate, bind, col, evaluate, lit
+from lazydelta.expressions.nodes import Literal
 from lazydelta.schema import parse_schema
 
 NAN = math.nan
@@ -235,3 +236,14 @@ def test_integers_compare_exactly_with_any_number(op, values, constant):
     bound = bind(as_predicate(f"i {op} {lit(constant).node}"), SCHEMA, [])
     found = evaluate(bound, lambda _: pa.array(values, pa.int32()), len(values)).to_pylist()
     assert found == [OPS[op](value, constant) for value in values]
+
+
+def test_options_of_in_are_not_hashed_for_each_batch(monkeypatch):
+    bound = bind(as_predicate("i IN (1, -5, 7)"), SCHEMA, [])
+
+    def refuse(_):
+        raise AssertionError("a literal was hashed")
+
+    monkeypatch.setattr(Literal, "__hash__", refuse)
+    for _ in range(2):
+        assert evaluate(bound, lambda ref: ROWS[ref.path[0]], 4).to_pylist() == [T, F, N, T]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lazydelta.errors import PredicateError
@@ -11,6 +13,7 @@ from lazydelta.schema import StructType
 from tests.unit.expressions.forms import FORMS, REFUSED, computed, golden
 
 WANTED = golden()
+SUFFIX = re.compile(r"\d[LSY]\b")
 
 
 def test_every_form_has_a_golden_result():
@@ -28,3 +31,10 @@ def test_forms_have_the_values_of_spark(form):
 def test_an_unsupported_form_is_refused_by_name(form, reason):
     with pytest.raises(PredicateError, match=reason):
         bind_value(parse_expression(form), StructType(()))
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if not SUFFIX.search(form)])
+def test_the_sql_of_a_form_parses_to_an_equal_tree(form):
+    """Suffixes of integers aside: they set a type, which the text of a literal does not show."""
+    tree = parse_expression(form)
+    assert parse_expression(str(tree)) == tree

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lazydelta import Config
+from lazydelta.errors import LogCorruptError
 from lazydelta.log import CommitReader, list_log, tuning
 from tests.builders import TableBuilder
 from tests.support import memory_store
@@ -78,3 +79,40 @@ def test_find_ignores_action_names_inside_other_actions():
     )
     newest = list_log(store)[-1]
     assert CommitReader(store, Config()).find(newest, ("metaData",)) == {"metaData": []}
+
+
+def test_removes_are_found_without_decoding_other_lines(monkeypatch):
+    reader, files = reader_of("+a", "-a +b", "+remove -b", "!txn")
+    found = [
+        (version, path)
+        for batch in reader.removes(files)
+        for version, path in zip(
+            batch.versions.tolist(), batch.remove.field("path").to_pylist(), strict=True
+        )
+        if path is not None
+    ]
+    assert found == [(2, "b"), (1, "a")]
+    monkeypatch.setattr(tuning, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(tuning, "STREAMED_BYTES", 1)
+    again = [
+        path for batch in reader.removes(files) for path in batch.remove.field("path").to_pylist()
+    ]
+    assert [path for path in again if path is not None] == ["b", "a"]
+
+
+def test_a_remove_with_an_escaped_name_is_found():
+    store = memory_store()
+    table = TableBuilder(store).commit("+a")
+    table.write(f"{1:020d}.json", b'{"rem\\u006fve":{"path":"a"}}\n')
+    files = [file for file in list_log(store) if file.kind.value == "commit"]
+    (batch,) = CommitReader(store, Config()).removes(files[::-1])
+    assert batch.remove.field("path").drop_null().to_pylist() == ["a"]
+
+
+def test_a_damaged_remove_names_its_commit():
+    store = memory_store()
+    table = TableBuilder(store).commit("+a")
+    table.write(f"{1:020d}.json", b'{"remove":{"path":7}}\n')
+    files = [file for file in list_log(store) if file.kind.value == "commit"]
+    with pytest.raises(LogCorruptError, match=f"{1:020d}.json"):
+        list(CommitReader(store, Config()).removes(files[::-1]))

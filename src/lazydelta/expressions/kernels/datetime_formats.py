@@ -1,4 +1,4 @@
-"""Format and parse dates and timestamps with the patterns of `formats`, in English and UTC."""
+"""Format and parse dates and timestamps by `datetime_patterns`, in English and UTC."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta.expressions.dates import format_dates, four_digit_years, wall_clock
-from lazydelta.expressions.formats import format_fields
+from lazydelta.expressions.datetime_patterns import format_fields
 from lazydelta.expressions.kernels.distinct import per_distinct
 from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_array, build_scalar, parse_value

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import from_mask, from_numpy, to_numpy
 from lazydelta.expressions.dates import days, in_calendar, last_day, wall_clock, within
+from lazydelta.expressions.datetime_patterns import DEFAULT_FORMAT
 from lazydelta.expressions.evaluation_result import Result, attempt, nulls_failed
-from lazydelta.expressions.formats import DEFAULT_FORMAT
 from lazydelta.expressions.functions import DATE_UNITS
 from lazydelta.expressions.kernels.datetime_formats import format_times, parse_times
 from lazydelta.expressions.kernels.distinct import per_distinct
@@ -29,7 +29,7 @@ __all__ = ["DATETIME_KERNELS", "add_interval"]
 _LONG, _DATE = PrimitiveType("long"), PrimitiveType("date")
 _SECOND = 1_000_000
 _DAY_MICROS = 86_400 * _SECOND
-_MOST_MICROS = 2**63 - 1
+_LAST_MICRO = 2**63 - 1
 _UNIT_MICROS = {
     "week": 7 * _DAY_MICROS,
     "day": _DAY_MICROS,
@@ -104,7 +104,7 @@ def add_interval(times: pa.Array, number: int, unit: str) -> Result:
     micros = times.view(pa.int64())
     if unit in _UNIT_MICROS:
         shift = number * _UNIT_MICROS[unit]
-        if abs(shift) > _MOST_MICROS:
+        if abs(shift) > _LAST_MICRO:
             return Result(times).failing(times.is_valid())
         step = build_scalar(shift, _LONG)
         return attempt(lambda part: pc.add_checked(part, step).view(times.type), micros)
@@ -133,7 +133,7 @@ def _unix_timestamp(given: list[pa.Array], constants: list[Any], _: DataType) ->
 
 def _from_unixtime(given: list[pa.Array], constants: list[Any], _: DataType) -> Result:
     (pattern,) = constants or [DEFAULT_FORMAT]
-    most = _MOST_MICROS // _SECOND
+    most = _LAST_MICRO // _SECOND
     micros = pc.multiply(within(given[0], -most, most), build_scalar(_SECOND, _LONG))
     return nulls_failed(format_times(micros.view(pa.timestamp("us")), pattern), given[0])
 

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import from_numpy, to_numpy
 from lazydelta.expressions.evaluation_result import FALSE, Result, attempt, nulls_failed
-from lazydelta.expressions.kernels import fdlibm
 from lazydelta.expressions.kernels.distinct import per_distinct
 from lazydelta.schema import DecimalType, PrimitiveType, to_arrow_type
 from lazydelta.schema.values import INTEGER_RANGES, build_scalar
@@ -28,9 +27,9 @@ __all__ = ["NUMBER_KERNELS", "doubles", "nearest_float", "to_decimal", "with_nul
 
 _LONG = PrimitiveType("long")
 _WIDE = Context(prec=800)
-_MOST_DIGITS = Context(prec=39, rounding=ROUND_HALF_UP)
-"""The precision in which Spark multiplies decimals, before it rounds to the type of the result."""
-_MOST_PRECISION = 38
+_QUOTIENT_DIGITS = Context(prec=38)
+"""A remainder fails if the whole quotient has more digits: Java calls the division impossible."""
+_FULL_PRECISION = 38
 
 
 # --- operators ------------------------------------------------------------------------------------
@@ -42,7 +41,7 @@ def _arithmetic(kernel: Callable[..., pa.Array], name: str = "") -> Kernel:
     def run(given: list[pa.Array], _: list[Any], kind: DataType) -> Result:
         if not isinstance(kind, DecimalType):
             return attempt(kernel, *given)
-        if len(given) == 2 and kind.precision == _MOST_PRECISION:
+        if len(given) == 2 and kind.precision == _FULL_PRECISION:
             return per_distinct(_DECIMAL[name], given, kind, kind)
         # The type of the result holds every result; Arrow's own is a digit wider.
         sizes = ((values.type.precision, values.type.scale) for values in given)
@@ -133,18 +132,15 @@ def _decimal_difference(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
 
 
 def _decimal_product(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
-    return to_decimal(_MOST_DIGITS.multiply(a, b), kind)
+    return to_decimal(_WIDE.multiply(a, b), kind)
 
 
 def _decimal_quotient(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
-    """Divide; Spark rounds to 39 digits behind the point first."""
     exact = Fraction(a) / Fraction(b)
-    scaled = abs(exact.numerator) * 10**39
-    whole, rest = divmod(scaled, exact.denominator)
+    whole, rest = divmod(abs(exact.numerator) * 10**kind.scale, exact.denominator)
     whole += 2 * rest >= exact.denominator
-    signed = -whole if exact < 0 else whole
     with localcontext(_WIDE):
-        quotient = Decimal(signed).scaleb(-39)
+        quotient = Decimal(-whole if exact < 0 else whole).scaleb(-kind.scale)
     return to_decimal(quotient, kind)
 
 
@@ -157,12 +153,12 @@ def _decimal_whole_quotient(a: Decimal, b: Decimal, _: DataType) -> int:
 
 
 def _decimal_rest(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
-    return to_decimal(_MOST_DIGITS.remainder(a, b), kind)
+    return to_decimal(_QUOTIENT_DIGITS.remainder(a, b), kind)
 
 
 def _decimal_positive_rest(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
-    rest = _MOST_DIGITS.remainder(a, b)
-    return to_decimal(_MOST_DIGITS.remainder(_WIDE.add(rest, b), b) if rest < 0 else rest, kind)
+    rest = _QUOTIENT_DIGITS.remainder(a, b)
+    return to_decimal(_QUOTIENT_DIGITS.remainder(_WIDE.add(rest, b), b) if rest < 0 else rest, kind)
 
 
 _DECIMAL: dict[str, Callable[..., Any]] = {
@@ -324,10 +320,15 @@ def _logarithm(kernel: Callable[..., np.ndarray]) -> Kernel:
 
 
 def _log_of_base(base: np.ndarray, number: np.ndarray) -> np.ndarray:
-    return fdlibm.log(number) / fdlibm.log(base)
+    return np.log(number) / np.log(base)
 
 
-_LOG2 = fdlibm.log(np.array([2.0]))[0]
+def _power(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
+    """Return powers; unlike C, Java gives NaN for 1 to the power of NaN and +-1 to that of inf."""
+    unknown = np.isnan(exponent) | ((np.abs(base) == 1) & np.isinf(exponent))
+    return np.where(unknown, np.nan, np.power(base, exponent))
+
+
 _PLUS, _TIMES = _arithmetic(pc.add_checked, "+"), _arithmetic(pc.multiply_checked, "*")
 
 NUMBER_KERNELS: dict[str, Kernel] = {
@@ -350,12 +351,12 @@ NUMBER_KERNELS: dict[str, Kernel] = {
     "ceil": _whole("ceil"),
     "sign": _of_doubles(_sign),
     "sqrt": _of_doubles(np.sqrt),
-    "exp": _of_doubles(fdlibm.exp),
-    "power": _of_doubles(fdlibm.power),
-    "ln": _logarithm(fdlibm.log),
-    "log": lambda given, constants, kind: _logarithm(
-        fdlibm.log if len(given) == 1 else _log_of_base
-    )(given, constants, kind),
-    "log10": _logarithm(fdlibm.log10),
-    "log2": _logarithm(lambda x: fdlibm.log(x) / _LOG2),
+    "exp": _of_doubles(np.exp),
+    "power": _of_doubles(_power),
+    "ln": _logarithm(np.log),
+    "log": lambda given, constants, kind: _logarithm(np.log if len(given) == 1 else _log_of_base)(
+        given, constants, kind
+    ),
+    "log10": _logarithm(np.log10),
+    "log2": _logarithm(np.log2),
 }

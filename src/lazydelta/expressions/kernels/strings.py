@@ -193,7 +193,11 @@ def _concat_ws(given: list[pa.Array], _: list[Any], __: DataType) -> Result:
     if not parts:
         return Result(pc.if_else(separator.is_valid(), build_scalar("", _STRING), separator))
     if all(pa.types.is_string(part.type) for part in parts):
-        return Result(pc.binary_join_element_wise(*parts, separator, null_handling="skip"))
+        # Arrow drops a row of nulls instead of joining nothing.
+        first = pc.if_else(pc.coalesce(*parts).is_null(), build_scalar("", _STRING), parts[0])
+        return Result(
+            pc.binary_join_element_wise(first, *parts[1:], separator, null_handling="skip")
+        )
     return Result(pc.binary_join(_joined_lists(parts), separator))
 
 

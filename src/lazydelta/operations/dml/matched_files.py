@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lazydelta.expressions import Predicate
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["MatchedFiles", "deleted_rows", "find_matches", "split_matches"]
+__all__ = ["MatchedFiles", "candidates", "deleted_rows", "find_matches", "split_matches"]
 
 _FILE, _ROW = "file", "row"
 _LONG = PrimitiveType("long")
@@ -78,11 +78,11 @@ def find_matches(
     """
     nothing = empty_table(ADDS)
     if predicate is None:
-        batches = [_adds(batch) for batch in _candidates(snapshot, Pruner(), files)]
+        batches = [_adds(batch) for batch in candidates(snapshot, Pruner(), files)]
         return MatchedFiles(pa.Table.from_batches(batches, ADDS), nothing, (), _NO_COUNTS)
     whole, undecided = [], []
     others = _pruner(snapshot, Not(IsTrue(predicate)))
-    for batch in _candidates(snapshot, _pruner(snapshot, predicate), files):
+    for batch in candidates(snapshot, _pruner(snapshot, predicate), files):
         may_stay = others.mask(batch)
         if may_stay is None:
             undecided.append(_adds(batch))
@@ -94,7 +94,7 @@ def find_matches(
     return replace(partial, whole=pa.concat_tables([found, partial.whole]))
 
 
-def _candidates(
+def candidates(
     snapshot: SnapshotState, pruner: Pruner, files: pa.Table | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the add actions of files that may match."""

@@ -9,7 +9,7 @@ The result is what the verb would do after the winning commit (docs/adr/0038):
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -41,17 +41,25 @@ class RowRebase:
 
     snapshot: SnapshotState
     changes: RowChanges
-    transaction: Transaction
-    """Commits the changes."""
     plan: Callable[[RowChanges], Transaction]
     """Returns the transaction of changes."""
     again: Callable[[pa.Table], RowChanges | None] | None
     """Runs the verb on files that a winner added; None is a conflict. If it is None itself, added
     files are a conflict."""
     files: UncommittedFiles
+    allows_deletes: bool
+    """Whether the changes stay valid if the winner deletes other rows."""
+    transaction: Transaction = field(init=False)
+    """Commits the changes."""
+
+    def __post_init__(self) -> None:
+        """Plan the first transaction."""
+        self.transaction = self.plan(self.changes)
 
     def __call__(self, winner: WinningCommit) -> Transaction | None:
         """Return the transaction for the version after a winning commit; None is a conflict."""
+        if len(winner.removed) and not self.allows_deletes:
+            return None
         deletion, added = self.changes.deletion, _table(winner.adds)
         added_keys, removed_keys = self._keys(added), self.snapshot.resolver.keys(winner.removed)
         touched = pa.concat_arrays([added_keys, removed_keys])

@@ -18,6 +18,7 @@ from lazydelta.errors import AppendOnlyError
 from lazydelta.expressions import as_predicate, bind
 from lazydelta.formats import num_records
 from lazydelta.log import LOG_DIRECTORY
+from lazydelta.metrics import RowsChanged, notify
 from lazydelta.operations.dml.matched_files import find_matches
 from lazydelta.operations.dml.rebase import RowRebase
 from lazydelta.operations.dml.request import DmlResult
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from lazydelta.operations.uncommitted_files import UncommittedFiles
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
+    from lazydelta.transaction import CommitResult
 
 __all__ = ["Verb", "WrittenChanges", "predicate_sql"]
 
@@ -75,6 +77,9 @@ class Verb:
     remember: Callable[[SnapshotState | None], None]
     metric_names: Mapping[str, str] = field(default_factory=dict)
     """Names of metrics that differ from those of DELETE and UPDATE."""
+    reads_unchanged_rows: bool = False
+    """Whether the result depends on rows that do not change: MERGE inserts a source row unless one
+    matches it."""
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -191,12 +196,13 @@ class Verb:
 
     def nothing(self, metrics: Mapping[str, int], *, dry_run: bool = False) -> DmlResult:
         """Return the result of a verb without a commit."""
-        return DmlResult(
+        result = DmlResult(
             table=self.store.root,
             version=self.snapshot.version,
             metrics=metrics,
             dry_run=dry_run,
         )
+        return self._reported(result, committed=False)
 
     def commit(
         self,
@@ -215,14 +221,13 @@ class Verb:
             again: Runs the verb on files that a concurrent commit added; see `RowRebase`.
         """
         failpoint("verb-written")
-        plan = partial(self._transaction, parameters)
         race = RowRebase(
             snapshot=self.snapshot,
             changes=changes,
-            transaction=plan(changes),
-            plan=plan,
+            plan=partial(self._transaction, parameters),
             again=again,
             files=files,
+            allows_deletes=not self.reads_unchanged_rows,
         )
         done = commit(
             race.transaction,
@@ -236,8 +241,12 @@ class Verb:
         self.remember(done.snapshot)
         if done.already_applied:
             return DmlResult(table=self.store.root, version=done.version, already_applied=True)
+        return self._committed(done, race)
+
+    def _committed(self, done: CommitResult, race: RowRebase) -> DmlResult:
+        """Return the result of a verb with a commit."""
         adds = race.changes.written.adds
-        return DmlResult(
+        result = DmlResult(
             table=self.store.root,
             version=done.version,
             metrics=race.transaction.metrics,
@@ -246,6 +255,7 @@ class Verb:
             bytes=total_size(adds),
             warnings=done.warnings,
         )
+        return self._reported(result, committed=True)
 
     def _metrics(self, changes: RowChanges) -> dict[str, int]:
         written = changes.written
@@ -259,6 +269,20 @@ class Verb:
             "executionTimeMs": int((time.monotonic() - self.started) * 1000),
         }
         return self.named(metrics)
+
+    def _reported(self, result: DmlResult, *, committed: bool) -> DmlResult:
+        """Send a result to the observer, and return it."""
+        if self.config.observer is not None:
+            event = RowsChanged(
+                table=result.table,
+                version=result.version,
+                operation=self.name,
+                committed=committed,
+                seconds=time.monotonic() - self.started,
+                metrics=dict(result.metrics),
+            )
+            notify(self.config.observer, event)
+        return result
 
     def named(self, metrics: Mapping[str, int | None]) -> dict[str, int]:
         """Return the metrics that are known, under the names of the operation."""
@@ -290,7 +314,8 @@ class Verb:
             paths = pa.concat_arrays([chunk for column in touched for chunk in column.chunks] or [
                 pa.nulls(0, pa.string())
             ])  # fmt: skip
-            reads = Reads(predicates=(bound,), paths=paths)
+            # Without paths, any removed file is a conflict.
+            reads = Reads(predicates=(bound,), paths=None if self.reads_unchanged_rows else paths)
         txns = application_transactions(request.as_write())
         reads = replace(reads, app_ids=frozenset(txn.app_id for txn in txns))
         return Transaction(

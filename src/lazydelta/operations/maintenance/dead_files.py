@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_mask, to_mask
+from lazydelta._arrow import from_mask, to_mask, to_numpy
 from lazydelta.checkpoint import checkpoint_removes
 from lazydelta.errors import ObjectNotFoundError
 from lazydelta.log import choose_segment, earliest_version, list_log
@@ -111,22 +111,22 @@ class DeadFiles:
         return pa.RecordBatch.from_arrays(arrays, schema=LISTING_SCHEMA)
 
     def _old(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        times = batch.column("modified").cast(pa.int64())
-        return batch.filter(pc.less(times, self._versions.cutoff_ms))
+        times = to_numpy(batch.column("modified").view(pa.int64()))
+        return batch.filter(from_mask(times < self._versions.cutoff_ms))
 
     def _dead(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        batch = batch.filter(from_mask(~self._retained.digests.contains(batch.column("path"))))
         keys = batch.column("path")
-        may_go = pc.and_(inside_mask(keys), visible_mask(keys, self._snapshot))
-        dead = to_mask(may_go) & ~self._retained.digests.contains(keys)
+        may_go = to_mask(pc.and_(inside_mask(keys), visible_mask(keys, self._snapshot)))
         if not self._scope.is_everything:
-            dead &= self._scope.mask(keys)
-        return batch.filter(from_mask(dead))
+            may_go &= self._scope.mask(keys)
+        return batch.filter(from_mask(may_go))
 
     def _named_in_log(self, first_version: int) -> Iterator[pa.RecordBatch]:
         snapshot, last = self._snapshot, self._versions.oldest
         commits = [f for f in self._versions.commits if first_version <= f.version <= last]
         reader = snapshot.commits.decoding(TOMBSTONE)
-        for batch in reader.batches(reversed(commits)):
+        for batch in reader.removes(reversed(commits)):
             yield from self._files_of(batch.remove.drop_null())
         for paths in change_files(snapshot, commits):
             yield _listing(paths)

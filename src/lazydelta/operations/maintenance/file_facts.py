@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lazydelta._arrow import from_mask, from_numpy, to_mask, to_numpy
 from lazydelta.formats import num_records, parse_stats
 from lazydelta.operations.maintenance import tuning
-from lazydelta.protocol.schemas import ADD, REMOVE
+from lazydelta.protocol.schemas import ADD
 from lazydelta.replay import PathDigests
 from lazydelta.scan.plan import COMMIT_VERSION, partition_strings
 from lazydelta.schema import PrimitiveType, StructType
@@ -259,7 +259,7 @@ class _BareRemoves:
         self.found = 0
         self.examples: list[str] = []
         paths, versions = [], []
-        for batch in snapshot.commits.decoding(REMOVE).batches(reversed(snapshot.segment.commits)):
+        for batch in snapshot.commits.removes(reversed(snapshot.segment.commits)):
             bare = pc.and_(batch.remove.is_valid(), batch.remove.field("deletionVector").is_null())
             paths.append(snapshot.resolver.keys(batch.remove.filter(bare).field("path")))
             versions.append(batch.versions[to_mask(bare)])

@@ -46,17 +46,23 @@ def visible_mask(keys: pa.Array, snapshot: SnapshotState) -> pa.BooleanArray:
     Change data and partition directories (`_p=1`) are not hidden. The metadata of Iceberg is, if
     the table is an Iceberg table as well.
     """
-    columns = [name for name in snapshot.partition_columns if name[:1] in ("_", ".")]
-    names = [rf"\Q{spelling}\E=" for name in columns for spelling in (name, escape_name(name))]
-    visible = "|".join(["_change_data", *names])
-    plain = pc.replace_substring_regex(keys, rf"(^|/)(?:{visible})", r"\1v")
-    hidden = pc.or_(
-        pc.match_substring_regex(plain, _HIDDEN), pc.match_substring_regex(keys, _OTHER_CHANGE_DATA)
-    )
+    hidden = pc.match_substring_regex(keys, _HIDDEN)
+    if hidden.true_count:
+        hidden = _hidden_mask(keys, snapshot)
     formats = snapshot.metadata.configuration.get(_ICEBERG_FORMATS, "")
     if "iceberg" in formats:
         hidden = pc.or_(hidden, pc.starts_with(keys, "metadata/"))
     return pc.invert(hidden)
+
+
+def _hidden_mask(keys: pa.Array, snapshot: SnapshotState) -> pa.BooleanArray:
+    columns = [name for name in snapshot.partition_columns if name[:1] in ("_", ".")]
+    names = [rf"\Q{spelling}\E=" for name in columns for spelling in (name, escape_name(name))]
+    visible = "|".join(["_change_data", *names])
+    plain = pc.replace_substring_regex(keys, rf"(^|/)(?:{visible})", r"\1v")
+    return pc.or_(
+        pc.match_substring_regex(plain, _HIDDEN), pc.match_substring_regex(keys, _OTHER_CHANGE_DATA)
+    )
 
 
 class PartitionScope:

@@ -92,7 +92,7 @@ def _tombstones(snapshot: SnapshotState, now_ms: int) -> dict[str, Any]:
             size = int(pc.sum(some.field("size")).as_py() or 0)
             counts[f"{name}_bytes" if name else "bytes"] += size
 
-    for batch in reader.batches(reversed(snapshot.segment.commits)):
+    for batch in reader.removes(reversed(snapshot.segment.commits)):
         add(batch.remove.drop_null())
     if snapshot.segment.checkpoint is not None:
         checkpoint = snapshot.open_checkpoint(snapshot.segment.checkpoint)

@@ -120,7 +120,7 @@ class RetainedFiles:
         first = min(versions.oldest, snapshot.segment.base_version)
         commits = [file for file in versions.commits if file.version > first]
         reader = snapshot.commits.decoding(TOMBSTONE)
-        for batch in reader.batches(reversed(commits)):
+        for batch in reader.removes(reversed(commits)):
             is_later = from_mask(batch.versions > versions.oldest)
             self._add_tombstones(batch.remove, is_later)
         if snapshot.segment.checkpoint is not None:

@@ -31,7 +31,7 @@ LISTED_PATHS = 1000
 """Paths that a result lists, as many as a dry run of Delta Spark."""
 LISTED_FILES = 1000
 """Files of a table above which one listing costs less than a request for each of them."""
-LISTING_RANGES = 32
+LISTING_RANGES = 16
 """Ranges of names that are listed at once."""
 SAMPLED_PATHS = 64
 """Paths of each batch of the log that choose the ranges of a listing."""

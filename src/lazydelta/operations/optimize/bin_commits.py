@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._failpoints import failpoint
+from lazydelta._memory import release_memory
 from lazydelta._parallel import ordered_map
 from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import ConcurrentDeleteDeleteError, ConcurrentDeleteReadError
@@ -104,7 +104,6 @@ class Run:
                 done.append(one)
                 if self.progress is not None:
                     self.progress(one.bin.files.num_rows)
-                failpoint("bin-rewritten")
             touched = self._commit(base, done, files)
         logger.info(
             "%s of %d bins of %s took %.1f s; %d touched by others",
@@ -113,7 +112,9 @@ class Run:
         return touched
 
     def _rewrite(self, base: SnapshotState, files: UncommittedFiles, one: Bin) -> _Rewritten:
-        return _Rewritten(one, files.add(self.rewriter.rewrite(base, one)))
+        adds = files.add(self.rewriter.rewrite(base, one))
+        release_memory()
+        return _Rewritten(one, adds)
 
     def _commit(
         self, base: SnapshotState, done: Sequence[_Rewritten], files: UncommittedFiles

@@ -13,10 +13,10 @@ BINS_AT_ONCE = 4
 """Bins rewritten in parallel; more of them would each have too little memory."""
 MEMORY_PARTS = 2
 """Parts of `operation_memory` at least: a clustered bin also needs memory to sort."""
-READ_SHARE = 8
-WRITE_SHARE = 4
-"""The part of a bin's memory for decoded batches, and for rows to encode (twice: one part is
-buffered while another one is encoded)."""
+READ_SHARE = 16
+WRITE_SHARE = 6
+"""The part of a bin's memory for decoded batches, and for rows of a row group. Decoders, encoders
+and the allocator need the rest."""
 MAX_ROUNDS = 5
 """How often a bin is rewritten after concurrent deletes before it is left for a later run."""
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from lazydelta._identity import ById
 from lazydelta.expressions.nodes import Stat
 from lazydelta.parquet.row_group_filter import RangeStatistics, may_match
 
@@ -71,8 +73,12 @@ def matching_row_ranges(
 
 def filter_leaves(rule: Predicate, leaves: Mapping[tuple[str, ...], str]) -> set[str]:
     """Return the paths in the file of the columns that a rule uses."""
-    paths = {node.path for node in rule.walk() if isinstance(node, Stat)}
-    return {leaves[path] for path in paths if path in leaves}
+    return {leaves[path] for path in _paths(ById(rule)) if path in leaves}
+
+
+@lru_cache(maxsize=64)
+def _paths(rule: ById[Predicate]) -> frozenset[tuple[str, ...]]:
+    return frozenset(node.path for node in rule.value.walk() if isinstance(node, Stat))
 
 
 class _PageRanges(RangeStatistics):

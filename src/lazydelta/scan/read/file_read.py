@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from lazydelta.scan import tuning
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -67,12 +69,26 @@ def limited_rows(read: FileRead) -> Iterator[RowBatch]:
     return (batch.select(read.mask(batch)) for batch in rows)
 
 
-def selected_rows(read: FileRead, selected: SelectedRows) -> Iterator[RowBatch]:
-    """Yield the selected rows; row groups and pages without one are not decoded."""
+def selected_rows(
+    read: FileRead, selected: SelectedRows, *, needs_positions: bool
+) -> Iterator[RowBatch]:
+    """Yield the selected rows; row groups, and long ranges of pages, without one are not decoded.
+
+    Args:
+        read: The file.
+        selected: The rows.
+        needs_positions: Whether batches need the positions of their rows.
+    """
     file, columns = read.file, read.projection.columns
     ranges = {group: _selected_ranges(read, selected, group) for group in read.row_groups}
-    for groups in file.fetched(columns, [group for group, parts in ranges.items() if parts]):
-        for group in groups:
+    groups = [group for group, parts in ranges.items() if parts]
+    num_rows = sum(file.metadata.row_group(group).num_rows for group in groups)
+    num_ranged = sum(end - start for group in groups for start, end in ranges[group])
+    if not needs_positions and num_ranged >= tuning.SELECTED_MIN_SKIPPED * num_rows:
+        yield from file.read(columns, groups, batch_rows=read.batch_rows, keep=selected.kept)
+        return
+    for part in file.fetched(columns, groups):
+        for group in part:
             rows = (
                 file.read_ranges(columns, group, ranges[group], batch_rows=read.batch_rows)
                 if columns
@@ -85,10 +101,9 @@ def selected_rows(read: FileRead, selected: SelectedRows) -> Iterator[RowBatch]:
 def _selected_ranges(
     read: FileRead, selected: SelectedRows, group: int
 ) -> Sequence[tuple[int, int]]:
-    file, columns = read.file, read.projection.columns
-    start = file.first_row(group)
-    end = start + file.metadata.row_group(group).num_rows
-    return selected.ranges(start, end, min_gap=file.min_skip_rows(columns, group))
+    start = read.file.first_row(group)
+    end = start + read.file.metadata.row_group(group).num_rows
+    return selected.ranges(start, end, min_gap=tuning.SELECTED_SKIP_ROWS)
 
 
 def filtered_rows(read: FileRead) -> Iterator[RowBatch]:

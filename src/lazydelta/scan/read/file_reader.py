@@ -209,7 +209,8 @@ class FileReader:
         )
         returned = 0
         if isinstance(deleted, SelectedRows) and not self._request.has_filter:
-            batches = selected_rows(read, deleted)
+            positions = self._request.needs_positions
+            batches = selected_rows(read, deleted, needs_positions=positions)
         else:
             batches = self._selected_rows(path, read, views=views)
         for rows in batches:

@@ -17,6 +17,7 @@ from lazydelta.operations import WriteRequest, write_rows
 from lazydelta.operations.dml import DmlRequest, delete_rows, update_rows
 from lazydelta.scan import Scan
 from lazydelta.snapshot import load_snapshot
+from lazydelta.table import Table
 from tests.support import memory_store
 from tests.unit.transaction.schedule import Request, every_order
 
@@ -51,6 +52,11 @@ def _replace(store):
     return write_rows(store, CONFIG, _rows([5]), request)
 
 
+def _merge(store):
+    merge = Table(store, CONFIG).merge(_rows([3, 10], 7), "t.id = s.id")
+    return merge.when_matched_update("*").when_not_matched_insert("*").execute()
+
+
 def _rows(ids, value=0):
     return pa.table(
         {"id": pa.array(ids, pa.int64()), "v": pa.array([value] * len(ids), pa.int64())}
@@ -69,10 +75,11 @@ VERBS = {
     # name: (call, the rows after it)
     "append": (_append, lambda rows: [*rows, *((key, 0) for key in NEW)]),
     "delete-1": (_delete("id = 1"), _without(1)),
-    "delete-2-6": (_delete("id % 4 = 2"), _without(2, 6)),
+    "delete-2-6": (_delete("id % 4 = 2"), _without(2, 6, 10)),
     "delete-file": (_delete("id <= 4"), _without(1, 2, 3, 4)),
     "update-2": (_update("id = 2"), _doubled(2)),
     "update-3-9": (_update("id IN (3, 9)"), _doubled(3, 9)),
+    "merge-3-10": (_merge, lambda rows: [*_without(3, 10)(rows), (3, 7), (10, 7)]),
     "replace-5": (_replace, lambda rows: [*_without(5)(rows), (5, 0)]),
 }
 # Pairs that touch the same row of a file, or a file that one of them removes or rewrites.
@@ -86,8 +93,11 @@ CONFLICTS = {
     ("delete-file", "delete-file"),
     ("delete-file", "update-2"),
     ("delete-file", "update-3-9"),
+    ("delete-file", "merge-3-10"),
     ("update-2", "update-2"),
     ("update-3-9", "update-3-9"),
+    ("update-3-9", "merge-3-10"),
+    ("merge-3-10", "merge-3-10"),
     ("replace-5", "replace-5"),
 }
 
@@ -156,5 +166,5 @@ def _conflicts(winner, mine):
     if mine == "append":
         return False
     if mine == "replace-5":  # an overwrite is not adapted to files that may match
-        return winner in ("append", "delete-2-6", "replace-5")
+        return winner in ("append", "delete-2-6", "merge-3-10", "replace-5")
     return tuple(sorted((winner, mine), key=list(VERBS).index)) in CONFLICTS

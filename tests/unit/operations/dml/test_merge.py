@@ -21,6 +21,7 @@ from lazydelta.errors import (
     PredicateError,
     SchemaMismatchError,
 )
+from lazydelta.operations.dml.merge import tuning
 from lazydelta.operations.dml.verb import Verb
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -248,6 +249,21 @@ def test_source_rows_for_which_no_clause_holds_do_not_count(tmp_path):
     assert merge.execute().metrics["numTargetRowsDeleted"] == 1
     result = table.merge(source, "t.id = s.id").when_not_matched_insert({"id": "s.id"}).execute()
     assert result.metrics["numTargetRowsInserted"] == 2
+
+
+def test_frequent_keys_are_matched_in_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "PAIRS_PER_BLOCK", 7)
+    rows = {"id": list(range(12)), "key": ["a", "a", "b"] * 4}
+    ld.write(tmp_path, rows, properties=VECTORS)
+    table = ld.Table.open(tmp_path)
+    source = {"key": ["a"] * 5 + ["b", "c"], "id": [0, 1, 3, 4, 99, 5, 7]}
+    merge = table.merge(source, "t.key = s.key AND t.id = s.id + 3", dry_run=True)
+    assert merge.when_matched_delete().execute().metrics["numTargetRowsDeleted"] == 5
+    merge = table.merge(source, "t.key = s.key AND t.id > s.id")
+    with pytest.raises(MultipleMatchesError, match=r"t\.key = a"):
+        merge.when_matched_update({"id": "0"}).execute()
+    assert merge.when_matched_delete().execute().metrics["numTargetRowsDeleted"] == 9
+    assert ids_of(table) == [0, 2, 5]
 
 
 # --- assignments ---------------------------------------------------------------------------------
@@ -567,10 +583,10 @@ def test_application_transactions_apply_once(tmp_path):
 def race(monkeypatch, change):
     commit = Verb.commit
 
-    def raced(verb, *arguments):
+    def raced(verb, *arguments, **more):
         monkeypatch.undo()
         change()
-        return commit(verb, *arguments)
+        return commit(verb, *arguments, **more)
 
     monkeypatch.setattr(Verb, "commit", raced)
 
@@ -623,3 +639,48 @@ def test_a_concurrent_delete_of_a_matched_row_conflicts_even_if_no_clause_held(
     race(monkeypatch, lambda: other.delete("id = 2"))  # its source row would be inserted now
     with pytest.raises(CommitConflictError):
         merge.when_not_matched_insert("*").execute()
+
+
+def test_a_concurrent_append_between_the_keys_of_the_source_does_not_conflict(
+    tmp_path, monkeypatch
+):
+    table, other = make(tmp_path), ld.Table.open(tmp_path)
+    source = {"id": [1, 9], "name": ["x", "y"], "v": [0.0, 0.0]}
+    upsert = table.merge(source, "t.id = s.id").when_matched_update("*")
+    upsert = upsert.when_not_matched_insert("*")
+    race(monkeypatch, lambda: other.write({"id": [7], "name": ["z"], "v": [0.0]}))
+    assert upsert.execute().metrics["numTargetRowsInserted"] == 1
+    assert ids_of(table) == [0, 1, 2, 3, 4, 5, 7, 9]
+
+
+def test_concurrent_merges_of_other_keys_do_not_conflict(tmp_path, monkeypatch):
+    table, other = make(tmp_path), ld.Table.open(tmp_path)
+
+    def upsert(writer, *ids):
+        source = {"id": list(ids), "name": ["new"] * len(ids), "v": [9.0] * len(ids)}
+        merge = writer.merge(source, "t.id = s.id").when_matched_update("*")
+        return merge.when_not_matched_insert("*").execute()
+
+    race(monkeypatch, lambda: upsert(other, 2, 7, 11))
+    upsert(table, 1, 3, 9, 12)
+    found = {row["id"] for row in rows_of(table) if row["name"] == "new"}
+    assert found == {1, 2, 3, 7, 9, 11, 12}
+    assert ids_of(table) == [0, 1, 2, 3, 4, 5, 7, 9, 11, 12]
+    race(monkeypatch, lambda: upsert(other, 20))
+    with pytest.raises(CommitConflictError):
+        upsert(table, 19, 20)
+
+
+def test_an_insert_of_new_keys_conflicts_with_removed_files_only(tmp_path, monkeypatch):
+    table, other = make(tmp_path), ld.Table.open(tmp_path)
+
+    def insert(*ids):
+        source = {"id": list(ids), "name": ["new"] * len(ids), "v": [9.0] * len(ids)}
+        return table.merge(source, "t.id = s.id").when_not_matched_insert("*").execute()
+
+    race(monkeypatch, lambda: other.write({"id": [7], "name": ["z"], "v": [0.0]}))
+    assert insert(1, 8).metrics["numTargetRowsInserted"] == 1
+    race(monkeypatch, lambda: other.delete("id <= 5"))  # whole files; 1 would be inserted now
+    with pytest.raises(CommitConflictError):
+        insert(1, 10)
+    assert insert(1, 10).metrics["numTargetRowsInserted"] == 2

@@ -126,6 +126,65 @@ def test_a_lost_race_is_a_serial_order_or_a_conflict(
         assert None not in row_ids
 
 
+# --- MERGE against plain rows ---------------------------------------------------------------------------
+
+MERGES = {
+    # clauses of a MERGE: (where of a matched update, or None without one; whether it inserts)
+    "upsert": ("true", True),
+    "update": ("true", False),
+    "insert": (None, True),
+    "some": ("t.p = 'a'", True),
+}
+merges = st.tuples(st.sampled_from(sorted(MERGES)), st.sets(st.integers(0, 12), min_size=1))
+
+
+def run_merge(table, merge):
+    kind, keys = merge
+    where, inserts = MERGES[kind]
+    source = [{"id": key, "p": "m", "v": 2.0} for key in sorted(keys)]
+    planned = table.merge(pa.Table.from_pylist(source, SCHEMA), "t.id = s.id")
+    if where is not None:
+        planned = planned.when_matched_update({"v": "s.v"}, None if where == "true" else where)
+    return (planned.when_not_matched_insert("*") if inserts else planned).execute()
+
+
+def after_merge(rows, merge):
+    kind, keys = merge
+    where, inserts = MERGES[kind]
+
+    def is_changed(row):
+        return where is not None and row["id"] in keys and (where == "true" or row["p"] == "a")
+
+    new = [{"id": key, "p": "m", "v": 2.0} for key in keys - {row["id"] for row in rows}]
+    changed_rows = [{**row, "v": 2.0} if is_changed(row) else row for row in rows]
+    return changed_rows + (new if inserts else [])
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=table_rows, winner=st.one_of(st.just("append"), verbs, merges), mine=merges)
+def test_a_merge_that_loses_a_race_is_a_serial_order_or_a_conflict(
+    tmp_path, monkeypatch, rows, winner, mine
+):
+    directory = tmp_path / "t"
+    shutil.rmtree(directory, ignore_errors=True)
+    table, other = make(directory, rows, {**VECTORS, **FEED}), ld.Table.open(directory)
+    is_merge = winner[0] in MERGES
+    race(monkeypatch, lambda: (run_merge if is_merge else run)(other, winner))
+    version = table.version
+    try:
+        result = run_merge(table, mine)
+    except CommitConflictError:
+        result = None
+    monkeypatch.undo()
+    raced = other.version - version  # a verb without a match does not commit, nor is it raced
+    before = (after_merge if is_merge else after)(rows, winner) if raced else rows
+    if result is None:
+        assert rows_of(other) == plain(before)
+    elif result.version > version:
+        assert rows_of(table) == plain(after_merge(before, mine))
+        assert replay(table, result.version, before) == plain(after_merge(before, mine))
+
+
 # --- one file, two writers -----------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import unquote
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 import lazydelta as ld
 from lazydelta.errors import ConfigError, StoreError, UnsupportedFeatureError
+from lazydelta.formats import DeletionVectorGroup
 from lazydelta.operations.maintenance import object_listing, tuning
 from lazydelta.store import MemoryStore
 from lazydelta.testing import TableBuilder
@@ -40,6 +42,10 @@ def make(directory, properties=None, **options):
     table = ld.Table.open(directory)
     table.write(rows(0), properties=properties or {}, **options)
     return table
+
+
+def now_ms():
+    return time.time_ns() // 10**6
 
 
 def vacuum(table, **options):
@@ -117,6 +123,28 @@ def test_tombstones_that_only_an_older_checkpoint_dropped_still_protect(tmp_path
 
 
 @MODES
+@pytest.mark.parametrize("own_time", [0, None])
+def test_a_late_remove_protects_its_file_whatever_its_own_time_is(tmp_path, mode, own_time):
+    builder = TableBuilder(tmp_path)
+    builder.commit("+a#v1", at_ms=1_700_000_000_000)
+    builder.commit(remove("a", vector="v1", deletionTimestamp=own_time), at_ms=now_ms())
+    for name in ("a", DeletionVectorGroup.file_name("v1".rjust(20, "0"))):
+        (tmp_path / name).write_bytes(b"x")
+        age(tmp_path / name, 24 * 99)
+    assert ld.Table.open(tmp_path).vacuum(mode=mode).files_to_delete == 0
+
+
+@MODES
+def test_a_tombstone_that_is_young_by_its_own_time_protects_its_file(tmp_path, mode):
+    builder = TableBuilder(tmp_path)
+    builder.commit("+a", at_ms=1_700_000_000_000)
+    builder.commit(remove("a", deletionTimestamp=now_ms()), at_ms=1_700_000_001_000)
+    (tmp_path / "a").write_bytes(b"x")
+    age(tmp_path / "a", 24 * 99)
+    assert ld.Table.open(tmp_path).vacuum(mode=mode).files_to_delete == 0
+
+
+@MODES
 def test_deletion_vector_files_of_retained_versions_stay_and_others_go(tmp_path, mode):
     table = make(tmp_path / "t", VECTORS)
     table.write(rows(0, 10), mode="overwrite")
@@ -141,6 +169,18 @@ def test_change_files_of_retained_commits_stay_and_others_go(tmp_path, mode):
     vacuum(table, mode=mode, retention=2.0)
     assert len(changes & files_of(table)) == 4
     assert table.changes(starting_version=3).to_arrow().num_rows == 4
+
+
+def test_a_change_file_that_is_older_than_its_commit_stays(tmp_path):
+    """As in a copy of a table that keeps modification times, or with another clock."""
+    builder = TableBuilder(tmp_path).commit("+a", at_ms=1_700_000_000_000)
+    cdc = {"path": "_change_data/c%20d", "partitionValues": {}, "size": 1, "dataChange": False}
+    builder.commit({"cdc": cdc}, at_ms=now_ms())
+    (tmp_path / "_change_data").mkdir()
+    for name in ("c d", "e"):
+        (tmp_path / "_change_data" / name).write_bytes(b"x")
+        age(tmp_path / "_change_data" / name, 24 * 99)
+    assert ld.Table.open(tmp_path).vacuum(mode="full").paths == ("_change_data/e",)
 
 
 @MODES

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lazydelta._arrow import from_mask, from_numpy
+from lazydelta._arrow import from_mask
 from lazydelta.operations.dml.merge import tuning
 from lazydelta.operations.dml.merge.joined_rows import joined_batch
-from lazydelta.operations.dml.merge.merge_plan import choose_clauses
+from lazydelta.operations.dml.merge.merge_plan import choose_clauses, choose_pairs
 from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.scan.read import ChosenRows
 from lazydelta.writer.columns import high_water_marks
@@ -35,14 +35,12 @@ def updated_matches(
     tracking = RowTracking.of(verb.snapshot)
     for batch in _touched(verb, touched, columns, tracking):
         for pairs in finder.pairs(batch):
-            chosen = choose_clauses(plan.matched, pairs.batch)
+            chosen = choose_pairs(plan.matched, pairs)
             for index, clause in enumerate(plan.matched):
-                if clause.assignments is None:
-                    continue
-                found = finder.select(pairs, chosen == index)
-                if len(found):
-                    old = batch.take(from_numpy(found.target_rows))
-                    yield _tracked(clause.assignments(found.batch, old), old, tracking)
+                found = pairs.select(chosen == index)
+                if clause.assignments is not None and len(found):
+                    new = clause.assignments(found.batch, found.old)
+                    yield _tracked(new, found.old, tracking)
 
 
 def updated_by_source(

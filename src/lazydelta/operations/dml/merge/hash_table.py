@@ -6,10 +6,14 @@ Knows hashes only; rows with equal hashes may have different keys.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lazydelta.operations.dml.merge import tuning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["HashTable"]
 
@@ -78,6 +82,22 @@ class HashTable:
         groups[behind] = np.searchsorted(self.hashes, wanted[behind])
         found = self._at(groups) == wanted
         return positions[found], groups[found]
+
+    def split(
+        self, rows: np.ndarray, groups: np.ndarray, *, max_pairs: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield rows and their groups in parts of so many pairs, at least one row in each."""
+        if self.starts is None or not len(rows):
+            yield rows, groups
+            return
+        ends = np.cumsum(self.starts[groups + 1].astype(np.int64) - self.starts[groups])
+        start = 0
+        while start < len(rows):
+            before = int(ends[start - 1]) if start else 0
+            limit = min(before + max_pairs, int(ends[-1]))
+            end = max(start + 1, int(np.searchsorted(ends, limit, "right")))
+            yield rows[start:end], groups[start:end]
+            start = end
 
     def pairs(self, rows: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return each row with every row of its group."""

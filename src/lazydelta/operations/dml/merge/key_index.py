@@ -8,6 +8,7 @@ a null matches nothing, unless the column is null-safe: then it matches a null.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from lazydelta.operations.dml.merge.key_hash import equal_rows, hash_rows, key_c
 from lazydelta.operations.dml.merge.key_ranges import KeyRange
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lazydelta.operations.dml.merge.key_hash import KeyColumn
 
@@ -70,11 +71,31 @@ class KeyIndex:
         Args:
             keys: The key columns of the target rows.
         """
+        blocks = list(self.blocks(keys, max_pairs=sys.maxsize))
+        return blocks[0] if blocks else (_NO_ROWS, _NO_ROWS)
+
+    def blocks(
+        self, keys: Sequence[pa.Array], *, max_pairs: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the pairs of `match` in blocks: a key may be very frequent on both sides.
+
+        Args:
+            keys: The key columns of the target rows.
+            max_pairs: Pairs of a block, except that those of one row are not split.
+        """
         columns = tuple(map(key_column, keys))
+        for rows, groups in self.table.split(
+            *self._find(columns, len(keys[0])), max_pairs=max_pairs
+        ):
+            pairs = self.table.pairs(rows, groups)
+            yield pairs if self._hash_decides else self._confirmed(columns, *pairs)
+
+    def _find(self, columns: tuple[KeyColumn, ...], count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the target rows whose hash the source has, and its group."""
         matchable = _matchable(columns, self.null_safe)
         found_rows, found_groups = [_NO_ROWS], [_NO_ROWS]
-        for start in range(0, len(keys[0]), tuning.HASHED_ROWS):
-            stop = min(start + tuning.HASHED_ROWS, len(keys[0]))
+        for start in range(0, count, tuning.HASHED_ROWS):
+            stop = min(start + tuning.HASHED_ROWS, count)
             hashes = hash_rows(columns, start, stop)
             rows = self.table.candidates(hashes)
             if matchable is not None:
@@ -82,8 +103,7 @@ class KeyIndex:
             rows, groups = self.table.find(hashes, rows)
             found_rows.append(rows + start)
             found_groups.append(groups)
-        pairs = self.table.pairs(np.concatenate(found_rows), np.concatenate(found_groups))
-        return pairs if self._hash_decides else self._confirmed(columns, *pairs)
+        return np.concatenate(found_rows), np.concatenate(found_groups)
 
     def may_match(
         self,

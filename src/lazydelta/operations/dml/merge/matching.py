@@ -19,7 +19,7 @@ from lazydelta.errors import MultipleMatchesError
 from lazydelta.operations.dml.matched_files import split_matches
 from lazydelta.operations.dml.merge.joined_rows import evaluate_rows, joined_batch
 from lazydelta.operations.dml.merge.key_bounds import KeyBounds
-from lazydelta.operations.dml.merge.merge_plan import choose_clauses
+from lazydelta.operations.dml.merge.merge_plan import choose_clauses, choose_pairs
 from lazydelta.operations.dml.merge.pairs import PairFinder
 from lazydelta.operations.dml.merge.target_files import target_files
 from lazydelta.operations.dml.table_rules import plain_rows
@@ -73,12 +73,8 @@ class Matching:
         Raises:
             MultipleMatchesError: Several source rows change one row.
         """
-        plan = self._plan
-        columns, source_columns = plan.match_columns
-        _, update_columns = plan.update_columns
-        finder = PairFinder(
-            plan.condition, plan.pairs, chunk.rows, sorted({*source_columns, *update_columns})
-        )
+        plan, finder = self._plan, self._finder(chunk)
+        columns, _ = plan.match_columns
         self.bounds.add(finder.keys)
         matched = self.matched_sources[chunk.index] = np.zeros(chunk.rows.num_rows, np.bool_)
         files = target_files(self._snapshot, plan.condition, finder.index)
@@ -92,6 +88,21 @@ class Matching:
                     self._matched[path] |= _bitmap(positions[pairs.target_rows])
                 self._choose(touched, path, positions, pairs)
         return self._remembered(touched), finder
+
+    def has_match(self, chunk: SourceChunk, files: pa.Table) -> bool:
+        """Whether a row of other files matches a chunk, whether or not it would change."""
+        condition, finder = self._plan.condition, self._finder(chunk)
+        columns, _ = self._plan.match_columns
+        if not chunk.rows.num_rows:
+            return False
+        files = target_files(self._snapshot, condition, finder.index, files=files)
+        rows = self._rows(files, columns, condition.target_only)
+        return any(len(pairs) for _, _, batch in rows for pairs in finder.pairs(batch))
+
+    def _finder(self, chunk: SourceChunk) -> PairFinder:
+        plan = self._plan
+        names = {*plan.match_columns[1], *plan.update_columns[1]}
+        return PairFinder(plan.condition, plan.pairs, chunk.rows, sorted(names))
 
     def not_matched_by_source(self) -> TouchedRows:
         """Find the rows that match no source row, and those of them that change."""
@@ -132,7 +143,7 @@ class Matching:
         clauses = self._plan.matched
         if not clauses:
             return
-        chosen = choose_clauses(clauses, pairs.batch)
+        chosen = choose_pairs(clauses, pairs)
         if not self._plan.request.allows_duplicates:
             self._refuse_duplicates(path, positions, pairs, chosen >= 0)
         for index, clause in enumerate(clauses):
@@ -148,11 +159,11 @@ class Matching:
         again = _bitmap(positions[rows]) & self._changed[path]
         if again:
             (where,) = np.flatnonzero(positions[rows] == again.min())[:1]
-        elif len(np.unique(rows)) < len(rows):
-            order = np.argsort(rows, kind="stable")
-            where = order[np.flatnonzero(np.diff(rows[order]) == 0)[0]]
         else:
-            return
+            repeated = np.flatnonzero(np.diff(rows) == 0)  # pairs are sorted by target row
+            if not len(repeated):
+                return
+            where = repeated[0]
         pair = int(np.flatnonzero(relevant)[where])
         row = pairs.batch.slice(pair, 1)
         keys = self._plan.condition.keys
@@ -168,11 +179,16 @@ class Matching:
         kind = touched.updated if what[1] == "update" else touched.deleted
         kind[path] = kind.get(path, _bitmap()) | rows
 
+    def _shown(self, files: pa.Table) -> list[str]:
+        """Return the decoded paths of files."""
+        paths = self._snapshot.resolver.decoded(files.column("path").combine_chunks())
+        decoded: list[str] = paths.to_pylist()
+        return decoded
+
     def _remembered(self, touched: TouchedRows) -> TouchedRows:
         """Keep the add actions of touched files, and only those."""
-        paths = self._snapshot.resolver.decoded(touched.files.column("path").combine_chunks())
         kept = []
-        for index, path in enumerate(paths.to_pylist()):
+        for index, path in enumerate(self._shown(touched.files)):
             if path in touched.updated or path in touched.deleted:
                 self._files.setdefault(path, touched.files.slice(index, 1))
                 kept.append(index)

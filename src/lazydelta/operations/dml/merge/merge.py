@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lazydelta._arrow import empty_table
+from lazydelta.operations.dml.matched_files import split_matches
 from lazydelta.operations.dml.merge import tuning
 from lazydelta.operations.dml.merge.changed_rows import (
     InsertedRows,
@@ -25,7 +26,7 @@ from lazydelta.operations.dml.request import DmlResult
 from lazydelta.operations.dml.row_deletion import plan_deletion
 from lazydelta.operations.dml.table_rules import has_change_feed
 from lazydelta.operations.dml.verb import Verb
-from lazydelta.operations.dml.verb_changes import RowChanges
+from lazydelta.operations.dml.verb_changes import RowChanges, WrittenChanges
 from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.operations.uncommitted_files import UncommittedFiles
 from lazydelta.schema import schema_to_json
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from lazydelta.operations.dml.merge.clauses import MergeRequest
     from lazydelta.operations.dml.merge.matching import TouchedRows
     from lazydelta.operations.dml.merge.source_chunks import SourceChunk
-    from lazydelta.operations.dml.verb_changes import WrittenChanges
     from lazydelta.protocol import TableMetadata, TableProtocol
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
@@ -99,9 +99,7 @@ def merge_rows(
         return verb
     chunks = SourceChunks(source, chunk_bytes=_share(config))
     plan = MergePlan.build(verb.snapshot, request, chunks.schema)
-    if not plan.is_rebasable:
-        config = replace(config, row_level_concurrency=False)
-    verb = replace(verb, config=config, metric_names=METRIC_NAMES)
+    verb = replace(verb, metric_names=METRIC_NAMES, reads_unchanged_rows=not plan.is_rebasable)
     with chunks:
         run = _Run(verb, plan, chunks)
         return run.dry() if request.options.dry_run else run.execute()
@@ -178,8 +176,26 @@ class _Run:
             )
             reads = None if self.plan.not_matched_by_source else self.matching.bounds.predicate()
             verb = replace(verb, predicate=reads)
-            result = verb.commit(changes, self.plan.request.parameters(), files)
+            parameters = self.plan.request.parameters()
+            result = verb.commit(changes, parameters, files, again=self._again)
             return replace(result, warnings=(*self.warnings, *result.warnings))
+
+    def _again(self, added: pa.Table) -> RowChanges | None:
+        """Return no changes for files that a concurrent commit added, if none of their rows match.
+
+        If one does, its source row may have been inserted already: that is a conflict, None.
+        """
+        if self.plan.not_matched_by_source:
+            return None
+        for chunk in self.source:
+            if self.matching.has_match(chunk, added):
+                return None
+            del chunk
+        nothing = split_matches(self.verb.snapshot, added.slice(0, 0), [])
+        deletion = plan_deletion(self.verb.snapshot, nothing)
+        empty = empty_table(ADDS)
+        written = WrittenChanges(adds=empty, marked=empty)
+        return RowChanges(deletion=deletion, written=written, metrics={})
 
     def _write(self, files: UncommittedFiles) -> tuple[pa.Table, pa.Table]:
         """Write changed and new rows; apart if the change feed has to tell them apart."""

@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from lazydelta.expressions import Predicate
     from lazydelta.operations.dml.merge.clauses import Action, MergeClause, MergeRequest
     from lazydelta.operations.dml.merge.condition import Condition
+    from lazydelta.operations.dml.merge.pairs import Pairs
     from lazydelta.operations.dml.nested_copies import MissingFields
     from lazydelta.operations.dml.verb import Verb
     from lazydelta.schema import StructField
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["MergePlan", "PlannedClause", "choose_clauses"]
+__all__ = ["MergePlan", "PlannedClause", "choose_clauses", "choose_pairs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +179,13 @@ def choose_clauses(clauses: Sequence[PlannedClause], batch: pa.RecordBatch) -> n
         if clause.where is None:
             break
     return chosen
+
+
+def choose_pairs(clauses: Sequence[PlannedClause], pairs: Pairs) -> np.ndarray:
+    """Return `choose_clauses` of pairs; their columns are joined only if a condition needs them."""
+    if clauses and clauses[0].where is None:
+        return np.zeros(len(pairs), np.int8)
+    return choose_clauses(clauses, pairs.batch)
 
 
 def _tops(paths: Iterable[tuple[str, ...]]) -> list[str]:

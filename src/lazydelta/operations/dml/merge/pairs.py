@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from lazydelta._arrow import from_numpy, true_mask
 from lazydelta.operations.dml.merge import tuning
@@ -15,25 +17,47 @@ from lazydelta.operations.dml.merge.key_index import KeyIndex
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
-
     from lazydelta.operations.dml.merge.condition import Condition
     from lazydelta.operations.dml.merge.joined_rows import JoinedSchema
 
 __all__ = ["PairFinder", "Pairs"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pairs:
-    """Some rows of a target batch, each with a row of the source chunk that matches it."""
+    """Some rows of a target batch, each with a row of the source chunk that matches it.
 
+    Sorted by target row. Columns are joined on first use: most pairs of pass 1 need none.
+    """
+
+    schema: JoinedSchema
+    target: pa.RecordBatch
+    source: pa.RecordBatch
     target_rows: np.ndarray
     source_rows: np.ndarray
-    batch: pa.RecordBatch
-    """In the joined schema; without rows if no expression needs them."""
 
     def __len__(self) -> int:
         return len(self.target_rows)
+
+    @cached_property
+    def batch(self) -> pa.RecordBatch:
+        """The pairs in the joined schema."""
+        left = self.target.take(from_numpy(self.target_rows))
+        right = self.source.take(from_numpy(self.source_rows))
+        return joined_batch(self.schema, left, right)
+
+    @property
+    def old(self) -> pa.RecordBatch:
+        """The target rows, with the columns that were read."""
+        return pa.RecordBatch.from_struct_array(self.batch.column(self.schema.target_alias))
+
+    def select(self, mask: np.ndarray) -> Pairs:
+        """Return some of the pairs."""
+        if mask.all():
+            return self
+        chosen = np.flatnonzero(mask)
+        rows = self.target_rows[chosen], self.source_rows[chosen]
+        return replace(self, target_rows=rows[0], source_rows=rows[1])
 
 
 class PairFinder:
@@ -66,40 +90,20 @@ class PairFinder:
             self.index = KeyIndex.build(self.keys, [key.null_safe for key in keys])
 
     def pairs(self, target: pa.RecordBatch) -> Iterator[Pairs]:
-        """Yield the pairs of a target batch; a row of it may be in several."""
+        """Yield the pairs of a target batch in blocks; all pairs of a row are in one."""
+        residual = self._condition.residual
         for target_rows, source_rows in self._candidates(target):
-            batch = self.joined(target, target_rows, source_rows)
-            found = Pairs(target_rows, source_rows, batch)
-            residual = self._condition.residual
-            if residual is not None:
-                found = self.select(found, true_mask(evaluate_rows(residual, batch)))
+            found = Pairs(self._schema, target, self._source, target_rows, source_rows)
+            if residual is not None and len(found):
+                found = found.select(true_mask(evaluate_rows(residual, found.batch)))
             if len(found):
                 yield found
-
-    def select(self, pairs: Pairs, mask: np.ndarray) -> Pairs:
-        """Return some of the pairs."""
-        if mask.all():
-            return pairs
-        chosen = np.flatnonzero(mask)
-        return Pairs(
-            pairs.target_rows[chosen],
-            pairs.source_rows[chosen],
-            pairs.batch.take(from_numpy(chosen)),
-        )
-
-    def joined(
-        self, target: pa.RecordBatch, target_rows: np.ndarray, source_rows: np.ndarray
-    ) -> pa.RecordBatch:
-        """Return pairs of rows in the joined schema."""
-        left = target.take(from_numpy(target_rows))
-        right = self._source.take(from_numpy(source_rows))
-        return joined_batch(self._schema, left, right)
 
     def _candidates(self, target: pa.RecordBatch) -> Iterator[tuple[Any, Any]]:
         if self.index is not None:
             rows = joined_batch(self._schema, target, None)
             keys = [evaluate_rows(key.target, rows) for key in self._condition.keys]
-            yield self.index.match(keys)
+            yield from self.index.blocks(keys, max_pairs=tuning.PAIRS_PER_BLOCK)
             return
         # Without an equality every pair is a candidate: in blocks of bounded size.
         if not self._num_rows:

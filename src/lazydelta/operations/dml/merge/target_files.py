@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from lazydelta._arrow import from_mask
 from lazydelta.expressions.nodes import Column, Or
+from lazydelta.operations.dml.matched_files import candidates
 from lazydelta.replay.skipping import ColumnBounds, Pruner, file_bounds
-from lazydelta.scan.plan import live_adds
 from lazydelta.schema import to_arrow_type
 from lazydelta.transaction import ADDS
 
@@ -32,6 +32,7 @@ def target_files(
     index: KeyIndex | None = None,
     *,
     predicates: Sequence[Predicate] | None = None,
+    files: pa.Table | None = None,
 ) -> pa.Table:
     """Return the add actions of files that may have rows that a MERGE changes.
 
@@ -40,6 +41,7 @@ def target_files(
         condition: The condition that rows satisfy; None keeps all files.
         index: Keys of the source, of which the rows have one.
         predicates: Conditions on the target, one of which is true of each row.
+        files: Add actions of the files to choose from; by default those of the snapshot.
     """
     where = None if condition is None else condition.target_only
     if predicates:
@@ -52,7 +54,7 @@ def target_files(
         generated=snapshot.generates_columns,
     )
     batches = []
-    for batch in live_adds(snapshot, ADDS, pruner):
+    for batch in candidates(snapshot, pruner, files):
         mask = None
         if condition is not None and index is not None:
             mask = _may_have_keys(snapshot, condition, index, batch)

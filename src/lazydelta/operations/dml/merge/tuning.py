@@ -22,7 +22,7 @@ SORT_KEY_WORDS = 4
 """Words of eight bytes in the longest sort key of a string."""
 
 PAIRS_PER_BLOCK = 1 << 18
-"""Candidate pairs that are evaluated at once if the condition has no equality."""
+"""Candidate pairs that are evaluated at once, if keys are frequent or there is none."""
 
 INSERTED_ROWS = 1 << 16
 """Source rows that are enforced and handed to the writer at once."""

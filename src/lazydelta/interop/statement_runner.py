@@ -1,0 +1,325 @@
+"""`sql`: run one statement, a query on an engine or a change of a table's rows."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lazydelta.errors import ConfigError, ConstraintViolationError, QueryError
+from lazydelta.expressions import bind_expression
+from lazydelta.interop.statement import Delete, Insert, Merge, Query, Subquery, Update
+from lazydelta.interop.statement_lexer import tokens
+from lazydelta.interop.statement_parser import parse_statement
+from lazydelta.interop.statement_tables import StatementTables
+from lazydelta.schema import StructType, format_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from lazydelta.config import Config
+    from lazydelta.interop.query import Engine
+    from lazydelta.interop.statement import Assignment, Clause, TableName
+    from lazydelta.operations import WriteResult
+    from lazydelta.operations.dml import DmlResult
+    from lazydelta.operations.dml.merge import MergeBuilder
+    from lazydelta.schema import StructField
+    from lazydelta.table import Table
+
+__all__ = ["sql"]
+
+_DEFAULT = "CURRENT_DEFAULT"
+
+
+def sql(
+    statement: str,
+    tables: Mapping[str, Any] | None = None,
+    *,
+    engine: Engine | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    config: Config | None = None,
+    app_id: str | None = None,
+    app_version: int | None = None,
+    commit_metadata: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+) -> pa.RecordBatchReader | DmlResult | WriteResult:
+    """Run one SQL statement: a query, DELETE, UPDATE, INSERT or MERGE.
+
+    A table is a name of `tables`, or a path or URL in backticks: `` DELETE FROM `./trips` ``.
+    Expressions of DELETE, UPDATE, MERGE and VALUES are Spark SQL and run in lazydelta. Queries run
+    on an engine, as for `QueryBuilder`, also those inside INSERT and MERGE.
+
+    Args:
+        statement: The statement.
+        tables: Tables by name: a `Table`, a path or a URL. A snapshot, scan or change feed can be
+            read too, and any rows that `Table.merge` accepts can be the source of a MERGE.
+        engine: The engine of queries: `duckdb` or `datafusion`; by default the first of the two
+            that is installed.
+        storage_options: Options of the object store, for tables that are named by an address.
+        config: Engine settings, for the same tables.
+        app_id: With `app_version`: makes a change of rows idempotent, as for `Table.write`.
+        app_version: The version of the application's transaction; it must increase.
+        commit_metadata: User metadata for the commit, shown by `history()`.
+        dry_run: Whether DELETE, UPDATE or MERGE returns what would happen, and writes nothing.
+
+    Returns:
+        The rows of a query as a reader, or the result of the operation.
+
+    Raises:
+        QueryError: The statement cannot be parsed, or the engine rejects the query.
+        PredicateError: An expression cannot be parsed, or does not fit the schema.
+        ConfigError: A table is not known.
+
+    Raises the errors of the operation too: see `Table.delete`, `update`, `write` and `merge`.
+    """
+    found = StatementTables(
+        named={} if tables is None else tables, storage_options=storage_options, config=config
+    )
+    options = {
+        "app_id": app_id,
+        "app_version": app_version,
+        "commit_metadata": commit_metadata,
+    }
+    return _Run(statement, found, engine, options, dry_run)()
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One statement with the tables that it can name."""
+
+    sql: str
+    tables: StatementTables
+    engine: Engine | None
+    options: Mapping[str, Any]
+    """Options of the commit."""
+    dry_run: bool
+
+    def __call__(self) -> Any:
+        match parse_statement(self.sql):
+            case Query(sql=query):
+                return self.tables.query(query, self.engine)
+            case Delete() as delete:
+                return self._delete(delete)
+            case Update() as update:
+                return self._update(update)
+            case Insert() as insert:
+                return self._insert(insert)
+            case Merge() as merge:
+                return self._merge(merge)
+
+    def _delete(self, delete: Delete) -> DmlResult:
+        table = self.tables.target(delete.target)
+        where = _Names(table, _alias(delete.target)).unqualified(delete.where)
+        return table.delete(where, **self.options, dry_run=self.dry_run)
+
+    def _update(self, update: Update) -> DmlResult:
+        table = self.tables.target(update.target)
+        names = _Names(table, _alias(update.target))
+        columns = {
+            name: names.unqualified(value)
+            for name, value in names.assigned(update.assignments).items()
+        }
+        where = names.unqualified(update.where)
+        return table.update(columns, where, **self.options, dry_run=self.dry_run)
+
+    def _insert(self, insert: Insert) -> WriteResult:
+        if self.dry_run:
+            raise ConfigError("dry_run", "INSERT has none: run its query instead")
+        table = self.tables.target(insert.target)
+        schema = table.schema  # also refuses a table that does not exist
+        if insert.query is None:
+            data: Any = self._values(insert, schema, table.url)
+        else:
+            data = self.tables.query(insert.query, self.engine)
+            if not insert.by_name:
+                columns = self._columns(insert, schema, len(data.schema))
+                data = _renamed(data, [column.name for column in columns])
+        return table.write(data, "overwrite" if insert.overwrite else "append", **self.options)
+
+    def _columns(self, insert: Insert, schema: StructType, width: int) -> list[StructField]:
+        """Return the column of each value."""
+        if insert.columns is not None:
+            columns = [schema.find([name])[0] for name in insert.columns]
+        else:
+            columns = list(schema)
+        self._check_width(width, len(columns))
+        return columns
+
+    def _check_width(self, found: int, expected: int) -> None:
+        if found != expected:
+            reason = f"it has {found} values for {expected} columns; list the columns: t (a, b)"
+            raise QueryError(self.sql, "lazydelta", reason)
+
+    def _values(self, insert: Insert, schema: StructType, table: str) -> pa.Table:
+        """Evaluate VALUES; a column that is DEFAULT in all rows is left to the write."""
+        columns = self._columns(insert, schema, len(insert.rows[0]))
+        now = time.time_ns() // 1_000
+        arrays = {}
+        for column, values in zip(columns, zip(*insert.rows, strict=True), strict=True):
+            if not all(map(_is_default, values)):
+                arrays[column.name] = _evaluated(values, column, table, now=now)
+        if not arrays:
+            raise QueryError(self.sql, "lazydelta", "all values are DEFAULT: give one of them")
+        return pa.table(arrays)
+
+    def _merge(self, merge: Merge) -> DmlResult:
+        target = self.tables.target(merge.target)
+        rows, source_alias = self._source(merge.source)
+        target_alias = _alias(merge.target)
+        aliases: dict[str, Any] = {"target_alias": target_alias, "source_alias": source_alias}
+        builder = target.merge(
+            rows,
+            merge.on,
+            **{name: alias for name, alias in aliases.items() if alias is not None},
+            merge_schema=merge.merge_schema,
+            **self.options,
+            dry_run=self.dry_run,
+        )
+        return _with_clauses(builder, merge.clauses, _Names(target, target_alias)).execute()
+
+    def _source(self, source: TableName | Subquery) -> tuple[Any, str | None]:
+        """Return the rows of a source, and what qualifies their columns."""
+        if not isinstance(source, Subquery):
+            return self.tables.source(source), _alias(source)
+        rows = self.tables.query(source.sql, self.engine)
+        if source.columns is None:
+            return rows, source.alias
+        self._check_width(len(rows.schema), len(source.columns))
+        return _renamed(rows, source.columns), source.alias
+
+
+def _with_clauses(builder: MergeBuilder, clauses: Iterable[Clause], names: _Names) -> MergeBuilder:
+    """Return a builder of MERGE with the clauses of a statement."""
+    for clause in clauses:
+        where = clause.condition
+        columns: Any = "*"
+        if clause.assignments is not None:
+            columns = names.assigned(_given(clause), in_merge=True)
+        match clause.kind, clause.action:
+            case "matched", "update":
+                builder = builder.when_matched_update(columns, where)
+            case "matched", _:
+                builder = builder.when_matched_delete(where)
+            case "not_matched", _:
+                builder = builder.when_not_matched_insert(columns, where)
+            case _, "update":
+                builder = builder.when_not_matched_by_source_update(columns, where)
+            case _:
+                builder = builder.when_not_matched_by_source_delete(where)
+    return builder
+
+
+def _given(clause: Clause) -> list[Assignment]:
+    """Return the assignments of a clause; an insert leaves a DEFAULT to the enforcement."""
+    is_insert = clause.action == "insert"
+    parts = clause.assignments or ()
+    return [part for part in parts if not (is_insert and _is_default(part.expression))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Names of the columns of a table that a statement changes, qualified by its alias or not."""
+
+    table: Table
+    alias: str | None
+
+    def unqualified(self, expression: str | None) -> str | None:
+        """Return an expression without the alias before columns.
+
+        `t.a` is the column `a` of the table `t` if it has one, as in Spark; else it is the field
+        `a` of a column `t`.
+        """
+        if expression is None or self.alias is None or "." not in expression:
+            return expression
+        schema = self.table.schema
+        found = [*tokens(expression, "spark")]
+        pieces, position = [], 0
+        for index, token in enumerate(found[:-2]):
+            dot, column = found[index + 1 : index + 3]
+            is_field = index > 0 and found[index - 1].says(".")
+            is_alias = self._is_alias(token.name) and not is_field and dot.says(".")
+            if is_alias and column.is_name and schema.get(column.name) is not None:
+                pieces.append(expression[position : token.start])
+                position = column.start
+        return "".join([*pieces, expression[position:]])
+
+    def assigned(
+        self, assignments: Sequence[Assignment], *, in_merge: bool = False
+    ) -> dict[str, str]:
+        """Return the expressions by column; DEFAULT is the default of the column.
+
+        Args:
+            assignments: As parsed.
+            in_merge: Whether the name of a column may be qualified by the alias.
+
+        Raises:
+            ConfigError: A column is assigned twice.
+        """
+        schema = self.table.schema
+        found: dict[str, str] = {}
+        for part in assignments:
+            path = part.column
+            if len(path) > 1 and self._is_alias(path[0]) and schema.get(path[1]) is not None:
+                path = path[1:]
+            name = path[0] if len(path) == 1 else format_path(path)
+            if in_merge and len(path) > 1 and self._is_alias(path[0]):
+                name = f"{self.alias}.{name}"  # a struct that is named like the table
+            if name.lower() in map(str.lower, found):
+                raise ConfigError("set", f"assigns the column {name!r} twice")
+            value = part.expression
+            found[name] = _default_of(schema.find(path)[-1]) if _is_default(value) else value
+        return found
+
+    def _is_alias(self, name: str) -> bool:
+        return self.alias is not None and name.lower() == self.alias.lower()
+
+
+def _alias(table: TableName) -> str | None:
+    """Return what qualifies the columns of a table: its alias, else the last part of its name.
+
+    An address qualifies nothing.
+    """
+    if table.alias is not None or table.name is None:
+        return table.alias
+    name = table.name.rpartition(".")[2] if table.address is None else table.name
+    return name if name.isidentifier() else None
+
+
+def _is_default(expression: str) -> bool:
+    return expression.strip().lower() == "default"
+
+
+def _default_of(column: StructField) -> str:
+    return str(column.metadata.get(_DEFAULT, "NULL"))
+
+
+def _evaluated(values: Sequence[str], column: StructField, table: str, *, now: int) -> pa.Array:
+    """Return the values of expressions without columns, cast to the type of a column."""
+    one_row = pa.RecordBatch.from_arrays([pa.nulls(1)], [""])
+    arrays = []
+    for value in values:
+        expression = _default_of(column) if _is_default(value) else value
+        bound = bind_expression(
+            expression, StructType(()), to_type=column.type, strict=False, now=now
+        )
+        result = bound(one_row)
+        if result.failed is not None:
+            line = f"{column.name} = {value}: cannot be computed"
+            raise ConstraintViolationError(table, (line,))
+        arrays.append(result.values)
+    return pa.concat_arrays(arrays)
+
+
+def _renamed(reader: pa.RecordBatchReader, names: Sequence[str]) -> pa.RecordBatchReader:
+    """Return the rows of a query under other names of its columns."""
+    parts = zip(reader.schema, names, strict=True)
+    schema = pa.schema([part.with_name(name) for part, name in parts])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with reader:
+            for batch in reader:
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
