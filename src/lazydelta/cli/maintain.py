@@ -41,6 +41,8 @@ def maintain(state: State, /, policy: Path, *, dry_run: bool, yes: bool) -> None
     def show(table: str, step: StepReport) -> None:
         if not output.json:
             _show_step(output, state.redact(table), step, state.redact(_detail(step)))
+        for warning in step.result.get("warnings", ()) if not state.quiet else ():
+            click.echo(f"warning: {state.redact(f'{table}: {warning}')}", err=True)
 
     report = maintain_tables(
         loaded,

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _Check = Callable[[str, Any], Any]
+_MILLISECOND = timedelta(milliseconds=1)
 _Section = TypeVar("_Section")
 
 
@@ -265,7 +266,7 @@ def _interval(path: str, value: Any) -> timedelta:
         raise ConfigError(path, reason) from None
     if interval < timedelta():
         raise ConfigError(path, f"cannot be negative: {value!r}")
-    return interval
+    return interval // _MILLISECOND * _MILLISECOND  # as table properties store it
 
 
 def _filters(path: str, value: Any) -> Where:

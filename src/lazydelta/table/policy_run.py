@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lazydelta.config import Config, check_options
 from lazydelta.errors import ConfigError, DeltaError, redact
 from lazydelta.protocol import Retention
+from lazydelta.protocol.features import unsupported_error, unwritable_features
 from lazydelta.table.maintenance_policy import (
     CheckpointsPolicy,
     OptimizePolicy,
@@ -138,6 +139,8 @@ class _TableRun:
         """Check the guards that need the table, before anything is changed."""
         table = self._table()
         snapshot = table.snapshot()
+        if features := unwritable_features(snapshot.protocol):
+            raise unsupported_error(table.url, features, "write")
         if (vacuum := policy.vacuum) is not None and vacuum.enabled:
             self._has_short_retention(vacuum, snapshot.metadata.configuration)
             for version in vacuum.keep_versions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pytest
 import lazydelta as ld
 from lazydelta.errors import ConfigError, StoreError
 from lazydelta.store.local_store import LocalStore
+from lazydelta.testing import TableBuilder
 from tests.aged_tables import backdate, files_of
 
 QUIET = ld.Config(write_checkpoints=False)
@@ -196,6 +198,32 @@ def test_log_cleanup_obeys_the_table_and_the_policy(table):
     assert table.metadata.configuration["delta.enableExpiredLogCleanup"] == "false"
     reason = report.tables[0].step("log_cleanup").reason
     assert reason == "delta.enableExpiredLogCleanup of the table is false"
+
+
+def test_commits_of_a_run_do_not_clean_up_the_log(table):
+    table.alter.set_properties({"delta.checkpointInterval": "1"})
+    log = Path(table.url) / "_delta_log"
+    before = {path.name for path in log.iterdir()}
+    cleaning = replace(QUIET, clean_up_log=True)
+    report = ld.maintain({"table_uri": table.url, "optimize": {}}, config=cleaning)
+    assert report.tables[0].step("optimize").result["versions"] == (8,)
+    assert before <= {path.name for path in log.iterdir()}
+    ld.Table.open(table.url, config=cleaning).write(pa.table({"id": [9], "day": ["a"]}))
+    assert not before <= {path.name for path in log.iterdir()}, "the test is blind"
+
+
+def test_a_log_retention_with_fractions_is_set_once(table):
+    policy = {"checkpoints": {"log_retention": 999.1234567, "run_cleanup_metadata": False}}
+    assert maintain(table, **policy).tables[0].step("properties").status == "done"
+    assert maintain(table, **policy).tables[0].step("properties").status == "skipped"
+
+
+def test_a_table_that_cannot_be_written_is_refused_also_by_a_dry_run(tmp_path):
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["fromTheFuture"]}
+    TableBuilder(tmp_path / "t", protocol=protocol).commit("+a")
+    policy = {"table_uri": tmp_path / "t", "checkpoints": {}}
+    check = ld.maintain(policy, dry_run=True).tables[0].step("check")
+    assert (check.status, check.error) == ("failed", "UnsupportedFeatureError")
 
 
 def test_a_failed_step_stops_its_table_and_no_other(aged, tmp_path):
