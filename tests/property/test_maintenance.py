@@ -19,7 +19,7 @@ PROPERTIES = {
     "delta.checkpointInterval": "100",
 }
 VERBS = ("append", "delete", "update", "overwrite")
-UPKEEP = ("lite", "full", "cleanup", "checkpoint", "restore", "repair", "health")
+MAINTENANCE = ("lite", "full", "cleanup", "checkpoint", "restore", "repair", "health")
 
 
 def rows(number):
@@ -72,7 +72,7 @@ def content(table, version=None):
 
 @examples(8, long=500)
 @given(
-    steps=st.lists(st.sampled_from(VERBS + UPKEEP), min_size=4, max_size=12),
+    steps=st.lists(st.sampled_from(VERBS + MAINTENANCE), min_size=4, max_size=12),
     vectors=st.booleans(),
     partitioned=st.booleans(),
 )
