@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lazydelta.outputs import Adapters
     from lazydelta.scan import Scan
     from lazydelta.scan.plan import ScanFile
-    from lazydelta.table import Snapshot, Table, write
+    from lazydelta.table import Snapshot, Table, convert, write
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
@@ -41,6 +41,7 @@ __all__ = [
     "WriteOptions",
     "__version__",
     "col",
+    "convert",
     "errors",
     "lit",
     "sql",
@@ -59,6 +60,7 @@ _PLACES = {
     "Table": "table",
     "WriteOptions": "config",
     "col": "expressions",
+    "convert": "table",
     "lit": "expressions",
     "sql": "interop",
     "write": "table",

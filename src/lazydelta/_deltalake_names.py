@@ -16,7 +16,7 @@ __all__ = ["MODULE_NAMES", "TABLE_NAMES", "no_attribute"]
 MODULE_NAMES = {
     "DeltaTable": "Table.open(url)",
     "write_deltalake": "write(url, rows)",
-    "convert_to_deltalake": "",
+    "convert_to_deltalake": "convert(url, partition_by)",
     "CommitProperties": "write(..., commit_metadata={...}, app_id=..., app_version=...)",
     "Transaction": "write(..., app_id=..., app_version=...)",
     "PostCommitHookProperties": "Config(write_checkpoints=..., write_checksums=...)",
@@ -45,7 +45,6 @@ TABLE_NAMES = {
     "is_deltatable": "Table.open(url).snapshot(), which raises TableNotFoundError",
     "load_as_version": "table.snapshot(version) or table.snapshot(timestamp=...)",
     "load_cdf": "table.changes(starting_version=..., ending_version=...)",
-    "optimize": "",
     "partitions": "table.scan(where).partition_values()",
     "protocol": "table.snapshot().protocol",
     "table_config": "table.metadata.configuration",

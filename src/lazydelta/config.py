@@ -303,8 +303,9 @@ class Config:
     same files, or added files: vectors are united, and added files are searched too. False makes
     these a `CommitConflictError`, as in Delta Spark."""
     operation_memory: int = 512 * 1024 * 1024
-    """Bytes of memory for a MERGE, approximately: a larger source is spooled to a temporary file,
-    and matched in several passes."""
+    """Bytes of memory for a MERGE or OPTIMIZE, approximately. A larger source of a MERGE is spooled
+    to a temporary file, and matched in several passes; rows that OPTIMIZE clusters are sorted with
+    temporary files."""
     observer: Observer | None = None
     """Receives an event for every finished operation and every store request."""
 

@@ -38,7 +38,7 @@ def test_other_engines_read_changed_rows(tmp_path, vectors, read):
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_delta_spark_and_we_change_rows_in_turn(tmp_path):
     found = run_program("tests.round_trip.spark_row_changes", tmp_path)
     assert set(found) == set(TABLES)

@@ -17,6 +17,12 @@ from lazydelta.errors import ColumnNotFoundError, ConfigError
 from lazydelta.expressions.nodes import And, Column, IsNull, Not
 from lazydelta.operations import alter_steps
 from lazydelta.operations.check_constraints import parse_constraint
+from lazydelta.operations.clustering_columns import (
+    check_columns,
+    clustered_protocol,
+    clustering_domain,
+    logical_paths,
+)
 from lazydelta.operations.column_declarations import as_path, fields_with_paths
 from lazydelta.operations.existing_rows import (
     check_all_files_tracked,
@@ -26,6 +32,7 @@ from lazydelta.operations.existing_rows import (
 from lazydelta.operations.schema_edits import enclosing_field, find_field
 from lazydelta.operations.table_draft import TableDraft
 from lazydelta.schema import StructType, format_path, schema_to_json
+from lazydelta.schema.mapping import physical_path
 from lazydelta.snapshot import load_snapshot
 from lazydelta.transaction import Reads, Transaction, commit
 from lazydelta.writer.properties import ROW_TRACKING, is_enabled
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.operations.column_declarations import Columns
+    from lazydelta.protocol import DomainMetadata
     from lazydelta.schema import DataType, StructField
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
@@ -211,6 +219,31 @@ class Alter:
         parameters = {"newProtocol": draft.protocol.to_json()}
         return self._commit(base, draft, "UPGRADE PROTOCOL", parameters)
 
+    def cluster_by(self, columns: Sequence[str | Sequence[str]]) -> AlterResult:
+        """Set the clustering columns; an empty list removes them. Existing files stay as they are.
+
+        `table.optimize()` clusters new files by them, and all files with `full=True`.
+
+        Raises:
+            ConfigError: Too many columns, one twice, or a type without an order.
+            AlterationError: The table is partitioned.
+        """
+        base = self._latest()
+        draft = TableDraft.of(base)
+        mode, old = draft.mapping_mode, base.clustering_columns()
+        paths = check_columns(base.schema, (), columns, setting="columns")
+        names = ",".join(map(format_path, paths))
+        if base.partition_columns and paths:
+            cure = "Partition or cluster a table; new files of a clustered table need no partitions"
+            raise draft.refuse(f"cluster by {names}", "it is partitioned", cure)
+        domain = clustering_domain(base.schema, paths, mode)
+        if old == [physical_path(base.schema, path, mode) for path in paths]:
+            return AlterResult(operation="CLUSTER BY", version=base.version, changed=False)
+        draft = replace(draft, protocol=clustered_protocol(draft.protocol))
+        before = ",".join(map(format_path, logical_paths(base.schema, old, mode)))
+        parameters = {"oldClusteringColumns": before, "newClusteringColumns": names}
+        return self._commit(base, draft, "CLUSTER BY", parameters, domains=(domain,))
+
     def _latest(self) -> SnapshotState:
         return load_snapshot(self._store, self._config, version=None)
 
@@ -234,17 +267,19 @@ class Alter:
         parameters: Mapping[str, Any],
         *,
         reads: Reads | None = None,
+        domains: tuple[DomainMetadata, ...] = (),
     ) -> AlterResult:
         """Commit a draft; commits nothing if the draft equals the table."""
         protocol = None if draft.protocol == base.protocol else draft.protocol
         metadata = None if draft.metadata == base.metadata else draft.metadata
-        if protocol is None and metadata is None:
+        if protocol is None and metadata is None and not domains:
             return AlterResult(operation=operation, version=base.version, changed=False)
         transaction = Transaction(
             operation=operation,
             parameters=parameters,
             protocol=protocol,
             metadata=metadata,
+            domains=domains,
             reads=Reads() if reads is None else reads,
         )
         done = commit(

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import time
 import uuid
+from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import AlterationError, ConfigError, TableExistsError, TableNotFoundError
 from lazydelta.operations.check_constraints import constraint_properties
+from lazydelta.operations.clustering_columns import (
+    check_columns,
+    clustered_protocol,
+    clustering_domain,
+)
 from lazydelta.operations.column_dependencies import check_statistics_columns
 from lazydelta.operations.expression_checks import check_column_expressions
 from lazydelta.protocol import TableMetadata
-from lazydelta.schema import schema_to_json
+from lazydelta.schema import format_path, parse_schema, schema_to_json
 from lazydelta.schema.mapping import assign_column_ids, without_column_ids
 from lazydelta.snapshot import load_snapshot
 from lazydelta.transaction import CommitResult, Transaction, commit
@@ -115,6 +121,7 @@ def create_table(
     *,
     mode: CreateMode = "error",
     partition_by: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
     properties: Mapping[str, Any] | None = None,
     name: str | None = None,
     description: str | None = None,
@@ -141,7 +148,7 @@ def create_table(
     )
     existing = _existing(store, config)
     if existing is None:
-        creation, hooks = _creation(protocol, metadata), post_commit_hooks(config)
+        creation, hooks = _creation(protocol, metadata, cluster_by), post_commit_hooks(config)
         try:
             return commit(creation, store=store, config=config, base=None, hooks=hooks)
         except TableExistsError:
@@ -161,8 +168,10 @@ def _existing(store: Store, config: Config) -> SnapshotState | None:
         return None
 
 
-def _creation(protocol: TableProtocol, metadata: TableMetadata) -> Transaction:
-    return Transaction(
+def _creation(
+    protocol: TableProtocol, metadata: TableMetadata, cluster_by: Sequence[str]
+) -> Transaction:
+    creation = Transaction(
         operation="CREATE TABLE",
         parameters={
             "isManaged": "false",
@@ -172,6 +181,19 @@ def _creation(protocol: TableProtocol, metadata: TableMetadata) -> Transaction:
         },
         protocol=protocol,
         metadata=metadata,
+    )
+    if not cluster_by:
+        return creation
+    if metadata.partition_columns:
+        raise ConfigError("cluster_by", "a table is partitioned or clustered, not both")
+    schema = parse_schema(metadata.schema_string, where="the new table")
+    paths = check_columns(schema, (), cluster_by, setting="cluster_by")
+    domain = clustering_domain(schema, paths, metadata.configuration.get(MAPPING_MODE, "none"))
+    return replace(
+        creation,
+        parameters={**creation.parameters, "clusterBy": list(map(format_path, paths))},
+        protocol=clustered_protocol(protocol),
+        domains=(domain,),
     )
 
 

@@ -10,9 +10,9 @@ import orjson
 import pyarrow as pa
 
 from lazydelta._arrow import empty_table
-from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import TableExistsError
 from lazydelta.expressions import as_predicate, bind
+from lazydelta.operations.auto_compaction import write_hooks
 from lazydelta.operations.dml.row_deletion import total_size
 from lazydelta.operations.file_task import FileTask
 from lazydelta.operations.replace_where import Replacement, replace_where
@@ -243,7 +243,7 @@ class WriteOperation:
             store=self._store,
             config=self._config,
             base=base,
-            hooks=post_commit_hooks(self._config),
+            hooks=write_hooks(self._config),
             observer=observer,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lazydelta.table.converting import convert
 from lazydelta.table.public_snapshot import Snapshot
 from lazydelta.table.table import Table
 from lazydelta.table.writing import write
@@ -9,5 +10,6 @@ from lazydelta.table.writing import write
 __all__ = [
     "Snapshot",
     "Table",
+    "convert",
     "write",
 ]

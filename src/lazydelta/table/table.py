@@ -21,6 +21,7 @@ from lazydelta.log import open_log_store
 from lazydelta.outputs import Outputs
 from lazydelta.snapshot import load_snapshot, read_history, version_at
 from lazydelta.store import is_local
+from lazydelta.table.file_layout import FileLayout
 from lazydelta.table.public_snapshot import Snapshot
 from lazydelta.table.row_changes import RowChanges
 from lazydelta.table.table_maintenance import Maintenance
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table(RowChanges, Maintenance, Outputs):
+class Table(RowChanges, FileLayout, Maintenance, Outputs):
     """A Delta table at an address. Opening one costs nothing and keeps no state of the table.
 
     Its properties and outputs (`schema`, `to_arrow`, `to_duckdb`, ...) are those of the newest
@@ -91,6 +92,7 @@ class Table(RowChanges, Maintenance, Outputs):
         schema: Columns,
         *,
         partition_by: Sequence[str] = (),
+        cluster_by: Sequence[str] = (),
         properties: Mapping[str, Any] | None = None,
         name: str | None = None,
         description: str | None = None,
@@ -107,6 +109,7 @@ class Table(RowChanges, Maintenance, Outputs):
             schema: A `pyarrow.Schema`, SQL (`"id bigint not null, day date"`), a `StructType`, the
                 JSON of a Delta schema, or a mapping of names to types.
             partition_by: The names of the partition columns.
+            cluster_by: The names of the clustering columns, by which `optimize` arranges rows.
             properties: Table properties. The protocol is the lowest that they and the columns
                 need.
             name: The table's name, for display.
@@ -129,6 +132,7 @@ class Table(RowChanges, Maintenance, Outputs):
             operations.as_schema(schema, where=table.url),
             mode=mode,
             partition_by=partition_by,
+            cluster_by=(cluster_by,) if isinstance(cluster_by, str) else cluster_by,
             properties=properties,
             name=name,
             description=description,

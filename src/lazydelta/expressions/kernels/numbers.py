@@ -27,8 +27,8 @@ __all__ = ["NUMBER_KERNELS", "doubles", "nearest_float", "to_decimal", "with_nul
 
 _LONG = PrimitiveType("long")
 _WIDE = Context(prec=800)
-_PRODUCT_DIGITS = Context(prec=39, rounding=ROUND_HALF_UP)
-"""The precision in which Spark multiplies decimals, before it rounds to the type of the result."""
+_QUOTIENT_DIGITS = Context(prec=38)
+"""A remainder fails if the whole quotient has more digits: Java calls the division impossible."""
 _FULL_PRECISION = 38
 
 
@@ -132,18 +132,15 @@ def _decimal_difference(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
 
 
 def _decimal_product(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
-    return to_decimal(_PRODUCT_DIGITS.multiply(a, b), kind)
+    return to_decimal(_WIDE.multiply(a, b), kind)
 
 
 def _decimal_quotient(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
-    """Divide; Spark rounds to 39 digits behind the point first."""
     exact = Fraction(a) / Fraction(b)
-    scaled = abs(exact.numerator) * 10**39
-    whole, rest = divmod(scaled, exact.denominator)
+    whole, rest = divmod(abs(exact.numerator) * 10**kind.scale, exact.denominator)
     whole += 2 * rest >= exact.denominator
-    signed = -whole if exact < 0 else whole
     with localcontext(_WIDE):
-        quotient = Decimal(signed).scaleb(-39)
+        quotient = Decimal(-whole if exact < 0 else whole).scaleb(-kind.scale)
     return to_decimal(quotient, kind)
 
 
@@ -156,12 +153,12 @@ def _decimal_whole_quotient(a: Decimal, b: Decimal, _: DataType) -> int:
 
 
 def _decimal_rest(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
-    return to_decimal(_PRODUCT_DIGITS.remainder(a, b), kind)
+    return to_decimal(_QUOTIENT_DIGITS.remainder(a, b), kind)
 
 
 def _decimal_positive_rest(a: Decimal, b: Decimal, kind: DecimalType) -> Decimal:
-    rest = _PRODUCT_DIGITS.remainder(a, b)
-    return to_decimal(_PRODUCT_DIGITS.remainder(_WIDE.add(rest, b), b) if rest < 0 else rest, kind)
+    rest = _QUOTIENT_DIGITS.remainder(a, b)
+    return to_decimal(_QUOTIENT_DIGITS.remainder(_WIDE.add(rest, b), b) if rest < 0 else rest, kind)
 
 
 _DECIMAL: dict[str, Callable[..., Any]] = {

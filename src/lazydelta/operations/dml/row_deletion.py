@@ -139,12 +139,12 @@ def _wide_stats(stats: str | None, num_rows: int) -> str:
     return orjson.dumps({**parsed, "numRecords": num_rows, "tightBounds": False}).decode()
 
 
-def removes_of(tables: Sequence[pa.Table]) -> pa.Table:
+def removes_of(tables: Sequence[pa.Table], *, data_change: bool = True) -> pa.Table:
     """Return the remove actions of files, with extended file metadata and their vectors."""
     files = pa.concat_tables(tables).combine_chunks()
     constants = {
         "deletionTimestamp": build_scalar(time.time_ns() // 1_000_000, _LONG),
-        "dataChange": build_scalar(True, _BOOLEAN),
+        "dataChange": build_scalar(data_change, _BOOLEAN),
         "extendedFileMetadata": build_scalar(True, _BOOLEAN),
     }
     arrays = [

@@ -378,3 +378,7 @@ initcap('ΑΣ ΣΑΣ İSTANBUL')
 coalesce(1, '2')
 case when false then 1 else '7' end
 if(true, '2020-01-01', date'2020-01-02')
+cast('0.12345678901234567890123456789012345495' as decimal(38,38)) / cast(1000 as decimal(38,0))
+cast('31382648434223924348074888685816' as decimal(38,0)) * cast('0.919054242' as decimal(9,9))
+cast('7680175734543003067201731560730' as decimal(38,0)) * cast('0.349627076' as decimal(9,9))
+cast('-0.12345678901234567890123456789012345495' as decimal(38,38)) / cast(7 as decimal(38,0))

@@ -179,11 +179,16 @@ class Matching:
         kind = touched.updated if what[1] == "update" else touched.deleted
         kind[path] = kind.get(path, _bitmap()) | rows
 
+    def _shown(self, files: pa.Table) -> list[str]:
+        """Return the decoded paths of files."""
+        paths = self._snapshot.resolver.decoded(files.column("path").combine_chunks())
+        decoded: list[str] = paths.to_pylist()
+        return decoded
+
     def _remembered(self, touched: TouchedRows) -> TouchedRows:
         """Keep the add actions of touched files, and only those."""
-        paths = self._snapshot.resolver.decoded(touched.files.column("path").combine_chunks())
         kept = []
-        for index, path in enumerate(paths.to_pylist()):
+        for index, path in enumerate(self._shown(touched.files)):
             if path in touched.updated or path in touched.deleted:
                 self._files.setdefault(path, touched.files.slice(index, 1))
                 kept.append(index)

@@ -1,0 +1,40 @@
+"""Auto compaction: after writes, tables with `delta.autoOptimize.autoCompact` compact small files.
+
+A post-commit hook. It looks for small files every tenth version, after the checkpoint, so that the
+cost of a write does not grow with the table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lazydelta.checkpoint import post_commit_hooks
+from lazydelta.operations import optimize
+
+if TYPE_CHECKING:
+    from lazydelta.config import Config
+    from lazydelta.transaction import Committed, Hook
+
+__all__ = ["write_hooks"]
+
+_PROPERTIES = ("delta.autoOptimize.autoCompact", "delta.autoOptimize")
+_EVERY_VERSIONS = 10
+_SMALL_FILES = 50  # of a partition, as in Delta Spark
+
+
+def write_hooks(config: Config) -> tuple[Hook, ...]:
+    """Return the hooks of a commit that adds rows."""
+    return (*post_commit_hooks(config), _auto_compact)
+
+
+def _auto_compact(committed: Committed) -> None:
+    """Compact partitions with many small files, as commits of their own."""
+    snapshot = committed.snapshot
+    if snapshot is None or committed.version % _EVERY_VERSIONS:
+        return
+    configuration = snapshot.metadata.configuration
+    setting = next((configuration[key] for key in _PROPERTIES if key in configuration), "false")
+    if setting.lower() == "false":
+        return
+    request = optimize.OptimizeRequest(min_files=_SMALL_FILES, cluster=False, auto=True)
+    optimize.optimize_table(committed.store, committed.config, request, known=snapshot)

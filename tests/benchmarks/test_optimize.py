@@ -1,0 +1,18 @@
+"""Measuring OPTIMIZE: a run measures both engines and writes its section."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def test_a_run_measures_every_engine_and_writes_the_page(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("deltalake")
+    module = pytest.importorskip("benchmarks.optimize", exc_type=ImportError)
+    monkeypatch.setattr(module, "CACHE", tmp_path)
+    arguments = ["--case", "even", "--scale", "0.0005", "--rounds", "1", "--docs", str(tmp_path)]
+    (tmp_path / "benchmarks.md").write_text("# Benchmarks\n\n## Spark\n\nkept\n")
+    assert module.main(arguments) == 0
+    assert "| clustering of 20 M rows, even keys | deltalake |" in capsys.readouterr().out
+    page = (tmp_path / "benchmarks.md").read_text()
+    assert page.startswith("# Benchmarks\n\n## Optimizing files\n")
+    assert page.endswith("## Spark\n\nkept\n")

@@ -1,0 +1,47 @@
+"""Auto compaction after writes."""
+
+from __future__ import annotations
+
+import pytest
+
+import lazydelta as ld
+from tests.unit.operations.optimize.support import actions, rows_of, theirs
+
+
+@pytest.mark.parametrize("setting", ["true", "auto"])
+def test_partitions_with_many_small_files_are_compacted(tmp_path, setting, monkeypatch):
+    monkeypatch.setattr("lazydelta.operations.auto_compaction._SMALL_FILES", 8)
+    properties = {"delta.autoOptimize.autoCompact": setting}
+    for number in range(11):
+        ps = ["a", "b"] if number < 3 else ["a"]
+        rows = {"id": [number] * len(ps), "p": ps}
+        ld.write(tmp_path, rows, partition_by="p", **({} if number else {"properties": properties}))
+    table = ld.Table.open(tmp_path)
+    assert table.version == 11
+    (info,) = actions(table, 11, "commitInfo")
+    assert info["operation"] == "OPTIMIZE"
+    assert info["operationParameters"]["auto"] == "true"
+    assert len(list(table.scan(where="p = 'a'").files())) == 1
+    assert len(list(table.scan(where="p = 'b'").files())) == 3
+    assert table.count() == 14
+    assert rows_of(table) == theirs(table)
+
+
+def test_other_tables_are_left_alone(tmp_path):
+    for number in range(11):
+        ld.write(tmp_path, {"id": [number]})
+    assert ld.Table.open(tmp_path).version == 10
+
+
+def test_a_failure_is_a_warning_of_the_write(tmp_path, monkeypatch):
+    for number in range(10):
+        properties = {"properties": {"delta.autoOptimize.autoCompact": "true"}}
+        ld.write(tmp_path, {"id": [number]}, **({} if number else properties))
+
+    def fail(*_, **__):
+        raise OSError("no space")
+
+    monkeypatch.setattr("lazydelta.operations.optimize.optimize_table", fail, raising=False)
+    result = ld.write(tmp_path, {"id": [10]})
+    assert result.version == 10
+    assert any("no space" in warning for warning in result.warnings)
