@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -108,28 +107,37 @@ ENGINES: dict[str, Callable[[str, str | Merge, pa.RecordBatchReader | None], Cou
 }
 
 
-def _read(source: str | None) -> pa.RecordBatchReader | None:
+def _read(source: str | None, batch_rows: int = _BATCH_ROWS) -> pa.RecordBatchReader | None:
     """Return the rows of a source as a stream."""
     if source is None:
         return None
     file = pq.ParquetFile(source)
     names = [name for name in file.schema_arrow.names if name != "is_match"]
     schema = pa.schema([file.schema_arrow.field(name) for name in names])
-    batches: Iterator[pa.RecordBatch] = file.iter_batches(_BATCH_ROWS, columns=names)
+    batches: Iterator[pa.RecordBatch] = file.iter_batches(batch_rows, columns=names)
     return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _write(engine: str, path: str, rows: pa.Table) -> None:
+    if engine == "lazydelta":
+        import lazydelta as ld
+
+        ld.write(path, rows, "append")
+    else:
+        from deltalake import write_deltalake
+
+        write_deltalake(path, rows)
 
 
 def _warm_up(engine: str, verb: str | Merge, source: str | None) -> None:
     """Run the verb on a small table: modules that are loaded on first use are not measured."""
-    import lazydelta as ld
-
     with tempfile.TemporaryDirectory() as folder:
-        reader = _read(source)
+        reader = _read(source, 10)
         rows = pa.table({"id": [1, 2, 3]})
         if reader is not None:
             first = next(iter(reader), None)
-            rows = pa.Table.from_batches([first.slice(0, 10)] if first else [], reader.schema)
-        ld.write(Path(folder) / "table", rows, "append")
+            rows = pa.Table.from_batches([first] if first else [], reader.schema)
+        _write(engine, f"{folder}/table", rows)
         if reader is None:
             ENGINES[engine](f"{folder}/table", "id = 2", None)
         else:

@@ -37,6 +37,7 @@ __all__ = ["CaseData", "case_data", "copy_table", "delete_predicate"]
 _WIDE_FILE_ROWS = 100_000
 _WIDE_COLUMNS = 100
 _SUITE_FILES = 40
+_SOURCE_GROUP_ROWS = 65_536  # small: what it takes to read the source is not the engine's
 _SOURCES = CACHE / "dml-sources"
 _KEYS = [
     *("wr_returned_date_sk", "wr_returned_time_sk", "wr_refunded_customer_sk"),
@@ -78,7 +79,8 @@ def case_data(case: Case) -> CaseData:
     if not path.exists():
         _SOURCES.mkdir(parents=True, exist_ok=True)
         scratch = path.with_suffix(".new")
-        pq.write_table(_source(case.table, case.source, case.verb.keys), scratch)
+        rows = _source(case.table, case.source, case.verb.keys)
+        pq.write_table(rows, scratch, row_group_size=_SOURCE_GROUP_ROWS)
         scratch.rename(path)
     is_match = pq.read_table(path, columns=["is_match"])["is_match"]
     matched = int(pc.sum(is_match).as_py() or 0)
@@ -115,7 +117,7 @@ def copy_table(table: Path, where: Path) -> None:
 
 
 def _digest(case: Case) -> str:
-    options = [asdict(case.source), asdict(case.table), case.verb.keys]  # type: ignore[arg-type, union-attr]
+    options = [_SOURCE_GROUP_ROWS, asdict(case.source), asdict(case.table), case.verb.keys]  # type: ignore[arg-type, union-attr]
     return hashlib.sha256(json.dumps(options).encode()).hexdigest()[:10]
 
 

@@ -14,9 +14,10 @@ BITMAP_BITS = 4
 PROBES_AT_MOST = 8
 """Steps from the directory's entry to a hash, before the rest is found by binary search."""
 
-SORT_KEY_BYTES = 32 << 20
+SORT_KEY_BYTES = 4 << 20
 """Bytes of the sort keys of a string column, if that is at least one word and at most
-`SORT_KEY_WORDS` a key; shorter sort keys rule out fewer files."""
+`SORT_KEY_WORDS` a key. Shorter sort keys rule out fewer files, but those of one word are sorted
+twenty times as fast."""
 
 SORT_KEY_WORDS = 4
 """Words of eight bytes in the longest sort key of a string."""
