@@ -20,6 +20,7 @@ from benchmarks.clock import Sample
 from benchmarks.engines import LIMIT
 from benchmarks.generate import table_for
 from benchmarks.row_engines import ROW_LIMIT
+from benchmarks.spark_engines import MERGED_ROWS
 from benchmarks.spec import RowsSpec, Spec, spec_from
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Case:
     def expected_count(self, facts: dict[str, int]) -> int | None:
         """Return the expected count of the operation; None if it only plans."""
         kind = self.kind
+        if kind == "merge":
+            return MERGED_ROWS  # each row of the source updates or inserts one
         if self.reads_rows:
             return self._expected_rows(facts)
         if kind == "open" or (self.engine == "polars" and kind != "nothing"):

@@ -69,7 +69,8 @@ def spark_cases(suite: str, *, with_delta: bool) -> list[Case]:
     tables = RowTables(rows=_ROWS[suite])
     cases += _on(tables.plain, "read", without=missing)
     # Spark's own reader ignores deletion vectors.
-    return cases + _on(tables.deleted, "read", without=(*missing, "spark.read.parquet"))
+    cases += _on(tables.deleted, "read", without=(*missing, "spark.read.parquet"))
+    return cases + _on(tables.deleted, "merge", without=missing)
 
 
 def _delta_is_there() -> bool:

@@ -2,29 +2,37 @@
 
 One process, one session, one operation; the session starts before the clock. Listing files is timed
 as the first query of the session, when a user waits. Rows are read three times and the faster of
-the last two counts, because the first is mostly JIT compilation. The result goes to standard
+the last two counts, because the first is mostly JIT compilation. So do three merges, each into a
+fresh copy of the table. The result goes to standard
 output as one line of JSON.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 from benchmarks.clock import Sample
 from benchmarks.engines import memory_of_process
 from benchmarks.spec import FILTER_DAY
 
-__all__ = ["DELTA", "IN_PROCESS", "OPERATIONS", "OURS", "PARQUET"]
+__all__ = ["DELTA", "IN_PROCESS", "MERGED_ROWS", "OPERATIONS", "OURS", "PARQUET"]
 
 OURS, DELTA, PARQUET = "lazydelta on Spark", "delta-spark", "spark.read.parquet"
 IN_PROCESS = "lazydelta"
+MERGED_ROWS = 100_000
+_SOURCE_STEP = 2_800
+"""With ids in steps of seven, half of the source is beyond a table of 20 M rows."""
 _HEAP = "4g"
 _PARTITION = f"date = '{date(2026, 1, 1) + timedelta(days=FILTER_DAY)}'"
 
@@ -68,16 +76,45 @@ def _parquet_rows(spark: Any, path: str) -> Any:
     return spark.read.option("pathGlobFilter", "*.parquet").parquet(path)
 
 
+def _merge_source(spark: Any) -> Any:
+    """Return a source of which about half the rows match, scattered over the table."""
+    columns = (f"id * {_SOURCE_STEP} AS id", "id / 3D AS value", "cast(id % 9 AS int) AS qty")
+    return spark.range(MERGED_ROWS).selectExpr(*columns)
+
+
+def _ours_merge(spark: Any, path: str) -> int:
+    from lazydelta.spark import merge
+
+    statement = merge(spark, path, _merge_source(spark), "t.id = s.id")
+    statement = statement.when_matched_update({"value": "s.value", "qty": "t.qty + s.qty"})
+    values = {name: f"s.{name}" for name in ("id", "value", "qty")}
+    metrics = statement.when_not_matched_insert(values).execute().metrics
+    return metrics["numTargetRowsUpdated"] + metrics["numTargetRowsInserted"]
+
+
+def _delta_merge(spark: Any, path: str) -> int:
+    _merge_source(spark).createOrReplaceTempView("merge_source")
+    statement = f"""
+        MERGE INTO delta.`{path}` t USING merge_source s ON t.id = s.id
+        WHEN MATCHED THEN UPDATE SET value = s.value, qty = t.qty + s.qty
+        WHEN NOT MATCHED THEN INSERT (id, value, qty) VALUES (s.id, s.value, s.qty)
+    """  # noqa: S608 - a path of ours
+    done = spark.sql(statement)
+    return int(done.first()["num_affected_rows"])
+
+
 OPERATIONS: dict[str, dict[str, Operation]] = {
     OURS: {
         "partition": _ours_files(_PARTITION),
         "all": _ours_files(None),
         "read": _ours_rows,
+        "merge": _ours_merge,
     },
     DELTA: {
         "partition": _delta_partition,
         "all": _delta_all,
         "read": _delta_rows,
+        "merge": _delta_merge,
     },
     PARQUET: {"read": _parquet_rows},
 }
@@ -120,6 +157,17 @@ def run(engine: str, workload: str, path: str) -> Sample:
     return sample
 
 
+def _merged(operation: Operation, spark: Any, path: str) -> tuple[float, Any]:
+    """Merge into a copy of the table; data files are links, because no engine changes them."""
+    with tempfile.TemporaryDirectory(dir=Path(path).parent) as place:
+        copy = f"{place}/table"
+        shutil.copytree(
+            path, copy, ignore=shutil.ignore_patterns("_delta_log"), copy_function=os.link
+        )
+        shutil.copytree(f"{path}/_delta_log", f"{copy}/_delta_log")
+        return _timed(lambda: operation(spark, copy))
+
+
 def _measure(sample: Sample, operation: Operation, workload: str, spark: Any, path: str) -> None:
     """Run the operation and record its times and count."""
     if workload == "read":
@@ -132,6 +180,10 @@ def _measure(sample: Sample, operation: Operation, workload: str, spark: Any, pa
 
         sample.first_seconds, _ = _timed(use)
         sample.total_seconds, sample.count = min(_timed(use) for _ in range(2))
+    elif workload == "merge":
+        runs = [_merged(operation, spark, path) for _ in range(3)]
+        sample.first_seconds, _ = runs[0]
+        sample.total_seconds, sample.count = min(runs[1:])
     else:
         sample.total_seconds, sample.count = _timed(lambda: operation(spark, path))
         sample.first_seconds = sample.total_seconds

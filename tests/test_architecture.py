@@ -24,6 +24,7 @@ DOORS_WITHOUT_LIMIT = {
     "errors": "every error a caller can catch",
     "testing": "suites and builders for implementers",
     "expressions.nodes": "a class for each node of the tree",
+    "spark": "the operations of the package, on Spark",
 }
 
 # Command modules (cli) and error modules (errors) are named after the room or operation they serve.
@@ -34,6 +35,10 @@ SHARED_BASENAMES = {
     "checkpoint": "checkpoints, and the same on Spark",
     "read": "reading rows, and the same on Spark",
     "write": "writing rows, and the same on Spark",
+    "dml": "the verbs that change rows, and the same on Spark",
+    "delete": "DELETE, and the same on Spark",
+    "update": "UPDATE, and the same on Spark",
+    "merge": "MERGE, and the same on Spark",
     "retry": "retry with backoff, of store requests and of commits",
 }
 

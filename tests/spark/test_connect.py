@@ -207,3 +207,24 @@ def test_options_that_a_server_cannot_take(tmp_path):
     result = run("spark", "plan", tmp_path, "--remote", "sc://127.0.0.1:1", *options)
     assert result.exit_code == 2
     assert "do not reach the executors of a --remote server" in result.stderr
+
+
+_VERBS = """
+import lazydelta.spark as executors
+
+(url,) = args
+found["deleted"] = executors.delete(spark, url, "id % 10 = 3").metrics["numDeletedRows"]
+found["updated"] = executors.update(spark, url, {"v": "hash(id) * 0"}, "id = 5").version
+source = spark.createDataFrame([(7, 70), (50, 500)], "id bigint, v bigint")
+merge = executors.merge(spark, url, source, "t.id = s.id").when_matched_update("*")
+found["merged"] = merge.when_not_matched_insert("*").execute().metrics["numOutputRows"]
+"""
+
+
+def test_verbs_through_connect(connect, tmp_path):
+    ids, properties = [*range(30)], {"delta.enableDeletionVectors": "true"}
+    Table.open(tmp_path).write({"id": ids, "v": ids}, properties=properties)
+    found = connect.run(_VERBS, tmp_path)
+    assert (found["deleted"], found["updated"], found["merged"]) == (3, 2, 2)
+    rows = {row["id"]: row["v"] for row in Table.open(tmp_path).scan().to_arrow().to_pylist()}
+    assert rows == {n: n for n in ids if n % 10 != 3} | {5: 0, 7: 70, 50: 500}

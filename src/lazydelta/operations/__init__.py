@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from lazydelta.operations.column_declarations import Columns, as_schema
     from lazydelta.operations.create import CreateMode, create_table
     from lazydelta.operations.file_task import FileTask, WrittenRows
+    from lazydelta.operations.row_tracking import RowTracking
+    from lazydelta.operations.uncommitted_files import UncommittedFiles
     from lazydelta.operations.write import plan_write, write_rows
     from lazydelta.operations.write_operation import WriteOperation
     from lazydelta.operations.write_request import WriteMode, WriteRequest, WriteResult
@@ -21,6 +23,8 @@ __all__ = [
     "Columns",
     "CreateMode",
     "FileTask",
+    "RowTracking",
+    "UncommittedFiles",
     "WriteMode",
     "WriteOperation",
     "WriteRequest",
@@ -39,6 +43,8 @@ __getattr__ = lazy_exports(
         "column_declarations": ("Columns", "as_schema"),
         "create": ("CreateMode", "create_table"),
         "file_task": ("FileTask", "WrittenRows"),
+        "row_tracking": ("RowTracking",),
+        "uncommitted_files": ("UncommittedFiles",),
         "write": ("plan_write", "write_rows"),
         "write_operation": ("WriteOperation",),
         "write_request": ("WriteMode", "WriteRequest", "WriteResult"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lazydelta.operations.row_tracking import NO_ROW_TRACKING, RowTracking
 from lazydelta.writer.columns import high_water_marks
 from lazydelta.writer.files import write_data_files
 
@@ -38,8 +39,16 @@ class FileTask:
 
     enforcement: Enforcement
     layout: DataLayout
-    replacement: Replacement
+    replacement: Replacement | None = None
     """Only its predicate, which new rows must match."""
+    tracking: RowTracking = NO_ROW_TRACKING
+    """Row ids that rows keep: the last column of the input, if they are tracked."""
+
+    @property
+    def input_columns(self) -> list[str]:
+        """Column names of the input."""
+        ids = [] if self.tracking.row_id is None else [self.tracking.row_id]
+        return [*self.enforcement.input_columns, *ids]
 
     def __call__(self, batches: Iterable[pa.RecordBatch], store: Store) -> WrittenRows:
         """Write rows of the planned schema."""
@@ -48,10 +57,19 @@ class FileTask:
         def enforced() -> Iterator[pa.RecordBatch]:
             nonlocal rows, marks
             for batch in batches:
-                output = self.enforcement(batch, row_offset=rows)
+                given = (
+                    batch.select(self.enforcement.input_columns) if self.tracking.row_id else batch
+                )
+                output = self.enforcement(given, row_offset=rows)
                 rows += batch.num_rows
                 marks = high_water_marks(self.enforcement.identity, output, marks)
-                yield self.replacement.checked(output, self.enforcement.table)
+                if self.replacement is not None:
+                    output = self.replacement.checked(output, self.enforcement.table)
+                yield (
+                    self.tracking.updated(output, batch.column(-1))
+                    if given is not batch
+                    else output
+                )
 
         adds = write_data_files(enforced(), store=store, layout=self.layout)
         return WrittenRows(adds, rows, marks)

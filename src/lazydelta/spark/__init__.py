@@ -15,6 +15,7 @@ except ModuleNotFoundError:
 
 from lazydelta.spark.changes import changes
 from lazydelta.spark.checkpoint import checkpoint
+from lazydelta.spark.dml import delete, merge, update
 from lazydelta.spark.hadoop_settings import hadoop_settings
 from lazydelta.spark.jobs import described
 from lazydelta.spark.planner import (
@@ -33,6 +34,7 @@ __all__ = [
     "changes",
     "checkpoint",
     "connect_session",
+    "delete",
     "described",
     "distributed_log_replay",
     "explain_read",
@@ -40,8 +42,10 @@ __all__ = [
     "hadoop_settings",
     "live_files",
     "local_session",
+    "merge",
     "read",
     "register",
     "to_arrow",
+    "update",
     "write",
 ]

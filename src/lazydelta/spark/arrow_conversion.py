@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "arrow_schema",
     "conform_batches",
+    "nullable_type",
     "read_schema",
     "serialize_table",
     "spark_schema",
@@ -112,17 +113,20 @@ def read_schema(
         known = {f.name: f for f in t.StructType.fromJson(json.loads(schema_to_json(schema)))}
     except PySparkValueError as error:
         raise SchemaError(str(error), snapshot.store.root) from None
-    return t.StructType([t.StructField(name, _nullable(known[name].dataType)) for name in names])
+    return t.StructType(
+        [t.StructField(name, nullable_type(known[name].dataType)) for name in names]
+    )
 
 
-def _nullable(kind: t.DataType) -> t.DataType:
+def nullable_type(kind: t.DataType) -> t.DataType:
+    """Return a type in which every part is nullable, without field metadata."""
     match kind:
         case t.StructType():
-            return t.StructType([t.StructField(f.name, _nullable(f.dataType)) for f in kind])
+            return t.StructType([t.StructField(f.name, nullable_type(f.dataType)) for f in kind])
         case t.ArrayType():
-            return t.ArrayType(_nullable(kind.elementType))
+            return t.ArrayType(nullable_type(kind.elementType))
         case t.MapType():
-            return t.MapType(_nullable(kind.keyType), _nullable(kind.valueType))
+            return t.MapType(nullable_type(kind.keyType), nullable_type(kind.valueType))
     return kind
 
 

@@ -15,6 +15,7 @@ from lazydelta.protocol.schemas import ADD
 from lazydelta.spark.arrow_conversion import conform_batches
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.tasks import split_by_size
+from lazydelta.spark.tuning import READ_TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,8 +31,6 @@ FILE_FIELDS = pa.schema(
     [ADD.field(n) for n in ("path", "size", "partitionValues", "deletionVector")]
 )
 """Fields of an add action that the reader needs."""
-_TASKS = 32
-"""Enough for a small cluster; large files make more tasks."""
 _FILES_PER_TASK, _MAX_TASKS = 64, 2000
 
 
@@ -51,7 +50,7 @@ def read_file_list(
     sizes = files.column("size").fill_null(0).to_numpy(zero_copy_only=False)
     parts = [
         files.slice(run.start, len(run)).serialize().to_pybytes()
-        for run in split_by_size(sizes, _TASKS)
+        for run in split_by_size(sizes, READ_TASKS)
     ]
     numbers = spark.range(0, len(parts), 1, len(parts))
     return numbers.mapInArrow(named_task("read_rows", _read_parts, read, schema, parts), schema)

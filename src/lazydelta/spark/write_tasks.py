@@ -15,7 +15,13 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from lazydelta._arrow import from_numpy
-from lazydelta.errors import ConstraintViolationError, SchemaError, SchemaMismatchError
+from lazydelta.errors import (
+    ConstraintViolationError,
+    DataFileError,
+    DeletionVectorError,
+    SchemaError,
+    SchemaMismatchError,
+)
 from lazydelta.operations import FileTask, WriteOperation, WriteRequest, WrittenRows
 from lazydelta.schema import ArrayType, MapType, StructType, parse_schema, to_arrow_schema
 from lazydelta.spark.arrow_conversion import serialize_table
@@ -24,7 +30,7 @@ from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocatio
 from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from lazydelta.config import Config
     from lazydelta.operations import WriteResult
@@ -34,9 +40,11 @@ __all__ = [
     "RESULT",
     "PlannedWrite",
     "collect_results",
+    "collect_tables",
     "combine_results",
     "incoming_schema",
     "single_threaded",
+    "task_result",
     "write_rows",
 ]
 
@@ -49,6 +57,13 @@ RESULT = t.StructType(
 )
 """Result of a task: the adds of its files as an Arrow IPC stream and the number of their rows, or
 the pickled error about rows that the table refuses."""
+_ABOUT_ROWS = (
+    ConstraintViolationError,
+    DataFileError,
+    DeletionVectorError,
+    SchemaError,
+    SchemaMismatchError,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,15 +148,28 @@ def write_rows(
 
     Columns correspond by position: their names may differ from the plan.
     """
-    names = list(planned.task.enforcement.input_columns)
-    try:
+    names = planned.task.input_columns
+
+    def write() -> tuple[pa.Table, int]:
         written = planned.write(batch.rename_columns(names) for batch in batches)
-    except (ConstraintViolationError, SchemaError, SchemaMismatchError) as error:
-        # A retry would fail on the same rows, and the caller receives this typed error.
+        return written.adds, written.rows
+
+    yield from task_result(write)
+
+
+def task_result(work: Callable[[], tuple[pa.Table, int]]) -> Iterator[pa.RecordBatch]:
+    """Yield the result of a task: a table of actions and a number of rows; none without rows.
+
+    An error about rows or files is a result too: a retry would fail on the same ones, and the
+    caller receives the typed error. Errors of the store are raised, so that Spark retries the task.
+    """
+    try:
+        actions, rows = work()
+    except _ABOUT_ROWS as error:
         yield _result(b"", 0, pickle.dumps(error))
     else:
-        if written.rows:
-            yield _result(serialize_table(written.adds), written.rows, None)
+        if rows:
+            yield _result(serialize_table(actions), rows, None)
 
 
 def _result(adds: bytes, rows: int, error: bytes | None) -> pa.RecordBatch:
@@ -161,10 +189,20 @@ def collect_results(results: pa.Table) -> WrittenRows:
         SchemaMismatchError: A value does not fit its column.
         SchemaError: A value cannot be stored in the log.
     """
-    adds, rows, errors = (results.column(name).to_pylist() for name in RESULT.names)
+    tables, rows = collect_tables(results)
+    return WrittenRows(pa.concat_tables([ADDS.empty_table(), *tables]).combine_chunks(), rows)
+
+
+def collect_tables(results: pa.Table) -> tuple[list[pa.Table], int]:
+    """Return the actions of all tasks of a job, and the number of their rows.
+
+    Raises:
+        DeltaError: That of a task.
+    """
+    tables, counts, errors = (results.column(name).to_pylist() for name in RESULT.names)
     for error in filter(None, errors):
         raise pickle.loads(error)  # noqa: S301 - pickled by our own tasks
-    return combine_results(zip(adds, rows, strict=True))
+    return [pa.ipc.open_stream(table).read_all() for table in tables], sum(counts)
 
 
 def combine_results(results: Iterable[tuple[bytes, int]]) -> WrittenRows:

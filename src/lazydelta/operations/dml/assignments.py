@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lazydelta.writer.columns import TableDefinition
     from lazydelta.writer.enforcement import Enforcement
 
-__all__ = ["Assignments", "ExpressionScope", "sql_of"]
+__all__ = ["Assignments", "ExpressionScope", "assignment_tree", "sql_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +213,20 @@ def _bound(
     assigned: Mapping[str, Any], scope: ExpressionScope, schema: StructType, *, is_update: bool
 ) -> dict[str, Any]:
     """Return the bound value of each column of the table that is assigned, in part or whole."""
+    tree = assignment_tree(assigned, schema, is_update=is_update)
+    return {name: _resolved(schema.find((name,))[0], node, scope) for name, node in tree.items()}
+
+
+def assignment_tree(
+    assigned: Mapping[str, Any], schema: StructType, *, is_update: bool
+) -> dict[str, Any]:
+    """Return the SQL of each assigned column, or a dictionary of the assigned fields of a struct.
+
+    Raises:
+        ConfigError: There are no assignments, or two of one column.
+        ColumnNotFoundError: An assignment names a column that the table does not have.
+        PredicateError: A value is neither SQL nor an expression.
+    """
     if not isinstance(assigned, Mapping) or not assigned:
         raise ConfigError("set", "must map at least one column to an expression")
     tree: dict[str, Any] = {}
@@ -228,13 +242,8 @@ def _bound(
         name = fields[-1].name
         if name in level:
             raise ConfigError("set", f"assigns the column {key!r} twice")
-        level[name] = _Leaf(value)
-    return {name: _resolved(schema.find((name,))[0], node, scope) for name, node in tree.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class _Leaf:
-    value: Any
+        level[name] = sql_of(value)
+    return tree
 
 
 def _target(key: Any, schema: StructType) -> tuple[StructField, ...]:
@@ -244,16 +253,15 @@ def _target(key: Any, schema: StructType) -> tuple[StructField, ...]:
     return schema.find(col(key).node.path)  # type: ignore[attr-defined]
 
 
-def _resolved(field: StructField, node: Any, scope: ExpressionScope) -> Any:
-    if isinstance(node, _Leaf):
-        return _expression(node.value, field.type, scope)
-    struct = cast("StructType", field.type)  # or the path had not been found
-    inner = {name: _resolved(struct.find((name,))[0], n, scope) for name, n in node.items()}
-    return _Fields(struct, inner)
+def _resolved(field: StructField, node: str | dict[str, Any], scope: ExpressionScope) -> Any:
+    if isinstance(node, str):
+        return _expression(node, field.type, scope)
+    kind: Any = field.type  # a struct: the path of the key goes through it
+    inner = {name: _resolved(kind.find((name,))[0], n, scope) for name, n in node.items()}
+    return _Fields(kind, inner)
 
 
-def _expression(value: Any, kind: DataType, scope: ExpressionScope) -> Any:
-    sql = sql_of(value)
+def _expression(sql: str, kind: DataType, scope: ExpressionScope) -> Any:
     if isinstance(kind, StructType | ArrayType | MapType) or str(kind) == "variant":
         copied = nested_copy(sql, scope.schema, kind)
         if copied is not None:

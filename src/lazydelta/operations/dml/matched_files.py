@@ -32,7 +32,14 @@ if TYPE_CHECKING:
     from lazydelta.expressions import Predicate
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["MatchedFiles", "candidates", "deleted_rows", "find_matches", "split_matches"]
+__all__ = [
+    "MatchedFiles",
+    "candidates",
+    "deleted_rows",
+    "find_matches",
+    "split_by_statistics",
+    "split_matches",
+]
 
 _FILE, _ROW = "file", "row"
 _LONG = PrimitiveType("long")
@@ -76,10 +83,23 @@ def find_matches(
         predicate: Selects the rows.
         files: Add actions of the files to search; by default those of the snapshot.
     """
-    nothing = empty_table(ADDS)
+    whole, undecided = split_by_statistics(snapshot, predicate, files)
+    if predicate is None or not undecided.num_rows:
+        return MatchedFiles(whole, undecided, (), _NO_COUNTS)
+    partial = _read(snapshot, predicate, undecided)
+    return replace(partial, whole=pa.concat_tables([whole, partial.whole]))
+
+
+def split_by_statistics(
+    snapshot: SnapshotState, predicate: Predicate | None, files: pa.Table | None = None
+) -> tuple[pa.Table, pa.Table]:
+    """Return the files of which all rows match, and those of which some may.
+
+    Partition values and statistics decide; no data file is opened.
+    """
     if predicate is None:
         batches = [_adds(batch) for batch in candidates(snapshot, Pruner(), files)]
-        return MatchedFiles(pa.Table.from_batches(batches, ADDS), nothing, (), _NO_COUNTS)
+        return pa.Table.from_batches(batches, ADDS), empty_table(ADDS)
     whole, undecided = [], []
     others = _pruner(snapshot, Not(IsTrue(predicate)))
     for batch in candidates(snapshot, _pruner(snapshot, predicate), files):
@@ -89,9 +109,7 @@ def find_matches(
         else:
             undecided.append(_adds(batch.filter(may_stay)))
             whole.append(_adds(batch.filter(pc.invert(may_stay))))
-    found = pa.Table.from_batches(whole, ADDS)
-    partial = _read(snapshot, predicate, pa.Table.from_batches(undecided, ADDS))
-    return replace(partial, whole=pa.concat_tables([found, partial.whole]))
+    return pa.Table.from_batches(whole, ADDS), pa.Table.from_batches(undecided, ADDS)
 
 
 def candidates(
@@ -132,8 +150,6 @@ def _stats(adds: pa.Table) -> pa.Array:
 
 def _read(snapshot: SnapshotState, predicate: Predicate, files: pa.Table) -> MatchedFiles:
     """Read the undecided files, and keep those with matching rows."""
-    if not files.num_rows:
-        return MatchedFiles(files, files, (), _NO_COUNTS)
     shown = snapshot.resolver.decoded(files.column("path").combine_chunks())
     index_of = {path: index for index, path in enumerate(shown.to_pylist())}
     matched: dict[int, Any] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta.formats import DeletionVectorGroup
-from lazydelta.operations.dml.matched_files import deleted_rows
+from lazydelta.operations.dml.matched_files import deleted_rows, split_matches
 from lazydelta.protocol.features import supported_features
 from lazydelta.protocol.schemas import DELETION_VECTOR
 from lazydelta.scan.read import FileStores
@@ -21,7 +21,7 @@ from lazydelta.transaction import ADDS, REMOVES
 from lazydelta.writer.properties import is_enabled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lazydelta.operations.dml.matched_files import MatchedFiles
     from lazydelta.snapshot import SnapshotState
@@ -29,10 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RowDeletion",
+    "extend_vectors",
     "has_vectors",
+    "plan_counted_deletion",
     "plan_deletion",
     "removes_of",
     "total_size",
+    "with_vectors",
     "write_vectors",
 ]
 
@@ -61,6 +64,11 @@ class RowDeletion:
     """For each marked file a bitmap of the rows to delete."""
     marked_counts: pa.Array
     """For each marked file the number of its rows, deleted ones included."""
+
+    @property
+    def partial(self) -> pa.Table:
+        """The files that keep some rows."""
+        return pa.concat_tables([self.rewritten, self.marked]).combine_chunks()
 
     @property
     def removed(self) -> pa.Table:
@@ -94,6 +102,32 @@ def plan_deletion(snapshot: SnapshotState, matches: MatchedFiles) -> RowDeletion
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _UnknownRows:
+    """Positions that another process has; only their number is known."""
+
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+
+def plan_counted_deletion(
+    snapshot: SnapshotState, decided: pa.Table, files: pa.Table, counts: Sequence[int]
+) -> tuple[RowDeletion, int | None]:
+    """Plan a deletion whose bitmaps other processes have; return the number of rows too.
+
+    Args:
+        snapshot: The version of the files.
+        decided: Files of which all rows are deleted.
+        files: Files of which rows are deleted.
+        counts: For each of these files how many.
+    """
+    matches = split_matches(snapshot, files, [_UnknownRows(count) for count in counts])
+    matches = replace(matches, whole=pa.concat_tables([decided, matches.whole]))
+    return plan_deletion(snapshot, matches), matches.matched_rows
+
+
 def write_vectors(
     snapshot: SnapshotState, deletion: RowDeletion, writer: DeletionVectorWriter
 ) -> pa.Table:
@@ -101,18 +135,49 @@ def write_vectors(
     marked = deletion.marked
     if not marked.num_rows:
         return marked
-    paths = marked.column("path").to_pylist()
+    descriptors = extend_vectors(snapshot, marked, deletion.marked_rows, writer)
+    return with_vectors(marked, descriptors, deletion.marked_counts)
+
+
+def extend_vectors(
+    snapshot: SnapshotState,
+    files: pa.Table | pa.RecordBatch,
+    rows: Iterable[Any],
+    writer: DeletionVectorWriter,
+) -> list[dict[str, Any]]:
+    """Write the vectors of files and of more rows, and return their descriptors.
+
+    Args:
+        snapshot: The version of the files.
+        files: Columns `path` and `deletionVector` of the add actions.
+        rows: For each file a bitmap of the rows to delete.
+        writer: Writes the vectors.
+    """
+    paths = files.column("path").to_pylist()
     group = DeletionVectorGroup(
-        list(zip(paths, marked.column("deletionVector").to_pylist(), strict=True)),
+        list(zip(paths, files.column("deletionVector").to_pylist(), strict=True)),
         snapshot.resolver,
         FileStores(snapshot.store, snapshot.config).store,
     )
     descriptors = []
-    for index, rows in enumerate(deletion.marked_rows):
+    for index, deleted in enumerate(rows):
         before = group.take(index)
-        descriptors.append(writer.add(rows if before is None else before.union(rows)))
+        descriptors.append(writer.add(deleted if before is None else before.union(deleted)))
     writer.finish()
-    stats = map(_wide_stats, marked.column("stats").to_pylist(), deletion.marked_counts.to_pylist())
+    return descriptors
+
+
+def with_vectors(
+    marked: pa.Table, descriptors: Sequence[Mapping[str, Any]], num_rows: pa.Array
+) -> pa.Table:
+    """Return the add actions of files with new deletion vectors.
+
+    Args:
+        marked: The add actions so far.
+        descriptors: The new `deletionVector` of each file.
+        num_rows: For each file the number of its rows, deleted ones included.
+    """
+    stats = map(_wide_stats, marked.column("stats").to_pylist(), num_rows.to_pylist())
     columns = {
         "deletionVector": _vector_array(descriptors),
         "stats": build_array(list(stats), _STRING),

@@ -63,7 +63,7 @@ def read_added_rows(
 
 def write_change_files(
     batches: Iterable[pa.RecordBatch],
-    kind: ChangeType,
+    kind: ChangeType | None,
     *,
     store: Store,
     layout: DataLayout,
@@ -74,14 +74,16 @@ def write_change_files(
 
     Args:
         batches: Rows in the table's logical schema.
-        kind: The `_change_type` of all rows.
+        kind: The `_change_type` of all rows; None if it is their last column.
         store: The table's store.
         layout: The layout of the table's data files.
     """
-    changes = (
-        batch.append_column(CHANGE_COLUMNS[0], pa.repeat(string_scalar(kind), batch.num_rows))
-        for batch in batches
-    )
+    changes = batches
+    if kind is not None:
+        changes = (
+            batch.append_column(CHANGE_COLUMNS[0], pa.repeat(string_scalar(kind), batch.num_rows))
+            for batch in batches
+        )
     files = write_data_files(
         changes, store=store, layout=layout.for_change_files(), directory=CHANGE_DIRECTORY
     )

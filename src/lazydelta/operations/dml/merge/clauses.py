@@ -15,7 +15,7 @@ from lazydelta.operations.dml.request import DmlRequest
 if TYPE_CHECKING:
     from lazydelta.scan import Where
 
-__all__ = ["Action", "ClauseKind", "MergeClause", "MergeRequest"]
+__all__ = ["Action", "ClauseKind", "MergeClause", "MergeRequest", "shown_sql"]
 
 ClauseKind = Literal["matched", "not_matched", "not_matched_by_source"]
 Action = Literal["update", "delete", "insert"]
@@ -75,14 +75,18 @@ class MergeRequest:
 
     def parameters(self) -> dict[str, str]:
         """Return `operationParameters` under the names of Delta Spark."""
-        parameters = {
-            "predicate": orjson.dumps([str(as_predicate(self.on, now=self.options.now))]).decode()
-        }
+        now = self.options.now
+        parameters = {"predicate": orjson.dumps([shown_sql(self.on, now)]).decode()}
         for kind, name in _PARAMETERS.items():
             predicates = []
             for clause in self.of_kind(kind):
-                where = as_predicate(clause.where, now=self.options.now)
-                shown = {} if where is None else {"predicate": str(where)}
+                where = clause.where
+                shown = {} if where is None else {"predicate": shown_sql(where, now)}
                 predicates.append({**shown, "actionType": clause.action})
             parameters[name] = orjson.dumps(predicates).decode()
         return parameters
+
+
+def shown_sql(where: Where, now: int | None = None) -> str:
+    """Return a condition as SQL; a string as it is, because Spark has a larger grammar."""
+    return where if isinstance(where, str) else str(as_predicate(where, now=now))

@@ -35,7 +35,7 @@ from lazydelta.writer.columns import with_high_water_marks
 from lazydelta.writer.files import write_data_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from lazydelta.config import Config
     from lazydelta.operations.dml.merge.clauses import MergeRequest
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lazydelta.store import Store
     from lazydelta.writer import RowSource
 
-__all__ = ["METRIC_NAMES", "merge_rows"]
+__all__ = ["METRIC_NAMES", "merge_metrics", "merge_rows"]
 
 logger = logging.getLogger(__name__)
 
@@ -254,21 +254,7 @@ class _Run:
         )
 
     def _metrics(self) -> dict[str, int]:
-        counts = self.matching.counts
-        updated, deleted = (
-            [counts[kind, action] for kind in ("matched", "not_matched_by_source")]
-            for action in ("update", "delete")
-        )
-        return {
-            "numSourceRows": self.source.num_rows,
-            "numTargetRowsInserted": self.inserted.num_rows,
-            "numTargetRowsUpdated": sum(updated),
-            "numTargetRowsDeleted": sum(deleted),
-            "numTargetRowsMatchedUpdated": updated[0],
-            "numTargetRowsMatchedDeleted": deleted[0],
-            "numTargetRowsNotMatchedBySourceUpdated": updated[1],
-            "numTargetRowsNotMatchedBySourceDeleted": deleted[1],
-        }
+        return merge_metrics(self.matching.counts, self.source.num_rows, self.inserted.num_rows)
 
     def _output_metrics(self, written: WrittenChanges, seconds: float) -> dict[str, int]:
         metrics = self._metrics()
@@ -278,3 +264,29 @@ class _Run:
             "scanTimeMs": int(self.scan_seconds * 1000),
             "rewriteTimeMs": int((seconds - self.scan_seconds) * 1000),
         }
+
+
+def merge_metrics(
+    counts: Mapping[tuple[str, str], int], source_rows: int, inserted: int
+) -> dict[str, int]:
+    """Return the numbers of rows under the names of Delta Spark.
+
+    Args:
+        counts: Changed rows by kind of clause and action.
+        source_rows: Rows of the source.
+        inserted: New rows.
+    """
+    updated, deleted = (
+        [counts.get((kind, action), 0) for kind in ("matched", "not_matched_by_source")]
+        for action in ("update", "delete")
+    )
+    return {
+        "numSourceRows": source_rows,
+        "numTargetRowsInserted": inserted,
+        "numTargetRowsUpdated": sum(updated),
+        "numTargetRowsDeleted": sum(deleted),
+        "numTargetRowsMatchedUpdated": updated[0],
+        "numTargetRowsMatchedDeleted": deleted[0],
+        "numTargetRowsNotMatchedBySourceUpdated": updated[1],
+        "numTargetRowsNotMatchedBySourceDeleted": deleted[1],
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from lazydelta.operations.dml.merge.clauses import MergeClause, MergeRequest
 from lazydelta.operations.dml.merge.merge import merge_rows
@@ -21,28 +21,20 @@ if TYPE_CHECKING:
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
 
-__all__ = ["MergeBuilder"]
+__all__ = ["MergeBuilder", "MergeClauses"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeBuilder:
-    """A MERGE under construction. Immutable: each method returns a new builder.
+class MergeClauses:
+    """The clauses of a MERGE under construction, in this process or on Spark."""
 
-    Clauses of one kind are tried in order; the first whose condition holds applies.
-    """
-
-    store: Store
-    config: Config
-    source: MergeSource
     request: MergeRequest
-    known: SnapshotState | None = None
-    remember: Callable[[SnapshotState | None], None] = lambda _: None
 
     def when_matched_update(
         self,
         set: Mapping[str, Any] | Literal["*"],  # noqa: A002 - SQL's word
         where: Where = None,
-    ) -> MergeBuilder:
+    ) -> Self:
         """Change columns of rows that match a source row.
 
         Args:
@@ -52,7 +44,7 @@ class MergeBuilder:
         """
         return self._with("matched", "update", where, set)
 
-    def when_matched_delete(self, where: Where = None) -> MergeBuilder:
+    def when_matched_delete(self, where: Where = None) -> Self:
         """Delete rows that match a source row.
 
         Args:
@@ -62,7 +54,7 @@ class MergeBuilder:
 
     def when_not_matched_insert(
         self, values: Mapping[str, Any] | Literal["*"], where: Where = None
-    ) -> MergeBuilder:
+    ) -> Self:
         """Insert source rows that match no row of the table.
 
         Args:
@@ -76,7 +68,7 @@ class MergeBuilder:
         self,
         set: Mapping[str, Any],  # noqa: A002 - SQL's word
         where: Where = None,
-    ) -> MergeBuilder:
+    ) -> Self:
         """Change columns of rows that match no source row.
 
         Args:
@@ -85,13 +77,39 @@ class MergeBuilder:
         """
         return self._with("not_matched_by_source", "update", where, set)
 
-    def when_not_matched_by_source_delete(self, where: Where = None) -> MergeBuilder:
+    def when_not_matched_by_source_delete(self, where: Where = None) -> Self:
         """Delete rows that match no source row.
 
         Args:
             where: Which rows this clause applies to.
         """
         return self._with("not_matched_by_source", "delete", where)
+
+    def _with(
+        self,
+        kind: ClauseKind,
+        action: Action,
+        where: Where,
+        assigned: Mapping[str, Any] | str | None = None,
+    ) -> Self:
+        given = {} if assigned is None else assigned
+        clause = MergeClause(kind=kind, action=action, where=where, assigned=given)
+        request = replace(self.request, clauses=(*self.request.clauses, clause))
+        return replace(self, request=request)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeBuilder(MergeClauses):
+    """A MERGE under construction. Immutable: each method returns a new builder.
+
+    Clauses of one kind are tried in order; the first whose condition holds applies.
+    """
+
+    store: Store
+    config: Config
+    source: MergeSource
+    known: SnapshotState | None = None
+    remember: Callable[[SnapshotState | None], None] = lambda _: None
 
     def execute(self) -> DmlResult:
         """Run the MERGE as one new version; without a change there is no commit.
@@ -114,15 +132,3 @@ class MergeBuilder:
         """Return the plan, from the log and the schema of the source: no row is read."""
         schema = self.source.schema
         return explain_merge(self.store, self.config, schema, self.request, known=self.known)
-
-    def _with(
-        self,
-        kind: ClauseKind,
-        action: Action,
-        where: Where,
-        assigned: Mapping[str, Any] | str | None = None,
-    ) -> MergeBuilder:
-        given = {} if assigned is None else assigned
-        clause = MergeClause(kind=kind, action=action, where=where, assigned=given)
-        request = replace(self.request, clauses=(*self.request.clauses, clause))
-        return replace(self, request=request)

@@ -32,7 +32,15 @@ if TYPE_CHECKING:
     from lazydelta.schema import StructField
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["MergePlan", "PlannedClause", "choose_clauses", "choose_pairs"]
+__all__ = [
+    "MergePlan",
+    "PlannedClause",
+    "assigned_columns",
+    "choose_clauses",
+    "choose_pairs",
+    "evolved_definition",
+    "missing_fields",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +96,7 @@ class MergePlan:
             now=request.options.now,
         )
         target, source = replace(pairs, source=None), replace(pairs, target=None)
-        definition = _evolved(snapshot, request, rows)
+        definition = evolved_definition(snapshot, request, rows)
         planner = _Planner(snapshot.schema, definition, pairs, request)
         return cls(
             request=request,
@@ -192,7 +200,9 @@ def _tops(paths: Iterable[tuple[str, ...]]) -> list[str]:
     return sorted({path[0] for path in paths})
 
 
-def _evolved(snapshot: SnapshotState, request: MergeRequest, rows: StructType) -> TableDefinition:
+def evolved_definition(
+    snapshot: SnapshotState, request: MergeRequest, rows: StructType
+) -> TableDefinition:
     """Return the definition with the columns of the source that clauses assign."""
     definition = TableDefinition(
         table=snapshot.store.root,
@@ -237,39 +247,53 @@ class _Planner:
         if clause.action != "delete":
             is_update = clause.action == "update"
             assignments = Assignments.plan(
-                self._assigned(clause, is_update=is_update),
+                assigned_columns(clause, self.request, self.definition.schema, self.pairs.source),
                 ExpressionScope(schema=scope.schema, bind=scope.bind_expression),
                 self.definition,
                 old=self.old if is_update else None,
-                missing_fields=self._missing_fields(clause),
+                missing_fields=missing_fields(clause, self.request),
             )
         bound = None if where is None else scope.bind(where)
         return PlannedClause(action=clause.action, where=bound, assignments=assignments)
 
-    def _missing_fields(self, clause: MergeClause) -> MissingFields:
-        """Return what becomes of nested fields that the source lacks, as in Delta Spark."""
-        if not self.request.merge_schema:
-            return "refuse"
-        return "keep" if clause.assigned == "*" else "null"
 
-    def _assigned(self, clause: MergeClause, *, is_update: bool) -> Mapping[str, Any]:
-        """Return the expression of each column; that of "*" is the source's column of its name."""
-        schema = self.definition.schema
-        if not isinstance(clause.assigned, str):
-            names = {k: k if schema.get(k) else _own_name(k, self.request) for k in clause.assigned}
-            if len(set(names.values())) < len(names):
-                raise ConfigError("set", "assigns a column twice")
-            return {names[key]: value for key, value in clause.assigned.items()}
-        source = self.pairs.source or StructType(())
-        assigned: dict[str, Any] = {}
-        for field in schema:
-            found = source.get(field.name)
-            if found is not None and not (is_update and is_identity(field)):
-                assigned[field.name] = col((self.pairs.source_alias, found.name))
-            elif found is None and not self.request.merge_schema and not _is_computed(field):
-                cure = '; "*" needs all columns of the table, unless merge_schema=True'
-                raise ColumnNotFoundError(cure, "the source", field.name, source.names)
-        return assigned
+def missing_fields(clause: MergeClause, request: MergeRequest) -> MissingFields:
+    """Return what becomes of nested fields that the source lacks, as in Delta Spark."""
+    if not request.merge_schema:
+        return "refuse"
+    return "keep" if clause.assigned == "*" else "null"
+
+
+def assigned_columns(
+    clause: MergeClause, request: MergeRequest, schema: StructType, source: StructType | None
+) -> Mapping[str, Any]:
+    """Return the expression of each column; that of "*" is the source's column of its name.
+
+    Args:
+        clause: An update or insert.
+        request: The request.
+        schema: The schema of the table after the operation.
+        source: The schema of the source.
+
+    Raises:
+        ConfigError: A column is assigned twice.
+        ColumnNotFoundError: "*" needs a column that the source does not have.
+    """
+    if not isinstance(clause.assigned, str):
+        names = {k: k if schema.get(k) else _own_name(k, request) for k in clause.assigned}
+        if len(set(names.values())) < len(names):
+            raise ConfigError("set", "assigns a column twice")
+        return {names[key]: value for key, value in clause.assigned.items()}
+    source = source or StructType(())
+    assigned: dict[str, Any] = {}
+    for field in schema:
+        found = source.get(field.name)
+        if found is not None and not (clause.action == "update" and is_identity(field)):
+            assigned[field.name] = col((request.source_alias, found.name))
+        elif found is None and not request.merge_schema and not _is_computed(field):
+            cure = '; "*" needs all columns of the table, unless merge_schema=True'
+            raise ColumnNotFoundError(cure, "the source", field.name, source.names)
+    return assigned
 
 
 def _is_computed(field: StructField) -> bool:

@@ -1,0 +1,139 @@
+"""DELETE on Spark: the rows leave their files as in one process; executors do the work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+from pyspark.sql import functions as f
+
+from lazydelta.operations import UncommittedFiles
+from lazydelta.operations.dml import (
+    DmlRequest,
+    DmlResult,
+    RowChanges,
+    has_change_feed,
+    split_by_statistics,
+)
+from lazydelta.spark.dml.conditions import mentioned_columns
+from lazydelta.spark.dml.frame_columns import CLAUSE
+from lazydelta.spark.dml.positions import find_positions, read_positions
+from lazydelta.spark.dml.start import TableAccess, start_verb
+from lazydelta.spark.dml.target import TargetFiles
+from lazydelta.spark.dml.verb_run import matched_rows
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lazydelta.config import Config
+    from lazydelta.operations.dml import Verb
+    from lazydelta.scan import Where
+    from lazydelta.spark.dml.conditions import RowCondition
+    from lazydelta.spark.dml.verb_run import VerbRun
+    from lazydelta.store.cloud import Credential
+
+__all__ = ["delete", "matching_rows"]
+
+
+def delete(
+    spark: SparkSession,
+    url: str | os.PathLike[str],
+    where: Where = None,
+    *,
+    app_id: str | None = None,
+    app_version: int | None = None,
+    commit_metadata: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    config: Config | None = None,
+    credential: Credential | None = None,
+) -> DmlResult:
+    """Delete the matching rows as one new version; all rows without `where`.
+
+    The result is that of `Table.delete`. Executors find the rows and write deletion vectors, or
+    rewrite files; the driver receives descriptors and commits once. Without undecided files (a
+    condition on partition values, for example) no job starts. Without a match there is no commit.
+
+    Args:
+        spark: A session, classic or Spark Connect; its executors need lazydelta installed and
+            access to the table's store.
+        url: The table's location.
+        where: Which rows to delete. Spark evaluates SQL that our grammar does not have; then no
+            file is skipped.
+        app_id: With `app_version`: makes the operation idempotent.
+        app_version: The version of the application's transaction; it must increase.
+        commit_metadata: User metadata for the commit.
+        dry_run: Whether to return what would happen, and write nothing.
+        storage_options: Store settings of this process, as for `read`.
+        config: Engine settings; by default those of the `LAZYDELTA_*` environment.
+        credential: A function of a module that returns a token or keys.
+
+    Raises:
+        AppendOnlyError: The table is append-only.
+        CommitConflictError: A concurrent commit conflicts with this one.
+        UnsupportedFeatureError: The table needs a feature that lazydelta cannot write.
+        PySparkException: Spark refuses the condition, or tasks failed; nothing is committed.
+    """
+    request = DmlRequest(
+        where=where,
+        app_id=app_id,
+        app_version=app_version,
+        commit_metadata=commit_metadata or {},
+        dry_run=dry_run,
+    )
+    access = TableAccess(
+        url=url, storage_options=storage_options, config=config, credential=credential
+    )
+    started = start_verb(spark, "DELETE", access, request)
+    if isinstance(started, DmlResult):
+        return started
+    with matching_rows(spark, *started) as run:
+        return _finish(run, started[1])
+
+
+def matching_rows(
+    spark: SparkSession, verb: Verb, condition: RowCondition
+) -> AbstractContextManager[VerbRun]:
+    """Find the rows of the table that match a condition."""
+    decided, undecided = split_by_statistics(verb.snapshot, condition.predicate)
+    if condition.sql is not None:  # only Spark knows
+        decided, undecided = undecided, decided
+    adds = pa.concat_tables([undecided, decided]).combine_chunks()
+    target = TargetFiles(spark=spark, snapshot=verb.snapshot, adds=adds)
+    candidates = replace(target, adds=undecided)
+    positions = _positions(candidates, condition) if undecided.num_rows else None
+    return matched_rows(verb, target, undecided.num_rows, positions)
+
+
+def _positions(target: TargetFiles, condition: RowCondition) -> DataFrame:
+    if condition.predicate is not None:
+        return read_positions(target, condition.predicate)
+    sql = condition.sql or "true"
+    rows = target.rows(mentioned_columns(target.snapshot, [sql])).where(sql)
+    return find_positions(rows.withColumn(CLAUSE, f.lit(0)), target.num_tasks)
+
+
+def _finish(run: VerbRun, condition: RowCondition) -> DmlResult:
+    """Write the files of a DELETE, and commit them."""
+    verb, deletion = run.verb, run.deletion
+    metrics = {"numDeletedRows": run.num_rows}
+    if verb.request.dry_run:
+        shown = {name: value for name, value in metrics.items() if value is not None}
+        return verb.nothing({**shown, **verb.file_metrics(deletion)}, dry_run=True)
+    if not run.touched.num_rows:
+        return verb.nothing({"numDeletedRows": 0})
+    needs_changes = bool(deletion.partial.num_rows) and has_change_feed(verb.snapshot)
+    with UncommittedFiles(verb.store, None) as files:
+        written = run.write_deletion(files)
+        if needs_changes:
+            changes = files.add(run.write_changes({0: "delete"}))
+            written = replace(written, changes=changes)
+        sql = orjson.dumps([condition.shown]).decode()
+        changed = RowChanges(deletion=deletion, written=written, metrics=metrics)
+        return verb.commit(changed, {"predicate": sql}, files)

@@ -1,0 +1,246 @@
+"""One run of a verb on Spark: from the positions of rows to the files of the commit.
+
+The driver plans with the code of the verbs in one process and commits once. Executors find the
+rows, and write vectors, data files and change files.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as t
+
+from lazydelta._arrow import from_numpy
+from lazydelta.errors import InternalError
+from lazydelta.formats import num_records
+from lazydelta.operations import RowTracking
+from lazydelta.operations.dml import (
+    RowDeletion,
+    WrittenChanges,
+    plan_counted_deletion,
+    with_vectors,
+)
+from lazydelta.spark.dml.changed_files import (
+    VECTORS,
+    FileTask,
+    copy_rows,
+    read_matched_rows,
+    write_matched_changes,
+    write_vectors,
+)
+from lazydelta.spark.dml.frame_columns import CLAUSE, POSITIONS
+from lazydelta.spark.dml.target import UNTRACKED, rows_schema
+from lazydelta.spark.jobs import named_task
+from lazydelta.spark.write_tasks import RESULT, collect_tables
+from lazydelta.transaction import ADDS, CHANGE_FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from lazydelta.operations import UncommittedFiles
+    from lazydelta.operations.dml import Verb
+    from lazydelta.spark.dml.target import TargetFiles
+    from lazydelta.spark.jobs import ArrowTask
+
+__all__ = ["VerbRun", "check_count", "matched_rows"]
+
+_ALL_ROWS = 0
+"""The clause of files that statistics decide."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerbRun:
+    """The rows that a verb changes: their positions in Spark, their numbers in the driver."""
+
+    verb: Verb
+    target: TargetFiles
+    positions: DataFrame | None
+    """In the schema of `POSITIONS`; None if statistics decide all files."""
+    decided: Sequence[int]
+    """Numbers of the files that statistics decide: all their rows match."""
+    rows: Mapping[int, int]
+    """For each clause the number of rows, without the files that statistics decide."""
+    has_repeats: bool
+    """Whether a row is in two clauses, or twice in one."""
+    num_rows: int | None
+    """The number of all rows; None if a file that statistics decide has no row count."""
+    deletion: RowDeletion
+
+    @property
+    def touched(self) -> pa.Table:
+        """The files with changed rows."""
+        return pa.concat_tables([self.deletion.removed, self.deletion.marked])
+
+    def write_deletion(self, files: UncommittedFiles) -> WrittenChanges:
+        """Write vectors, and copy the other rows of rewritten files."""
+        marked, rewritten = self.deletion.marked, self.deletion.rewritten
+        adds, copied = ADDS.empty_table(), 0
+        if marked.num_rows:
+            indices = self._indices(marked)
+            tables, count = self._run("write_vectors", write_vectors, indices)
+            check_count("deletion vectors", count, len(indices))
+            marked = _with_vectors(self.deletion, indices, pa.concat_tables(tables))
+        if rewritten.num_rows:
+            indices = self._indices(rewritten)
+            tables, copied = self._run("copy_rows", copy_rows, indices, tracking=self.tracking)
+            check_count("copied rows", copied, _kept_rows(self.deletion))
+            adds = files.add(_concat(ADDS, tables))
+        return WrittenChanges(adds=adds, marked=marked, copied_rows=copied)
+
+    def write_changes(self, kinds: Mapping[int, str]) -> pa.Table:
+        """Write the old rows of clauses to change files; `kinds` has the type of each clause."""
+        indices = self._indices(self.touched)
+        task = write_matched_changes
+        tables, count = self._run("write_changes", task, indices, dict(kinds))
+        known = self.num_rows is not None and kinds.keys() >= {*self.rows}
+        check_count("changed rows", count, self.num_rows if known else None)
+        return _concat(CHANGE_FILES, tables)
+
+    @property
+    def tracking(self) -> RowTracking:
+        """The row ids that rows keep in new files."""
+        return RowTracking.of(self.target.snapshot)
+
+    def old_rows(self, columns: Sequence[str], clauses: Collection[int]) -> DataFrame:
+        """Return columns of the rows of clauses, row ids, `FILE`, `ROW` and `CLAUSE`."""
+        indices = self._indices(self.touched)
+        schema = rows_schema(self.target.snapshot, columns, self.tracking)
+        schema = t.StructType([*schema, t.StructField(CLAUSE, t.IntegerType())])
+        files = self._task(indices, columns, tracking=self.tracking)
+        task = named_task("read_rows", read_matched_rows, files, schema, frozenset(clauses))
+        return self._positions(indices).mapInArrow(task, schema)
+
+    def _indices(self, adds: pa.Table) -> list[int]:
+        """Return the numbers of some of the files."""
+        paths = self.target.adds.column("path").combine_chunks()
+        found = pc.index_in(adds.column("path"), paths)
+        return list(found.to_pylist())
+
+    def _run(
+        self,
+        name: str,
+        function: ArrowTask,
+        indices: Sequence[int],
+        *arguments: object,
+        tracking: RowTracking = UNTRACKED,
+    ) -> tuple[list[pa.Table], int]:
+        files = self._task(indices, tracking=tracking)
+        task = named_task(name, function, files, *arguments)
+        return collect_tables(self._positions(indices).mapInArrow(task, RESULT).toArrow())
+
+    def _task(
+        self,
+        indices: Sequence[int],
+        columns: Sequence[str] | None = None,
+        *,
+        tracking: RowTracking,
+    ) -> FileTask:
+        layout = tracking.layout(self.verb.layout())
+        if layout.options.files_at_once is None:  # a task writes one file at a time
+            layout = replace(layout, options=replace(layout.options, files_at_once=1))
+        names = [field.name for field in self.target.snapshot.schema]
+        return FileTask(
+            read=self.target.read(names if columns is None else columns, tracking=tracking),
+            files=self.target.numbered(indices).serialize().to_pybytes(),
+            layout=layout,
+        )
+
+    def _positions(self, indices: Sequence[int]) -> DataFrame:
+        """Return positions in tasks by file: those of some files, and perhaps others."""
+        frames = [] if self.positions is None else [self.positions]
+        chosen = set(indices)
+        if decided := [index for index in self.decided if index in chosen]:
+            entries = pa.table([pa.array(decided, pa.int32())], ["file"])
+            files = self.target.spark.createDataFrame(entries, "file int")
+            tasks = min(len(decided), self.target.num_tasks)
+            names = ("count", "repeated", "rows")
+            columns = (f"CAST(NULL AS {POSITIONS[n].dataType.simpleString()}) {n}" for n in names)
+            spread = files.repartition(tasks, "file")
+            frames.append(spread.selectExpr("file", f"{_ALL_ROWS} AS clause", *columns))
+        return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+
+
+def check_count(what: str, found: int, expected: int | None) -> None:
+    """Refuse to commit if tasks did not write what the driver counted; None is not known.
+
+    Raises:
+        InternalError: The numbers differ.
+    """
+    if expected is not None and found != expected:
+        raise InternalError(f"tasks wrote {found} {what} where {expected} are expected")
+
+
+@contextmanager
+def matched_rows(
+    verb: Verb, target: TargetFiles, num_undecided: int, positions: DataFrame | None
+) -> Iterator[VerbRun]:
+    """Count the rows that a verb changes; their positions are persisted inside the block.
+
+    Args:
+        verb: The verb.
+        target: First the undecided files, then those of which all rows match by statistics.
+        num_undecided: Number of the undecided files.
+        positions: The rows of the undecided files, as `POSITIONS`; None if there are none.
+    """
+    counts = pa.table({"file": [], "clause": [], "count": [], "repeated": []})
+    positions = None if positions is None else positions.persist()
+    try:
+        if positions is not None:
+            counts = positions.select(*counts.column_names).toArrow()
+        adds = target.adds
+        decided, undecided = adds.slice(num_undecided), adds.slice(0, num_undecided)
+        sums = _sums(counts, "file", "count")
+        touched = undecided.take(from_numpy(np.array([*sums], np.int64)))
+        deletion, num_rows = plan_counted_deletion(
+            verb.snapshot, decided, touched, list(sums.values())
+        )
+        yield VerbRun(
+            verb=verb,
+            target=target,
+            positions=positions,
+            decided=range(num_undecided, adds.num_rows),
+            rows=_sums(counts, "clause", "count"),
+            has_repeats=bool(pc.sum(counts.column("repeated")).as_py()),
+            num_rows=num_rows,
+            deletion=deletion,
+        )
+    finally:
+        if positions is not None:
+            positions.unpersist()
+
+
+def _sums(counts: pa.Table, key: str, value: str) -> dict[int, int]:
+    if not counts.num_rows:
+        return {}
+    summed = counts.group_by(key, use_threads=False).aggregate([(value, "sum")])
+    keys, sums = summed.column(key).to_pylist(), summed.column(f"{value}_sum").to_pylist()
+    return dict(zip(keys, sums, strict=True))
+
+
+def _with_vectors(deletion: RowDeletion, indices: Sequence[int], vectors: pa.Table) -> pa.Table:
+    """Return the adds of marked files with their new vectors."""
+    by_file = {row.pop("index"): row for row in vectors.cast(VECTORS).to_pylist()}
+    descriptors = [by_file[index] for index in indices]
+    return with_vectors(deletion.marked, descriptors, deletion.marked_counts)
+
+
+def _kept_rows(deletion: RowDeletion) -> int | None:
+    """Return how many rows of rewritten files are kept; None without row counts."""
+    files = deletion.rewritten
+    counts = num_records(files.column("stats").combine_chunks())
+    if counts.null_count:
+        return None
+    vectors = files.column("deletionVector").combine_chunks()
+    deleted = pc.sum(pc.struct_field(vectors, "cardinality")).as_py() or 0
+    return int(pc.sum(counts).as_py()) - deleted - sum(map(len, deletion.rewritten_rows))
+
+
+def _concat(schema: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
