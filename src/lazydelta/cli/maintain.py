@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lazydelta.cli.change_options import confirm
 from lazydelta.cli.common_options import State, common_options, pass_state
-from lazydelta.cli.confirm import confirm, yes_option
 from lazydelta.cli.output import Output, human_bytes, visible
 from lazydelta.table import load_policy
 from lazydelta.table import maintain as maintain_tables
@@ -22,7 +22,7 @@ __all__ = ["maintain"]
 @click.command()
 @click.argument("policy", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
-@yes_option
+@click.option("--yes", "-y", is_flag=True, help="Do not ask; required in a script.")
 @common_options
 @pass_state
 def maintain(state: State, /, policy: Path, *, dry_run: bool, yes: bool) -> None:
@@ -33,9 +33,9 @@ def maintain(state: State, /, policy: Path, *, dry_run: bool, yes: bool) -> None
     """
     loaded = load_policy(policy)
     deleting = [table.table_uri for table in loaded.tables if table.deletes_files]
-    if deleting and not dry_run:
+    if deleting:
         question = f"Delete files of {', '.join(deleting)} that are no longer retained?"
-        confirm(state.redact(question), yes=yes)
+        confirm(state.redact(question), yes=yes, dry_run=dry_run)
     output = Output(json=state.json)
 
     def show(table: str, step: StepReport) -> None:
