@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lazydelta.outputs import Adapters
     from lazydelta.scan import Scan
     from lazydelta.scan.plan import ScanFile
-    from lazydelta.table import Snapshot, Table, convert, write
+    from lazydelta.table import Snapshot, Table, convert, maintain, write
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
@@ -44,6 +44,7 @@ __all__ = [
     "convert",
     "errors",
     "lit",
+    "maintain",
     "sql",
     "write",
 ]
@@ -62,6 +63,7 @@ _PLACES = {
     "col": "expressions",
     "convert": "table",
     "lit": "expressions",
+    "maintain": "table",
     "sql": "interop",
     "write": "table",
 }

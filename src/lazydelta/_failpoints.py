@@ -42,7 +42,7 @@ NAMES = (
     "compaction-prepared",
     "compaction-written",
 )
-"""All failpoints, in the order in which a write, or a DELETE or UPDATE, reaches them."""
+"""All failpoints, in the order in which a write, or DELETE, UPDATE or MERGE, reaches them."""
 
 Action = Literal["kill", "raise", "hang"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 
@@ -56,32 +57,30 @@ def test_concurrent_appends_long(tmp_path):
 
 
 def _racing_verbs(tmp_path, writers, each):
-    """Delete and update rows of the same files; each change is made exactly once."""
+    """Delete, update and merge rows of the same files; each change is made exactly once."""
     url = verbs.make_table(tmp_path)
     firsts = [100 * number for number in range(writers)]
     running = [harness.Writer(url, first, each, "racing-verbs") for first in firsts]
     assert all(len(one.finish().acks) == each for one in running)
     harness.check_log(url)
-    expected = dict(verbs.FIRST)
-    for first in firsts:
-        deleted, incremented = verbs.random_rows(first, each)
-        for row in deleted:
-            del expected[row, row % verbs.FILES]
-        for row in incremented:
-            expected[row, row % verbs.FILES] += 1
+    expected = verbs.FIRST
+    for changes in chain.from_iterable(verbs.random_rows(first, each) for first in firsts):
+        row, incremented, *merged = changes
+        expected = verbs.after_merge(expected, [incremented], [row])
+        expected = verbs.after_merge(expected, *merged)
     table = Table.open(url)
     assert verbs.rows_of(table) == expected
-    assert table.version == verbs.FILES - 1 + 2 * writers * each
+    assert table.version == verbs.FILES - 1 + 3 * writers * each
     assert table.check().ok
     verbs.check_feed(url)
 
 
-def test_concurrent_deletes_and_updates(tmp_path):
+def test_concurrent_deletes_updates_and_merges(tmp_path):
     _racing_verbs(tmp_path, writers=3, each=3)
 
 
 @pytest.mark.long
-def test_concurrent_deletes_and_updates_long(tmp_path):
+def test_concurrent_deletes_updates_and_merges_long(tmp_path):
     _racing_verbs(tmp_path, writers=8, each=10)
 
 

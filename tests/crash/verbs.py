@@ -1,19 +1,29 @@
-"""DELETE and UPDATE for a test to kill, and the rows that they leave.
+"""DELETE, UPDATE and MERGE for a test to kill, and the rows that they leave.
 
 A step changes some of the rows below `RIVALS`, exactly once (`app_id`). The rows from there on belong
-to rivals: a rival changes one of them in the same file, just before the step commits.
+to rivals: a rival changes one of them in the same file, just before the step commits. A MERGE
+inserts rows from `INSERTED` on.
+
+Steps are of a kind: `verbs` (DELETE and UPDATE), `merges`, or `rewriting-merges`, which replace files
+instead of marking rows in them. Their rivals append rows, because any other change of a replaced file
+is a conflict.
 """
 
 from __future__ import annotations
 
 import random
 
+import pyarrow as pa
+
 from lazydelta import Config, Table
 from lazydelta.errors import CommitConflictError
 from lazydelta.operations.dml.verb import Verb
 
+KINDS = ("verbs", "merges", "rewriting-merges")
 FILES, ROWS = 2, 120
 RIVALS = 100
+APPENDED = 500
+INSERTED = 1000
 PROPERTIES = {
     "delta.enableDeletionVectors": "true",
     "delta.enableChangeDataFeed": "true",
@@ -27,6 +37,7 @@ FIRST = {(row, row % FILES): 0 for row in range(ROWS)}
 
 _MARKING = Config(max_deleted_rows_ratio=1.0)
 """A step that rewrites a file conflicts with a rival in it."""
+_REWRITING = Config(max_deleted_rows_ratio=0.0)
 
 
 def make_table(directory):
@@ -39,66 +50,118 @@ def make_table(directory):
     return url
 
 
-def _step(table, number):
+def _step(table, number, kind):
     once = {"app_id": f"step-{number}", "app_version": 1}
+    if kind != "verbs":
+        return _merge(table, *_merged_rows(number), **once)
     if number % 2:
         return table.delete(f"id % 50 = {number} AND id < {RIVALS}", **once)
     return table.update({"v": "v + 1"}, f"id % 5 = {number % 5} AND id < {RIVALS}", **once)
 
 
-def after_step(rows, number):
+def _merge(table, upserted, deleted, **once):
+    """Delete some rows; increment or insert others."""
+    ids = [*upserted, *deleted]
+    is_deleted = [False] * len(upserted) + [True] * len(deleted)
+    source = pa.table({"id": ids, "file": [row % FILES for row in ids], "gone": is_deleted})
+    merge = table.merge(source, on="t.id = s.id", **once)
+    merge = merge.when_matched_delete(where="s.gone").when_matched_update({"v": "t.v + 1"})
+    new = {"id": "s.id", "file": "s.file", "v": "1"}
+    return merge.when_not_matched_insert(new, where="NOT s.gone").execute()
+
+
+def _merged_rows(number):
+    """Return the rows that a step upserts, and those that it deletes.
+
+    Some rows are inserted by one step and changed by the next, or deleted and inserted again.
+    """
+    rows = [row for row in range(RIVALS) if row % 5 == number % 5]
+    deleted = [row for row in rows if row % 50 == number]
+    new = [INSERTED + number // 2, INSERTED + 100 + number]
+    return [row for row in rows if row not in deleted] + new, deleted
+
+
+def after_step(rows, number, kind="verbs"):
     """Return the rows after a step."""
+    if kind != "verbs":
+        return after_merge(rows, *_merged_rows(number))
     if number % 2:
         return {k: v for k, v in rows.items() if k[0] >= RIVALS or k[0] % 50 != number}
     is_changed = {key for key in rows if key[0] < RIVALS and key[0] % 5 == number % 5}
     return {key: value + (key in is_changed) for key, value in rows.items()}
 
 
-def _rival(url, number):
-    row, once = RIVALS + number % (ROWS - RIVALS), {"app_id": f"rival-{number}", "app_version": 1}
-    Table.open(url, config=_MARKING).update({"v": "v + 1"}, f"id = {row}", **once)
+def after_merge(rows, upserted, deleted):
+    """Return the rows after a MERGE."""
+    found = {key: value for key, value in rows.items() if key[0] not in deleted}
+    for row in upserted:
+        key = row, row % FILES
+        found[key] = found.get(key, 0) + 1
+    return found
 
 
-def run(table, numbers, report, *, rival):
+def _rival_row(number, kind):
+    if kind == "rewriting-merges":
+        return APPENDED + number
+    return RIVALS + number % (ROWS - RIVALS)
+
+
+def _rival(url, number, kind):
+    row, once = _rival_row(number, kind), {"app_id": f"rival-{number}", "app_version": 1}
+    table = Table.open(url, config=_MARKING)
+    if row >= APPENDED:
+        table.write({"id": [row], "file": [row % FILES], "v": [1]}, **once)
+    else:
+        table.update({"v": "v + 1"}, f"id = {row}", **once)
+
+
+def run(table, numbers, report, *, kind, rival):
     """Run steps, each after losing a race if there are rivals."""
-    table = Table.open(table.url, config=_MARKING)
+    config = _REWRITING if kind == "rewriting-merges" else _MARKING
+    table = Table.open(table.url, config=config)
     for number in numbers:
         report("intent", number)
         if rival:
-            _lose_the_next_race(table.url, number)
-        result = _step(table, number)
+            _lose_the_next_race(table.url, number, kind)
+        result = _step(table, number, kind)
         report("found" if result.already_applied else "ack", number, result.version)
 
 
-def _lose_the_next_race(url, number):
+def _lose_the_next_race(url, number, kind):
     commit = Verb.commit
 
     def lose(verb, *arguments, **more):
         Verb.commit = commit
-        _rival(url, number)
+        _rival(url, number, kind)
         return commit(verb, *arguments, **more)
 
     Verb.commit = lose
 
 
 def random_rows(first, count):
-    """Return the rows that a racing writer deletes, and those that it increments, maybe twice.
+    """Yield the changes of each step of a racing writer.
 
-    Other writers increment the same rows, but do not delete them.
+    Each is the row that it deletes, the one that it increments, and the rows that it upserts and
+    deletes by MERGE. Other writers increment and upsert the same rows, but do not delete them.
     """
     chance = random.Random(first)
-    deleted = [first % 1000 // 100 * 10 + step for step in range(count)]
-    return deleted, [chance.randrange(RIVALS, ROWS) for _ in range(count)]
+    for step in range(count):
+        deleted = first % 1000 // 100 * 10 + step
+        existing, incremented = chance.sample(range(RIVALS, ROWS), 2)
+        new = INSERTED + step  # the first writer inserts it, the others increment it
+        own = 10 * INSERTED + first + step  # the next step deletes it
+        yield deleted, incremented, [existing, new, own], [own - 1] if step else []
 
 
 def run_racing(table, first, count, report):
-    """Delete and increment single rows, again after each conflict, among other writers."""
-    for step, (deleted, incremented) in enumerate(zip(*random_rows(first, count), strict=True)):
+    """Delete, increment and upsert rows, again after each conflict, among other writers."""
+    config = _REWRITING if first % 200 else _MARKING
+    table = Table.open(table.url, config=config)
+    for step, (deleted, incremented, *merged) in enumerate(random_rows(first, count)):
         report("intent", first + step)
         _until_committed(lambda row=deleted: table.delete(f"id = {row}"))
-        result = _until_committed(
-            lambda row=incremented: table.update({"v": "v + 1"}, f"id = {row}")
-        )
+        _until_committed(lambda row=incremented: table.update({"v": "v + 1"}, f"id = {row}"))
+        result = _until_committed(lambda rows=merged: _merge(table, *rows))
         report("ack", first + step, result.version)
 
 
@@ -119,7 +182,7 @@ def rows_of(table):
     return result
 
 
-def check_rows(url, *, steps):
+def check_rows(url, *, steps, kind="verbs"):
     """Check that the table has the rows after some of the first steps; return how many.
 
     Rivals change only their own rows, once each.
@@ -130,11 +193,10 @@ def check_rows(url, *, steps):
     assert done == list(range(len(done)))
     expected = FIRST
     for number in done:
-        expected = after_step(expected, number)
+        expected = after_step(expected, number, kind)
     rivals = [int(name[6:]) for name in txns if name.startswith("rival-")]
     for number in rivals:
-        row = RIVALS + number % (ROWS - RIVALS)
-        expected = {**expected, (row, row % FILES): expected[row, row % FILES] + 1}
+        expected = after_merge(expected, [_rival_row(number, kind)], [])
     assert rows == expected
     assert table.check().ok
     return len(done)

@@ -56,8 +56,9 @@ def main(url, first, count, kind, options=None):
     if kind == "racing-verbs":
         verbs.run_racing(table, first, count, report)
         return
-    if kind.startswith("verbs"):
-        verbs.run(table, range(first, first + count), report, rival=kind == "verbs-rival")
+    if kind.startswith(verbs.KINDS):
+        steps, rival = range(first, first + count), kind.endswith("-rival")
+        verbs.run(table, steps, report, kind=kind.removesuffix("-rival"), rival=rival)
         return
     report("rows", json.dumps(table.to_arrow()["id"].to_pylist()))
     for number in range(first, first + count):

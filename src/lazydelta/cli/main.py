@@ -53,6 +53,7 @@ _COMMANDS = {
     "restore": ("maintenance", "Make an older version the newest one."),
     "repair": ("maintenance", "Remove files from the log that do not exist any more."),
     "health": ("maintenance", "Show what a table needs: files, statistics, log, checkpoint."),
+    "maintain": ("maintain", "Maintain tables as a policy file says."),
     "check": ("check", "Check whether a table can be read, its .crc matches, or its store works."),
 }
 """The module and the help line of each command."""

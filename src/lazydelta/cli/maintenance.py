@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lazydelta.cli import tuning
+from lazydelta.cli.change_options import confirm
 from lazydelta.cli.common_options import State, common_options, pass_state
-from lazydelta.cli.confirm import confirm, yes_option
 from lazydelta.cli.output import Output, human_bytes
 from lazydelta.cli.progress import Progress
 from lazydelta.cli.versions import Time, open_table
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lazydelta.operations.maintenance import HealthReport, VacuumResult
+
+_yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask; required in a script.")
 
 __all__ = ["cleanup_log", "health", "repair", "restore", "vacuum"]
 
@@ -50,7 +52,7 @@ __all__ = ["cleanup_log", "health", "repair", "restore", "vacuum"]
 @click.option("--delete/--dry-run", default=False, help="Delete. By default only report.")
 @click.option("--force", is_flag=True, help="Allow a retention below the table's.")
 @click.option("--record/--no-record", default=True, help="Commit VACUUM START and VACUUM END.")
-@yes_option
+@_yes_option
 @common_options
 @pass_state
 def vacuum(
@@ -76,7 +78,11 @@ def vacuum(
         return
     if plan is not None:
         size = human_bytes(plan.bytes_to_delete)
-        confirm(f"Delete {plan.files_to_delete:,} files ({size}) of {table.url}?", yes=yes)
+        confirm(
+            f"Delete {plan.files_to_delete:,} files ({size}) of {table.url}?",
+            yes=yes,
+            dry_run=False,
+        )
     with Progress(lambda: (done, "deleting"), enabled=not state.quiet):
         result = table.vacuum(**options, dry_run=False, progress=count)
     _show(state, result.to_dict(), _vacuum_sentence(result), result.failures)
@@ -88,7 +94,7 @@ def vacuum(
 @click.argument("url")
 @click.option("--delete/--dry-run", default=False, help="Delete. By default only report.")
 @click.option("--force", is_flag=True, help="Ignore delta.enableExpiredLogCleanup.")
-@yes_option
+@_yes_option
 @common_options
 @pass_state
 def cleanup_log(state: State, /, url: str, *, delete: bool, force: bool, yes: bool) -> None:
@@ -101,7 +107,7 @@ def cleanup_log(state: State, /, url: str, *, delete: bool, force: bool, yes: bo
     if delete and result.files_to_delete:
         size = human_bytes(result.bytes_to_delete)
         question = f"Delete {result.files_to_delete:,} log files ({size}) of {table.url}?"
-        confirm(question, yes=yes)
+        confirm(question, yes=yes, dry_run=False)
         result = table.cleanup_log(force=force)
     verb, count = ("deleted", result.files_deleted) if delete else ("to delete", None)
     count = result.files_to_delete if count is None else count
@@ -147,7 +153,7 @@ def restore(
 @click.argument("url")
 @click.option("--commit/--dry-run", default=False, help="Commit. By default only report.")
 @click.option("--open-files", is_flag=True, help="Open every file, to find damaged ones too.")
-@yes_option
+@_yes_option
 @common_options
 @pass_state
 def repair(state: State, /, url: str, *, commit: bool, open_files: bool, yes: bool) -> None:
@@ -158,7 +164,7 @@ def repair(state: State, /, url: str, *, commit: bool, open_files: bool, yes: bo
     table = open_table(state, url)
     result = table.repair(open_files=open_files)
     if commit and result.files_missing:
-        confirm(f"Remove {result.files_missing:,} files from {table.url}?", yes=yes)
+        confirm(f"Remove {result.files_missing:,} files from {table.url}?", yes=yes, dry_run=False)
         result = table.repair(open_files=open_files, dry_run=False)
     verb = "removed from the log" if result.committed else "missing or damaged"
     sentence = f"{result.files_missing:,} of {result.files_checked:,} files {verb}."

@@ -11,6 +11,7 @@ __all__ = [
     "ForkedProcessError",
     "JavaNotFoundError",
     "MissingExtraError",
+    "MissingPackageError",
     "ObjectExistsError",
     "ObjectNotFoundError",
     "ObjectReplacedError",
@@ -87,6 +88,18 @@ class MissingExtraError(DeltaError, ImportError):
 
     def __str__(self) -> str:
         return f"{self.package} is not installed: run `pip install 'lazydelta[{self.extra}]'`."
+
+
+@dataclass(eq=False)
+class MissingPackageError(DeltaError, ImportError):
+    """A package that no extra of lazydelta installs is not installed."""
+
+    package: str
+    purpose: str
+
+    def __str__(self) -> str:
+        name = self.package.lower()
+        return f"{self.package} is not installed: run `pip install {name}` for {self.purpose}."
 
 
 @dataclass(eq=False)

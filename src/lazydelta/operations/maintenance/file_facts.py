@@ -14,16 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import from_mask, from_numpy, to_mask, to_numpy
-from lazydelta.formats import num_records, parse_stats
+from lazydelta.formats import num_records
+from lazydelta.operations.clustering_columns import logical_paths
 from lazydelta.operations.maintenance import tuning
+from lazydelta.operations.optimize.overlap import FileBounds, column_bounds
 from lazydelta.protocol.schemas import ADD
 from lazydelta.replay import PathDigests
 from lazydelta.scan.plan import COMMIT_VERSION, partition_strings
-from lazydelta.schema import PrimitiveType, StructType
 from lazydelta.schema.mapping import physical_name
 
 if TYPE_CHECKING:
-    from lazydelta.schema import DataType
     from lazydelta.snapshot import SnapshotState
 
 __all__ = ["HEALTH_FIELDS", "FileFacts"]
@@ -189,62 +189,30 @@ class _Bounds:
     """The overlap depth of the clustering columns: how many files a reader of one value opens."""
 
     def __init__(self, snapshot: SnapshotState) -> None:
-        self._columns = {
-            path: kind
-            for path in snapshot.clustering_columns()
-            if (kind := _type_of(snapshot, path)) is not None
-        }
-        self._values: dict[tuple[str, ...], list[tuple[pa.Array, pa.Array]]] = {
-            path: [] for path in self._columns
-        }
+        self._snapshot = snapshot
+        self._paths = logical_paths(
+            snapshot.schema, snapshot.clustering_columns(), snapshot.column_mapping_mode
+        )
+        self._bounds: list[list[tuple[pa.Array, pa.Array]]] = []
         self._files = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        if not self._columns or self._files >= tuning.COMPARED_FILES:
+        if not self._paths or self._files >= tuning.COMPARED_FILES:
             return
         self._files += batch.num_rows
-        sides = ("minValues", "maxValues")
-        leaves = {(s, *path): kind for path, kind in self._columns.items() for s in sides}
-        found = parse_stats(batch.column("stats"), leaves)
-        for path, pairs in self._values.items():
-            pairs.append((found["minValues", *path], found["maxValues", *path]))
+        self._bounds.append(column_bounds(self._snapshot, batch, self._paths))
 
     def depths(self) -> dict[str, Any]:
-        if not self._columns:
+        names = [".".join(path) for path in self._paths]
+        if not names:
             return {"columns": [], "overlap_depth": {}}
-        depths = {".".join(path): _depth(pairs) for path, pairs in self._values.items() if pairs}
+        depths = FileBounds.joined(self._bounds).depths(np.zeros(self._files))
         return {
-            "columns": [".".join(path) for path in self._columns],
-            "overlap_depth": depths,
+            "columns": names,
+            # A table without files has no depths.
+            "overlap_depth": dict(zip(names, depths, strict=False)),
             "compared_files": self._files,
         }
-
-
-def _depth(pairs: list[tuple[pa.Array, pa.Array]]) -> float:
-    """Return how many files hold the bounds of a file, on average; one without bounds may."""
-    low, high = (pa.concat_arrays([pair[side] for pair in pairs]) for side in (0, 1))
-    known = pc.and_(low.is_valid(), high.is_valid())
-    unknown = len(known) - known.true_count
-    values = pa.concat_arrays([low.filter(known), high.filter(known)])
-    if not len(values):
-        return float(len(known))
-    ranks = to_numpy(pc.rank(values, tiebreaker="dense"))
-    least, greatest = np.split(ranks, 2)
-    starts, ends = np.sort(least), np.sort(greatest)
-    depth = np.searchsorted(starts, least, "right") - np.searchsorted(ends, least, "left")
-    return round(float(depth.mean()) + unknown, 2)
-
-
-def _type_of(snapshot: SnapshotState, path: tuple[str, ...]) -> DataType | None:
-    """Return the primitive type of a physical path; None if it has another type."""
-    kind: DataType = snapshot.schema
-    for name in path:
-        fields = kind if isinstance(kind, StructType) else ()
-        named = [f for f in fields if physical_name(f, snapshot.column_mapping_mode) == name]
-        if not named:
-            return None
-        kind = named[0].type
-    return kind if isinstance(kind, PrimitiveType) else None
 
 
 class _BareRemoves:

@@ -18,13 +18,14 @@ from lazydelta.expressions.nodes import Column
 from lazydelta.operations.optimize import tuning
 from lazydelta.operations.optimize.range_ids import common_prefix, order_keys
 from lazydelta.replay.skipping import file_bounds
+from lazydelta.schema import PrimitiveType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["FileBounds"]
+__all__ = ["FileBounds", "column_bounds"]
 
 _LIMIT = 1e300
 
@@ -44,18 +45,14 @@ class FileBounds:
     ) -> FileBounds:
         """Return the bounds of files with `stats`, in these columns (logical paths)."""
         batch = pa.RecordBatch.from_struct_array(adds.to_struct_array().combine_chunks())
+        return cls.joined([column_bounds(snapshot, batch, paths)])
+
+    @classmethod
+    def joined(cls, batches: Sequence[Sequence[tuple[pa.Array, pa.Array]]]) -> FileBounds:
+        """Return the bounds of the files of batches, from the `column_bounds` of each."""
         low, high, known = [], [], []
-        for path in paths:
-            kind = snapshot.schema.find(path)[-1].type
-            column = Column(path, type=kind)
-            bounds = file_bounds(batch, column, snapshot.schema, snapshot.column_mapping_mode)
-            if bounds is None:
-                nothing = np.zeros(batch.num_rows)
-                low.append(nothing)
-                high.append(nothing)
-                known.append(nothing != 0)
-                continue
-            least, greatest, _ = bounds
+        for pairs in zip(*batches, strict=True):
+            least, greatest = (pa.concat_arrays(side) for side in zip(*pairs, strict=True))
             prefix = common_prefix(pa.concat_arrays([least, greatest]))
             low.append(_finite(order_keys(least, prefix)))
             high.append(_finite(order_keys(greatest, prefix)))
@@ -101,6 +98,22 @@ class FileBounds:
                 overlaps = (low <= high[box].max()) & (high >= low[box].min())
                 touches &= overlaps | ~known
         return touches
+
+
+def column_bounds(
+    snapshot: SnapshotState, adds: pa.RecordBatch, paths: Sequence[tuple[str, ...]]
+) -> list[tuple[pa.Array, pa.Array]]:
+    """Return for each column (logical path) the least and greatest values; null if not known."""
+    found = []
+    for path in paths:
+        kind = snapshot.schema.find(path)[-1].type
+        bounds = None
+        if isinstance(kind, PrimitiveType):
+            column = Column(path, type=kind)
+            bounds = file_bounds(adds, column, snapshot.schema, snapshot.column_mapping_mode)
+        unknown = pa.nulls(adds.num_rows, pa.int64())
+        found.append((unknown, unknown) if bounds is None else (bounds.lower, bounds.upper))
+    return found
 
 
 def _finite(keys: np.ndarray) -> np.ndarray:

@@ -123,6 +123,33 @@ def test_overlap_of_clustering_columns(tmp_path, bounds, depth, severity):
     assert finding(report, "clustering").severity == severity
 
 
+def test_the_overlap_depth_is_that_of_optimize(tmp_path):
+    mapping = {"delta.columnMapping.mode": "name"}
+    table = ld.Table.create(
+        tmp_path, "id bigint, s struct<b: string>", cluster_by=["id", "s.b"], properties=mapping
+    )
+    assert table.health().facts["clustering"]["overlap_depth"] == {}  # it has no files
+    for start in (0, 3, 20, 40):
+        values = [{"b": f"key-{n % 30 + 10}"} for n in range(start, start + 10)]
+        table.write(pa.table({"id": list(range(start, start + 10)), "s": values}))
+    facts = table.health().facts["clustering"]
+    assert facts["columns"] == ["id", "s.b"]
+    assert facts["overlap_depth"] == table.optimize().quality["before"]
+    assert facts["overlap_depth"]["id"] == 1.5  # the first two files overlap
+
+
+def test_a_clustering_column_that_is_a_struct_has_no_bounds(tmp_path):
+    features = ["clustering", "domainMetadata"]
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": features}
+    columns = json.dumps({"clusteringColumns": [["s"]]})
+    domain = {"domain": "delta.clustering", "configuration": columns, "removed": False}
+    field = {"name": "b", "type": "long", "nullable": True, "metadata": {}}
+    schema = {"s": {"type": "struct", "fields": [field]}}
+    build(tmp_path, {"domainMetadata": domain}, add("a"), protocol=protocol, schema=schema)
+    facts = ld.Table.open(tmp_path).health().facts["clustering"]
+    assert facts["overlap_depth"] == {"s": 1.0}
+
+
 def test_deletion_vectors(tmp_path):
     table = make(tmp_path / "t", VECTORS)
     table.write(rows(0, 10), mode="overwrite")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lazydelta._arrow import empty_table
+from lazydelta._failpoints import failpoint
 from lazydelta.operations.dml.matched_files import split_matches
 from lazydelta.operations.dml.merge import tuning
 from lazydelta.operations.dml.merge.changed_rows import (
@@ -226,6 +227,7 @@ class _Run:
     def _changed_by(self, chunk: SourceChunk) -> Iterator[pa.RecordBatch]:
         started = time.monotonic()
         touched, finder = self.matching.chunk(chunk)
+        failpoint("verb-matched")
         self.scan_seconds += time.monotonic() - started
         if touched.files.num_rows:
             self.touched.append(touched)
