@@ -60,7 +60,7 @@ class FileTask:
             for file, clause, data in zip(*columns, strict=True):
                 if file in requested and (clauses is None or clause in clauses):
                     rows.setdefault(file, {})[clause] = None if data is None else load_bitmap(data)
-        own = pc.is_in(files.column("index"), pa.array(list(rows), pa.int32()))
+        own = pc.is_in(files.column("index"), pa.array(list(rows), pa.int64()))
         return _Share(files=files.filter(own), rows=rows, read=self.read)
 
 
@@ -159,7 +159,8 @@ def read_matched_rows(
         for file, clause, rows in task.load(batches, clauses).matched():
             *columns, positions = rows.columns
             file_column, clause_column = (
-                from_numpy(np.full(rows.num_rows, value, np.int32)) for value in (file, clause)
+                from_numpy(np.full(rows.num_rows, value, kind))
+                for value, kind in ((file, np.int64), (clause, np.int32))
             )
             names = [*rows.schema.names[:-1], FILE, ROW, CLAUSE]
             columns += [file_column, positions, clause_column]

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import pyarrow as pa
 from pyspark.sql import functions as f
 
 from lazydelta.operations import UncommittedFiles
@@ -15,14 +14,15 @@ from lazydelta.operations.dml import (
     DmlResult,
     RowChanges,
     has_change_feed,
-    split_by_statistics,
 )
 from lazydelta.spark.dml.conditions import mentioned_columns
 from lazydelta.spark.dml.frame_columns import CLAUSE
 from lazydelta.spark.dml.positions import find_positions, read_positions
 from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.target import TargetFiles
+from lazydelta.spark.dml.target_candidates import candidate_files, split_files
 from lazydelta.spark.dml.verb_run import matched_rows
+from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
     import os
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lazydelta.operations.dml import Verb
     from lazydelta.scan import Where
     from lazydelta.spark.dml.conditions import RowCondition
+    from lazydelta.spark.dml.target_candidates import Candidates
     from lazydelta.spark.dml.verb_run import VerbRun
     from lazydelta.store.cloud import Credential
 
@@ -58,7 +59,8 @@ def delete(
 
     The result is that of `Table.delete`. Executors find the rows and write deletion vectors, or
     rewrite files; the driver receives descriptors and commits once. Without undecided files (a
-    condition on partition values, for example) no job starts. Without a match there is no commit.
+    condition on partition values, for example) no data file is opened, and no job starts unless
+    executors replay the log. Without a match there is no commit.
 
     Args:
         spark: A session, classic or Spark Connect; its executors need lazydelta installed and
@@ -101,17 +103,16 @@ def matching_rows(
     spark: SparkSession, verb: Verb, condition: RowCondition
 ) -> AbstractContextManager[VerbRun]:
     """Find the rows of the table that match a condition."""
-    decided, undecided = split_by_statistics(verb.snapshot, condition.predicate)
     if condition.sql is not None:  # only Spark knows
-        decided, undecided = undecided, decided
-    adds = pa.concat_tables([undecided, decided]).combine_chunks()
-    target = TargetFiles(spark=spark, snapshot=verb.snapshot, adds=adds)
-    candidates = replace(target, adds=undecided)
-    positions = _positions(candidates, condition) if undecided.num_rows else None
-    return matched_rows(verb, target, undecided.num_rows, positions)
+        undecided = candidate_files(spark, verb.snapshot, condition.predicate)
+        decided = TargetFiles.listed(spark, verb.snapshot, ADDS.empty_table())
+    else:
+        decided, undecided = split_files(spark, verb.snapshot, condition.predicate)
+    positions = None if undecided.is_empty else _positions(undecided, condition)
+    return matched_rows(verb, undecided, decided, positions)
 
 
-def _positions(target: TargetFiles, condition: RowCondition) -> DataFrame:
+def _positions(target: Candidates, condition: RowCondition) -> DataFrame:
     if condition.predicate is not None:
         return read_positions(target, condition.predicate)
     sql = condition.sql or "true"

@@ -11,20 +11,20 @@ from lazydelta.spark.arrow_reader import FILE_FIELDS
 __all__ = ["CLAUSE", "FILE", "INDEX", "NUMBERED_FILES", "POSITIONS", "ROW", "SOURCE_ROW", "quoted"]
 
 FILE = "__lazydelta_file"
-"""Number of the data file of a row, in the list of the driver."""
+"""Number of the data file of a row: its place in a list, or a hash of its path."""
 ROW = "__lazydelta_row"
 """Position of a row in its data file, from 0 on."""
 CLAUSE = "__lazydelta_clause"
 """Number of the clause that applies to a row."""
 SOURCE_ROW = "__lazydelta_source_row"
 """Number of a row of the source of a MERGE."""
-INDEX = pa.field("index", pa.int32())
+INDEX = pa.field("index", pa.int64())
 NUMBERED_FILES = pa.schema(
     [INDEX, *FILE_FIELDS, ADD.field("baseRowId"), ADD.field("defaultRowCommitVersion")]
 )
 """What tasks need of the files, row tracking included."""
 POSITIONS = t.StructType([
-    t.StructField("file", t.IntegerType()),
+    t.StructField("file", t.LongType()),
     t.StructField("clause", t.IntegerType()),
     t.StructField("count", t.LongType()),
     t.StructField("repeated", t.LongType()),

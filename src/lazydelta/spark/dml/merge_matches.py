@@ -31,7 +31,8 @@ from lazydelta.scan.plan import live_adds
 from lazydelta.spark.dml.conditions import is_independent_of_session, mentioned_columns
 from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, ROW, SOURCE_ROW
 from lazydelta.spark.dml.positions import find_positions
-from lazydelta.spark.dml.target import TargetFiles
+from lazydelta.spark.dml.target import RowRead, TargetFiles
+from lazydelta.spark.dml.target_candidates import candidate_files
 from lazydelta.spark.dml.verb_run import matched_rows
 from lazydelta.spark.planner import pruner_for
 from lazydelta.transaction import ADDS
@@ -46,11 +47,13 @@ if TYPE_CHECKING:
     from lazydelta.operations.dml.merge import Condition
     from lazydelta.scan import Where
     from lazydelta.spark.dml.merge_clauses import SparkClauses
+    from lazydelta.spark.dml.target_candidates import Candidates
     from lazydelta.spark.dml.verb_run import VerbRun
 
 __all__ = ["MergeMatches"]
 
 _CHECKPOINT_DIRECTORY = "spark.checkpoint.dir"
+_SIZES = pa.schema([ADDS.field(name) for name in ("path", "size", "deletionVector")])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,12 +130,9 @@ class MergeMatches:
         return None if self.plan.of_kind("not_matched_by_source") else self.on_target
 
     @cached_property
-    def target(self) -> TargetFiles:
+    def target(self) -> Candidates:
         """The files that may have rows that match, or change."""
-        snapshot = self.plan.snapshot
-        batches = live_adds(snapshot, ADDS, pruner_for(snapshot, self.read_predicate))
-        adds = pa.Table.from_batches([batch.select(ADDS.names) for batch in batches], ADDS)
-        return TargetFiles(spark=self.plan.spark, snapshot=snapshot, adds=adds)
+        return candidate_files(self.plan.spark, self.plan.snapshot, self.read_predicate)
 
     @cached_property
     def changed(self) -> DataFrame:
@@ -180,12 +180,12 @@ class MergeMatches:
 
     def found(self) -> AbstractContextManager[VerbRun]:
         """Find the positions of rows that change."""
-        target = self.target
-        positions = None
-        if not self.plan.request.only_inserts and target.adds.num_rows:
+        plan, target, positions = self.plan, self.target, None
+        if not plan.request.only_inserts and not target.is_empty:
             rows = self.changed.where(f.col(CLAUSE).isNotNull())
             positions = find_positions(rows, target.num_tasks)
-        return matched_rows(self.verb, target, target.adds.num_rows, positions)
+        decided = TargetFiles.listed(plan.spark, plan.snapshot, ADDS.empty_table())
+        return matched_rows(self.verb, target, decided, positions)
 
     def refuse_repeats(self, run: VerbRun) -> None:
         """Refuse a MERGE in which several source rows change one row.
@@ -197,17 +197,18 @@ class MergeMatches:
             return
         rows = self.changed.where(f.col(CLAUSE).isNotNull())
         repeated = rows.groupBy(FILE, ROW).count().where("count > 1").first()
-        shown = "a row" if repeated is None else self._shown_row(repeated[FILE], repeated[ROW])
+        shown = "a row" if repeated is None else self._shown_row(run, repeated[FILE], repeated[ROW])
         on = shown_sql(self.plan.request.on)
         raise MultipleMatchesError(self.plan.snapshot.store.root, on, shown)
 
-    def _shown_row(self, file: int, position: int) -> str:
+    def _shown_row(self, run: VerbRun, file: int, position: int) -> str:
         """Return a row of the table by the columns of the condition."""
         from pyroaring import BitMap64
 
         plan, alias = self.plan, self.plan.request.target_alias
         columns = mentioned_columns(plan.snapshot, [shown_sql(plan.request.on)])
-        read, files = self.target.read(columns), self.target.numbered([file])
+        read = RowRead.of(plan.spark, plan.snapshot, columns)
+        files = run.target.chosen([file]).numbered()
         for _, batch in read.batches(files, {file: BitMap64([position])}):
             (row,) = batch.to_pylist()
             return ", ".join(f"{alias}.{name} = {row[name]}" for name in columns)
@@ -215,7 +216,8 @@ class MergeMatches:
 
     def explain(self) -> MergeExplanation:
         """Return the plan; no job runs."""
-        plan, condition, adds = self.plan, self.condition, self.target.adds
+        plan, condition = self.plan, self.condition
+        files, size = self._total()
         keys = () if condition is None else condition.keys
         residual: str | None = shown_sql(plan.request.on)
         if condition is not None:
@@ -227,13 +229,21 @@ class MergeMatches:
             key=tuple(f"{k.target} {'<=>' if k.null_safe else '='} {k.source}" for k in keys),
             target_condition=None if self.on_target is None else str(self.on_target),
             residual_condition=residual,
-            files=adds.num_rows,
-            bytes=int(pc.sum(adds.column("size")).as_py() or 0),
+            files=files,
+            bytes=size,
             match_columns=plan.read_columns,
             update_columns=plan.missing_columns,
             deletion_vectors=has_vectors(plan.snapshot),
             new_columns=tuple(new),
         )
+
+    def _total(self) -> tuple[int, int]:
+        """Return the number and the bytes of the files that may match."""
+        snapshot, files, size = self.plan.snapshot, 0, 0
+        for batch in live_adds(snapshot, _SIZES, pruner_for(snapshot, self.read_predicate)):
+            files += batch.num_rows
+            size += pc.sum(batch.column("size")).as_py() or 0
+        return files, size
 
     @property
     def _on(self) -> Column:

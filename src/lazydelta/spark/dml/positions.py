@@ -11,6 +11,7 @@ import pyarrow as pa
 from lazydelta._arrow import from_mask
 from lazydelta.spark.arrow_conversion import arrow_schema
 from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, POSITIONS, ROW
+from lazydelta.spark.dml.target import RowRead
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.tuning import BUFFERED_POSITIONS
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lazydelta.expressions import Predicate
-    from lazydelta.spark.dml.target import RowRead, TargetFiles
+    from lazydelta.spark.dml.target_candidates import Candidates
 
 __all__ = ["find_positions", "is_member", "load_bitmap", "read_positions"]
 
@@ -44,14 +45,15 @@ def find_positions(rows: DataFrame, num_tasks: int) -> DataFrame:
     )
 
 
-def read_positions(target: TargetFiles, where: Predicate) -> DataFrame:
+def read_positions(target: Candidates, where: Predicate) -> DataFrame:
     """Return the positions of the rows of files that match, as `POSITIONS`; no shuffle.
 
     Args:
         target: The files.
         where: Evaluated by the reader of this package.
     """
-    return target.map_files("find_rows", POSITIONS, _find, target.read((), where))
+    read = RowRead.of(target.spark, target.snapshot, (), where)
+    return target.map_files("find_rows", POSITIONS, _find, read)
 
 
 def _find(read: RowRead, files: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

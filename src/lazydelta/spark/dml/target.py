@@ -1,4 +1,4 @@
-"""The target of a verb: the files that may have matching rows, and their rows with positions.
+"""Files of the target of a verb that the driver lists, and their rows with positions.
 
 Executors read the rows with the reader of this package, which knows deletion vectors and positions.
 The driver has the add actions of the files, never a row.
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as t
 
 from lazydelta._arrow import from_mask, from_numpy
+from lazydelta.errors import InternalError
 from lazydelta.operations import RowTracking
 from lazydelta.operations.dml import plain_rows
 from lazydelta.scan import Scan
@@ -39,11 +40,11 @@ if TYPE_CHECKING:
     from lazydelta.expressions import Predicate
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["UNTRACKED", "RowRead", "TargetFiles", "rows_schema"]
+__all__ = ["UNTRACKED", "RowRead", "TargetFiles", "read_rows", "rows_schema"]
 
 UNTRACKED = RowTracking()
 """Rows are read without ids."""
-_POSITION = [t.StructField(FILE, t.IntegerType()), t.StructField(ROW, t.LongType())]
+_POSITION = [t.StructField(FILE, t.LongType()), t.StructField(ROW, t.LongType())]
 
 
 def rows_schema(
@@ -66,6 +67,19 @@ class RowRead:
     where: Predicate | None = None
     tracking: RowTracking = UNTRACKED
     """The row ids to read too, after the columns."""
+
+    @classmethod
+    def of(
+        cls,
+        spark: SparkSession,
+        snapshot: SnapshotState,
+        columns: Sequence[str],
+        where: Predicate | None = None,
+        tracking: RowTracking = UNTRACKED,
+    ) -> RowRead:
+        """Return a read of columns of a snapshot."""
+        saved = SerializedSnapshot.of(snapshot, storage_options_file(spark))
+        return cls(snapshot=saved, columns=tuple(columns), where=where, tracking=tracking)
 
     def batches(
         self, files: pa.RecordBatch, rows: Mapping[int, Any] | None = None, *, drops: bool = False
@@ -116,29 +130,49 @@ class RowRead:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetFiles:
-    """Files of a snapshot, numbered by their place in a table of add actions."""
+    """Files of a snapshot whose add actions the driver has."""
 
     spark: SparkSession
     snapshot: SnapshotState
     adds: pa.Table
+    numbers: pa.Array
+    """The number of each file, by which tasks name it."""
 
-    def read(
-        self,
-        columns: Sequence[str],
-        where: Predicate | None = None,
-        tracking: RowTracking = UNTRACKED,
-    ) -> RowRead:
-        """Return a read of these columns."""
-        saved = SerializedSnapshot.of(self.snapshot, storage_options_file(self.spark))
-        return RowRead(snapshot=saved, columns=tuple(columns), where=where, tracking=tracking)
+    @classmethod
+    def listed(
+        cls, spark: SparkSession, snapshot: SnapshotState, adds: pa.Table, first: int = 0
+    ) -> TargetFiles:
+        """Return files with consecutive numbers."""
+        numbers = from_numpy(np.arange(first, first + adds.num_rows))
+        return cls(spark=spark, snapshot=snapshot, adds=adds, numbers=numbers)
 
-    def numbered(self, indices: Sequence[int] | None = None) -> pa.RecordBatch:
-        """Return what tasks need of the files, or of some of them."""
-        chosen = np.arange(self.adds.num_rows) if indices is None else np.array(indices, np.int64)
-        adds = self.adds.take(from_numpy(chosen)).combine_chunks()
-        columns = [from_numpy(chosen.astype(np.int32))]
-        columns += [adds.column(name).combine_chunks() for name in NUMBERED_FILES.names[1:]]
-        return pa.RecordBatch.from_arrays(columns, schema=NUMBERED_FILES)
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no file."""
+        return not self.adds.num_rows
+
+    def chosen(self, numbers: Sequence[int]) -> TargetFiles:
+        """Return the files with these numbers, in their order.
+
+        Raises:
+            InternalError: There is no such file.
+        """
+        places = pc.index_in(pa.array(numbers, pa.int64()), self.numbers)
+        if places.null_count:
+            raise InternalError(f"{places.null_count} changed files are not in the table")
+        adds = self.adds.take(places).combine_chunks()
+        return replaced(self, adds=adds, numbers=self.numbers.take(places))
+
+    def united(self, other: TargetFiles) -> TargetFiles:
+        """Return these files, then others."""
+        adds = pa.concat_tables([self.adds, other.adds]).combine_chunks()
+        return replaced(self, adds=adds, numbers=pa.concat_arrays([self.numbers, other.numbers]))
+
+    def numbered(self) -> pa.RecordBatch:
+        """Return what tasks need of the files."""
+        adds = self.adds.combine_chunks()
+        columns = [adds.column(name).combine_chunks() for name in NUMBERED_FILES.names[1:]]
+        return pa.RecordBatch.from_arrays([self.numbers, *columns], schema=NUMBERED_FILES)
 
     @property
     def num_tasks(self) -> int:
@@ -155,8 +189,8 @@ class TargetFiles:
         schema = rows_schema(self.snapshot, columns)
         mask = pruner_for(self.snapshot, where).mask(_batch(self.adds))
         files = self.numbered() if mask is None else self.numbered().filter(mask)
-        read = self.read(columns, where)
-        return self.map_files("read_rows", schema, _read_rows, read, schema, files=files)
+        read = RowRead.of(self.spark, self.snapshot, columns, where)
+        return self.map_files("read_rows", schema, read_rows, read, schema, files=files)
 
     def map_files(
         self,
@@ -200,12 +234,14 @@ def _map_parts(
             yield from function(pa.ipc.read_record_batch(parts[number], NUMBERED_FILES))
 
 
-def _read_rows(
+def read_rows(
     read: RowRead, schema: t.StructType, files: pa.RecordBatch
 ) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of files in the schema of `NUMBERED_FILES`, with `FILE` and `ROW`."""
+
     def numbered() -> Iterator[pa.RecordBatch]:
         for number, batch in read.batches(files):
-            column = from_numpy(np.full(batch.num_rows, number, np.int32))
+            column = from_numpy(np.full(batch.num_rows, number, np.int64))
             yield batch.add_column(batch.num_columns - 1, INDEX.with_name(FILE), column)
 
     return conform_batches(numbered(), schema)

@@ -10,12 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as t
 
-from lazydelta._arrow import from_numpy
 from lazydelta.errors import InternalError
 from lazydelta.formats import num_records
 from lazydelta.operations import RowTracking
@@ -34,7 +32,7 @@ from lazydelta.spark.dml.changed_files import (
     write_vectors,
 )
 from lazydelta.spark.dml.frame_columns import CLAUSE, POSITIONS
-from lazydelta.spark.dml.target import UNTRACKED, rows_schema
+from lazydelta.spark.dml.target import UNTRACKED, RowRead, TargetFiles, rows_schema
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.write_tasks import RESULT, collect_tables
 from lazydelta.transaction import ADDS, CHANGE_FILES
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
 
     from lazydelta.operations import UncommittedFiles
     from lazydelta.operations.dml import Verb
-    from lazydelta.spark.dml.target import TargetFiles
+    from lazydelta.spark.dml.target_candidates import Candidates
     from lazydelta.spark.jobs import ArrowTask
 
 __all__ = ["VerbRun", "check_count", "matched_rows"]
@@ -61,9 +59,10 @@ class VerbRun:
 
     verb: Verb
     target: TargetFiles
+    """The files with changed rows."""
     positions: DataFrame | None
     """In the schema of `POSITIONS`; None if statistics decide all files."""
-    decided: Sequence[int]
+    decided: frozenset[int]
     """Numbers of the files that statistics decide: all their rows match."""
     rows: Mapping[int, int]
     """For each clause the number of rows, without the files that statistics decide."""
@@ -83,22 +82,21 @@ class VerbRun:
         marked, rewritten = self.deletion.marked, self.deletion.rewritten
         adds, copied = ADDS.empty_table(), 0
         if marked.num_rows:
-            indices = self._indices(marked)
-            tables, count = self._run("write_vectors", write_vectors, indices)
-            check_count("deletion vectors", count, len(indices))
-            marked = _with_vectors(self.deletion, indices, pa.concat_tables(tables))
+            chosen = self._files(marked)
+            tables, count = self._run("write_vectors", write_vectors, chosen)
+            check_count("deletion vectors", count, marked.num_rows)
+            marked = _with_vectors(self.deletion, chosen.numbers, pa.concat_tables(tables))
         if rewritten.num_rows:
-            indices = self._indices(rewritten)
-            tables, copied = self._run("copy_rows", copy_rows, indices, tracking=self.tracking)
+            chosen = self._files(rewritten)
+            tables, copied = self._run("copy_rows", copy_rows, chosen, tracking=self.tracking)
             check_count("copied rows", copied, _kept_rows(self.deletion))
             adds = files.add(_concat(ADDS, tables))
         return WrittenChanges(adds=adds, marked=marked, copied_rows=copied)
 
     def write_changes(self, kinds: Mapping[int, str]) -> pa.Table:
         """Write the old rows of clauses to change files; `kinds` has the type of each clause."""
-        indices = self._indices(self.touched)
         task = write_matched_changes
-        tables, count = self._run("write_changes", task, indices, dict(kinds))
+        tables, count = self._run("write_changes", task, self.target, dict(kinds))
         known = self.num_rows is not None and kinds.keys() >= {*self.rows}
         check_count("changed rows", count, self.num_rows if known else None)
         return _concat(CHANGE_FILES, tables)
@@ -110,34 +108,33 @@ class VerbRun:
 
     def old_rows(self, columns: Sequence[str], clauses: Collection[int]) -> DataFrame:
         """Return columns of the rows of clauses, row ids, `FILE`, `ROW` and `CLAUSE`."""
-        indices = self._indices(self.touched)
         schema = rows_schema(self.target.snapshot, columns, self.tracking)
         schema = t.StructType([*schema, t.StructField(CLAUSE, t.IntegerType())])
-        files = self._task(indices, columns, tracking=self.tracking)
+        files = self._task(self.target, columns, tracking=self.tracking)
         task = named_task("read_rows", read_matched_rows, files, schema, frozenset(clauses))
-        return self._positions(indices).mapInArrow(task, schema)
+        return self._positions(self.target).mapInArrow(task, schema)
 
-    def _indices(self, adds: pa.Table) -> list[int]:
-        """Return the numbers of some of the files."""
+    def _files(self, adds: pa.Table) -> TargetFiles:
+        """Return some of the files."""
         paths = self.target.adds.column("path").combine_chunks()
-        found = pc.index_in(adds.column("path"), paths)
-        return list(found.to_pylist())
+        places = pc.index_in(adds.column("path").combine_chunks(), paths)
+        return replace(self.target, adds=adds, numbers=self.target.numbers.take(places))
 
     def _run(
         self,
         name: str,
         function: ArrowTask,
-        indices: Sequence[int],
+        chosen: TargetFiles,
         *arguments: object,
         tracking: RowTracking = UNTRACKED,
     ) -> tuple[list[pa.Table], int]:
-        files = self._task(indices, tracking=tracking)
+        files = self._task(chosen, tracking=tracking)
         task = named_task(name, function, files, *arguments)
-        return collect_tables(self._positions(indices).mapInArrow(task, RESULT).toArrow())
+        return collect_tables(self._positions(chosen).mapInArrow(task, RESULT).toArrow())
 
     def _task(
         self,
-        indices: Sequence[int],
+        chosen: TargetFiles,
         columns: Sequence[str] | None = None,
         *,
         tracking: RowTracking,
@@ -145,20 +142,20 @@ class VerbRun:
         layout = tracking.layout(self.verb.layout())
         if layout.options.files_at_once is None:  # a task writes one file at a time
             layout = replace(layout, options=replace(layout.options, files_at_once=1))
-        names = [field.name for field in self.target.snapshot.schema]
+        snapshot = chosen.snapshot
+        names = [field.name for field in snapshot.schema] if columns is None else columns
         return FileTask(
-            read=self.target.read(names if columns is None else columns, tracking=tracking),
-            files=self.target.numbered(indices).serialize().to_pybytes(),
+            read=RowRead.of(chosen.spark, snapshot, names, tracking=tracking),
+            files=chosen.numbered().serialize().to_pybytes(),
             layout=layout,
         )
 
-    def _positions(self, indices: Sequence[int]) -> DataFrame:
+    def _positions(self, chosen: TargetFiles) -> DataFrame:
         """Return positions in tasks by file: those of some files, and perhaps others."""
         frames = [] if self.positions is None else [self.positions]
-        chosen = set(indices)
-        if decided := [index for index in self.decided if index in chosen]:
-            entries = pa.table([pa.array(decided, pa.int32())], ["file"])
-            files = self.target.spark.createDataFrame(entries, "file int")
+        if decided := [number for number in chosen.numbers.to_pylist() if number in self.decided]:
+            entries = pa.table([pa.array(decided, pa.int64())], ["file"])
+            files = self.target.spark.createDataFrame(entries, "file long")
             tasks = min(len(decided), self.target.num_tasks)
             names = ("count", "repeated", "rows")
             columns = (f"CAST(NULL AS {POSITIONS[n].dataType.simpleString()}) {n}" for n in names)
@@ -179,14 +176,17 @@ def check_count(what: str, found: int, expected: int | None) -> None:
 
 @contextmanager
 def matched_rows(
-    verb: Verb, target: TargetFiles, num_undecided: int, positions: DataFrame | None
+    verb: Verb,
+    undecided: Candidates,
+    decided: TargetFiles,
+    positions: DataFrame | None,
 ) -> Iterator[VerbRun]:
     """Count the rows that a verb changes; their positions are persisted inside the block.
 
     Args:
         verb: The verb.
-        target: First the undecided files, then those of which all rows match by statistics.
-        num_undecided: Number of the undecided files.
+        undecided: The files that may have such rows.
+        decided: The files of which all rows match by statistics.
         positions: The rows of the undecided files, as `POSITIONS`; None if there are none.
     """
     counts = pa.table({"file": [], "clause": [], "count": [], "repeated": []})
@@ -194,18 +194,16 @@ def matched_rows(
     try:
         if positions is not None:
             counts = positions.select(*counts.column_names).toArrow()
-        adds = target.adds
-        decided, undecided = adds.slice(num_undecided), adds.slice(0, num_undecided)
         sums = _sums(counts, "file", "count")
-        touched = undecided.take(from_numpy(np.array([*sums], np.int64)))
+        touched = undecided.chosen(list(sums))
         deletion, num_rows = plan_counted_deletion(
-            verb.snapshot, decided, touched, list(sums.values())
+            verb.snapshot, decided.adds, touched.adds, list(sums.values())
         )
         yield VerbRun(
             verb=verb,
-            target=target,
+            target=touched.united(decided),
             positions=positions,
-            decided=range(num_undecided, adds.num_rows),
+            decided=frozenset(decided.numbers.to_pylist()),
             rows=_sums(counts, "clause", "count"),
             has_repeats=bool(pc.sum(counts.column("repeated")).as_py()),
             num_rows=num_rows,
@@ -224,10 +222,10 @@ def _sums(counts: pa.Table, key: str, value: str) -> dict[int, int]:
     return dict(zip(keys, sums, strict=True))
 
 
-def _with_vectors(deletion: RowDeletion, indices: Sequence[int], vectors: pa.Table) -> pa.Table:
+def _with_vectors(deletion: RowDeletion, numbers: pa.Array, vectors: pa.Table) -> pa.Table:
     """Return the adds of marked files with their new vectors."""
     by_file = {row.pop("index"): row for row in vectors.cast(VECTORS).to_pylist()}
-    descriptors = [by_file[index] for index in indices]
+    descriptors = [by_file[number] for number in numbers.to_pylist()]
     return with_vectors(deletion.marked, descriptors, deletion.marked_counts)
 
 
