@@ -78,7 +78,6 @@ def test_without_a_terminal_a_deleting_policy_needs_yes(table, policy):
     before = files_of(table)
     result = run("maintain", policy(**DELETING))
     assert result.exit_code == 2
-    assert f"Delete files of {table.url} that are no longer retained?" in result.stderr
     assert "--yes" in result.stderr
     assert files_of(table) == before
     assert run("maintain", policy(vacuum={}, optimize={})).exit_code == 0

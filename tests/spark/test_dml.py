@@ -101,7 +101,8 @@ def test_partition_values_alone_decide_without_a_job_or_a_data_file(spark, tmp_p
         result = executors.delete(spark, tmp_path, "p = 'a'")
         assert executors.delete(spark, tmp_path, "p = 'z'").version == result.version
     finally:
-        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+        for name in ("jobGroup.id", "job.description"):
+            spark.sparkContext.setLocalProperty(f"spark.{name}", None)
     assert not spark.sparkContext.statusTracker().getJobIdsForGroup("partition")
     assert (result.metrics["numDeletedRows"], result.files_removed) == (10, 1)
     assert ld.Table.open(tmp_path).count() == 10

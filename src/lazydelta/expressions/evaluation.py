@@ -196,7 +196,8 @@ class _Evaluation:
 
     def call(self, node: Call) -> Result:
         constants = constant_positions(node.name, len(node.args))
-        settings = [getattr(node.args[index], "value", None) for index in constants]
+        given_at = [node.args[index] for index in constants]
+        settings = [arg.value if isinstance(arg, Literal) else None for arg in given_at]
         if None in settings and node.name in GENERAL:
             given = [self.array(arg) for arg in node.args]
             values = [one.values for one in given]

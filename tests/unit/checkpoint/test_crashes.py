@@ -42,7 +42,7 @@ def test_a_checkpoint_that_stops_halfway(configuration, point, local, tmp_path):
     builder.commit("+a +b !txn").commit("-a +c").checkpoint().hint().commit("+d -b")
     with arm(point, "raise") as passed, pytest.raises(FailpointError):
         write_checkpoint(snapshot_of(store), now_ms=NOW)
-    assert passed[point] == 1
+    assert passed[point] >= 1  # sidecars are written in parallel
     assert state_of(store) == expected_state(builder)
     has_hint = point == "last-checkpoint-written"
     assert read_hint(store).version == (2 if has_hint else 1)

@@ -27,7 +27,7 @@ import pytest
 from lazydelta.errors import DeltaError, TableExistsError
 from lazydelta.scan import Scan
 from lazydelta.snapshot import load_snapshot
-from lazydelta.transaction import CommitResult, Transaction, commit
+from lazydelta.transaction import CommitResult, Transaction, commit, tuning
 from lazydelta.transaction.retry import Clock
 from tests.support import memory_store
 from tests.unit.transaction.matrix import ERRORS
@@ -50,6 +50,14 @@ _CHEAPEST = ("set-domain", "set-domain")
 _CLASSES = {(first, raced) for first in (0, 1) for raced in (False, True)}
 _NOW_MS = time.time_ns() // 10**6
 _CLOCK = Clock(now_ms=lambda: _NOW_MS)  # so that equal commits have equal bytes
+
+
+@pytest.fixture(autouse=True)
+def _recent_listings(monkeypatch):
+    """The clock stands still since collection, which may be long ago; listings are by real time."""
+    monkeypatch.setattr(tuning, "FRESH_MS", 10**10)
+
+
 _WON = ["start 1", "prepared 1", "put 1", "committed 1", "finished 1"]
 _WON_LATER = [phase.replace("1", "2") for phase in _WON]
 _LOST = ["start 1", "prepared 1", "put 1", "lost 1"]

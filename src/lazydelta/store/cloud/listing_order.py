@@ -56,4 +56,6 @@ def _sorted(pages: list[pa.RecordBatch], *, after: str) -> Iterator[pa.RecordBat
     listing = pa.Table.from_batches(pages, LISTING_SCHEMA).combine_chunks()
     names = listing.column(0).to_pylist()
     rows = sorted((row for row, name in enumerate(names) if name > after), key=names.__getitem__)
-    yield from listing.take(rows).to_batches(max_chunksize=tuning.LISTING_PAGE)
+    yield from listing.take(pa.array(rows, pa.int64())).to_batches(
+        max_chunksize=tuning.LISTING_PAGE
+    )

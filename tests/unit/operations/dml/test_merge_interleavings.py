@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 from lazydelta.errors import CommitConflictError
-from lazydelta.operations.dml.merge import MergeClause, MergeRequest, merge_rows
+from lazydelta.operations.dml.merge import MergeClause, MergeRequest
+from lazydelta.operations.dml.merge.merge import merge_rows
 from lazydelta.writer import as_source
 from tests.unit.operations.dml import test_interleavings as verbs
 from tests.unit.transaction.schedule import every_order
