@@ -18,6 +18,7 @@ from lazydelta.errors import (
     MultipleMatchesError,
     SchemaMismatchError,
 )
+from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import spark_schema
 from lazydelta.spark.dml import verb_run
 from tests.spark.dml_tables import KINDS, SCHEMA, VECTORS, Twins, random_rows
@@ -141,6 +142,25 @@ def test_the_driver_receives_descriptors_only(spark, tmp_path, monkeypatch):
 
 
 # --- rules -------------------------------------------------------------------------------------
+
+
+def test_the_rows_of_the_table_are_never_broadcast(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "BROADCAST_SOURCE_BYTES", 0)
+    rows = 200_000
+    url = str(tmp_path / "t")
+    ld.write(url, pa.table({"id": pa.array(range(rows)), "v": pa.array([1] * rows)}))
+    source = spark.range(100).selectExpr("id * 4000 AS id", "2L AS v").limit(100)
+    spark.conf.set("spark.sql.maxBroadcastTableSize", "1m")
+    try:
+        merge = executors.merge(spark, url, source, "t.id = s.id")
+        inserted = merge.when_not_matched_insert("*").execute()
+        merge = executors.merge(spark, url, source, "t.id = s.id").when_matched_update("*")
+        merged = merge.when_not_matched_by_source_update({"v": "3"}, "t.id = 1").execute()
+    finally:
+        spark.conf.unset("spark.sql.maxBroadcastTableSize")
+    assert inserted.metrics["numTargetRowsInserted"] == 50
+    assert merged.metrics["numTargetRowsUpdated"] == 101
+    assert len(rows_of(url)) == rows + 50
 
 
 @pytest.fixture

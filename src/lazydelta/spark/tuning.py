@@ -12,3 +12,7 @@ BUFFERED_POSITIONS = 1_000_000
 """Rows that a task buffers before it adds their positions to bitmaps; 16 bytes each."""
 READ_TASKS = 32
 """Enough for a small cluster; large files make more tasks."""
+BROADCAST_SOURCE_BYTES = 32 * 2**20
+"""Size of a MERGE's source up to which every executor gets all of it."""
+SAMPLED_SOURCE_ROWS = 1_000
+"""Rows that tell the size of a row of the source."""

@@ -237,7 +237,7 @@ class _Merging:
         if not plan.missing_columns and not self.run.tracking.is_enabled:
             return changed
         old = self.run.old_rows(plan.missing_columns, {c.number for c in plan.updates})
-        return changed.join(old.drop(CLAUSE), [FILE, ROW], "inner")
+        return changed.join(old.drop(CLAUSE).hint("merge"), [FILE, ROW], "inner")
 
     def _value(self, name: str, clauses: list[NumberedClause]) -> Any:
         """Return the new value of a column, or the old one for clauses that keep it."""

@@ -4,6 +4,9 @@ The source and the result of the join are materialized by a checkpoint: a source
 other rows when it is computed again (a query with `rand()`, files that are replaced) is evaluated
 once. `spark.checkpoint.dir` lets the checkpoints survive lost executors; without it they are local,
 and a lost executor fails the operation before the commit.
+
+Every join has a hint. Spark takes the size of what a Python task returns from its input, here the
+list of files, and would broadcast the rows of a large table.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from lazydelta.operations.dml.merge import (
     target_predicate,
 )
 from lazydelta.scan.plan import live_adds
+from lazydelta.spark import tuning
 from lazydelta.spark.dml.conditions import is_independent_of_session, mentioned_columns
 from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, ROW, SOURCE_ROW
 from lazydelta.spark.dml.positions import find_positions
@@ -150,7 +154,7 @@ class MergeMatches:
 
     def _matched(self) -> DataFrame:
         plan = self.plan
-        joined = self._target_rows(self.on_target).join(self._source_rows(), self._on, "inner")
+        joined = self._joined_rows()
         clauses = plan.of_kind("matched")
         rows = plan.with_clause(joined, clauses)
         if not plan.of_kind("not_matched"):
@@ -160,7 +164,7 @@ class MergeMatches:
     def _not_matched_by_source(self) -> DataFrame:
         plan = self.plan
         rows = self._target_rows(self.not_matched_by_source)
-        joined = rows.join(self._source_rows(), self._on, "left_anti")
+        joined = rows.join(self._joined_source, self._on, "left_anti")
         clauses = plan.of_kind("not_matched_by_source")
         chosen = plan.with_clause(joined, clauses).where(f.col(CLAUSE).isNotNull())
         no_source = f.lit(None).cast(t.LongType()).alias(SOURCE_ROW)
@@ -168,13 +172,11 @@ class MergeMatches:
 
     def inserted(self) -> DataFrame:
         """Return the source rows without a match that a clause inserts, with `CLAUSE`."""
-        plan, source = self.plan, self._source_rows()
-        if plan.of_kind("matched"):
-            matched = self.changed.select(f.col(SOURCE_ROW).alias(f"{SOURCE_ROW}_matched"))
-            on = f.col(SOURCE_ROW) == f.col(f"{SOURCE_ROW}_matched")
-            rows = source.join(matched, on, "left_anti")
-        else:
-            rows = source.join(self._target_rows(self.on_target), self._on, "left_anti")
+        plan = self.plan
+        joined = self.changed if plan.of_kind("matched") else self._joined_rows()
+        matched = joined.select(f.col(SOURCE_ROW).alias(f"{SOURCE_ROW}_matched")).hint("merge")
+        on = f.col(SOURCE_ROW) == f.col(f"{SOURCE_ROW}_matched")
+        rows = self._source_rows().join(matched, on, "left_anti")
         chosen = plan.with_clause(rows, plan.of_kind("not_matched"))
         return chosen.where(f.col(CLAUSE).isNotNull())
 
@@ -255,6 +257,21 @@ class MergeMatches:
 
     def _source_rows(self) -> DataFrame:
         return self.source.alias(self.plan.request.source_alias)
+
+    def _joined_rows(self) -> DataFrame:
+        """Return the rows of the table with the source rows that match them."""
+        # The hint of the table is for a condition without equality, where Spark cannot sort.
+        target = self._target_rows(self.on_target).hint("shuffle_replicate_nl")
+        return target.join(self._joined_source, self._on, "inner")
+
+    @cached_property
+    def _joined_source(self) -> DataFrame:
+        """The source as a side of a join: broadcast if it is small, else sorted."""
+        row_bytes = f.avg(f.octet_length(f.struct("*").cast("string")))
+        (sampled,) = self.source.limit(tuning.SAMPLED_SOURCE_ROWS).select(row_bytes).collect()
+        is_small = self.num_source_rows * (sampled[0] or 0) <= tuning.BROADCAST_SOURCE_BYTES
+        source = self._source_rows()
+        return f.broadcast(source) if is_small else source.hint("merge")
 
 
 def _materialized(rows: DataFrame) -> DataFrame:
