@@ -26,10 +26,10 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo emulators native test test-long test-lowest golden check format bench bench-writes bench-dml bench-stores bench-spark requirements upgrade clean
+.PHONY: help env demo emulators native test test-long test-lowest golden check format bench bench-writes bench-dml bench-maintenance bench-stores bench-spark requirements upgrade clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 env: $(VENV)/.dev ## Make .venv with everything a contributor needs
 
@@ -84,6 +84,10 @@ bench-writes: $(VENV)/.bench ## The part of it about writing: appends, races, ch
 
 bench-dml: $(VENV)/.bench ## Measure DELETE and MERGE against deltalake (ARGS=--quick for a short run)
 	$(PY) -m benchmarks.dml $(ARGS)
+
+bench-maintenance: $(VENV)/.bench ## Measure OPTIMIZE and VACUUM against deltalake (ARGS="--rounds 1")
+	$(PY) -m benchmarks.optimize $(ARGS)
+	@[ ! -e benchmarks/vacuum.py ] || $(PY) -m benchmarks.vacuum $(ARGS)
 
 bench-stores: $(VENV)/.bench $(VENV)/.emulators ## Measure on an emulated object store with latency (ARGS=--quick)
 	$(PY) -m benchmarks.stores $(ARGS)

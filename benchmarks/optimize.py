@@ -184,9 +184,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.optimize", description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="share of rows and target sizes")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="one round on a twentieth of the rows")
     parser.add_argument("--case", action="append", choices=[case.name for case in _CASES])
     parser.add_argument("--docs", type=Path, help="write the section into this directory")
     options = parser.parse_args(arguments)
+    if options.quick:
+        options.scale, options.rounds = 0.05, 1
     CACHE.mkdir(exist_ok=True)
     when = f"{datetime.now(UTC).date()}, load average {os.getloadavg()[0]:.1f} at the start"
     samples: dict[tuple[str, str], list[Sample]] = {}

@@ -207,6 +207,9 @@ class WriteOptions:
     """Files encoded in parallel; by default one per core, at most 4."""
     open_files: int | None = None
     """Maximum number of open files; by default 512, or 32 for uploads."""
+    optimize_write: bool | None = None
+    """Whether rows of more partitions than open files go through temporary files, so that each
+    partition gets few files; by default `delta.autoOptimize.optimizeWrite`, or not."""
 
     def __post_init__(self) -> None:
         """Validate the values."""

@@ -12,12 +12,13 @@ from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.operations import optimize
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lazydelta.config import Config
     from lazydelta.transaction import Committed, Hook
 
 __all__ = ["write_hooks"]
 
-_PROPERTIES = ("delta.autoOptimize.autoCompact", "delta.autoOptimize")
 _EVERY_VERSIONS = 10
 _SMALL_FILES = 50  # of a partition, as in Delta Spark
 
@@ -32,9 +33,14 @@ def _auto_compact(committed: Committed) -> None:
     snapshot = committed.snapshot
     if snapshot is None or committed.version % _EVERY_VERSIONS:
         return
-    configuration = snapshot.metadata.configuration
-    setting = next((configuration[key] for key in _PROPERTIES if key in configuration), "false")
-    if setting.lower() == "false":
+    if not _is_enabled(snapshot.metadata.configuration):
         return
     request = optimize.OptimizeRequest(min_files=_SMALL_FILES, cluster=False, auto=True)
     optimize.optimize_table(committed.store, committed.config, request, known=snapshot)
+
+
+def _is_enabled(configuration: Mapping[str, str]) -> bool:
+    """Return whether the table's properties request it; the older property wins, as in Spark."""
+    if configuration.get("delta.autoOptimize", "false").lower() == "true":
+        return True
+    return configuration.get("delta.autoOptimize.autoCompact", "false").lower() != "false"

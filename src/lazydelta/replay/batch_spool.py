@@ -19,10 +19,12 @@ class BatchSpool:
 
     Args:
         memory_limit: Bytes held in memory before the rest is written to a temporary file.
+        compression: The codec of that file; none for batches that compress little.
     """
 
-    def __init__(self, *, memory_limit: int) -> None:
+    def __init__(self, *, memory_limit: int, compression: str | None = None) -> None:
         self._limit = memory_limit
+        self._compression = compression
         self._held: list[pa.RecordBatch] = []
         self._bytes = 0
         self._file: tempfile._TemporaryFileWrapper[bytes] | None = None
@@ -38,7 +40,8 @@ class BatchSpool:
             import tempfile  # slow to import, and few spools spill
 
             self._file = tempfile.NamedTemporaryFile(prefix="lazydelta-spool-")  # noqa: SIM115
-            self._writer = pa.ipc.new_file(self._file, batch.schema)
+            options = pa.ipc.IpcWriteOptions(compression=self._compression)
+            self._writer = pa.ipc.new_file(self._file, batch.schema, options=options)
         self._writer.write_batch(batch)
 
     def drain(self) -> Iterator[pa.RecordBatch]:

@@ -25,6 +25,8 @@ LOCAL_OPEN_FILES = 512
 """Open files on a local disk; the usual limit of file descriptors is 1,024."""
 REMOTE_OPEN_FILES = 32
 """Open files on an object store; each multipart upload buffers one part in memory."""
+SPOOL_BUCKETS = 64
+"""Temporary files of an optimized write; each has the rows of that share of the partitions."""
 MAX_THREADS = 4
 """Encoding threads; more of them saturate memory bandwidth, not the CPU."""
 

@@ -17,7 +17,6 @@ from lazydelta.checkpoint import post_commit_hooks
 from lazydelta.errors import AppendOnlyError
 from lazydelta.expressions import as_predicate, bind
 from lazydelta.formats import num_records
-from lazydelta.log import LOG_DIRECTORY
 from lazydelta.metrics import RowsChanged, notify
 from lazydelta.operations.dml.matched_files import find_matches
 from lazydelta.operations.dml.rebase import RowRebase
@@ -31,19 +30,12 @@ from lazydelta.operations.dml.row_deletion import (
 from lazydelta.operations.dml.table_rules import plain_rows
 from lazydelta.operations.dml.verb_changes import WrittenChanges
 from lazydelta.operations.row_tracking import NO_ROW_TRACKING, RowTracking
+from lazydelta.operations.writable_table import validate_writable
 from lazydelta.operations.write_request import application_transactions, is_applied
-from lazydelta.protocol.features import unsupported_error, unwritable_features
 from lazydelta.scan import Scan
 from lazydelta.scan.read import ChosenRows, read_files
 from lazydelta.snapshot import load_snapshot
-from lazydelta.store import check_writable
-from lazydelta.transaction import (
-    Reads,
-    Transaction,
-    check_user_metadata,
-    commit,
-    validate_newest_commit,
-)
+from lazydelta.transaction import Reads, Transaction, check_user_metadata, commit
 from lazydelta.writer.files import DataLayout, DeletionVectorWriter, write_data_files
 
 if TYPE_CHECKING:
@@ -105,12 +97,9 @@ class Verb:
         snapshot = replace(load_snapshot(store, config, previous=known), config=config)
         if is_applied(snapshot, write):
             return DmlResult(table=store.root, version=snapshot.version, already_applied=True)
-        if features := unwritable_features(snapshot.protocol):
-            raise unsupported_error(store.root, features, "write")
         if snapshot.properties.append_only and not only_appends:
             raise AppendOnlyError(store.root, name)
-        validate_newest_commit(snapshot)
-        check_writable(store, LOG_DIRECTORY)
+        validate_writable(snapshot)
         return cls(
             name=name,
             store=store,

@@ -9,7 +9,6 @@ import numpy as np
 import orjson
 
 from lazydelta._arrow import from_mask, to_mask
-from lazydelta.log import LOG_DIRECTORY
 from lazydelta.operations.optimize import tuning
 from lazydelta.operations.optimize.bin_commits import Run
 from lazydelta.operations.optimize.bins import pack, partition_codes, within
@@ -26,10 +25,9 @@ from lazydelta.operations.optimize.overlap import FileBounds
 from lazydelta.operations.optimize.purged_files import to_purge
 from lazydelta.operations.optimize.request import OptimizeResult
 from lazydelta.operations.optimize.rewriting import Rewriter
-from lazydelta.protocol.features import unsupported_error, unwritable_features
+from lazydelta.operations.writable_table import validate_writable
 from lazydelta.snapshot import load_snapshot
-from lazydelta.store import check_writable
-from lazydelta.transaction import check_user_metadata, validate_newest_commit
+from lazydelta.transaction import check_user_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -151,11 +149,7 @@ def _writable_snapshot(
 ) -> SnapshotState:
     check_user_metadata(request.commit_metadata, store.root)
     snapshot = load_snapshot(store, config, previous=known)
-    if features := unwritable_features(snapshot.protocol):
-        raise unsupported_error(store.root, features, "write")
-    validate_newest_commit(snapshot)
-    if not request.dry_run:
-        check_writable(store, LOG_DIRECTORY)
+    validate_writable(snapshot, dry_run=request.dry_run)
     return snapshot
 
 

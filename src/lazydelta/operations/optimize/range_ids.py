@@ -1,7 +1,9 @@
 """Range ids: which of many ranges of equal row counts a value falls into. No I/O.
 
 Ranges come from a sample. A range id says where a value is in the distribution of its column, so
-columns of any type and skew are comparable, which a space-filling curve needs.
+columns of any type and skew are comparable, which a space-filling curve needs. A value that fills
+several ranges has the id in their middle (its mid-rank): half of its ranges lie between it and each
+neighbour, so that the curve meets it apart from other values, and files do not mix them.
 """
 
 from __future__ import annotations
@@ -34,19 +36,29 @@ class _Ranges:
     bounds: np.ndarray
     prefix: bytes
     """Bytes that the strings of the sample have in common."""
+    nulls: int
+    """How many ranges nulls fill: the first ones."""
+    has_ties: bool
+    """Whether a value fills several ranges."""
 
     @classmethod
     def of(cls, sample: pa.Array, count: int) -> _Ranges:
         prefix = common_prefix(sample)
+        nulls = min(count * sample.null_count // max(len(sample), 1), count - 1)
         ordered = np.sort(order_keys(sample.drop_null(), prefix))
-        if not len(ordered):
-            return cls(ordered, prefix)
-        return cls(ordered[np.arange(1, count) * len(ordered) // count], prefix)
+        if len(ordered):
+            others = count - nulls
+            ordered = ordered[np.arange(1, others) * len(ordered) // others]
+        return cls(ordered, prefix, nulls, bool((ordered[1:] == ordered[:-1]).any()))
 
     def ids(self, values: pa.Array) -> np.ndarray:
-        found = np.searchsorted(self.bounds, order_keys(values, self.prefix), "right")
+        keys = order_keys(values, self.prefix)
+        found = np.searchsorted(self.bounds, keys, "right")
+        if self.has_ties:
+            found = (found + np.searchsorted(self.bounds, keys, "left")) // 2
+        found += self.nulls
         if values.null_count:
-            found[~to_mask(values.is_valid())] = 0
+            found[~to_mask(values.is_valid())] = self.nulls // 2
         return found
 
 

@@ -30,6 +30,7 @@ from lazydelta.transaction import ADDS
 from lazydelta.writer import tuning
 from lazydelta.writer.files.file_roll import FileRoll
 from lazydelta.writer.files.partition_router import Partition, PartitionRouter, encode_path
+from lazydelta.writer.files.partition_spool import PartitionSpool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -172,6 +173,8 @@ class _DataFileWriter:
         self._threads = options.files_at_once or min(_cores(), tuning.MAX_THREADS)
         default = tuning.LOCAL_OPEN_FILES if is_local(store) else tuning.REMOTE_OPEN_FILES
         self._max_open = options.open_files or default
+        self._may_spool = layout.optimizes_writes
+        self._spool: PartitionSpool | None = None
 
     # --- input
 
@@ -213,10 +216,27 @@ class _DataFileWriter:
         self._buffered_rows = self._buffered_bytes = 0
         if not buffered:
             return
+        if self._may_spool and (self._spool or len(buffered) > self._max_open):
+            self._append_to_spool(buffered)
+            return
         self._choose_dictionary(buffered)
         keep_open = self._close_idle(buffered)
         for partition, parts in buffered.items():
             self._run(self._write, partition, parts, partition in keep_open)
+
+    def _append_to_spool(self, buffered: dict[Partition, list[pa.RecordBatch]]) -> None:
+        """Store rows of more partitions than open files, to be written by partition."""
+        self._spool = self._spool or PartitionSpool()
+        for partition, parts in buffered.items():
+            for rows in parts:
+                self._spool.append(partition, rows)
+
+    def _flush_spool(self, spool: PartitionSpool) -> None:
+        for partition, rows in spool.drain():
+            self._buffered.setdefault(partition, []).append(rows)
+            self._buffered_bytes += rows.nbytes
+            if self._buffered_bytes >= self._layout.options.memory_limit:
+                self._flush()
 
     def _close_idle(self, buffered: dict[Partition, list[pa.RecordBatch]]) -> set[Partition]:
         """Close idle files over the limit; return the partitions whose files may stay open."""
@@ -225,7 +245,7 @@ class _DataFileWriter:
         for partition in idle[: max(excess, 0)]:
             self._run(self._close, partition)
         self._join()
-        return set(list(buffered)[: self._max_open])
+        return set(list(buffered)[-self._max_open :])  # of sorted rows, the last ones continue
 
     def _write(self, partition: Partition, parts: list[pa.RecordBatch], keep_open: bool) -> None:
         """Write rows of one partition, starting a new file at each target size."""
@@ -292,7 +312,12 @@ class _DataFileWriter:
         self._route()
         if self._pool is None and len(self._buffered) == 1:
             self._threads = 1  # a single small file needs no thread pool
+        self._may_spool = self._spool is not None
         self._flush()
+        self._may_spool = False
+        if self._spool is not None:
+            self._flush_spool(self._spool)
+            self._flush()
         self._join()
         for partition in list(self._open):
             self._run(self._close, partition)
@@ -305,6 +330,8 @@ class _DataFileWriter:
         """Stop, and delete every file of this write."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+        if self._spool is not None:
+            self._spool.close()
         for file in self._open.values():
             file.discard()
         # An open file may already be published, if the failure followed immediately.

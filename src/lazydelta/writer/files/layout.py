@@ -51,6 +51,8 @@ class DataLayout:
     target_file_bytes: int
     encoding: Encoding
     options: WriteOptions
+    optimizes_writes: bool
+    """Whether rows of many partitions are gathered before they are written."""
 
     @classmethod
     def of(
@@ -94,6 +96,7 @@ class DataLayout:
                 page_version=_page_version(configuration),
             ),
             options=options,
+            optimizes_writes=_optimizes_writes(configuration, options),
         )
 
     def for_change_files(self) -> DataLayout:
@@ -158,6 +161,12 @@ def _target_size(configuration: Mapping[str, str]) -> int:
     if match is None or int(match[1]) == 0:
         raise SchemaError(f"delta.targetFileSize cannot be {value!r}")
     return int(match[1]) * 1024 ** _UNITS[(match[2] or "")[:1].lower()]
+
+
+def _optimizes_writes(configuration: Mapping[str, str], options: WriteOptions) -> bool:
+    if options.optimize_write is not None:
+        return options.optimize_write
+    return configuration.get("delta.autoOptimize.optimizeWrite", "false").lower() == "true"
 
 
 def _codec(configuration: Mapping[str, str]) -> str:

@@ -7,11 +7,16 @@ import pytest
 import lazydelta as ld
 from tests.unit.operations.optimize.support import actions, rows_of, theirs
 
+COMPACT, OLDER = "delta.autoOptimize.autoCompact", "delta.autoOptimize"
 
-@pytest.mark.parametrize("setting", ["true", "auto"])
-def test_partitions_with_many_small_files_are_compacted(tmp_path, setting, monkeypatch):
+
+@pytest.mark.parametrize(
+    "properties",
+    [{COMPACT: "true"}, {COMPACT: "auto"}, {COMPACT: "false", OLDER: "true"}],
+    ids=["true", "auto", "older-property"],
+)
+def test_partitions_with_many_small_files_are_compacted(tmp_path, properties, monkeypatch):
     monkeypatch.setattr("lazydelta.operations.auto_compaction._SMALL_FILES", 8)
-    properties = {"delta.autoOptimize.autoCompact": setting}
     for number in range(11):
         ps = ["a", "b"] if number < 3 else ["a"]
         rows = {"id": [number] * len(ps), "p": ps}
@@ -27,10 +32,31 @@ def test_partitions_with_many_small_files_are_compacted(tmp_path, setting, monke
     assert rows_of(table) == theirs(table)
 
 
-def test_other_tables_are_left_alone(tmp_path):
+@pytest.mark.parametrize("properties", [{}, {COMPACT: "false"}, {OLDER: "false"}], ids=str)
+def test_other_tables_are_left_alone(tmp_path, properties, monkeypatch):
+    monkeypatch.setattr("lazydelta.operations.auto_compaction._SMALL_FILES", 8)
     for number in range(11):
-        ld.write(tmp_path, {"id": [number]})
+        ld.write(tmp_path, {"id": [number]}, **({} if number else {"properties": properties}))
     assert ld.Table.open(tmp_path).version == 10
+
+
+def test_few_small_files_are_left_alone(tmp_path):
+    for number in range(11):
+        properties = {"properties": {COMPACT: "true"}}
+        ld.write(tmp_path, {"id": [number]}, **({} if number else properties))
+    assert ld.Table.open(tmp_path).version == 10
+
+
+def test_the_setting_can_be_switched(tmp_path, monkeypatch):
+    monkeypatch.setattr("lazydelta.operations.auto_compaction._SMALL_FILES", 8)
+    for number in range(9):
+        ld.write(tmp_path, {"id": [number]})
+    table = ld.Table.open(tmp_path)
+    table.alter.set_properties({COMPACT: "true"})
+    assert table.write({"id": [9]}).version == 10
+    assert table.version == 11
+    assert len(list(table.scan().files())) == 1
+    assert table.count() == 10
 
 
 def test_a_failure_is_a_warning_of_the_write(tmp_path, monkeypatch):

@@ -126,6 +126,71 @@ def test_a_skewed_bucket_is_split_again(monkeypatch):
     assert np.abs(np.diff(numbers)).mean() < 2000  # 33,000 without a sort
 
 
+def shares_opened(rows, values, files=40):
+    """Return the share of files in order whose bounds have a value, for each column."""
+    found = {}
+    for name, value in values.items():
+        column = rows[name].to_numpy()
+        parts = np.array_split(column, files)
+        found[name] = np.mean([np.nanmin(p) <= value <= np.nanmax(p) for p in parts])
+    return found
+
+
+def skewed(heavy, share=0.9, count=40_000):
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, 10**9, count).astype(np.float64)
+    return pa.table({
+        "x": pa.array(np.where(rng.random(count) < share, heavy, x), from_pandas=True),
+        "y": rng.integers(0, 10**6, count),
+    })  # fmt: skip
+
+
+def both_columns(rows):
+    sort = CurveSort.of(
+        CurveRanges.of(rows.to_batches(), [("x",), ("y",)], "hilbert"), rows.to_batches(),
+        num_bytes=rows.nbytes, bucket_bytes=1 << 30,
+    )  # fmt: skip
+    return pa.Table.from_batches(sort.sorted(rows.to_batches()), rows.schema)
+
+
+@pytest.mark.parametrize("heavy", [7.0, 5e8, 1e9])
+def test_a_frequent_value_is_in_files_of_its_own(heavy):
+    found = both_columns(skewed(heavy))
+    shares = shares_opened(found, {"x": heavy, "y": 500_000})
+    assert shares["x"] <= 0.93  # nine of ten rows have the value
+    assert shares["y"] <= 0.2
+    assert shares_opened(found, {"x": 2.5e8})["x"] <= 0.2
+    assert shares_opened(found, {"x": 7.5e8})["x"] <= 0.2
+
+
+def test_nulls_are_in_files_of_their_own():
+    found = both_columns(skewed(np.nan))
+    has_null = [part.null_count > 0 for part in np_parts(found["x"])]
+    assert np.mean(has_null) <= 0.93
+    assert shares_opened(found, {"y": 500_000})["y"] <= 0.2
+
+
+def np_parts(column, files=40):
+    step = -(-len(column) // files)
+    return [column.slice(start, step) for start in range(0, len(column), step)]
+
+
+@given(data=st.data())
+def test_range_ids_have_the_order_of_the_values(data):
+    values = data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=60))
+    extra = data.draw(st.lists(st.integers(-1, 6), max_size=10))
+    nulls = data.draw(st.integers(0, 30))
+    sample = pa.record_batch({"x": pa.array([*values, *[None] * nulls], pa.int64())})
+    ranges = CurveRanges.of([sample], [("x",)], "hilbert")
+    array = pa.array(sorted([*values, *extra]), pa.int64())
+    ids = ranges.keys(pa.record_batch({"x": array})).astype(np.int64)
+    assert (np.diff(ids) >= 0).all()
+    assert ids.min() >= 0
+    assert ids.max() < 1 << bits_of(1)
+    null = ranges.keys(pa.record_batch({"x": pa.nulls(1, pa.int64())}))
+    assert null[0] <= ids.min()
+
+
 def test_equal_rows_are_not_split_forever(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     rows = pa.table({"x": [1] * 5000, "y": ["a"] * 5000, "n": np.arange(5000)})
