@@ -61,6 +61,13 @@ from lazydelta.errors.tables import (
 )
 
 if TYPE_CHECKING:
+    from lazydelta.errors.serving import (
+        OverloadedError,
+        ScanCancelledError,
+        ScanDeadlineError,
+        ServedTableNotFoundError,
+        UnauthenticatedError,
+    )
     from lazydelta.errors.writes import (
         AlterationError,
         AppendOnlyError,
@@ -116,14 +123,18 @@ __all__ = [
     "ObjectExistsError",
     "ObjectNotFoundError",
     "ObjectReplacedError",
+    "OverloadedError",
     "PageTokenError",
     "PathNotAllowedError",
     "PredicateError",
     "ProtocolChangedError",
     "QueryError",
     "RetentionGuardError",
+    "ScanCancelledError",
+    "ScanDeadlineError",
     "SchemaError",
     "SchemaMismatchError",
+    "ServedTableNotFoundError",
     "StoreAccessError",
     "StoreError",
     "StreamChangesError",
@@ -132,6 +143,7 @@ __all__ = [
     "TableNotFoundError",
     "TimestampNotFoundError",
     "TransientStoreError",
+    "UnauthenticatedError",
     "UnsupportedActionError",
     "UnsupportedFeatureError",
     "UnsupportedOperationError",
@@ -145,6 +157,13 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
+        "serving": (
+            "OverloadedError",
+            "ScanCancelledError",
+            "ScanDeadlineError",
+            "ServedTableNotFoundError",
+            "UnauthenticatedError",
+        ),
         "writes": (
             "AlterationError",
             "AppendOnlyError",

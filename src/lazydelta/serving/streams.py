@@ -1,0 +1,204 @@
+"""`ScanStreams`: a request of a principal becomes a bounded stream of batches with resume tokens.
+
+Both servers pull batches from here; nothing is read ahead beyond what the engine buffers. A stream
+occupies a slot until it is closed.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Self
+
+from lazydelta import scan
+from lazydelta.errors import ScanCancelledError, ScanDeadlineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    import pyarrow as pa
+
+    from lazydelta._stream import Stream
+    from lazydelta.changes import ChangeFeed
+    from lazydelta.scan import Delivered, Scan
+    from lazydelta.serving.access import Principal
+    from lazydelta.serving.config import ServeConfig
+    from lazydelta.serving.limits import Admission, Slot
+    from lazydelta.serving.request import ScanRequest
+    from lazydelta.serving.tables import ServedTables
+    from lazydelta.table import Snapshot, Table
+
+__all__ = ["ScanStream", "ScanStreams"]
+
+
+def _never() -> bool:
+    return False
+
+
+class ScanStream:
+    """Batches of one scan, each with the token from which any server continues after it.
+
+    Args:
+        schema: The schema of the batches.
+        version: The version of the table that is read.
+        batches: The engine's stream.
+        slot: Released when the stream is closed.
+        seconds: Deadline, from now on.
+        cancelled: Whether the client is gone; asked between batches.
+    """
+
+    def __init__(
+        self,
+        batches: Stream[Delivered],
+        *,
+        schema: pa.Schema,
+        version: int,
+        slot: Slot,
+        seconds: float,
+        cancelled: Callable[[], bool] = _never,
+    ) -> None:
+        self.schema = schema
+        self.version = version
+        self.rows = 0
+        self._batches = batches
+        self._slot = slot
+        self._seconds = seconds
+        self._deadline = time.monotonic() + seconds
+        self._cancelled = cancelled
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Delivered:
+        if self._cancelled():
+            raise ScanCancelledError
+        if time.monotonic() > self._deadline:
+            raise ScanDeadlineError(self._seconds)
+        delivered = next(self._batches)
+        self.rows += delivered.batch.num_rows
+        return delivered
+
+    def close(self) -> None:
+        """Stop the scan, free its files and memory, then its slot."""
+        try:
+            self._batches.close()
+        finally:
+            self._slot.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class ScanStreams:
+    """Opens scans of served tables."""
+
+    def __init__(self, tables: ServedTables, admission: Admission, config: ServeConfig) -> None:
+        self._tables = tables
+        self._admission = admission
+        self._limits = config.limits
+
+    def open(
+        self,
+        request: ScanRequest,
+        principal: Principal,
+        cancelled: Callable[[], bool] = _never,
+        *,
+        slot: Slot | None = None,
+    ) -> ScanStream:
+        """Open a scan; the caller closes it.
+
+        Args:
+            request: What to read.
+            principal: For whom.
+            cancelled: Whether the client is gone.
+            slot: A slot that the caller has waited for; by default this waits for one.
+
+        Raises:
+            ServedTableNotFoundError: The principal may not read the table, or there is none.
+            OverloadedError: There is no slot in time.
+            DeltaError: The request does not fit the table, or the table cannot be read.
+        """
+        try:
+            table = self._tables.open(principal, request.table)
+        except BaseException:
+            if slot is not None:
+                slot.release()
+            raise
+        slot = slot or self._admission.wait(principal)
+        try:
+            schema, version, batches = _start(table, request)
+        except BaseException:
+            slot.release()
+            raise
+        return ScanStream(
+            batches,
+            schema=schema,
+            version=version,
+            slot=slot,
+            seconds=self._limits.scan_seconds,
+            cancelled=cancelled,
+        )
+
+    def records(self, request: ScanRequest) -> scan.FileRecords:
+        """Return what the client of a request can handle."""
+        return file_records(request)
+
+
+def file_records(request: ScanRequest) -> scan.FileRecords:
+    """Return the form of the file records of a request."""
+    return scan.FileRecords(
+        capabilities=request.capabilities,
+        deletion_vectors=request.deletion_vectors,
+        statistics=request.statistics,
+    )
+
+
+def requested_scan(table: Table, request: ScanRequest) -> Scan:
+    """Return the scan of a request for files or rows, at its version or its token's."""
+    return snapshot_of(table, request).scan(
+        request.where,
+        request.columns,
+        request.limit if request.mode == "rows" else None,
+        request.strategy,
+    )
+
+
+def snapshot_of(table: Table, request: ScanRequest) -> Snapshot:
+    """Return the snapshot of a request: of its token, its version, its time, or the newest."""
+    version = request.version
+    if version is None and request.resume is not None:
+        version = scan.token_version(request.resume)
+    return table.snapshot(version, request.timestamp if version is None else None)
+
+
+def requested_changes(table: Table, request: ScanRequest) -> ChangeFeed:
+    """Return the change feed of a request."""
+    feed = table.changes(
+        starting_version=request.start_version,
+        ending_version=request.end_version,
+        columns=request.columns,
+        where=request.where,
+    )
+    return feed if request.limit is None else feed.narrowed(limit=request.limit)
+
+
+def _start(table: Table, request: ScanRequest) -> tuple[pa.Schema, int, Stream[Delivered]]:
+    if request.mode == "changes":
+        feed = requested_changes(table, request)
+        version = feed.explain().version
+        return feed.schema, version, feed.resumable_rows(request.resume)
+    found = requested_scan(table, request)
+    if request.mode == "rows":
+        schema = found.output_schema().schema
+        return schema, found.snapshot.version, found.resumable_rows(request.resume)
+    records = file_records(request)
+    batches = found.resumable_files(request.resume, limit=request.limit, records=records)
+    return found.file_record_schema(records), found.snapshot.version, batches
