@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazydelta.serving.access import Access
+from lazydelta.serving.exposition import ServerMetrics
 from lazydelta.serving.limits import Admission
 from lazydelta.serving.streams import ScanStreams
 from lazydelta.serving.tables import ServedTables
@@ -23,4 +24,5 @@ class ScanService:
         self.access = Access(config)
         self.tables = ServedTables(config, self.access)
         self.admission = Admission(config.limits)
+        self.metrics = ServerMetrics(self.admission)
         self.streams = ScanStreams(self.tables, self.admission, config)

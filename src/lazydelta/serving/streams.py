@@ -6,6 +6,7 @@ occupies a slot until it is closed.
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Self
 
@@ -38,13 +39,15 @@ def _never() -> bool:
 class ScanStream:
     """Batches of one scan, each with the token from which any server continues after it.
 
+    One thread at a time takes batches; any thread may close the stream.
+
     Args:
+        batches: The engine's stream.
         schema: The schema of the batches.
         version: The version of the table that is read.
-        batches: The engine's stream.
-        slot: Released when the stream is closed.
+        slot: Released when the scan has stopped.
         seconds: Deadline, from now on.
-        cancelled: Whether the client is gone; asked between batches.
+        stopped: Why the scan must end, asked between batches; None to continue.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class ScanStream:
         version: int,
         slot: Slot,
         seconds: float,
-        cancelled: Callable[[], bool] = _never,
+        stopped: Callable[[], str | None],
     ) -> None:
         self.schema = schema
         self.version = version
@@ -64,22 +67,50 @@ class ScanStream:
         self._slot = slot
         self._seconds = seconds
         self._deadline = time.monotonic() + seconds
-        self._cancelled = cancelled
+        self._stopped = stopped
+        self._lock = threading.Lock()
+        self._is_pulling = False
+        self._is_closed = False
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Delivered:
-        if self._cancelled():
-            raise ScanCancelledError
+        with self._lock:
+            if self._is_closed:
+                raise StopIteration
+            self._is_pulling = True
+        try:
+            self._check()
+            delivered = next(self._batches)
+            self.rows += delivered.batch.num_rows
+            return delivered
+        finally:
+            with self._lock:
+                self._is_pulling = False
+                is_closed = self._is_closed
+            if is_closed:  # while this thread was reading
+                self._release()
+
+    def _check(self) -> None:
+        reason = self._stopped()
+        if reason is not None:
+            raise ScanCancelledError(reason)
         if time.monotonic() > self._deadline:
             raise ScanDeadlineError(self._seconds)
-        delivered = next(self._batches)
-        self.rows += delivered.batch.num_rows
-        return delivered
 
     def close(self) -> None:
-        """Stop the scan, free its files and memory, then its slot."""
+        """Stop the scan, free its files and memory, then its slot.
+
+        While another thread waits for a batch, that thread does it as soon as it has the batch.
+        """
+        with self._lock:
+            was_closed, self._is_closed = self._is_closed, True
+            if was_closed or self._is_pulling:
+                return
+        self._release()
+
+    def _release(self) -> None:
         try:
             self._batches.close()
         finally:
@@ -104,6 +135,11 @@ class ScanStreams:
         self._tables = tables
         self._admission = admission
         self._limits = config.limits
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """End all scans with an error at their next batch: the server is shutting down."""
+        self._stopping.set()
 
     def open(
         self,
@@ -144,12 +180,13 @@ class ScanStreams:
             version=version,
             slot=slot,
             seconds=self._limits.scan_seconds,
-            cancelled=cancelled,
+            stopped=lambda: self._reason_to_stop(cancelled),
         )
 
-    def records(self, request: ScanRequest) -> scan.FileRecords:
-        """Return what the client of a request can handle."""
-        return file_records(request)
+    def _reason_to_stop(self, cancelled: Callable[[], bool]) -> str | None:
+        if self._stopping.is_set():
+            return "the server is shutting down"
+        return "the client ended the scan" if cancelled() else None
 
 
 def file_records(request: ScanRequest) -> scan.FileRecords:
@@ -193,7 +230,7 @@ def requested_changes(table: Table, request: ScanRequest) -> ChangeFeed:
 def _start(table: Table, request: ScanRequest) -> tuple[pa.Schema, int, Stream[Delivered]]:
     if request.mode == "changes":
         feed = requested_changes(table, request)
-        version = feed.explain().version
+        version: int = feed.explain()["version"]
         return feed.schema, version, feed.resumable_rows(request.resume)
     found = requested_scan(table, request)
     if request.mode == "rows":
