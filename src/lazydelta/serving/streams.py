@@ -10,8 +10,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self
 
-from lazydelta import scan
 from lazydelta.errors import ScanCancelledError, ScanDeadlineError
+from lazydelta.scan import FileRecords
+from lazydelta.scan.resume import ResumeToken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from lazydelta.serving.limits import Admission, Slot
     from lazydelta.serving.request import ScanRequest
     from lazydelta.serving.tables import ServedTables
-    from lazydelta.table import Snapshot, Table
+    from lazydelta.table import Table
 
-__all__ = ["ScanStream", "ScanStreams"]
+__all__ = ["ScanStream", "ScanStreams", "file_records"]
 
 
 def _never() -> bool:
@@ -135,6 +136,7 @@ class ScanStreams:
         self._tables = tables
         self._admission = admission
         self._limits = config.limits
+        self._resume_key = config.resume_key
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -170,7 +172,7 @@ class ScanStreams:
             raise
         slot = slot or self._admission.wait(principal)
         try:
-            schema, version, batches = _start(table, request)
+            schema, version, batches = self._start(table, request)
         except BaseException:
             slot.release()
             raise
@@ -183,59 +185,56 @@ class ScanStreams:
             stopped=lambda: self._reason_to_stop(cancelled),
         )
 
+    def scan(self, table: Table, request: ScanRequest) -> Scan:
+        """Return the scan of a request for files or rows: of its token's version, or of its own."""
+        if request.resume is not None:
+            snapshot = table.snapshot(self._token(table, request.resume).version)
+        else:
+            snapshot = table.snapshot(request.version, request.timestamp)
+        limit = request.limit if request.mode == "rows" else None
+        return snapshot.scan(request.where, request.columns, limit, request.strategy)
+
+    def changes(self, table: Table, request: ScanRequest) -> ChangeFeed:
+        """Return the change feed of a request; a token fixes the last version."""
+        last = request.end_version
+        if last is None and request.resume is not None:
+            last = self._token(table, request.resume).version
+        feed = table.changes(
+            starting_version=request.start_version,
+            ending_version=last,
+            columns=request.columns,
+            where=request.where,
+        )
+        return feed if request.limit is None else feed.narrowed(limit=request.limit)
+
+    def _token(self, table: Table, text: str) -> ResumeToken:
+        return ResumeToken.from_text(text, self._resume_key, table.url)
+
+    def _start(
+        self, table: Table, request: ScanRequest
+    ) -> tuple[pa.Schema, int, Stream[Delivered]]:
+        if request.mode == "changes":
+            feed = self.changes(table, request)
+            version: int = feed.explain()["version"]
+            return feed.schema, version, feed.resumable_rows(request.resume)
+        found = self.scan(table, request)
+        version = found.snapshot.version
+        if request.mode == "rows":
+            return found.output_schema().schema, version, found.resumable_rows(request.resume)
+        records = file_records(request)
+        batches = found.resumable_files(request.resume, limit=request.limit, records=records)
+        return found.file_record_schema(records), version, batches
+
     def _reason_to_stop(self, cancelled: Callable[[], bool]) -> str | None:
         if self._stopping.is_set():
             return "the server is shutting down"
         return "the client ended the scan" if cancelled() else None
 
 
-def file_records(request: ScanRequest) -> scan.FileRecords:
+def file_records(request: ScanRequest) -> FileRecords:
     """Return the form of the file records of a request."""
-    return scan.FileRecords(
+    return FileRecords(
         capabilities=request.capabilities,
         deletion_vectors=request.deletion_vectors,
         statistics=request.statistics,
     )
-
-
-def requested_scan(table: Table, request: ScanRequest) -> Scan:
-    """Return the scan of a request for files or rows, at its version or its token's."""
-    return snapshot_of(table, request).scan(
-        request.where,
-        request.columns,
-        request.limit if request.mode == "rows" else None,
-        request.strategy,
-    )
-
-
-def snapshot_of(table: Table, request: ScanRequest) -> Snapshot:
-    """Return the snapshot of a request: of its token, its version, its time, or the newest."""
-    version = request.version
-    if version is None and request.resume is not None:
-        version = scan.token_version(request.resume)
-    return table.snapshot(version, request.timestamp if version is None else None)
-
-
-def requested_changes(table: Table, request: ScanRequest) -> ChangeFeed:
-    """Return the change feed of a request."""
-    feed = table.changes(
-        starting_version=request.start_version,
-        ending_version=request.end_version,
-        columns=request.columns,
-        where=request.where,
-    )
-    return feed if request.limit is None else feed.narrowed(limit=request.limit)
-
-
-def _start(table: Table, request: ScanRequest) -> tuple[pa.Schema, int, Stream[Delivered]]:
-    if request.mode == "changes":
-        feed = requested_changes(table, request)
-        version: int = feed.explain()["version"]
-        return feed.schema, version, feed.resumable_rows(request.resume)
-    found = requested_scan(table, request)
-    if request.mode == "rows":
-        schema = found.output_schema().schema
-        return schema, found.snapshot.version, found.resumable_rows(request.resume)
-    records = file_records(request)
-    batches = found.resumable_files(request.resume, limit=request.limit, records=records)
-    return found.file_record_schema(records), found.snapshot.version, batches
