@@ -10,8 +10,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self
 
-from lazydelta import scan
 from lazydelta.errors import ScanCancelledError, ScanDeadlineError
+from lazydelta.scan import FileRecords
+from lazydelta.scan.resume import ResumeToken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from lazydelta.serving.tables import ServedTables
     from lazydelta.table import Snapshot, Table
 
-__all__ = ["ScanStream", "ScanStreams"]
+__all__ = ["ScanStream", "ScanStreams", "file_records", "requested_changes", "requested_scan"]
 
 
 def _never() -> bool:
@@ -183,15 +184,10 @@ class ScanStreams:
             stopped=lambda: self._reason_to_stop(cancelled),
         )
 
-    def _reason_to_stop(self, cancelled: Callable[[], bool]) -> str | None:
-        if self._stopping.is_set():
-            return "the server is shutting down"
-        return "the client ended the scan" if cancelled() else None
 
-
-def file_records(request: ScanRequest) -> scan.FileRecords:
+def file_records(request: ScanRequest) -> FileRecords:
     """Return the form of the file records of a request."""
-    return scan.FileRecords(
+    return FileRecords(
         capabilities=request.capabilities,
         deletion_vectors=request.deletion_vectors,
         statistics=request.statistics,
@@ -199,32 +195,34 @@ def file_records(request: ScanRequest) -> scan.FileRecords:
 
 
 def requested_scan(table: Table, request: ScanRequest) -> Scan:
-    """Return the scan of a request for files or rows, at its version or its token's."""
-    return snapshot_of(table, request).scan(
-        request.where,
-        request.columns,
-        request.limit if request.mode == "rows" else None,
-        request.strategy,
-    )
-
-
-def snapshot_of(table: Table, request: ScanRequest) -> Snapshot:
-    """Return the snapshot of a request: of its token, its version, its time, or the newest."""
-    version = request.version
-    if version is None and request.resume is not None:
-        version = scan.token_version(request.resume)
-    return table.snapshot(version, request.timestamp if version is None else None)
+    """Return the scan of a request for files or rows: of its token's version, or of its own."""
+    if request.resume is None:
+        snapshot = table.snapshot(request.version, request.timestamp)
+    else:
+        snapshot = _resumed(table, request.resume)
+    limit = request.limit if request.mode == "rows" else None
+    return snapshot.scan(request.where, request.columns, limit, request.strategy)
 
 
 def requested_changes(table: Table, request: ScanRequest) -> ChangeFeed:
-    """Return the change feed of a request."""
+    """Return the change feed of a request; a token fixes the last version."""
+    last = request.end_version
+    if last is None and request.resume is not None:
+        last = _resumed(table, request.resume).version
     feed = table.changes(
         starting_version=request.start_version,
-        ending_version=request.end_version,
+        ending_version=last,
         columns=request.columns,
         where=request.where,
     )
     return feed if request.limit is None else feed.narrowed(limit=request.limit)
+
+
+def _resumed(table: Table, text: str) -> Snapshot:
+    """Return the version of a token."""
+    newest = table.snapshot()
+    token = ResumeToken.from_text(text, newest.config.resume_key, newest.store.root)
+    return newest if newest.version == token.version else table.snapshot(token.version)
 
 
 def _start(table: Table, request: ScanRequest) -> tuple[pa.Schema, int, Stream[Delivered]]:
@@ -233,9 +231,9 @@ def _start(table: Table, request: ScanRequest) -> tuple[pa.Schema, int, Stream[D
         version: int = feed.explain()["version"]
         return feed.schema, version, feed.resumable_rows(request.resume)
     found = requested_scan(table, request)
+    version = found.snapshot.version
     if request.mode == "rows":
-        schema = found.output_schema().schema
-        return schema, found.snapshot.version, found.resumable_rows(request.resume)
+        return found.output_schema().schema, version, found.resumable_rows(request.resume)
     records = file_records(request)
     batches = found.resumable_files(request.resume, limit=request.limit, records=records)
-    return found.file_record_schema(records), found.snapshot.version, batches
+    return found.file_record_schema(records), version, batches
