@@ -127,6 +127,8 @@ class Guard:
         is_open = not access.required and not self._service.config.insecure
         if is_open and not _LOCAL_HOST.fullmatch(headers.get(b"host", b"")):
             raise ConfigError("Host", "must be a local address: this server has no principals")
+        if headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers:
+            raise ConfigError("body", "must be empty: send query parameters")
         path = scope["path"]
         if not path.startswith("/v1/") and path != "/metrics":
             return

@@ -48,7 +48,14 @@ async def wait_for_slot(service: ScanService, principal: Principal) -> Slot:
             asyncio.wrap_future(waiting), service.config.limits.queue_seconds
         )
     except TimeoutError:
-        raise service.admission.timed_out() from None
+        if waiting.cancel():
+            raise service.admission.timed_out() from None
+        return waiting.result()  # granted at this moment
+    except asyncio.CancelledError:
+        if not waiting.cancel():
+            with contextlib.suppress(DeltaError):
+                waiting.result().release()
+        raise
 
 
 class _Client:
@@ -78,13 +85,16 @@ async def scan_answer(
     opening = asyncio.create_task(_opened(service, pool, request, http.state.principal, media_type))
     try:
         await asyncio.wait({opening, watch}, return_when=asyncio.FIRST_COMPLETED)
-        if not opening.done():
-            raise ScanCancelledError
-        return ScanAnswer(service, pool, await opening, request, http.state, watch)
-    except BaseException:
+        if watch.done():
+            opening.cancel()
+        opened = await opening
+    except BaseException as error:
         opening.cancel()
         watch.cancel()
+        if watch.done() and isinstance(error, asyncio.CancelledError):
+            raise ScanCancelledError from None
         raise
+    return ScanAnswer(service, pool, opened, request=request, state=http.state, watch=watch)
 
 
 class _Opened(NamedTuple):
@@ -144,6 +154,7 @@ class ScanAnswer:
         service: ScanService,
         pool: ThreadPoolExecutor,
         opened: _Opened,
+        *,
         request: ScanRequest,
         state: State,
         watch: asyncio.Task[None],

@@ -184,6 +184,11 @@ class ScanStreams:
             stopped=lambda: self._reason_to_stop(cancelled),
         )
 
+    def _reason_to_stop(self, cancelled: Callable[[], bool]) -> str | None:
+        if self._stopping.is_set():
+            return "the server is shutting down"
+        return "the client ended the scan" if cancelled() else None
+
 
 def file_records(request: ScanRequest) -> FileRecords:
     """Return the form of the file records of a request."""
