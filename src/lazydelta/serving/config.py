@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import tomllib
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -176,8 +176,10 @@ class ServeConfig:
         )
         if "tls" in values:
             tls = _build(TlsFiles, values["tls"], "tls")
-            values["tls"] = replace(
-                tls, **{f.name: _beside(directory, getattr(tls, f.name)) for f in fields(tls)}
+            values["tls"] = TlsFiles(
+                certificate=str(directory / tls.certificate),
+                key=str(directory / tls.key),
+                client_ca=None if tls.client_ca is None else str(directory / tls.client_ca),
             )
         values["limits"] = _build(Limits, values.get("limits", {}), "limits")
         for name, port in (("http", 8080), ("flight", 50051)):
@@ -236,10 +238,6 @@ def _listed_digests(entry: Any) -> Any:
     if isinstance(entry, dict) and isinstance(entry.get("token_sha256"), str):
         return {**entry, "token_sha256": [entry["token_sha256"]]}
     return entry
-
-
-def _beside(directory: Path, path: str | None) -> str | None:
-    return None if path is None else str(directory / path)
 
 
 def _build(kind: type[T], values: Any, where: str) -> T:

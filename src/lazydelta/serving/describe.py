@@ -13,7 +13,7 @@ __all__ = ["describe", "history"]
 
 
 def describe(name: str, table: Table) -> dict[str, Any]:
-    """Return version, schema and properties of the newest version; numbers only if they are known."""
+    """Return version and schema of the newest version; numbers are None if they are unknown."""
     snapshot = table.snapshot()
     checksum = snapshot.checksum
     current = checksum if checksum is not None and checksum.version == snapshot.version else None

@@ -61,7 +61,6 @@ def http_app(service: ScanService) -> Starlette:
         middleware=[Middleware(Guard, service=service)],
         exception_handlers={
             DeltaError: request_error,
-            Exception: request_error,
             HTTPException: _http_error,
         },
         lifespan=routes.lifespan,
@@ -145,22 +144,15 @@ class _Routes:
         entries = await self._with_table(request, name, partial(history, limit=limit))
         return _json({"name": name, "history": entries})
 
-    async def scan(self, mode: Mode, request: Request) -> Response:
+    async def scan(self, mode: Mode, request: Request) -> Any:
         """Files, rows or changes of a table, as a stream."""
         state, name = request.state, request.path_params["name"]
         state.route = mode
         self._service.access.check(state.principal, name)
         given = parameters(request.query_params.multi_items(), SCAN_PARAMETERS[mode])
         media_type = choose_format(request.headers.get("accept"), given.get("format"))
-        answer = await scan_answer(
-            self._service,
-            self._pool,
-            scan_request(name, mode, given),
-            principal=state.principal,
-            media_type=media_type,
-            request_id=state.request_id,
-        )
-        return answer  # type: ignore[return-value]  # an ASGI application, as a Response is
+        asked = scan_request(name, mode, given)
+        return await scan_answer(self._service, self._pool, asked, request, media_type)
 
     async def _with_table(
         self, request: Request, name: str, function: Callable[[Table], Any]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lazydelta.serving.access import Principal
     from lazydelta.serving.service import ScanService
 
-__all__ = ["FailedLogins", "Guard", "error_response", "log_request"]
+__all__ = ["FailedLogins", "Guard", "request_error"]
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class Guard:
         given = headers.get(b"x-request-id", b"")
         known = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8).encode()
         state = scope.setdefault("state", {})
-        state.update(request_id=known.decode(), started=time.monotonic(), status=500)
+        state.update(request_id=known.decode(), started=time.monotonic(), status=None)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -106,21 +106,29 @@ class Guard:
                 self._admit(scope, headers)
             except (UnauthenticatedError, OverloadedError, ConfigError) as error:
                 self._service.metrics.count("rejected_total", reason=type(error).__name__)
-                refused = error_response(error, state["request_id"])
+                refused = _error_response(error, state["request_id"])
                 await refused(scope, receive, send_with_headers)
                 return
             await self._app(scope, receive, send_with_headers)
         except asyncio.CancelledError:
             state["outcome"] = "cancelled"
             raise
+        except Exception as error:  # an entry point: the client gets an answer, the log the reason
+            logger.exception("unexpected error", extra={"request_id": state["request_id"]})
+            state["outcome"] = type(error).__name__
+            if state["status"] is None:
+                failed = _error_response(error, state["request_id"])
+                await failed(scope, receive, send_with_headers)
         finally:
-            log_request(self._service, scope)
+            _log_request(self._service, scope)
 
     def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         access, state = self._service.access, scope["state"]
-        if not access.required and not self._service.config.insecure:
-            if not _LOCAL_HOST.fullmatch(headers.get(b"host", b"")):
-                raise ConfigError("Host", "must be a local address: this server has no principals")
+        is_open = not access.required and not self._service.config.insecure
+        if is_open and not _LOCAL_HOST.fullmatch(headers.get(b"host", b"")):
+            raise ConfigError("Host", "must be a local address: this server has no principals")
+        if headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers:
+            raise ConfigError("body", "must be empty: send query parameters")
         path = scope["path"]
         if not path.startswith("/v1/") and path != "/metrics":
             return
@@ -137,14 +145,14 @@ class Guard:
 
 
 def _bearer(header: bytes | None) -> str | None:
-    """Return the bearer token of a header; one of another form is a wrong token, not a missing one."""
+    """Return the bearer token of a header; another form is a wrong token, not a missing one."""
     if header is None:
         return None
     found = _BEARER.fullmatch(header)
     return "" if found is None else found[1].decode("ascii")
 
 
-def error_response(error: BaseException, request_id: str, table: str | None = None) -> Response:
+def _error_response(error: BaseException, request_id: str, table: str | None = None) -> Response:
     """Return the answer to a request that failed."""
     found = public_error(error, table)
     headers = {}
@@ -155,17 +163,17 @@ def error_response(error: BaseException, request_id: str, table: str | None = No
     return JSONResponse(found.to_json(request_id), status_code=found.code.http, headers=headers)
 
 
-def request_error(request: Request, error: Exception) -> Response:
+async def request_error(request: Request, error: Exception) -> Response:
     """Return the answer to an error of a route, and log what the client does not receive."""
     request_id = request.state.request_id
     found = public_error(error)
     if not found.code.explained:
         logger.warning("request failed", exc_info=error, extra={"request_id": request_id})
     request.state.outcome = found.kind
-    return error_response(error, request_id, request.path_params.get("name"))
+    return _error_response(error, request_id, request.path_params.get("name"))
 
 
-def log_request(service: ScanService, scope: Scope) -> None:
+def _log_request(service: ScanService, scope: Scope) -> None:
     """Write the request's line of the log and count it; neither has query strings or tokens."""
     state = scope["state"]
     route = state.get("route", "other")

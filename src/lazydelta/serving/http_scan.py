@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazydelta.errors import DeltaError, ScanCancelledError
 from lazydelta.serving import tuning
@@ -19,8 +19,10 @@ from lazydelta.serving.http_formats import encoder
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
+    from starlette.datastructures import State
+    from starlette.requests import Request
     from starlette.types import Message, Receive, Scope, Send
 
     from lazydelta.scan import Delivered
@@ -46,7 +48,14 @@ async def wait_for_slot(service: ScanService, principal: Principal) -> Slot:
             asyncio.wrap_future(waiting), service.config.limits.queue_seconds
         )
     except TimeoutError:
-        raise service.admission.timed_out() from None
+        if waiting.cancel():
+            raise service.admission.timed_out() from None
+        return waiting.result()  # granted at this moment
+    except asyncio.CancelledError:
+        if not waiting.cancel():
+            with contextlib.suppress(DeltaError):
+                waiting.result().release()
+        raise
 
 
 class _Client:
@@ -63,44 +72,76 @@ async def scan_answer(
     service: ScanService,
     pool: ThreadPoolExecutor,
     request: ScanRequest,
-    *,
-    principal: Principal,
+    http: Request,
     media_type: str,
-    request_id: str,
 ) -> ScanAnswer:
     """Open a scan and read its first batch, so that errors until then have their own status.
 
     Raises:
         DeltaError: The request is invalid or refused, or the table cannot be read.
+        ScanCancelledError: The client left meanwhile.
     """
-    slot = await wait_for_slot(service, principal)
-    client, loop = _Client(), asyncio.get_running_loop()
+    watch = asyncio.create_task(_until_disconnected(http.receive))
+    opening = asyncio.create_task(_opened(service, pool, request, http.state.principal, media_type))
+    try:
+        await asyncio.wait({opening, watch}, return_when=asyncio.FIRST_COMPLETED)
+        if watch.done():
+            opening.cancel()
+        opened = await opening
+    except BaseException as error:
+        opening.cancel()
+        watch.cancel()
+        if watch.done() and isinstance(error, asyncio.CancelledError):
+            raise ScanCancelledError from None
+        raise
+    return ScanAnswer(service, pool, opened, request=request, state=http.state, watch=watch)
 
-    def start() -> tuple[ScanStream, Encoder, Delivered | None]:
+
+class _Opened(NamedTuple):
+    """A scan with its first batch."""
+
+    stream: ScanStream
+    encode: Encoder
+    first: Delivered | None
+    client: _Client
+    media_type: str
+
+
+async def _opened(
+    service: ScanService,
+    pool: ThreadPoolExecutor,
+    request: ScanRequest,
+    principal: Principal,
+    media_type: str,
+) -> _Opened:
+    slot = await wait_for_slot(service, principal)
+    client = _Client()
+
+    def start() -> _Opened:
         stream = service.streams.open(request, principal, client, slot=slot)
         try:
             encode = encoder(media_type, stream.schema)
-            return stream, encode, next(stream, None)
+            return _Opened(stream, encode, next(stream, None), client, media_type)
         except BaseException:
             stream.close()
             raise
 
-    started = loop.run_in_executor(pool, start)
+    # Not cancellable: the thread runs on, and what it opens must be closed.
+    started = pool.submit(start)
     try:
-        stream, encode, first = await asyncio.shield(started)
+        return await asyncio.wrap_future(started)
     except asyncio.CancelledError:
         client.is_gone = True
-        started.add_done_callback(_close_started)
+        if started.cancel():
+            slot.release()
+        else:
+            started.add_done_callback(_close_started)
         raise
-    return ScanAnswer(
-        service, pool, stream, encode, first, client=client, request=request,
-        media_type=media_type, request_id=request_id,
-    )  # fmt: skip
 
 
-def _close_started(started: asyncio.Future[tuple[ScanStream, Encoder, Delivered | None]]) -> None:
-    if not started.cancelled() and started.exception() is None:
-        started.result()[0].close()
+def _close_started(started: Future[_Opened]) -> None:
+    if started.exception() is None:
+        started.result().stream.close()
 
 
 class ScanAnswer:
@@ -112,47 +153,40 @@ class ScanAnswer:
         self,
         service: ScanService,
         pool: ThreadPoolExecutor,
-        stream: ScanStream,
-        encode: Encoder,
-        first: Delivered | None,
+        opened: _Opened,
         *,
-        client: _Client,
         request: ScanRequest,
-        media_type: str,
-        request_id: str,
+        state: State,
+        watch: asyncio.Task[None],
     ) -> None:
         self._service = service
         self._pool = pool
-        self._stream = stream
-        self._encode = encode
-        self._first = first
-        self._client = client
+        self._stream = opened.stream
+        self._encode = opened.encode
+        self._first = opened.first
+        self._client = opened.client
         self._request = request
-        self._request_id = request_id
-        self._started = time.monotonic()
+        self._state = state
+        self._watch = watch
         self._labels = {"protocol": "http", "mode": request.mode}
-        self.outcome = "complete"
-        self.sent_bytes = 0
+        self._outcome = "complete"
+        self._bytes = 0
         self.headers = {
-            "content-type": media_type,
-            "delta-table-version": str(stream.version),
+            "content-type": opened.media_type,
+            "delta-table-version": str(opened.stream.version),
             "x-accel-buffering": "no",
         }
-
-    @property
-    def rows(self) -> int:
-        """Rows, or file records, that were read."""
-        return self._stream.rows
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the scan, and stop it when the client is gone."""
         pump = asyncio.create_task(self._pump(scope, send))
-        watch = asyncio.create_task(_until_disconnected(receive))
+        del receive  # the task that waits for the disconnection has it
+        watch = self._watch
         try:
             await asyncio.wait({pump, watch}, return_when=asyncio.FIRST_COMPLETED)
             if not pump.done():
                 self._client.is_gone = True
-                self.outcome = "disconnected"
+                self._outcome = "disconnected"
                 pump.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await pump
@@ -168,6 +202,8 @@ class ScanAnswer:
     async def _pump(self, scope: Scope, send: Send) -> None:
         raw = [(name.encode(), value.encode()) for name, value in self.headers.items()]
         await self._send(send, {"type": "http.response.start", "status": 200, "headers": raw})
+        waited = time.monotonic() - self._state.started
+        self._service.metrics.observe("first_batch_seconds", waited, **self._labels)
         if scope["method"] == "HEAD":
             await self._send(send, _body(b"", more=False))
             return
@@ -190,8 +226,8 @@ class ScanAnswer:
     async def _fail(self, send: Send, error: DeltaError) -> None:
         """End the stream so that it cannot be taken for complete."""
         found = public_error(error, self._request.table)
-        self.outcome = found.kind
-        line = self._encode.error(found.to_json(self._request_id))
+        self._outcome = found.kind
+        line = self._encode.error(found.to_json(self._state.request_id))
         if line is not None:
             await self._write(send, line)
             await self._send(send, _body(b"", more=False))
@@ -204,7 +240,7 @@ class ScanAnswer:
         view = memoryview(data)
         for start in range(0, len(data), tuning.BODY_BYTES):
             await self._send(send, _body(bytes(view[start : start + tuning.BODY_BYTES]), more=True))
-        self.sent_bytes += len(data)
+        self._bytes += len(data)
 
     async def _send(self, send: Send, message: Message) -> None:
         """Send a part; a client that does not read for too long has ended the scan."""
@@ -215,10 +251,12 @@ class ScanAnswer:
             raise ScanCancelledError(f"the client did not read for {seconds:g} s") from None
 
     def _record(self) -> None:
-        metrics, seconds = self._service.metrics, time.monotonic() - self._started
-        metrics.count("scans_total", **self._labels, outcome=self.outcome)
+        metrics, seconds = self._service.metrics, time.monotonic() - self._state.started
+        metrics.count("scans_total", **self._labels, outcome=self._outcome)
         metrics.count("rows_total", self._stream.rows, **self._labels)
-        metrics.count("bytes_total", self.sent_bytes, **self._labels)
+        metrics.count("bytes_total", self._bytes, **self._labels)
+        self._state.outcome, self._state.rows = self._outcome, self._stream.rows
+        self._state.bytes = self._bytes
         metrics.observe("scan_seconds", seconds, **self._labels)
 
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from lazydelta.serving.limits import Admission, Slot
     from lazydelta.serving.request import ScanRequest
     from lazydelta.serving.tables import ServedTables
-    from lazydelta.table import Table
+    from lazydelta.table import Snapshot, Table
 
-__all__ = ["ScanStream", "ScanStreams", "file_records"]
+__all__ = ["ScanStream", "ScanStreams", "file_records", "requested_changes", "requested_scan"]
 
 
 def _never() -> bool:
@@ -136,7 +136,6 @@ class ScanStreams:
         self._tables = tables
         self._admission = admission
         self._limits = config.limits
-        self._resume_key = config.resume_key
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -172,7 +171,7 @@ class ScanStreams:
             raise
         slot = slot or self._admission.wait(principal)
         try:
-            schema, version, batches = self._start(table, request)
+            schema, version, batches = _start(table, request)
         except BaseException:
             slot.release()
             raise
@@ -184,46 +183,6 @@ class ScanStreams:
             seconds=self._limits.scan_seconds,
             stopped=lambda: self._reason_to_stop(cancelled),
         )
-
-    def scan(self, table: Table, request: ScanRequest) -> Scan:
-        """Return the scan of a request for files or rows: of its token's version, or of its own."""
-        if request.resume is not None:
-            snapshot = table.snapshot(self._token(table, request.resume).version)
-        else:
-            snapshot = table.snapshot(request.version, request.timestamp)
-        limit = request.limit if request.mode == "rows" else None
-        return snapshot.scan(request.where, request.columns, limit, request.strategy)
-
-    def changes(self, table: Table, request: ScanRequest) -> ChangeFeed:
-        """Return the change feed of a request; a token fixes the last version."""
-        last = request.end_version
-        if last is None and request.resume is not None:
-            last = self._token(table, request.resume).version
-        feed = table.changes(
-            starting_version=request.start_version,
-            ending_version=last,
-            columns=request.columns,
-            where=request.where,
-        )
-        return feed if request.limit is None else feed.narrowed(limit=request.limit)
-
-    def _token(self, table: Table, text: str) -> ResumeToken:
-        return ResumeToken.from_text(text, self._resume_key, table.url)
-
-    def _start(
-        self, table: Table, request: ScanRequest
-    ) -> tuple[pa.Schema, int, Stream[Delivered]]:
-        if request.mode == "changes":
-            feed = self.changes(table, request)
-            version: int = feed.explain()["version"]
-            return feed.schema, version, feed.resumable_rows(request.resume)
-        found = self.scan(table, request)
-        version = found.snapshot.version
-        if request.mode == "rows":
-            return found.output_schema().schema, version, found.resumable_rows(request.resume)
-        records = file_records(request)
-        batches = found.resumable_files(request.resume, limit=request.limit, records=records)
-        return found.file_record_schema(records), version, batches
 
     def _reason_to_stop(self, cancelled: Callable[[], bool]) -> str | None:
         if self._stopping.is_set():
@@ -238,3 +197,48 @@ def file_records(request: ScanRequest) -> FileRecords:
         deletion_vectors=request.deletion_vectors,
         statistics=request.statistics,
     )
+
+
+def requested_scan(table: Table, request: ScanRequest) -> Scan:
+    """Return the scan of a request for files or rows: of its token's version, or of its own."""
+    if request.resume is None:
+        snapshot = table.snapshot(request.version, request.timestamp)
+    else:
+        snapshot = _resumed(table, request.resume)
+    limit = request.limit if request.mode == "rows" else None
+    return snapshot.scan(request.where, request.columns, limit, request.strategy)
+
+
+def requested_changes(table: Table, request: ScanRequest) -> ChangeFeed:
+    """Return the change feed of a request; a token fixes the last version."""
+    last = request.end_version
+    if last is None and request.resume is not None:
+        last = _resumed(table, request.resume).version
+    feed = table.changes(
+        starting_version=request.start_version,
+        ending_version=last,
+        columns=request.columns,
+        where=request.where,
+    )
+    return feed if request.limit is None else feed.narrowed(limit=request.limit)
+
+
+def _resumed(table: Table, text: str) -> Snapshot:
+    """Return the version of a token."""
+    newest = table.snapshot()
+    token = ResumeToken.from_text(text, newest.config.resume_key, newest.store.root)
+    return newest if newest.version == token.version else table.snapshot(token.version)
+
+
+def _start(table: Table, request: ScanRequest) -> tuple[pa.Schema, int, Stream[Delivered]]:
+    if request.mode == "changes":
+        feed = requested_changes(table, request)
+        version: int = feed.explain()["version"]
+        return feed.schema, version, feed.resumable_rows(request.resume)
+    found = requested_scan(table, request)
+    version = found.snapshot.version
+    if request.mode == "rows":
+        return found.output_schema().schema, version, found.resumable_rows(request.resume)
+    records = file_records(request)
+    batches = found.resumable_files(request.resume, limit=request.limit, records=records)
+    return found.file_record_schema(records), version, batches
