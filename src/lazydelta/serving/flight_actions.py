@@ -10,6 +10,7 @@ import orjson
 
 from lazydelta.errors import ConfigError, ScanCancelledError, ScanDeadlineError
 from lazydelta.serving.flight_plan import parse_command
+from lazydelta.serving.streams import requested_changes, requested_scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,9 +81,9 @@ def _explained(
     """Plan all files of a request, and return the explanation."""
     table = service.tables.open(principal, request.table)
     if request.mode == "changes":
-        explanation = service.streams.changes(table, request).explain()
+        explanation = requested_changes(table, request).explain()
         return {**explanation, "table": request.table}
-    found = service.streams.scan(table, replace(request, limit=None))
+    found = requested_scan(table, replace(request, limit=None))
     seconds = service.config.limits.scan_seconds
     deadline = time.monotonic() + seconds
     limit = request.limit if request.mode == "files" else None

@@ -13,13 +13,12 @@ from lazydelta.errors import ConfigError
 from lazydelta.schema import StructType, schema_to_json
 from lazydelta.serving import tuning
 from lazydelta.serving.request import ScanRequest
-from lazydelta.serving.streams import file_records
+from lazydelta.serving.streams import file_records, requested_changes, requested_scan
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lazydelta.scan import Scan
-    from lazydelta.serving.streams import ScanStreams
     from lazydelta.table import Table
 
 __all__ = ["FlightPlan", "parse_command", "plan_flight"]
@@ -55,16 +54,14 @@ def parse_command(command: bytes) -> tuple[ScanRequest, int]:
     return ScanRequest.from_json(document), endpoints
 
 
-def plan_flight(
-    streams: ScanStreams, table: Table, request: ScanRequest, endpoints: int = 1
-) -> FlightPlan:
+def plan_flight(table: Table, request: ScanRequest, endpoints: int = 1) -> FlightPlan:
     """Pin a request, and split it into shares.
 
     A request with a limit or a resume token, and one for changes, has one share.
     """
     if request.mode == "changes":
-        return _plan_changes(streams, table, request)
-    found = streams.scan(table, request)
+        return _plan_changes(table, request)
+    found = requested_scan(table, request)
     snapshot = found.snapshot
     pinned = replace(request, version=snapshot.version, timestamp=None)
     requests: tuple[ScanRequest, ...] = (pinned,)
@@ -86,8 +83,8 @@ def plan_flight(
     return FlightPlan(schema=schema, requests=requests, records=records, facts=facts)
 
 
-def _plan_changes(streams: ScanStreams, table: Table, request: ScanRequest) -> FlightPlan:
-    feed = streams.changes(table, request)
+def _plan_changes(table: Table, request: ScanRequest) -> FlightPlan:
+    feed = requested_changes(table, request)
     explained = feed.explain()
     start, end = explained["log"]["starting_version"], explained["version"]
     snapshot = table.snapshot(end)

@@ -202,8 +202,9 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
         with _answering(context) as call:
             plan = self._plan(call, descriptor)
             endpoints = [
-                fl.FlightEndpoint(self._tickets.sign(request, call.principal), [])
+                fl.FlightEndpoint(ticket, [], expiration_time=expires)
                 for request in plan.requests
+                for ticket, expires in [self._tickets.sign(request, call.principal)]
             ]
             facts = orjson.dumps({"table": call.table, **plan.facts})
             ordered = len(endpoints) == 1
@@ -276,7 +277,7 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
         service = self._service
         table = service.tables.open(call.principal, request.table)
         with service.admission.slot(call.principal):
-            return plan_flight(service.streams, table, request, endpoints if split else 1)
+            return plan_flight(table, request, endpoints if split else 1)
 
     def _check_size(self, command: bytes) -> None:
         limit = self._service.config.limits.request_bytes

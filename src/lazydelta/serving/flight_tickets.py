@@ -15,6 +15,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pyarrow as pa
 
 from lazydelta.errors import TicketError
 from lazydelta.serving import tuning
@@ -50,12 +51,13 @@ class Tickets:
     def __init__(self, key: bytes) -> None:
         self._key = hmac.digest(key or secrets.token_bytes(32), _PURPOSE, "sha256")
 
-    def sign(self, request: ScanRequest, principal: Principal) -> bytes:
-        """Return the ticket of a request."""
+    def sign(self, request: ScanRequest, principal: Principal) -> tuple[bytes, pa.TimestampScalar]:
+        """Return the ticket of a request, and when it expires."""
         expires = int(time.time() + tuning.TICKET_SECONDS)
         content = orjson.dumps([principal.name, expires, request_document(request)])
         body = _FORMAT + b"." + base64.urlsafe_b64encode(content)
-        return body + b"." + self._signature(body)
+        ticket = body + b"." + self._signature(body)
+        return ticket, pa.scalar(expires, pa.timestamp("s", "UTC"))
 
     def verify(self, ticket: bytes, principal: Principal) -> ScanRequest:
         """Return the request of a ticket.
