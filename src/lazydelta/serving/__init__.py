@@ -11,18 +11,31 @@ from typing import TYPE_CHECKING
 from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from lazydelta.serving.config import ServeConfig
+    from lazydelta.serving.config import EXAMPLE_CONFIG, ServeConfig
+    from lazydelta.serving.logs import log_to
     from lazydelta.serving.request import ScanRequest
+    from lazydelta.serving.server import RunningServer, serve
     from lazydelta.serving.service import ScanService
     from lazydelta.serving.streams import ScanStream
 
-__all__ = ["ScanRequest", "ScanService", "ScanStream", "ServeConfig"]
+__all__ = [
+    "EXAMPLE_CONFIG",
+    "RunningServer",
+    "ScanRequest",
+    "ScanService",
+    "ScanStream",
+    "ServeConfig",
+    "log_to",
+    "serve",
+]
 
 __getattr__ = lazy_exports(
     __name__,
     {
-        "config": ("ServeConfig",),
+        "config": ("EXAMPLE_CONFIG", "ServeConfig"),
+        "logs": ("log_to",),
         "request": ("ScanRequest",),
+        "server": ("RunningServer", "serve"),
         "service": ("ScanService",),
         "streams": ("ScanStream",),
     },

@@ -8,28 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lazydelta.errors import ServedTableNotFoundError, UnauthenticatedError
 from lazydelta.serving.config import EVERY_PRINCIPAL
+from lazydelta.serving.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from lazydelta.serving.config import PrincipalEntry, ServeConfig
 
 __all__ = ["ANONYMOUS", "Access", "Principal"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Principal:
-    """An authenticated client."""
-
-    name: str
-
-
-ANONYMOUS = Principal(name="anonymous")
-"""Every client of a server without authentication."""
 
 
 class Access:

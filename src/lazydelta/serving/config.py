@@ -19,7 +19,19 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-__all__ = ["Endpoint", "PrincipalEntry", "RootEntry", "ServeConfig", "TableEntry", "TlsFiles"]
+__all__ = [
+    "EVERY_PRINCIPAL",
+    "EXAMPLE_CONFIG",
+    "Endpoint",
+    "PrincipalEntry",
+    "RootEntry",
+    "ServeConfig",
+    "TableEntry",
+    "TlsFiles",
+]
+
+EXAMPLE_CONFIG = Path(__file__).parent / "example.toml"
+"""A commented configuration, which `lazydelta serve --example-config` prints."""
 
 EVERY_PRINCIPAL = "*"
 _DIGEST_LENGTH = 64
@@ -138,18 +150,22 @@ class ServeConfig:
         for kind, given in (("tables", names), ("principals", [p.name for p in self.principals])):
             if duplicates := sorted({name for name in given if given.count(name) > 1}):
                 raise ConfigError(kind, f"has the name {duplicates[0]!r} more than once")
+        if not self.http.enabled:
+            raise ConfigError("http.enabled", "must be true: health and metrics are there")
         self._check_principals()
         for kind in ("http", "flight"):
             self._check_exposure(kind, getattr(self, kind))
 
     @classmethod
-    def for_tables(cls, tables: Mapping[str, str], **settings: Any) -> Self:
+    def for_tables(
+        cls, tables: Mapping[str, str], options: Mapping[str, Any] | None = None, **settings: Any
+    ) -> Self:
         """Return the settings of a server of these tables, on loopback and without authentication.
 
         >>> ServeConfig.for_tables({"trips": "/lake/trips"}).http
         Endpoint(enabled=True, host='127.0.0.1', port=8080)
         """
-        entries = tuple(TableEntry(name=name, url=url) for name, url in tables.items())
+        entries = tuple(TableEntry(name=n, url=u, options=options or {}) for n, u in tables.items())
         return cls(tables=entries, **settings)
 
     @classmethod

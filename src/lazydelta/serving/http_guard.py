@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from lazydelta.serving.access import Principal
+    from lazydelta.serving.principal import Principal
     from lazydelta.serving.service import ScanService
 
 __all__ = ["FailedLogins", "Guard", "request_error"]

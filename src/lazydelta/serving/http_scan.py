@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
     from lazydelta.scan import Delivered
-    from lazydelta.serving.access import Principal
     from lazydelta.serving.http_formats import Encoder
     from lazydelta.serving.limits import Slot
+    from lazydelta.serving.principal import Principal
     from lazydelta.serving.request import ScanRequest
     from lazydelta.serving.service import ScanService
     from lazydelta.serving.streams import ScanStream

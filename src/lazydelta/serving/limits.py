@@ -19,7 +19,7 @@ from lazydelta.errors import ConfigError, OverloadedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lazydelta.serving.access import Principal
+    from lazydelta.serving.principal import Principal
 
 __all__ = ["Admission", "Limits", "Slot"]
 

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonFormatter", "log_to"]
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "taskName",
+    "color_message",
+}
 _EXPECTED = "ASGI callable returned without completing response."
 """uvicorn's message when a stream that failed is cut off; its own line has the reason."""
 
@@ -52,6 +57,6 @@ def log_to(stream: TextIO | None = None) -> None:
     for name in (__name__.partition(".")[0], "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
-        logger.setLevel(logging.INFO)
+        logger.setLevel(logging.WARNING if name == "uvicorn" else logging.INFO)
         logger.propagate = False
     logging.getLogger("uvicorn.access").disabled = True

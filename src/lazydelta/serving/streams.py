@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from lazydelta._stream import Stream
     from lazydelta.changes import ChangeFeed
     from lazydelta.scan import Delivered, Scan
-    from lazydelta.serving.access import Principal
     from lazydelta.serving.config import ServeConfig
     from lazydelta.serving.limits import Admission, Slot
+    from lazydelta.serving.principal import Principal
     from lazydelta.serving.request import ScanRequest
     from lazydelta.serving.tables import ServedTables
     from lazydelta.table import Snapshot, Table

@@ -14,8 +14,9 @@ from lazydelta.serving import tuning
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
-    from lazydelta.serving.access import Access, Principal
+    from lazydelta.serving.access import Access
     from lazydelta.serving.config import ServeConfig
+    from lazydelta.serving.principal import Principal
 
 __all__ = ["ServedTables", "engine_config"]
 

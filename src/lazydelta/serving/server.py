@@ -6,6 +6,7 @@ they end with an error after which clients resume elsewhere. A second signal end
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import logging
@@ -13,18 +14,21 @@ import socket
 import ssl
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
-from lazydelta.errors import ConfigError
+from lazydelta.errors import ConfigError, MissingExtraError
 from lazydelta.serving import tuning
-from lazydelta.serving.http import http_app
 from lazydelta.serving.service import ScanService
 
+try:
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    from lazydelta.serving.http import http_app
+except ModuleNotFoundError as missing:
+    raise MissingExtraError(missing.name or "uvicorn", "serve") from None
+
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
     from types import FrameType, TracebackType
 
@@ -46,6 +50,26 @@ def serve(config: ServeConfig, started: Callable[[str], None] | None = None) -> 
     """
     service = ScanService(config)
     _HttpServer(service, _listener(config), started).run()
+
+
+class Door(Protocol):
+    """Another server of the same service in this process."""
+
+    @property
+    def uri(self) -> str:
+        """Its address."""
+
+    def start(self) -> None:
+        """Accept requests, in threads of its own."""
+
+    def shutdown(self, seconds: float | None = None) -> bool:
+        """Stop, at the latest after some seconds; whether all requests were answered."""
+
+
+def _doors(service: ScanService) -> list[Door]:
+    """Return the servers beside the one for HTTP."""
+    del service
+    return []
 
 
 class RunningServer:
@@ -108,6 +132,7 @@ class _HttpServer(uvicorn.Server):
         self._service = service
         self._listener = listener
         self._on_start = started
+        self._doors = _doors(service)
         self._drains_until = float("inf")
         super().__init__(_uvicorn_config(service))
         host, port = listener.getsockname()[:2]
@@ -122,7 +147,10 @@ class _HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Report the address once the server accepts requests."""
         await super().startup(sockets)
-        logger.info("listening", extra={"url": self.url})
+        for door in self._doors:
+            door.start()
+        addresses = [self.url, *(door.uri for door in self._doors)]
+        logger.info("listening", extra={"addresses": addresses})
         if self._on_start is not None:
             self._on_start(self.url)
 
@@ -151,6 +179,8 @@ class _HttpServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End what is left, and say so."""
+        for door in self._doors:
+            await asyncio.to_thread(door.shutdown, tuning.FORCED_STOP_SECONDS)
         await super().shutdown(sockets)
         logger.info("stopped", extra={"scans_left": self._service.admission.running})
 
