@@ -1,0 +1,77 @@
+"""Flight servers for tests: in this process, and in another one that ends with its caller."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from lazydelta.serving import ScanService, ServeConfig
+from lazydelta.serving.flight_server import FlightDoor
+from lazydelta.serving.limits import Limits
+
+ROOT = Path(__file__).parents[2]
+LOOPBACK = "grpc://127.0.0.1:0"
+EVERY_CAPABILITY = ("deletionVectors", "columnMapping", "typeWidening")
+
+
+@contextmanager
+def flight_door(config, location=LOOPBACK, drain_seconds=5.0):
+    """Run a server in threads of this process."""
+    door = FlightDoor(ScanService(config), location)
+    door.start()
+    try:
+        yield door
+    finally:
+        door.shutdown(drain_seconds)
+
+
+@contextmanager
+def flight_process(tables, *, resume_key="", **limits):
+    """Run a server in another process; yields the process, with the address as `uri`."""
+    settings = {"tables": tables, "resume_key": resume_key, "limits": limits}
+    command = [sys.executable, "-m", __name__, json.dumps(settings)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            process.uri = process.stdout.readline().strip()
+            assert process.uri, "the server did not start"
+            yield process
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def until(condition, seconds=10.0):
+    """Wait for a condition; return whether it became true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def main(settings):
+    """Serve until standard input is closed."""
+    config = ServeConfig.for_tables(
+        settings["tables"],
+        resume_key=settings["resume_key"].encode(),
+        limits=Limits(**settings["limits"]),
+    )
+    with flight_door(config) as door:
+        print(door.uri, flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
