@@ -162,5 +162,9 @@ class Deliveries:
 
     def _watch(self) -> None:
         while not self._stopped.wait(tuning.WATCH_SECONDS):
-            for delivery in self.running():
-                delivery.expire(self._limits)
+            self._expire()
+
+    def _expire(self) -> None:
+        """Check all deliveries; a frame that waits must not keep the last one alive."""
+        for delivery in self.running():
+            delivery.expire(self._limits)
