@@ -69,7 +69,8 @@ def main(settings):
         limits=Limits(**settings["limits"]),
     )
     with flight_door(config) as door:
-        print(door.uri, flush=True)
+        sys.stdout.write(f"{door.uri}\n")
+        sys.stdout.flush()
         sys.stdin.read()
 
 
