@@ -88,7 +88,7 @@ class RunningServer:
         self._socket = _listener(config)
         self._ready = threading.Event()
         self._server = _HttpServer(self.service, self._socket, lambda _: self._ready.set())
-        self._thread = threading.Thread(target=self._run, name="lazydelta-serve", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="serving", daemon=True)
         self.url = self._server.url
 
     def __enter__(self) -> Self:
