@@ -73,7 +73,7 @@ def arrow_batches(body):
     while True:
         try:
             batch, metadata = reader.read_next_batch_with_custom_metadata()
-        except StopIteration:
+        except (StopIteration, OSError):  # without our end, or cut off
             return batches, None
         found = {key.decode(): value.decode() for key, value in dict(metadata).items()}
         if "end" in found:
