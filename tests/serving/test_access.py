@@ -215,7 +215,17 @@ def test_without_principals_another_host_name_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "path",
-    ["..", "../secret", "a/../../secret", "%2e%2e/secret", "a//b", "/etc", "a\\..\\b", "a?x=/b", ""],
+    [
+        "..",
+        "../secret",
+        "a/../../secret",
+        "%2e%2e/secret",
+        "a//b",
+        "/etc",
+        "a\\..\\b",
+        "a?x=/b",
+        "",
+    ],
 )
 def test_a_root_is_not_left(tmp_path, path):
     (tmp_path / "root" / "a").mkdir(parents=True)
