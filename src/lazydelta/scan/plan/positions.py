@@ -1,4 +1,4 @@
-"""Positions in the stream of files of a scan, and shares of it.
+"""Positions in the stream of files of a scan, and of their rows, and shares of it.
 
 The files of a log segment have one order, whatever the batch sizes: that of the tail, and within a
 checkpoint that of its leaves and row groups. A position names the part of the log and the files of
@@ -20,15 +20,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "FIRST_ROW",
     "INLINE",
     "REFERENCE",
     "START",
     "TAIL",
     "Piece",
     "Position",
+    "RowPosition",
     "Share",
     "Unit",
     "is_position",
+    "is_row_position",
     "striped",
 ]
 
@@ -54,6 +57,20 @@ class Position(NamedTuple):
 
 
 START = Position((), 0)
+
+
+class RowPosition(NamedTuple):
+    """A position between two rows."""
+
+    file: Position
+    """The position before a file."""
+    row_group: int
+    """A row group of the file."""
+    rows: int
+    """The rows that were delivered since the start of that row group, of later files too."""
+
+
+FIRST_ROW = RowPosition(START, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +128,14 @@ def is_position(value: Any) -> bool:
             return all(map(_is_count, (leaf, group, skip)))
         case (("older", str(), before), int() as skip):
             return is_position(before) and before[0][:1] != ("older",) and _is_count(skip)
+    return False
+
+
+def is_row_position(value: Any) -> bool:
+    """Whether a value of a token is a position between rows, as a tuple."""
+    match value:
+        case (file, int() as row_group, int() as rows):
+            return is_position(file) and _is_count(row_group) and _is_count(rows)
     return False
 
 

@@ -130,6 +130,10 @@ class ScanRun:
         self._is_placed = True
         return self._run()
 
+    def unplaced(self) -> Iterator[tuple[pa.RecordBatch, Position]]:
+        """Yield the same adds; positions are exact only if the log is not damaged."""
+        return self._run()
+
     def _run(self) -> Generator[tuple[pa.RecordBatch, Position]]:
         started = time.perf_counter()
         count_requests = self.metrics.count_requests(self._snapshot.store)
