@@ -62,7 +62,10 @@ def test_the_example_with_all_comments_of_settings_is_valid(tmp_path):
         ("[[tables]]\nname='a/b'\nurl='/t'", "must be letters"),
         ("[[tables]]\nname='..'\nurl='/t'", "must be letters"),
         ("[[tables]]\nname='t'\nurl=3", "tables.url: must be of the type str"),
-        ("[[tables]]\nname='t'\nurl='/t'\nurk='/t'", "tables.urk: no such setting. There are: name"),
+        (
+            "[[tables]]\nname='t'\nurl='/t'\nurk='/t'",
+            "tables.urk: no such setting. There are: name",
+        ),
         ("[[tables]]\nname='t'\nurl='/t'\n[[tables]]\nname='t'\nurl='/u'", "'t' more than once"),
         ("[[tables]]\nname='t'\nurl='/t'\nprincipals=['x']", "'x', which is no principal"),
         ("[[tables]]\nname='t'\nurl='/t'\n[limits]\nscans=0", "limits.scans"),
