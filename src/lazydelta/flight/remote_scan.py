@@ -10,14 +10,14 @@ import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self
 
 import orjson
 
 from lazydelta._parallel import unordered_merge
 from lazydelta._stream import FlatStream, Stream
 from lazydelta.config import ReadOptions, check_options, validate_columns, validate_integer
-from lazydelta.errors import ConfigError
+from lazydelta.errors import ConfigError, InternalError
 from lazydelta.expressions import as_predicate
 from lazydelta.flight.remote_file import RemoteFile, remote_files
 from lazydelta.scan import Delivered, FileRecords, RowBatches, RowScan
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lazydelta.expressions import Predicate
     from lazydelta.flight.flight_calls import FlightCalls, FlightPlan
     from lazydelta.scan import Where
+    from lazydelta.scan.resume import ResumeToken
     from lazydelta.schema import StructType
     from lazydelta.snapshot import SnapshotState
 
@@ -267,6 +268,12 @@ class RemoteScan(RowScan):
         scan = self if columns == self.columns else self._copy(self.predicate, columns, self.limit)
         plan = scan.plan()
         return RowBatches(plan.schema, lambda: _batches(self._merged(scan.plan().tickets)))
+
+    def _opened_rows(self, token: str | None) -> NoReturn:
+        raise InternalError("a remote scan is resumed by its server")
+
+    def _placed_rows(self, options: ReadOptions, state: ResumeToken) -> NoReturn:
+        raise InternalError("a remote scan is resumed by its server")
 
     def _copy(
         self, where: Predicate | None, columns: Sequence[str] | None, limit: int | None

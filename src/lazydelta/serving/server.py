@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from lazydelta.errors import ConfigError, MissingExtraError
 from lazydelta.serving import tuning
+from lazydelta.serving.flight_server import FlightDoor
 from lazydelta.serving.service import ScanService
 
 try:
@@ -67,8 +68,7 @@ class Door(Protocol):
 
 def _doors(service: ScanService) -> list[Door]:
     """Return the servers beside the one for HTTP."""
-    del service
-    return []
+    return [FlightDoor(service)] if service.config.flight.enabled else []
 
 
 class RunningServer:
