@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from lazydelta.serving import ScanService, ServeConfig
@@ -15,14 +16,13 @@ from lazydelta.serving.flight_server import FlightDoor
 from lazydelta.serving.limits import Limits
 
 ROOT = Path(__file__).parents[2]
-LOOPBACK = "grpc://127.0.0.1:0"
 EVERY_CAPABILITY = ("deletionVectors", "columnMapping", "typeWidening")
 
 
 @contextmanager
-def flight_door(config, location=LOOPBACK, drain_seconds=5.0):
+def flight_door(config, drain_seconds=5.0):
     """Run a server in threads of this process."""
-    door = FlightDoor(ScanService(config), location)
+    door = FlightDoor(ScanService(replace(config, flight=replace(config.flight, port=0))))
     door.start()
     try:
         yield door

@@ -6,6 +6,7 @@ import gc
 import json
 import subprocess
 import sys
+import threading
 
 import pyarrow.flight as fl
 import pytest
@@ -161,8 +162,6 @@ def test_a_drain_waits_for_running_streams(path):
     with flight_door(config) as door, lazydelta.flight.connect(door.uri) as connection:
         batches = connection.table("t").scan().file_batches()
         first = next(batches).num_rows
-        import threading  # noqa: PLC0415
-
         stopped = []
         drain = threading.Thread(target=lambda: stopped.append(door.shutdown(20)))
         drain.start()

@@ -7,6 +7,7 @@ there too: pyarrow would read the client's stream before our code runs.
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 import uuid
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pyarrow as pa
 import pyarrow.flight as fl
 
 from lazydelta.errors import ConfigError, OverloadedError, UnsupportedOperationError
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lazydelta.serving.access import Access, Principal
-    from lazydelta.serving.config import ServeConfig
+    from lazydelta.serving.config import Endpoint, ServeConfig
     from lazydelta.serving.service import ScanService
 
 __all__ = ["FlightDoor"]
@@ -40,21 +42,28 @@ _WRITES = {fl.FlightMethod.DO_PUT, fl.FlightMethod.DO_EXCHANGE, fl.FlightMethod.
 
 
 class FlightDoor:
-    """The Flight server of a service: `start()`, then `shutdown()`.
+    """The Flight server of a service, at the address of its configuration.
 
     Args:
         service: What it serves, to which principals, within which limits.
-        location: The address, as in `grpc://127.0.0.1:0`; by default that of the configuration.
     """
 
-    def __init__(self, service: ScanService, location: str | None = None) -> None:
+    def __init__(self, service: ScanService) -> None:
         self._service = service
-        self._location = location or _location(service.config)
+        self._location = _location(service.config)
         self._server: _Server | None = None
 
     def start(self) -> None:
-        """Listen; calls are answered in threads of gRPC."""
-        self._server = _Server(self._service, self._location)
+        """Listen; calls are answered in threads of gRPC.
+
+        Raises:
+            ConfigError: The address is in use, or not of this machine, or the TLS files are invalid.
+        """
+        _check_address(self._service.config.flight)
+        try:
+            self._server = _Server(self._service, self._location)
+        except (OSError, pa.ArrowException, fl.FlightError) as error:
+            raise ConfigError("flight", f"cannot start: {error}") from error
 
     @property
     def port(self) -> int:
@@ -89,6 +98,17 @@ def _location(config: ServeConfig) -> str:
     scheme = "grpc" if config.tls is None else "grpc+tls"
     host = f"[{config.flight.host}]" if ":" in config.flight.host else config.flight.host
     return f"{scheme}://{host}:{config.flight.port}"
+
+
+def _check_address(endpoint: Endpoint) -> None:
+    """Refuse a port in use: gRPC would share it, and clients would reach either server."""
+    family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
+    try:
+        with socket.create_server((endpoint.host, endpoint.port), family=family):
+            pass
+    except OSError as error:
+        where = f"{endpoint.host}:{endpoint.port}"
+        raise ConfigError("flight", f"cannot listen on {where}: {error.strerror}") from error
 
 
 def _security(config: ServeConfig) -> dict[str, Any]:
