@@ -140,6 +140,9 @@ class Deliveries:
         self._running: WeakSet[Delivery] = WeakSet()
         self._stopped = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="lazydelta-flight", daemon=True)
+
+    def start(self) -> None:
+        """Start the watch."""
         self._watcher.start()
 
     def running(self) -> list[Delivery]:

@@ -195,6 +195,7 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
         self._deliveries = Deliveries(config.limits)
         calls = {_CALL: _Calls(service.access)}
         super().__init__(location, middleware=calls, **_security(config))
+        self._deliveries.start()
 
     def list_flights(
         self, context: fl.ServerCallContext, criteria: bytes
