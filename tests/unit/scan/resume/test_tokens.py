@@ -201,7 +201,7 @@ def test_a_checkpoint_that_was_deleted_is_an_error_that_says_so():
 def test_a_replaced_log_is_refused(tokens):
     other = memory_store()
     TableBuilder(other).commit("+x +y").checkpoint().commit("+z").commit("-x")
-    with pytest.raises(ResumeTokenError, match="another table|were replaced"):
+    with pytest.raises(ResumeTokenError, match="were replaced"):
         open_table(other).scan().resume(tokens[0])
 
 
