@@ -11,12 +11,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from lazydelta.scan import FileRecords
 from lazydelta.serving import ScanService, ServeConfig
 from lazydelta.serving.flight_server import FlightDoor
 from lazydelta.serving.limits import Limits
 
 ROOT = Path(__file__).parents[2]
-EVERY_CAPABILITY = ("deletionVectors", "columnMapping", "typeWidening")
+CAPABLE = FileRecords(
+    capabilities=frozenset({"deletionVectors", "columnMapping", "typeWidening", "variantType"})
+)
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def bearing(token):
     return fl.FlightCallOptions(headers=[(b"authorization", b"Bearer " + token)], timeout=10)
 
 
-COMMAND = fl.FlightDescriptor.for_command(b'{"table": "one"}')
+COMMAND = fl.FlightDescriptor.for_command(b'{"table": "one", "capabilities": ["deletionVectors"]}')
 CALLS = {
     "list-flights": lambda client, options: list(client.list_flights(b"", options)),
     "get-flight-info": lambda client, options: client.get_flight_info(COMMAND, options),
@@ -85,7 +85,9 @@ CALLS = {
         pytest.param([(b"authorization", b"Bearer wrong")], id="a-wrong-token"),
         pytest.param([(b"authorization", b"Bearer old")], id="an-expired-token"),
         pytest.param([(b"authorization", b"Basic ann")], id="another-scheme"),
-        pytest.param([(b"authorization", b"Bearer ann"), (b"authorization", b"x")], id="two-values"),
+        pytest.param(
+            [(b"authorization", b"Bearer ann"), (b"authorization", b"x")], id="two-values"
+        ),
     ],
 )
 def test_every_call_needs_a_valid_token(client, call, headers):
@@ -136,7 +138,9 @@ def test_a_ticket_cannot_be_altered(door, ticket):
 def test_a_ticket_expires(door, monkeypatch):
     monkeypatch.setattr("lazydelta.serving.tuning.TICKET_SECONDS", -1)
     tickets = door._server._tickets
-    expired, _ = tickets.sign(ScanRequest(table="one"), Principal(name="ann"))
+    expired, _ = tickets.sign(
+        ScanRequest(table="one", capabilities=frozenset({"deletionVectors"})), Principal(name="ann")
+    )
     with lazydelta.flight.connect(door.uri, token="ann") as connection:
         with pytest.raises(TicketError, match="expired"):
             list(connection.read(expired))

@@ -16,7 +16,7 @@ from lazydelta.errors import OverloadedError, ScanCancelledError, ScanDeadlineEr
 from lazydelta.serving import ServeConfig
 from lazydelta.serving.limits import Limits
 from tests.builders import TableBuilder
-from tests.serving.flight_servers import flight_door, until
+from tests.serving.flight_servers import CAPABLE, flight_door, until
 
 FILES = 60_000  # more than gRPC buffers for a client that does not read
 
@@ -42,7 +42,9 @@ def running(door):
 
 
 def ticket(client):
-    command = fl.FlightDescriptor.for_command(json.dumps({"table": "t"}))
+    command = fl.FlightDescriptor.for_command(
+        json.dumps({"table": "t", "capabilities": ["deletionVectors"]})
+    )
     return client.get_flight_info(command).endpoints[0].ticket
 
 
@@ -82,7 +84,7 @@ def test_a_ticket_that_is_never_read_holds_no_slot(door):
 
 def test_a_closed_connection_of_ours_frees_its_slots(door):
     connection = lazydelta.flight.connect(door.uri)
-    batches = connection.table("t").scan().file_batches()
+    batches = connection.table("t").scan().file_batches(records=CAPABLE)
     next(batches)
     assert running(door) == 1
     connection.close()
@@ -92,7 +94,7 @@ def test_a_closed_connection_of_ours_frees_its_slots(door):
 
 def test_a_closed_stream_of_ours_frees_its_slot(door):
     with lazydelta.flight.connect(door.uri) as connection:
-        with connection.table("t").scan().file_batches() as batches:
+        with connection.table("t").scan().file_batches(records=CAPABLE) as batches:
             next(batches)
             assert running(door) == 1
         assert until(lambda: running(door) == 0)
@@ -101,7 +103,7 @@ def test_a_closed_stream_of_ours_frees_its_slot(door):
 _STALLS = """
 import sys, pyarrow.flight as fl
 client = fl.connect(sys.argv[1])
-command = fl.FlightDescriptor.for_command(b'{"table": "t"}')
+command = fl.FlightDescriptor.for_command(b'{"table": "t", "capabilities": ["deletionVectors"]}')
 reader = client.do_get(client.get_flight_info(command).endpoints[0].ticket)
 reader.read_chunk()
 print("reading", flush=True)
@@ -128,7 +130,7 @@ def test_a_killed_client_frees_its_slot(door):
 def test_a_client_that_stalls_loses_its_slot_and_sees_no_clean_end(path, limits, kind):
     config = ServeConfig.for_tables({"t": path}, limits=Limits(batch_files=1000, **limits))
     with flight_door(config) as door, lazydelta.flight.connect(door.uri) as connection:
-        batches = connection.table("t").scan().file_batches()
+        batches = connection.table("t").scan().file_batches(records=CAPABLE)
         next(batches)
         assert until(lambda: running(door) == 0)
         with pytest.raises(kind, match="resume token"):
@@ -137,11 +139,11 @@ def test_a_client_that_stalls_loses_its_slot_and_sees_no_clean_end(path, limits,
 
 def test_beyond_the_slots_a_scan_is_refused_at_once(door):
     with lazydelta.flight.connect(door.uri) as connection:
-        scans = [connection.table("t").scan().file_batches() for _ in range(2)]
+        scans = [connection.table("t").scan().file_batches(records=CAPABLE) for _ in range(2)]
         for batches in scans:
             next(batches)
         with pytest.raises(OverloadedError, match="runs 2 scans"):
-            next(connection.table("t").scan().file_batches())
+            next(connection.table("t").scan().file_batches(records=CAPABLE))
         for batches in scans:
             batches.close()
         assert until(lambda: running(door) == 0)
@@ -150,7 +152,7 @@ def test_beyond_the_slots_a_scan_is_refused_at_once(door):
 def test_a_shutdown_ends_streams_with_an_error(path):
     config = ServeConfig.for_tables({"t": path}, limits=Limits(batch_files=1000))
     with flight_door(config) as door, lazydelta.flight.connect(door.uri) as connection:
-        batches = connection.table("t").scan().file_batches()
+        batches = connection.table("t").scan().file_batches(records=CAPABLE)
         next(batches)
         door.shutdown(0)
         with pytest.raises(OverloadedError, match="shutting down"):
@@ -160,7 +162,7 @@ def test_a_shutdown_ends_streams_with_an_error(path):
 def test_a_drain_waits_for_running_streams(path):
     config = ServeConfig.for_tables({"t": path})
     with flight_door(config) as door, lazydelta.flight.connect(door.uri) as connection:
-        batches = connection.table("t").scan().file_batches()
+        batches = connection.table("t").scan().file_batches(records=CAPABLE)
         first = next(batches).num_rows
         stopped = []
         drain = threading.Thread(target=lambda: stopped.append(door.shutdown(20)))

@@ -9,13 +9,11 @@ import pytest
 import lazydelta.flight
 from lazydelta import Table
 from lazydelta.errors import DeltaError
-from lazydelta.scan import FileRecords
 from tests.golden_pack import NEEDS_PACK, PACK, golden_tables
-from tests.serving.flight_servers import EVERY_CAPABILITY, flight_process
+from tests.serving.flight_servers import CAPABLE, flight_process
 
 pytestmark = [pytest.mark.acceptance, NEEDS_PACK]
 
-RECORDS = FileRecords(capabilities=frozenset(EVERY_CAPABILITY))
 ENTRIES = {f"table{number}": entry for number, entry in enumerate(golden_tables())}
 TABLES = {name: entry["name"] for name, entry in ENTRIES.items()}
 FAST = [name for name in TABLES if (ENTRIES[name]["expected"].get("rows") or 0) <= 10_000]
@@ -65,13 +63,13 @@ def outcome(read):
 
 def check_same(name, connection):
     here, there = Table.open(path_of(name)), connection.table(name)
-    files = outcome(lambda: there.scan().file_batches(records=RECORDS))
+    files = outcome(lambda: there.scan().file_batches(records=CAPABLE))
     assert files == outcome(lambda: records_of(here))
     assert outcome(lambda: there.scan().to_batches()) == outcome(lambda: here.scan().to_batches())
 
 
 def records_of(table):
-    return (delivered.batch for delivered in table.scan().resumable_files(records=RECORDS))
+    return (delivered.batch for delivered in table.scan().resumable_files(records=CAPABLE))
 
 
 def check_resuming(name, pair):
@@ -79,7 +77,7 @@ def check_resuming(name, pair):
     rows = ENTRIES[name]["expected"].get("rows")
     is_small = rows is not None and rows <= MOST_ROWS
     for kind in ("resumable_files", "resumable_rows") if is_small else ("resumable_files",):
-        more = {"records": RECORDS} if kind == "resumable_files" else {}
+        more = {"records": CAPABLE} if kind == "resumable_files" else {}
         try:
             deliveries = list(getattr(one.table(name).scan(), kind)(**more))
         except DeltaError:
@@ -99,7 +97,7 @@ def check_shares(name, connection):
         return
     shares = there.scan(endpoints=3)
     assert sorted(map(repr, shares.to_arrow().to_pylist())) == expected
-    listed = [repr(row) for b in shares.file_batches(records=RECORDS) for row in b.to_pylist()]
+    listed = [repr(row) for b in shares.file_batches(records=CAPABLE) for row in b.to_pylist()]
     assert sorted(listed) == sorted(repr(row) for b in records_of(here) for row in b.to_pylist())
 
 
