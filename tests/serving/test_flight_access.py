@@ -9,7 +9,6 @@ import pickle
 import random
 from datetime import UTC, datetime
 
-import orjson
 import pyarrow.flight as fl
 import pytest
 
@@ -19,7 +18,6 @@ from lazydelta.errors import (
     ServedTableNotFoundError,
     TicketError,
     UnauthenticatedError,
-    UnsupportedOperationError,
 )
 from lazydelta.serving import ScanService, ServeConfig
 from lazydelta.serving.config import Endpoint, PrincipalEntry, TableEntry
@@ -124,15 +122,19 @@ def ticket(client):
 def test_a_ticket_is_of_its_principal(door, ticket):
     with lazydelta.flight.connect(door.uri, token="ann") as connection:
         assert sum(delivered.batch.num_rows for delivered in connection.read(ticket)) == 2
-    with lazydelta.flight.connect(door.uri, token="bob") as connection:
-        with pytest.raises(TicketError, match="another client"):
-            list(connection.read(ticket))
+    with (
+        lazydelta.flight.connect(door.uri, token="bob") as connection,
+        pytest.raises(TicketError, match="another client"),
+    ):
+        list(connection.read(ticket))
 
 
 def test_a_ticket_cannot_be_altered(door, ticket):
-    with lazydelta.flight.connect(door.uri, token="ann") as connection:
-        with pytest.raises(TicketError, match="altered"):
-            list(connection.read(tampered(ticket)))
+    with (
+        lazydelta.flight.connect(door.uri, token="ann") as connection,
+        pytest.raises(TicketError, match="altered"),
+    ):
+        list(connection.read(tampered(ticket)))
 
 
 def test_a_ticket_expires(door, monkeypatch):
@@ -141,16 +143,20 @@ def test_a_ticket_expires(door, monkeypatch):
     expired, _ = tickets.sign(
         ScanRequest(table="one", capabilities=frozenset({"deletionVectors"})), Principal(name="ann")
     )
-    with lazydelta.flight.connect(door.uri, token="ann") as connection:
-        with pytest.raises(TicketError, match="expired"):
-            list(connection.read(expired))
+    with (
+        lazydelta.flight.connect(door.uri, token="ann") as connection,
+        pytest.raises(TicketError, match="expired"),
+    ):
+        list(connection.read(expired))
 
 
 def test_a_signed_ticket_for_a_table_that_was_taken_away_reads_nothing(door):
     signed, _ = door._server._tickets.sign(ScanRequest(table="two"), Principal(name="ann"))
-    with lazydelta.flight.connect(door.uri, token="ann") as connection:
-        with pytest.raises(ServedTableNotFoundError):
-            list(connection.read(signed))
+    with (
+        lazydelta.flight.connect(door.uri, token="ann") as connection,
+        pytest.raises(ServedTableNotFoundError),
+    ):
+        list(connection.read(signed))
 
 
 def test_random_tickets_and_commands_reach_nothing(client, ticket):
@@ -190,15 +196,16 @@ def test_a_bad_command_is_refused(client, command):
 def test_writing_is_refused_before_anything_is_read(client, ticket):
     schema = client.do_get(fl.Ticket(ticket), bearing(b"ann")).schema
     writer, _ = client.do_put(fl.FlightDescriptor.for_path("one"), schema, bearing(b"ann"))
-    with pytest.raises(fl.FlightServerError) as caught:
+    with pytest.raises(fl.FlightServerError, match="DO_PUT is not served"):
         writer.close()
-    assert orjson.loads(caught.value.extra_info)["error"] == UnsupportedOperationError.__name__
 
 
 def test_our_errors_name_the_request_and_pickle(door):
-    with lazydelta.flight.connect(door.uri, token="unknown") as connection:
-        with pytest.raises(UnauthenticatedError) as caught:
-            connection.tables()
+    with (
+        lazydelta.flight.connect(door.uri, token="unknown") as connection,
+        pytest.raises(UnauthenticatedError) as caught,
+    ):
+        connection.tables()
     copy = pickle.loads(pickle.dumps(caught.value))
     assert isinstance(copy, UnauthenticatedError)
     assert copy.request_id == caught.value.request_id

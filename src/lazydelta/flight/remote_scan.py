@@ -19,6 +19,7 @@ from lazydelta._stream import FlatStream, Stream
 from lazydelta.config import ReadOptions, check_options, validate_columns, validate_integer
 from lazydelta.errors import ConfigError, InternalError
 from lazydelta.expressions import as_predicate
+from lazydelta.flight import tuning
 from lazydelta.flight.remote_file import RemoteFile, remote_files
 from lazydelta.scan import Delivered, FileRecords, RowBatches, RowScan
 from lazydelta.scan.plan import Explanation
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RemoteScan", "RemoteSource"]
 
-_AHEAD = 2
-"""Batches that wait for the consumer, per endpoint."""
-_EARLY_SECONDS = 60.0
 _SERVER_OPTIONS = (
     *("file_column_name", "row_index_column"),
     *("row_id_column", "row_commit_version_column"),
@@ -183,7 +181,7 @@ class RemoteScan(RowScan):
     def plan(self) -> FlightPlan:
         """Return the server's plan; the first one pins the version."""
         plan = self._planned
-        if plan is None or plan.expires - _EARLY_SECONDS < time.time():
+        if plan is None or plan.expires - tuning.EARLY_SECONDS < time.time():
             command = {**self._command(self.columns), "endpoints": self._source.endpoints}
             self._planned = plan = self._source.calls.plan(command)
         return plan
@@ -241,7 +239,9 @@ class RemoteScan(RowScan):
         if len(tickets) == 1:
             return iter(read(tickets[0]))
         sources = [partial(read, ticket) for ticket in tickets]
-        return unordered_merge(sources, width=len(sources), depth=_AHEAD * len(sources))
+        return unordered_merge(
+            sources, width=len(sources), depth=tuning.BATCHES_AHEAD * len(sources)
+        )
 
     # --- what `RowScan` needs
 
@@ -270,9 +270,11 @@ class RemoteScan(RowScan):
         return RowBatches(plan.schema, lambda: _batches(self._merged(scan.plan().tickets)))
 
     def _opened_rows(self, token: str | None) -> NoReturn:
+        del token
         raise InternalError("a remote scan is resumed by its server")
 
     def _placed_rows(self, options: ReadOptions, state: ResumeToken) -> NoReturn:
+        del options, state
         raise InternalError("a remote scan is resumed by its server")
 
     def _copy(

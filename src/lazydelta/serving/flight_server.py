@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.flight as fl
 
-from lazydelta.errors import ConfigError, OverloadedError, UnsupportedOperationError
+from lazydelta.errors import ConfigError, OverloadedError
 from lazydelta.serving import tuning
 from lazydelta.serving.flight_actions import ACTIONS, action_request, run_action
 from lazydelta.serving.flight_delivery import Deliveries, Delivery
@@ -57,7 +57,7 @@ class FlightDoor:
         """Listen; calls are answered in threads of gRPC.
 
         Raises:
-            ConfigError: The address is in use, or not of this machine, or the TLS files are invalid.
+            ConfigError: The address is in use or not of this machine, or a TLS file is invalid.
         """
         _check_address(self._service.config.flight)
         try:
@@ -156,15 +156,16 @@ class _Calls(fl.ServerMiddlewareFactory):  # type: ignore[misc]
         """
         request_id = uuid.uuid4().hex
         try:
+            call = _Call(self._access.authenticate(_bearer(headers)), request_id)
             _check_method(info.method)
-            return _Call(self._access.authenticate(_bearer(headers)), request_id)
         except Exception as error:  # noqa: BLE001 - the entry point of gRPC's thread
             raise flight_error(error, request_id) from None
+        return call
 
 
 def _check_method(method: fl.FlightMethod) -> None:
     if method in _WRITES:
-        raise UnsupportedOperationError("writing over Flight", "write with lazydelta.write")
+        raise ConfigError("method", f"{method.name} is not served: tables are only read here")
 
 
 def _bearer(headers: dict[str, list[Any]]) -> str | None:

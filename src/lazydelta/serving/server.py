@@ -76,7 +76,9 @@ class RunningServer:
 
     >>> from lazydelta.serving import ServeConfig
     >>> from lazydelta.serving.config import Endpoint
-    >>> config = ServeConfig.for_tables({"trips": "/lake/trips"}, http=Endpoint(port=0), flight=Endpoint(enabled=False))
+    >>> config = ServeConfig.for_tables(
+    ...     {"trips": "/lake/trips"}, http=Endpoint(port=0), flight=Endpoint(enabled=False)
+    ... )
     >>> with RunningServer(config) as server:
     ...     server.url
     'http://127.0.0.1:...'
