@@ -110,15 +110,17 @@ def test_a_filter_of_polars_reaches_the_server(remote):
 def test_a_query_reads_one_version(local, connection, tmp_path):
     path = str(tmp_path / "grows")
     ld.write(path, {"id": [1]})
-    with flight_door(ServeConfig.for_tables({"g": path})) as door:
-        with lazydelta.flight.connect(door.uri) as server:
-            scan = server.table("g").scan()
-            assert scan.version == 0
-            ld.write(path, {"id": [2]})
-            assert scan.count() == scan.narrowed(columns=["id"]).to_arrow().num_rows == 1
-            assert server.table("g").scan().count() == 2
-            assert server.table("g").version == 1
-            assert server.table("g").scan(version=0).count() == 1
+    with (
+        flight_door(ServeConfig.for_tables({"g": path})) as door,
+        lazydelta.flight.connect(door.uri) as server,
+    ):
+        scan = server.table("g").scan()
+        assert scan.version == 0
+        ld.write(path, {"id": [2]})
+        assert scan.count() == scan.narrowed(columns=["id"]).to_arrow().num_rows == 1
+        assert server.table("g").scan().count() == 2
+        assert server.table("g").version == 1
+        assert server.table("g").scan(version=0).count() == 1
 
 
 def test_files_need_a_declared_capability(local, remote):
@@ -223,6 +225,8 @@ def test_errors_are_those_of_a_local_scan(remote, local, read, kind):
 
 
 def test_a_server_that_is_not_there_is_an_error_of_the_connection():
-    with lazydelta.flight.connect("grpc://127.0.0.1:1", timeout=5) as server:
-        with pytest.raises(ServerConnectionError, match=r"127\.0\.0\.1:1"):
-            server.tables()
+    with (
+        lazydelta.flight.connect("grpc://127.0.0.1:1", timeout=5) as server,
+        pytest.raises(ServerConnectionError, match=r"127\.0\.0\.1:1"),
+    ):
+        server.tables()
