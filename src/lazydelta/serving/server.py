@@ -54,6 +54,7 @@ def serve(config: ServeConfig, started: Callable[[str], None] | None = None) -> 
     # for each scan that waits for its client. jemalloc returns it.
     with contextlib.suppress(NotImplementedError):
         pa.set_memory_pool(pa.jemalloc_memory_pool())
+        pa.jemalloc_set_decay_ms(0)
     _HttpServer(ScanService(config), started).run()
 
 
