@@ -202,7 +202,7 @@ class FileReader:
             raise DataFileNotFoundError(table, task.shown_path, version) from None
         with closing(file):
             deleted = take()
-            self._count_rows(file.num_rows, task, deleted)
+            self._count_rows(file.num_rows, task, deleted, before=file.first_row(task.first_group))
             try:
                 yield from self._rows(file, task, deleted)
                 if is_example:
@@ -261,15 +261,27 @@ class FileReader:
                 return filtered_rows(read)
 
     def _count_rows(
-        self, num_rows: int, task: FileTask, deleted: DeletedRows | SelectedRows | None
+        self,
+        num_rows: int,
+        task: FileTask,
+        deleted: DeletedRows | SelectedRows | None,
+        *,
+        before: int = 0,
     ) -> None:
-        """Validate the deletion vector against the rows of the file, and count the others."""
+        """Validate the deletion vector against the rows of the file, and count the others.
+
+        Args:
+            num_rows: The rows of the file.
+            task: The file.
+            deleted: Its deletion vector.
+            before: The rows before the row group to start at, which do not count.
+        """
         if deleted is not None:
             if deleted.last >= num_rows:
                 reason = f"it lists row {deleted.last}, but the file has {num_rows} rows"
                 raise DeletionVectorError(self._snapshot.store.root, task.shown_path, reason)
             num_rows -= deleted.count
-        self._limit.count(num_rows)
+        self._limit.count(max(0, num_rows - before))
 
     def _local_path(self, location: Location) -> str | None:
         return local_path(self._stores.store(location), location.path)
