@@ -202,7 +202,8 @@ class FileReader:
             raise DataFileNotFoundError(table, task.shown_path, version) from None
         with closing(file):
             deleted = take()
-            self._count_rows(file.num_rows, task, deleted, before=file.first_row(task.first_group))
+            before = _rows_before(file, task.first_group)
+            self._count_rows(file.num_rows, task, deleted, before=before)
             try:
                 yield from self._rows(file, task, deleted)
                 if is_example:
@@ -285,3 +286,11 @@ class FileReader:
 
     def _local_path(self, location: Location) -> str | None:
         return local_path(self._stores.store(location), location.path)
+
+
+def _rows_before(file: DataFile, row_group: int) -> int:
+    """Return the rows before a row group; all of them if the file has fewer row groups."""
+    if not row_group:
+        return 0
+    exists = row_group < file.metadata.num_row_groups
+    return file.first_row(row_group) if exists else file.num_rows
