@@ -31,6 +31,7 @@ __all__ = ["ResumeToken", "digest"]
 _FORMAT = "1"
 _DIGEST_BYTES = 16
 _MAX_CHARACTERS = 2048
+_MAX_TIME = 1 << 52  # in milliseconds; Arrow timestamps are in microseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +125,19 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(_is_count, value))
 
 
+def _is_records(value: Any) -> bool:
+    match value:
+        case [[*capabilities], "descriptor" | "bitmap" | "ranges", bool()]:
+            return all(isinstance(name, str) for name in capabilities)
+    return False
+
+
 _POSITIONS: dict[str, Callable[[Any], bool]] = {
     "files": is_position,
     "rows": is_row_position,
-    "changes": lambda position: len(position) == 6 and all(map(_is_count, position)),
+    "changes": lambda position: (
+        len(position) == 6 and all(map(_is_count, position)) and position[5] <= _MAX_TIME
+    ),
 }
 """Validates the position of a kind of token."""
 
@@ -144,7 +154,7 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "delivered": _is_count,
     "share": lambda value: value is None or (_is_pair(value) and 0 <= value[0] < value[1]),
     "position": lambda value: isinstance(value, list),
-    "records": lambda value: isinstance(value, list | None),
+    "records": lambda value: value is None or _is_records(value),
 }
 
 
