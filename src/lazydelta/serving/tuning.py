@@ -21,8 +21,14 @@ BODY_BYTES = 256 * 1024
 """Part of a batch that is written at once. The next batch is read when nearly all parts of the last
 one are in the network, so a slow client holds one encoded batch."""
 
-SPARE_THREADS = 8
-"""Threads beside one per scan: they open tables and close scans."""
+CLOSING_THREADS = 4
+"""Threads that close scans: those that read may all wait for a slow store."""
+
+TRIM_SECONDS = 1.0
+"""Freed memory is returned to the system at most this often while scans run, and after the last."""
+
+SCAN_SETTINGS = {"prefetch_batches": 1, "checkpoint_row_groups_per_batch": 1}
+"""Settings of the engine for many scans at once: each buffers two batches and a row group."""
 
 FAILED_LOGIN_SECONDS = 60.0
 """Over which failed logins of an address are counted."""

@@ -31,6 +31,7 @@ __all__ = ["ResumeToken", "digest"]
 _FORMAT = "1"
 _DIGEST_BYTES = 16
 _MAX_CHARACTERS = 2048
+_MAX_TIME = 1 << 52  # in milliseconds; Arrow timestamps are in microseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +135,9 @@ def _is_records(value: Any) -> bool:
 _POSITIONS: dict[str, Callable[[Any], bool]] = {
     "files": is_position,
     "rows": is_row_position,
-    "changes": lambda position: len(position) == 6 and all(map(_is_count, position)),
+    "changes": lambda position: (
+        len(position) == 6 and all(map(_is_count, position)) and position[5] <= _MAX_TIME
+    ),
 }
 """Validates the position of a kind of token."""
 
