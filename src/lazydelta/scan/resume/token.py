@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lazydelta.errors import ResumeTokenError
-from lazydelta.scan.plan.positions import (
+from lazydelta.scan.plan.log_positions import (
     Position,
     RowPosition,
     Share,
@@ -26,11 +26,12 @@ from lazydelta.scan.plan.positions import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ResumeToken", "digest"]
+__all__ = ["ResumeToken", "digest", "table_name"]
 
 _FORMAT = "1"
 _DIGEST_BYTES = 16
-_MAX_CHARACTERS = 2048
+_MAX_CHARACTERS = 4096
+_MAX_ID_CHARACTERS = 64
 _MAX_TIME = 1 << 52  # in milliseconds; Arrow timestamps are in microseconds
 
 
@@ -172,6 +173,11 @@ def _parsed(content: dict[str, Any]) -> ResumeToken:
 
 def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def table_name(table_id: str) -> str:
+    """Return the id of a table as it is in tokens: a writer may have made it too long for one."""
+    return table_id if len(table_id) <= _MAX_ID_CHARACTERS else digest(table_id)
 
 
 def digest(*parts: object) -> str:
