@@ -17,6 +17,7 @@ from lazydelta.serving.limits import Limits
 from lazydelta.store import MemoryStore
 from tests.builders import TableBuilder
 from tests.serving.support import error_of, get, json_batches, serving
+from tests.serving.test_streams import PLAIN
 
 TOKENS = {name: f"{name}-secret-token" for name in ("reader", "other", "late")}
 MODES = ("", "/files", "/rows", "/changes", "/history")
@@ -44,7 +45,7 @@ def principal(name, **more):
 
 def recording_store():
     store = MemoryStore()
-    TableBuilder(store).commit("+a +b")
+    TableBuilder(store, protocol=PLAIN).commit("+a +b")
     return RecordingStore({path: store.read(path) for path in store._objects})
 
 
@@ -244,7 +245,7 @@ def test_a_root_is_not_left(tmp_path, path):
 
 
 def test_a_table_below_a_root_is_served_by_its_path(tmp_path):
-    TableBuilder(tmp_path / "sales" / "orders").commit("+a +b")
+    TableBuilder(tmp_path / "sales" / "orders", protocol=PLAIN).commit("+a +b")
     roots = (RootEntry(name="r", url=str(tmp_path)),)
     with serving(
         ServeConfig(roots=roots, http=Endpoint(port=0), flight=Endpoint(enabled=False))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lazydelta.log.checkpoints import Checkpoint, Leaf, LeafReader
     from lazydelta.replay import Reconciler
     from lazydelta.replay.skipping import Pruner
-    from lazydelta.scan.plan.positions import Piece, Share, Unit
+    from lazydelta.scan.plan.log_positions import Piece, Share, Unit
     from lazydelta.scan.plan.scan_metrics import ScanMetrics
 
 __all__ = ["CheckpointScan", "leaves_to_read"]
