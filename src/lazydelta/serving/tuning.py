@@ -41,3 +41,6 @@ HISTORY_AT_MOST = 1000
 
 FORCED_STOP_SECONDS = 2.0
 """How long ended scans may take to send their last line at shutdown."""
+
+ARENAS_AT_MOST = 2
+"""Arenas of the C library: each keeps what its threads have freed."""
