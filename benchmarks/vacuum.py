@@ -59,11 +59,9 @@ class _Table:
     """
 
     def __init__(self, files: int, store: servers.Emulator) -> None:
-        bucket = store.directory
-        assert bucket is not None
         self._store = open_store(f"{store.url}/table", store.options)
         self.spec = TableSpec(files=files + files // (_DEAD_SHARE - 1))
-        self.path = bucket / "table"
+        self.path = Path(str(store.directory), "table")
         self._log = self.path / "_delta_log"
         shutil.copytree(table_for(self.spec), self.path)
         (self.path / "expected.json").unlink()

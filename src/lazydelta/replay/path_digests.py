@@ -77,15 +77,6 @@ class PathDigests:
             _look_up(run, first, second, order[~found[order]], found)
         return found
 
-    def repeated(self) -> int:
-        """Return how many paths were added more than once; 8 bytes a path are sorted."""
-        runs = [run.first for run in (*self._runs, *self._unsorted)]
-        if not runs:
-            return 0
-        first = np.sort(np.concatenate(runs))
-        repeats = first[1:][first[1:] == first[:-1]]
-        return len(np.unique(repeats))
-
     def close(self) -> None:
         """Clear the set and delete the temporary files."""
         self._runs.clear()

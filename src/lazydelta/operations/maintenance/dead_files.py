@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_mask, to_mask, to_numpy
+from lazydelta._arrow import from_mask, from_numpy, to_mask, to_numpy
 from lazydelta.checkpoint import checkpoint_removes
 from lazydelta.errors import ObjectNotFoundError
 from lazydelta.log import choose_segment, earliest_version, list_log
@@ -164,6 +164,6 @@ def _listing(paths: pa.Array, sizes: pa.Array | None = None) -> pa.RecordBatch:
 
 
 def _first_of_each(batch: pa.RecordBatch) -> pa.RecordBatch:
-    codes = batch.column("path").dictionary_encode().indices.to_numpy()
+    codes = to_numpy(batch.column("path").dictionary_encode().indices)
     _, first = np.unique(codes, return_index=True)
-    return batch.take(pa.array(np.sort(first)))
+    return batch.take(from_numpy(np.sort(first)))

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
 from lazydelta._parallel import ordered_map
 from lazydelta.errors import StoreError, redact
 from lazydelta.operations.maintenance import tuning
@@ -64,7 +62,7 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[tuple[str, int]]
     for batch in batches:
         for start in range(0, batch.num_rows, tuning.DELETED_TOGETHER):
             part = batch.slice(start, tuning.DELETED_TOGETHER)
-            sizes = pc.fill_null(part.column("size"), 0).to_pylist()
+            sizes = [size or 0 for size in part.column("size").to_pylist()]
             yield list(zip(part.column("path").to_pylist(), sizes, strict=True))
 
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
+from lazydelta._arrow import from_mask, string_scalar, true_mask
 from lazydelta._parallel import unordered_merge
 from lazydelta.errors import ConfigError
 from lazydelta.log import LOG_DIRECTORY
@@ -63,7 +64,7 @@ def _range(store: Store, after: str, last: str | None) -> Callable[[], Iterator[
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in list_tree(store, after=after):
             if last is not None and batch.column("path")[-1].as_py() >= last:
-                yield batch.filter(pc.less_equal(batch.column("path"), last))
+                yield batch.filter(pc.less_equal(batch.column("path"), string_scalar(last)))
                 return
             yield batch
 
@@ -85,7 +86,7 @@ def inventory_objects(snapshot: SnapshotState, inventory: Any) -> Iterator[pa.Re
     """
     objects = inside = 0
     for listed in _inventory_batches(inventory):
-        batch = listed.filter(pc.invert(pc.fill_null(listed.column("isDir"), False)))
+        batch = listed.filter(from_mask(~true_mask(listed.column("isDir"))))
         paths = snapshot.resolver.plain_keys(batch.column("path"))
         is_own = inside_mask(paths)
         objects, inside = objects + batch.num_rows, inside + is_own.true_count

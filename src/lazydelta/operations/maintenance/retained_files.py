@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_mask
+from lazydelta._arrow import from_mask, string_scalar
 from lazydelta.checkpoint import checkpoint_removes
 from lazydelta.errors import LogCorruptError, TimestampNotFoundError
 from lazydelta.formats import DeletionVectorGroup
@@ -27,7 +27,7 @@ from lazydelta.replay import PathDigests
 from lazydelta.replay.skipping import Pruner
 from lazydelta.scan.plan import live_adds
 from lazydelta.schema import PrimitiveType
-from lazydelta.schema.values import build_array
+from lazydelta.schema.values import build_array, build_scalar
 from lazydelta.snapshot import load_snapshot, version_at
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ TOMBSTONE = pa.struct(
 """The fields of a `remove` that maintenance needs."""
 _FILES = pa.schema([ADD.field("path"), ADD.field("deletionVector")])
 _STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
+_RELATIVE, _ABSOLUTE = string_scalar("u"), string_scalar("p")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -134,8 +135,8 @@ class RetainedFiles:
         A commit's own clock may differ from the one that time travel uses: either retains a file.
         """
         times = removes.field("deletionTimestamp")
-        unexpired = pc.fill_null(pc.greater(times, self._versions.cutoff_ms), False)
-        kept = removes.filter(pc.and_(removes.is_valid(), pc.or_(is_later, unexpired)))
+        unexpired = pc.greater(times, build_scalar(self._versions.cutoff_ms, _LONG))
+        kept = removes.filter(pc.and_(removes.is_valid(), pc.or_kleene(is_later, unexpired)))
         self._add(self._versions.snapshot.resolver.keys(kept.field("path")))
         self._add(vector_files(self._versions.snapshot, kept.field("deletionVector")))
 
@@ -155,8 +156,8 @@ def vector_files(snapshot: SnapshotState, vectors: pa.StructArray) -> pa.Array:
         return build_array([], _STRING)
     kinds, places = vectors.field("storageType"), vectors.field("pathOrInlineDv")
     present = vectors.is_valid()
-    relative = places.filter(pc.and_(present, pc.equal(kinds, "u"))).unique().to_pylist()
-    absolute = places.filter(pc.and_(present, pc.equal(kinds, "p"))).unique()
+    relative = places.filter(pc.and_(present, pc.equal(kinds, _RELATIVE))).unique().to_pylist()
+    absolute = places.filter(pc.and_(present, pc.equal(kinds, _ABSOLUTE))).unique()
     try:
         names = build_array([DeletionVectorGroup.file_name(place) for place in relative], _STRING)
     except ValueError as error:
