@@ -17,7 +17,7 @@ from lazydelta._arrow import from_mask, from_numpy, to_mask, to_numpy
 from lazydelta.checkpoint import checkpoint_removes
 from lazydelta.errors import ObjectNotFoundError
 from lazydelta.log import choose_segment, earliest_version, list_log
-from lazydelta.operations.maintenance.file_rules import inside_mask, visible_mask
+from lazydelta.operations.maintenance.file_rules import inside_mask, nested_tables, visible_mask
 from lazydelta.operations.maintenance.object_listing import inventory_objects, listed_objects
 from lazydelta.operations.maintenance.retained_files import TOMBSTONE, change_files, vector_files
 from lazydelta.replay import SeenFiles
@@ -52,6 +52,8 @@ class DeadFiles:
         self._snapshot = versions.snapshot
         self._retained = retained
         self._scope = scope
+        self.nested_tables: set[str] = set()
+        """Directories of listed objects that have a log of their own."""
 
     def in_log(self, first_version: int) -> Iterator[pa.RecordBatch]:
         """Yield the expired files of tombstones, vectors and change files since a version.
@@ -111,6 +113,7 @@ class DeadFiles:
         return pa.RecordBatch.from_arrays(arrays, schema=LISTING_SCHEMA)
 
     def _old(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        self.nested_tables.update(nested_tables(batch.column("path")))
         times = to_numpy(batch.column("modified").view(pa.int64()))
         return batch.filter(from_mask(times < self._versions.cutoff_ms))
 

@@ -12,22 +12,24 @@ from lazydelta._arrow import true_mask
 from lazydelta.errors import ConfigError
 from lazydelta.expressions import as_predicate
 from lazydelta.expressions.nodes import Column, IsTrue, Not
+from lazydelta.log import LOG_DIRECTORY
 from lazydelta.replay.skipping import Pruner
 from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_array
 from lazydelta.writer.files import escape_name, partition_values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from lazydelta.scan import Where
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["PartitionScope", "inside_mask", "visible_mask"]
+__all__ = ["PartitionScope", "below_mask", "inside_mask", "nested_tables", "visible_mask"]
 
 _OUTSIDE = r"^(?:/|\.\.(?:/|$)|[A-Za-z][A-Za-z0-9+.-]*:/)"
 _HIDDEN = r"(?:^|/)[._]"
 _OTHER_CHANGE_DATA = r"(?:^|/)_change_data[^/]"
+_OTHER_LOG = f"/{LOG_DIRECTORY}/"
 _ICEBERG_FORMATS = "delta.universalFormat.enabledFormats"
 _INT, _STRING, _BOOLEAN = (PrimitiveType(name) for name in ("integer", "string", "boolean"))
 
@@ -63,6 +65,26 @@ def _hidden_mask(keys: pa.Array, snapshot: SnapshotState) -> pa.BooleanArray:
     return pc.or_(
         pc.match_substring_regex(plain, _HIDDEN), pc.match_substring_regex(keys, _OTHER_CHANGE_DATA)
     )
+
+
+def nested_tables(paths: pa.Array) -> list[str]:
+    """Return the directories in which some of the paths are the log of another Delta table.
+
+    >>> nested_tables(pa.array(["a/b/_delta_log/0.json", "a/x", "_delta_log/1.json"]))
+    ['a/b']
+    """
+    in_log = pc.match_substring(paths, _OTHER_LOG)
+    if not in_log.true_count:
+        return []
+    first = rf"^(.+?){_OTHER_LOG}.*$"
+    found = pc.replace_substring_regex(paths.filter(in_log), first, r"\1")
+    return [str(name) for name in found.unique().to_pylist()]
+
+
+def below_mask(paths: pa.Array, directories: Collection[str]) -> np.ndarray:
+    """Return which paths are below one of the directories."""
+    starts = tuple(f"{name}/" for name in directories)
+    return np.array([path.startswith(starts) for path in paths.to_pylist()], np.bool_)
 
 
 class PartitionScope:

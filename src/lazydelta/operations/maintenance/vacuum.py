@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,20 +17,22 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 import pyarrow.compute as pc
 
+from lazydelta._arrow import from_mask
 from lazydelta.config import validate_integer
 from lazydelta.errors import ConfigError, SchemaError, StoreError
 from lazydelta.log import LOG_DIRECTORY
 from lazydelta.operations.maintenance import tuning
 from lazydelta.operations.maintenance.dead_files import DeadFiles
 from lazydelta.operations.maintenance.file_deletion import Deletion, delete_files
-from lazydelta.operations.maintenance.file_rules import PartitionScope
+from lazydelta.operations.maintenance.file_rules import PartitionScope, below_mask
 from lazydelta.operations.maintenance.retained_files import RetainedFiles, RetainedVersions
 from lazydelta.protocol import Retention, parse_interval
 from lazydelta.replay import BatchSpool
+from lazydelta.store import is_local
 from lazydelta.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -90,6 +92,9 @@ class VacuumResult:
     """Bytes of the files whose size is known; the log does not have that of every file."""
     files_deleted: int = 0
     """Files whose deletion the store confirmed."""
+    may_have_been_gone: bool = False
+    """Whether `files_deleted` may count files that were gone before: in lite mode nothing shows
+    that a file exists, and object stores confirm the deletion of a missing object as of any."""
     bytes_deleted: int = 0
     files_failed: int = 0
     failures: tuple[str, ...] = ()
@@ -128,6 +133,8 @@ def vacuum_table(table: Maintained, request: VacuumRequest) -> VacuumResult:
                 spool.fill(dead.in_inventory(request.inventory))
             else:
                 spool.fill(dead.in_storage())
+            spool.leave_out(dead.nested_tables)
+            warnings += _skipped(dead.nested_tables)
         result = VacuumResult(
             table=table.store.root,
             version=snapshot.version,
@@ -138,6 +145,7 @@ def vacuum_table(table: Maintained, request: VacuumRequest) -> VacuumResult:
             files_to_delete=spool.files,
             bytes_to_delete=spool.bytes,
             paths=tuple(spool.paths),
+            may_have_been_gone=request.mode == "lite" and not is_local(table.store),
             warnings=warnings,
         )
         if request.dry_run:
@@ -184,11 +192,12 @@ class _Spool:
     """The files to delete: counted, some of them listed, the rest on disk if they are many."""
 
     def __init__(self, snapshot: SnapshotState) -> None:
-        self._batches = BatchSpool(memory_limit=snapshot.config.remove_set_memory_limit)
+        self._memory_limit = snapshot.config.remove_set_memory_limit
+        self._batches = BatchSpool(memory_limit=self._memory_limit)
         self.files = self.bytes = 0
         self.paths: list[str] = []
 
-    def fill(self, batches: Iterator[pa.RecordBatch]) -> None:
+    def fill(self, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
             if batch.num_rows:
                 self.files += batch.num_rows
@@ -196,6 +205,17 @@ class _Spool:
                 room = tuning.LISTED_PATHS - len(self.paths)
                 self.paths += batch.column("path").slice(0, max(room, 0)).to_pylist()
                 self._batches.append(batch)
+
+    def leave_out(self, directories: Collection[str]) -> None:
+        """Remove the files below some directories."""
+        if directories:
+            batches, self._batches = self._batches, BatchSpool(memory_limit=self._memory_limit)
+            self.files, self.bytes, self.paths = 0, 0, []
+            with closing(batches):
+                self.fill(
+                    batch.filter(from_mask(~below_mask(batch.column("path"), directories)))
+                    for batch in batches.drain()
+                )
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         return self._batches.drain()
@@ -266,6 +286,15 @@ def _incomplete(dead: DeadFiles, first_version: int) -> tuple[str, ...]:
         return ()
     reason = "log cleanup removed commits that no VACUUM has read"
     return (f'{reason}; files that they removed may be left: run it with mode="full" once',)
+
+
+def _skipped(nested_tables: Collection[str]) -> tuple[str, ...]:
+    if not nested_tables:
+        return ()
+    names = sorted(nested_tables)
+    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    what = f"directories with a Delta table of their own: {', '.join(names[:3])}{more}"
+    return (f"nothing is deleted in {len(names):,} {what}",)
 
 
 def _next_version(store: Store) -> int:

@@ -12,7 +12,7 @@ from lazydelta.operations.maintenance import SEVERITIES, tuning
 from lazydelta.testing import TableBuilder
 from lazydelta.testing.log_actions import add
 from tests.aged_tables import backdate
-from tests.unit.operations.maintenance.test_vacuum import VECTORS, make, rows
+from tests.maintained_tables import VECTORS, make, rows
 
 OLD_MS = 1_700_000_000_000
 MIB = 1 << 20
