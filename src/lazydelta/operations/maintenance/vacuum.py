@@ -121,20 +121,10 @@ def vacuum_table(table: Maintained, request: VacuumRequest) -> VacuumResult:
     scope = PartitionScope(snapshot, request.where)
     versions = RetainedVersions.at(snapshot, cutoff_ms)
     spool = _Spool(snapshot)
-    warnings: tuple[str, ...] = ()
     try:
         with RetainedFiles(versions, request.keep_versions) as retained:
             dead = DeadFiles(versions, retained, scope)
-            if request.mode == "lite":
-                first = _next_version(table.store)
-                warnings = _incomplete(dead, first)
-                spool.fill(dead.in_log(first))
-            elif request.inventory is not None:
-                spool.fill(dead.in_inventory(request.inventory))
-            else:
-                spool.fill(dead.in_storage())
-            spool.leave_out(dead.nested_tables)
-            warnings += _skipped(dead.nested_tables)
+            warnings = _find(dead, spool, request, table.store)
         result = VacuumResult(
             table=table.store.root,
             version=snapshot.version,
@@ -157,6 +147,20 @@ def vacuum_table(table: Maintained, request: VacuumRequest) -> VacuumResult:
     if is_whole and not result.files_failed and versions.oldest >= 0:
         _remember_version(table.store, versions.oldest)
     return result
+
+
+def _find(dead: DeadFiles, spool: _Spool, request: VacuumRequest, store: Store) -> tuple[str, ...]:
+    """Collect the files to delete; return what the caller should know about them."""
+    if request.mode == "lite":
+        first = _next_version(store)
+        spool.fill(dead.in_log(first))
+        return _incomplete(dead, first)
+    if request.inventory is not None:
+        spool.fill(dead.in_inventory(request.inventory))
+    else:
+        spool.fill(dead.in_storage())
+    spool.leave_out(dead.nested_tables)
+    return _skipped(dead.nested_tables)
 
 
 def _retention(request: VacuumRequest, snapshot: SnapshotState) -> timedelta:
