@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lazydelta._arrow import from_mask, from_numpy, to_mask, to_numpy
 from lazydelta.checkpoint import checkpoint_removes
-from lazydelta.errors import ObjectNotFoundError
+from lazydelta.errors import ObjectNotFoundError, UnsupportedOperationError
 from lazydelta.log import choose_segment, earliest_version, list_log
 from lazydelta.operations.maintenance.file_rules import inside_mask, nested_tables, visible_mask
 from lazydelta.operations.maintenance.object_listing import inventory_objects, listed_objects
@@ -52,6 +52,8 @@ class DeadFiles:
         self._snapshot = versions.snapshot
         self._retained = retained
         self._scope = scope
+        self.lists_partitions = True
+        """Whether the partitions in scope were listed alone, not the whole table."""
         self.nested_tables: set[str] = set()
         """Directories of listed objects that have a log of their own."""
 
@@ -78,7 +80,13 @@ class DeadFiles:
 
     def in_storage(self) -> Iterator[pa.RecordBatch]:
         """List all objects, and yield those that are old enough and not needed."""
-        for batch in listed_objects(self._snapshot.store, self._retained.sample):
+        store = self._snapshot.store
+        try:
+            batches = listed_objects(store, self._retained.sample, self._scope)
+        except UnsupportedOperationError:
+            self.lists_partitions = self._scope.is_everything
+            batches = listed_objects(store)
+        for batch in batches:
             yield self._dead(self._old(batch))
 
     def in_inventory(self, inventory: Any) -> Iterator[pa.RecordBatch]:

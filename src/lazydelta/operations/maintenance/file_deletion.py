@@ -59,11 +59,16 @@ def delete_files(
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[tuple[str, int]]]:
+    """Yield path and size of the files in lists of one length, whatever that of the batches is."""
+    files: list[tuple[str, int]] = []
     for batch in batches:
-        for start in range(0, batch.num_rows, tuning.DELETED_TOGETHER):
-            part = batch.slice(start, tuning.DELETED_TOGETHER)
-            sizes = [size or 0 for size in part.column("size").to_pylist()]
-            yield list(zip(part.column("path").to_pylist(), sizes, strict=True))
+        sizes = (size or 0 for size in batch.column("size").to_pylist())
+        files += zip(batch.column("path").to_pylist(), sizes, strict=True)
+        while len(files) >= tuning.DELETED_TOGETHER:
+            yield files[: tuning.DELETED_TOGETHER]
+            files = files[tuning.DELETED_TOGETHER :]
+    if files:
+        yield files
 
 
 def _delete(store: Store, files: list[tuple[str, int]]) -> tuple[list[tuple[str, int]], list[str]]:

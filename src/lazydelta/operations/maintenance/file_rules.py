@@ -112,6 +112,7 @@ class PartitionScope:
             reason = "directories do not name partitions, because the table has column mapping"
             raise ConfigError("where", f"{reason}; vacuum the whole table")
         self._columns: Sequence[str] = snapshot.partition_columns
+        self.depth = len(self._columns)
         # A directory is in scope if none of its rows can fail to match: null is no match.
         self._others = Pruner.build(
             None if predicate is None else Not(IsTrue(predicate)),
@@ -121,11 +122,24 @@ class PartitionScope:
         )
         self.is_everything = predicate is None
 
+    def names_partition(self, directory: str) -> bool:
+        """Whether a directory names a value of every partition column."""
+        found = partition_values_of(directory)
+        return all(name in found for name in self._columns)
+
+    def split(self, directories: list[str]) -> tuple[list[str], list[str]]:
+        """Return the directories of partitions in scope, and those that name no partition."""
+        named = [name for name in directories if self.names_partition(name)]
+        in_scope = self.mask(build_array([f"{name}/" for name in named], _STRING))
+        chosen = [name for name, some in zip(named, in_scope.tolist(), strict=True) if some]
+        return chosen, [name for name in directories if not self.names_partition(name)]
+
     def mask(self, keys: pa.Array) -> np.ndarray:
         """Return which canonical paths are in scope."""
         parents = pc.replace_substring_regex(keys, r"/?[^/]*$", "").dictionary_encode()
-        values = [partition_values_of(name) for name in parents.dictionary.to_pylist()]
-        is_complete = [all(name in found for name in self._columns) for found in values]
+        names = parents.dictionary.to_pylist()
+        is_complete = [self.names_partition(name) for name in names]
+        values = [partition_values_of(name) for name in names]
         maps = pa.MapArray.from_arrays(
             build_array([len(self._columns) * row for row in range(len(values) + 1)], _INT),
             build_array([name for _ in values for name in self._columns], _STRING),

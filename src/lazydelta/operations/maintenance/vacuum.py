@@ -160,7 +160,8 @@ def _find(dead: DeadFiles, spool: _Spool, request: VacuumRequest, store: Store) 
     else:
         spool.fill(dead.in_storage())
     spool.leave_out(dead.nested_tables)
-    return _skipped(dead.nested_tables)
+    whole = "the store cannot list single directories: the whole table was listed"
+    return (*_skipped(dead.nested_tables), *(() if dead.lists_partitions else (whole,)))
 
 
 def _retention(request: VacuumRequest, snapshot: SnapshotState) -> timedelta:

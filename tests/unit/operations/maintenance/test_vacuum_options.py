@@ -14,8 +14,9 @@ import pytest
 import lazydelta as ld
 from lazydelta.errors import ConfigError, UnsupportedFeatureError
 from lazydelta.operations.maintenance import object_listing
+from lazydelta.store.local_store import LocalStore
 from lazydelta.testing import TableBuilder
-from tests.aged_tables import backdate, files_of
+from tests.aged_tables import age, backdate, files_of
 from tests.maintained_tables import MODES, make, removed_files, rows, vacuum
 
 # --- scope, inventory, retention
@@ -35,6 +36,63 @@ def test_a_predicate_limits_it_to_partitions(tmp_path, mode):
     result = vacuum(table, mode=mode, retention=None, where="p is null")
     assert {path.partition("/")[0] for path in result.paths} == {"p=__HIVE_DEFAULT_PARTITION__"}
     assert vacuum(table, mode=mode, retention=None).files_deleted > 0
+
+
+@pytest.fixture
+def listed(monkeypatch):
+    """The directories that are listed with all those below them."""
+    found = []
+
+    def list_tree(store, *, after="", within=""):
+        found.append(within)
+        return store.list_tree(after=after, within=within)
+
+    monkeypatch.setattr(object_listing, "list_tree", list_tree)
+    return found
+
+
+def orphans(table, names):
+    """Write old files that no commit names."""
+    for name in names:
+        path = Path(table.url, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+        age(path, 24 * 30)
+    return {name for name in names if Path(table.url, name).exists()}
+
+
+def test_a_predicate_narrows_the_listing_to_its_partitions(tmp_path, listed):
+    table = ld.Table.open(tmp_path / "t")
+    days = pa.table({"d": ["1", "1", "2", "2"], "h": [1, 2, 1, 2], "id": [1, 2, 3, 4]})
+    table.write(days, partition_by=["d", "h"])
+    wanted = orphans(table, ["d=2/h=1/x", "_change_data/d=2/h=1/x", "odd/d=2/h=1/deep/x"])
+    others = orphans(table, ["d=1/h=1/x", "d=2/h=2/x", "d=2/x", "x", "other/x"])
+    result = table.vacuum(mode="full", where="d = '2' and h = 1", dry_run=False)
+    assert set(result.paths) == wanted
+    assert others <= files_of(table)
+    assert sorted(listed) == ["_change_data/d=2/h=1", "d=2/h=1", "odd/d=2/h=1"]
+    assert result.warnings == ()
+
+
+def test_a_store_that_cannot_list_directories_is_listed_wholly_and_says_so(tmp_path, monkeypatch):
+    table = make(tmp_path / "t", partition_by=["p"])
+    wanted = orphans(table, ["p=1/x"])
+    monkeypatch.delattr(LocalStore, "list_level")
+    result = table.vacuum(mode="full", where="p = '1'", dry_run=False)
+    assert set(result.paths) == wanted
+    assert result.warnings == (
+        "the store cannot list single directories: the whole table was listed",
+    )
+    assert orphans(table, ["x"]) == set(table.vacuum(mode="full").paths)
+
+
+def test_directories_are_listed_at_once_where_a_listing_has_no_offset(tmp_path, listed):
+    table = make(tmp_path / "t", partition_by=["p"])
+    wanted = orphans(table, ["p=1/x", "p=1/y/z", "a/b/c/d", "x"])
+    result = table.vacuum(mode="full", dry_run=False)
+    assert (set(result.paths), result.warnings) == (wanted, ())
+    assert {"p=1/y", "a/b"} <= set(listed)
+    assert "" not in listed
 
 
 def test_a_predicate_over_other_columns_is_refused(tmp_path):
