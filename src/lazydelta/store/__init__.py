@@ -21,14 +21,13 @@ from lazydelta.store.interface import (
 from lazydelta.store.memory_store import MemoryStore
 from lazydelta.store.ranged_input import RangedInput
 from lazydelta.store.schemes import open_store, register_store
-from lazydelta.store.uploads import Output, open_output
+from lazydelta.store.uploads import open_output
 
 __all__ = [
     "LISTING_SCHEMA",
     "Buffer",
     "MemoryStore",
     "ObjectMeta",
-    "Output",
     "RangedInput",
     "Store",
     "call_deadline",
