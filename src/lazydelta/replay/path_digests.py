@@ -51,6 +51,9 @@ class PathDigests:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __bool__(self) -> bool:
+        return bool(self._unsorted or self._runs)
+
     @property
     def spilled_runs(self) -> int:
         """Number of sorted runs in temporary files."""

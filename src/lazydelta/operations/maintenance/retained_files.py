@@ -36,7 +36,14 @@ if TYPE_CHECKING:
     from lazydelta.log import LogFile
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["TOMBSTONE", "RetainedFiles", "RetainedVersions", "change_files", "vector_files"]
+__all__ = [
+    "TOMBSTONE",
+    "RetainedFiles",
+    "RetainedVersions",
+    "change_files",
+    "files_added_since",
+    "vector_files",
+]
 
 TOMBSTONE = pa.struct(
     [
@@ -144,6 +151,21 @@ class RetainedFiles:
         self.digests.add(paths)
         step = max(1, len(paths) // tuning.SAMPLED_PATHS)
         self.sample += paths.take(build_array(list(range(0, len(paths), step)), _LONG)).to_pylist()
+
+
+def files_added_since(snapshot: SnapshotState) -> PathDigests:
+    """Return the files that later commits add; close the set.
+
+    They may be older than their commit: RESTORE adds files again that were removed.
+    """
+    digests = PathDigests(memory_limit=snapshot.config.remove_set_memory_limit)
+    files = list_log(snapshot.store)
+    later = [f for f in files if f.kind is LogFileKind.COMMIT and f.version > snapshot.version]
+    for batch in snapshot.commits.batches(reversed(later)):
+        adds = batch.add.drop_null()
+        digests.add(snapshot.resolver.keys(adds.field("path")))
+        digests.add(vector_files(snapshot, adds.field("deletionVector")))
+    return digests
 
 
 def vector_files(snapshot: SnapshotState, vectors: pa.StructArray) -> pa.Array:

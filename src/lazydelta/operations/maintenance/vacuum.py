@@ -25,7 +25,11 @@ from lazydelta.operations.maintenance import tuning
 from lazydelta.operations.maintenance.dead_files import DeadFiles
 from lazydelta.operations.maintenance.file_deletion import Deletion, delete_files
 from lazydelta.operations.maintenance.file_rules import PartitionScope, below_mask
-from lazydelta.operations.maintenance.retained_files import RetainedFiles, RetainedVersions
+from lazydelta.operations.maintenance.retained_files import (
+    RetainedFiles,
+    RetainedVersions,
+    files_added_since,
+)
 from lazydelta.protocol import Retention, parse_interval
 from lazydelta.replay import BatchSpool
 from lazydelta.store import is_local
@@ -34,6 +38,7 @@ from lazydelta.transaction import Transaction
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    import numpy as np
     import pyarrow as pa
 
     from lazydelta.operations.maintenance.request import Maintained
@@ -159,7 +164,8 @@ def _find(dead: DeadFiles, spool: _Spool, request: VacuumRequest, store: Store) 
         spool.fill(dead.in_inventory(request.inventory))
     else:
         spool.fill(dead.in_storage())
-    spool.leave_out(dead.nested_tables)
+    if dead.nested_tables:
+        spool.leave_out(lambda paths: below_mask(paths, dead.nested_tables))
     whole = "the store cannot list single directories: the whole table was listed"
     return (*_skipped(dead.nested_tables), *(() if dead.lists_partitions else (whole,)))
 
@@ -211,16 +217,14 @@ class _Spool:
                 self.paths += batch.column("path").slice(0, max(room, 0)).to_pylist()
                 self._batches.append(batch)
 
-    def leave_out(self, directories: Collection[str]) -> None:
-        """Remove the files below some directories."""
-        if directories:
-            batches, self._batches = self._batches, BatchSpool(memory_limit=self._memory_limit)
-            self.files, self.bytes, self.paths = 0, 0, []
-            with closing(batches):
-                self.fill(
-                    batch.filter(from_mask(~below_mask(batch.column("path"), directories)))
-                    for batch in batches.drain()
-                )
+    def leave_out(self, chosen: Callable[[pa.Array], np.ndarray]) -> None:
+        """Remove the files whose paths are chosen."""
+        batches, self._batches = self._batches, BatchSpool(memory_limit=self._memory_limit)
+        self.files, self.bytes, self.paths = 0, 0, []
+        with closing(batches):
+            self.fill(
+                batch.filter(from_mask(~chosen(batch.column("path")))) for batch in batches.drain()
+            )
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         return self._batches.drain()
@@ -247,6 +251,9 @@ class _Run:
         })  # fmt: skip
         done, status = Deletion(), "FAILED"
         try:
+            with files_added_since(self.snapshot) as added:
+                if added:
+                    spool.leave_out(added.contains)
             done = delete_files(self.table.store, spool.drain(), self.request.progress)
             status = "FAILED" if done.failed else "COMPLETED"
         finally:
@@ -257,6 +264,9 @@ class _Run:
         return replace(
             result,
             version=version,
+            files_to_delete=spool.files,
+            bytes_to_delete=spool.bytes,
+            paths=tuple(spool.paths),
             files_deleted=done.files,
             bytes_deleted=done.bytes,
             files_failed=done.failed,
