@@ -92,11 +92,16 @@ class PathDigests:
         return _Run(*(hash_keys(paths, seed) for seed in self._seeds))
 
     def _sorted(self) -> _Run:
-        first = np.concatenate([run.first for run in self._unsorted])
-        second = np.concatenate([run.second for run in self._unsorted])
+        # One half at a time: each copy of it is 8 bytes a path.
+        firsts, seconds = map(list, zip(*self._unsorted, strict=True))
         self._unsorted, self._unsorted_bytes = [], 0
+        first = np.concatenate(firsts)
+        del firsts
         order = np.argsort(first)
-        return _Run(first[order], second[order])
+        first = first[order]
+        second = np.concatenate(seconds)
+        del seconds
+        return _Run(first, second[order])
 
     def _spilled(self, run: _Run) -> _Run:
         import tempfile  # slow to import, and few sets spill
