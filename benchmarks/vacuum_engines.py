@@ -36,12 +36,13 @@ class VacuumSample:
     error: str = ""
 
 
-def _lazydelta_vacuum(mode: Any) -> Callable[[str], int]:
+def _lazydelta_vacuum(mode: Any, *, dry_run: bool = False) -> Callable[[str], int]:
     def vacuum(url: str) -> int:
         import lazydelta as ld
 
         table = ld.Table.open(url, storage_options())
-        return table.vacuum(retention=0, mode=mode, force=True, dry_run=False).files_deleted
+        result = table.vacuum(retention=0, mode=mode, force=True, dry_run=dry_run)
+        return result.files_to_delete if dry_run else result.files_deleted
 
     return vacuum
 
@@ -79,6 +80,8 @@ OPERATIONS: dict[str, dict[str, Callable[[str], int]]] = {
     "lazydelta": {
         "full": _lazydelta_vacuum("full"),
         "lite": _lazydelta_vacuum("lite"),
+        "search-full": _lazydelta_vacuum("full", dry_run=True),
+        "search-lite": _lazydelta_vacuum("lite", dry_run=True),
         "health": _lazydelta_health,
         "plan": _lazydelta_plan,
     },
