@@ -117,6 +117,11 @@ class FileFacts:
             },
         }
 
+    def files_after_optimize(self, target_bytes: int) -> int:
+        """Return about how many files are left if the small ones are joined."""
+        partitions = min(self.partitions()["count"], self.small_files)
+        return self.files - self.small_files + max(partitions, -(-self.small_bytes // target_bytes))
+
     def partitions(self) -> dict[str, Any]:
         """Return the number of partitions, and how their bytes are distributed."""
         columns = list(self._snapshot.partition_columns)

@@ -245,10 +245,10 @@ class _Run:
     def delete(self, spool: _Spool, result: VacuumResult) -> VacuumResult:
         if not spool.files:
             return result
-        self._record("VACUUM START", self._parameters(), {
+        _, base = self._record("VACUUM START", self._parameters(), {
             "numFilesToDelete": result.files_to_delete,
             "sizeOfDataToDelete": result.bytes_to_delete,
-        })  # fmt: skip
+        }, self.snapshot)  # fmt: skip
         done, status = Deletion(), "FAILED"
         try:
             with files_added_since(self.snapshot) as added:
@@ -257,10 +257,10 @@ class _Run:
             done = delete_files(self.table.store, spool.drain(), self.request.progress)
             status = "FAILED" if done.failed else "COMPLETED"
         finally:
-            version = self._record("VACUUM END", {"status": status}, {
+            version, _ = self._record("VACUUM END", {"status": status}, {
                 "numDeletedFiles": done.files,
                 "numVacuumedDirectories": len(done.directories),
-            })  # fmt: skip
+            }, base)  # fmt: skip
         return replace(
             result,
             version=version,
@@ -283,17 +283,24 @@ class _Run:
             parameters["specifiedRetentionMillis"] = self.retention // _MILLISECOND
         return parameters
 
-    def _record(self, operation: str, parameters: dict[str, Any], metrics: dict[str, int]) -> int:
-        """Commit the start or the end, and return its version."""
+    def _record(
+        self,
+        operation: str,
+        parameters: dict[str, Any],
+        metrics: dict[str, int],
+        base: SnapshotState,
+    ) -> tuple[int, SnapshotState]:
+        """Commit the start or the end; return its version, and a snapshot for the next commit."""
         if not self.request.record:
-            return self.snapshot.version
+            return base.version, base
         transaction = Transaction(
             operation=operation,
             parameters=parameters,
             metrics=metrics,
             user_metadata=self.table.commit_metadata,
         )
-        return self.table.commit(transaction, self.snapshot).version
+        done = self.table.commit(transaction, base)
+        return done.version, done.snapshot or base
 
 
 def _incomplete(dead: DeadFiles, first_version: int) -> tuple[str, ...]:
