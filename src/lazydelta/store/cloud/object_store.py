@@ -156,7 +156,7 @@ class ObjectStore:
         )
         found = run(self._attempt("list", directory, request, tuning.LEVEL_SECONDS))
         names = [str(name) for name in found["common_prefixes"]]
-        return names, [_listing_batch(found["objects"], "^")]
+        return names, [_listing_batch(page, "^") for page in pa.table(found["objects"]).to_batches()]
 
     @property
     def lists_from_offsets(self) -> bool:
