@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lazydelta._arrow import from_mask, string_scalar
+from lazydelta._memory import release_memory
 from lazydelta.checkpoint import checkpoint_removes
 from lazydelta.errors import LogCorruptError, TimestampNotFoundError
 from lazydelta.formats import DeletionVectorGroup
@@ -110,6 +111,7 @@ class RetainedFiles:
         self._add_removed()
         for paths in change_files(snapshot, versions.later_commits):
             self._add(paths)
+        release_memory()  # of the replay: a listing follows
 
     def __enter__(self) -> Self:
         return self

@@ -18,6 +18,7 @@ import orjson
 import pyarrow.compute as pc
 
 from lazydelta._arrow import from_mask
+from lazydelta._memory import release_memory
 from lazydelta.config import validate_integer
 from lazydelta.errors import ConfigError, SchemaError, StoreError
 from lazydelta.log import LOG_DIRECTORY
@@ -130,6 +131,7 @@ def vacuum_table(table: Maintained, request: VacuumRequest) -> VacuumResult:
         with RetainedFiles(versions, request.keep_versions) as retained:
             dead = DeadFiles(versions, retained, scope)
             warnings = _find(dead, spool, request, table.store)
+        release_memory()
         result = VacuumResult(
             table=table.store.root,
             version=snapshot.version,
