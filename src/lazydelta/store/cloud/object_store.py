@@ -156,7 +156,8 @@ class ObjectStore:
         )
         found = run(self._attempt("list", directory, request, tuning.LEVEL_SECONDS))
         names = [str(name) for name in found["common_prefixes"]]
-        return names, [_listing_batch(page, "^") for page in pa.table(found["objects"]).to_batches()]
+        pages = pa.table(found["objects"]).to_batches()
+        return names, [_listing_batch(page, "^") for page in pages]
 
     @property
     def lists_from_offsets(self) -> bool:
