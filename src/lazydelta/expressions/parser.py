@@ -401,7 +401,7 @@ class _Parser(TokenReader):
         return Call("case", tuple(args))
 
     def path(self) -> tuple[str, ...]:
-        parts = []
+        parts: list[str] = []
         while True:
             is_name = self.token.kind in ("word", "quoted")
             if not is_name and not (parts and self.token.is_double_quoted):  # a."b"

@@ -24,13 +24,15 @@ from lazydelta.operations.dml.merge import (
     MergeRequest,
     merge_metrics,
 )
-from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, ROW, quoted
+from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, ROW, SOURCE_ROW, quoted
 from lazydelta.spark.dml.merge_clauses import SparkClauses, value_name
 from lazydelta.spark.dml.merge_matches import MergeMatches
 from lazydelta.spark.dml.new_rows import RowWriter
+from lazydelta.spark.dml.source_numbers import SourceNumbers
 from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.update import row_ids
 from lazydelta.spark.dml.verb_run import check_count
+from lazydelta.writer.columns import furthest_values
 
 if TYPE_CHECKING:
     import os
@@ -174,6 +176,8 @@ class _Merging:
     matches: MergeMatches
     run: VerbRun
     inserted: int = 0
+    high_water_marks: Mapping[str, int] = field(default_factory=dict)
+    """The furthest new value of each identity column."""
     updated_files: list[tuple[pa.Table, Enforcement]] = field(default_factory=list)
     inserted_files: list[tuple[pa.Table, Enforcement]] = field(default_factory=list)
 
@@ -259,16 +263,23 @@ class _Merging:
             source = self.matches.inserted()
             frames = [
                 source.where(f.col(CLAUSE) == clause.number).select(
-                    *self.plan.inserted_values(source, clause)
+                    *self.plan.inserted_values(source, clause), SOURCE_ROW
                 )
                 for clause in clauses
             ]
             rows = frames[0]
             for frame in frames[1:]:
                 rows = rows.unionAll(frame)
-            enforcement = writer.plan(rows, is_update=False)
-            written = writer.write(rows, enforcement)
+            enforcement = writer.plan(rows.drop(SOURCE_ROW), is_update=False)
+            numbers = None
+            if enforcement.generates_identity:
+                numbers = SourceNumbers.of(self.matches.source)
+            else:
+                rows = rows.drop(SOURCE_ROW)
+            written = writer.write(rows, enforcement, numbers=numbers)
             self.inserted += written.rows
+            both = (self.high_water_marks, written.high_water_marks)
+            self.high_water_marks = furthest_values(enforcement.identity, both)
             self.inserted_files.append((files.add(written.adds), enforcement))
 
     def _with_changes(
@@ -292,9 +303,13 @@ class _Merging:
     def _definition(self) -> dict[str, Any]:
         """Return the table's new protocol and metadata; None where they do not change."""
         snapshot, after = self.verb.snapshot, self.plan.definition
+        metadata = after.metadata
+        if self.inserted_files:
+            _, enforcement = self.inserted_files[0]
+            metadata = enforcement.advanced_metadata(self.high_water_marks)
         return {
             "protocol": None if after.protocol == snapshot.protocol else after.protocol,
-            "metadata": None if after.metadata == snapshot.metadata else after.metadata,
+            "metadata": None if metadata == snapshot.metadata else metadata,
         }
 
     def _rows(self, action: str) -> int:

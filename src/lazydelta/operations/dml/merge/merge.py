@@ -30,9 +30,7 @@ from lazydelta.operations.dml.verb import Verb
 from lazydelta.operations.dml.verb_changes import RowChanges, WrittenChanges
 from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.operations.uncommitted_files import UncommittedFiles
-from lazydelta.schema import schema_to_json
 from lazydelta.transaction import ADDS
-from lazydelta.writer.columns import with_high_water_marks
 from lazydelta.writer.files import write_data_files
 
 if TYPE_CHECKING:
@@ -248,10 +246,7 @@ class _Run:
         metadata = after.metadata
         clauses = [c.assignments for c in self.plan.not_matched if c.assignments is not None]
         if clauses:
-            identity = clauses[0].enforcement.identity
-            schema = with_high_water_marks(after.schema, identity, self.inserted.high_water_marks)
-            if schema is not after.schema:
-                metadata = replace(metadata, schema_string=schema_to_json(schema))
+            metadata = clauses[0].enforcement.advanced_metadata(self.inserted.high_water_marks)
         return (
             None if after.protocol == snapshot.protocol else after.protocol,
             None if metadata == snapshot.metadata else metadata,

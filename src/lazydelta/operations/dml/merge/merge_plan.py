@@ -224,7 +224,7 @@ def _excepted(clause: MergeClause, *schemas: StructType) -> frozenset[str]:
     """
     for name in clause.except_columns:
         if all(schema.get(name) is None for schema in schemas):
-            names = [known for schema in schemas for known in schema.names]
+            names = tuple(known for schema in schemas for known in schema.names)
             raise ColumnNotFoundError("; it is in except_columns", "the source", name, names)
     return frozenset(name.lower() for name in clause.except_columns)
 
