@@ -16,7 +16,9 @@ from lazydelta.operations.dml import (
     DmlRequest,
     DmlResult,
     RowChanges,
+    WrittenChanges,
     has_change_feed,
+    plan_counted_deletion,
 )
 from lazydelta.operations.dml.merge import (
     METRIC_NAMES,
@@ -31,7 +33,8 @@ from lazydelta.spark.dml.new_rows import RowWriter
 from lazydelta.spark.dml.source_numbers import SourceNumbers
 from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.update import row_ids
-from lazydelta.spark.dml.verb_run import check_count
+from lazydelta.spark.dml.verb_run import check_count, load_rows
+from lazydelta.transaction import ADDS
 from lazydelta.writer.columns import furthest_values
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lazydelta.config import Config
-    from lazydelta.operations.dml import Verb, WrittenChanges
+    from lazydelta.operations.dml import Verb
     from lazydelta.operations.dml.merge import MergeExplanation
     from lazydelta.scan import Where
     from lazydelta.spark.dml.merge_clauses import NumberedClause
@@ -213,7 +216,19 @@ class _Merging:
             changes = RowChanges(
                 deletion=run.deletion, written=written, metrics=metrics, **self._definition()
             )
-            return verb.commit(changes, parameters, files)
+            return verb.commit(changes, parameters, files, again=self._again, load_rows=load_rows)
+
+    def _again(self, added: pa.Table) -> RowChanges | None:
+        """Return no changes for files that a concurrent commit added, if none of their rows match.
+
+        If one does, its source row may have been inserted already: that is a conflict, None.
+        """
+        if self.plan.of_kind("not_matched_by_source") or self.matches.has_match(added):
+            return None
+        nothing = ADDS.empty_table()
+        deletion, _ = plan_counted_deletion(self.verb.snapshot, nothing, nothing, [])
+        written = WrittenChanges(adds=nothing, marked=nothing)
+        return RowChanges(deletion=deletion, written=written, metrics={})
 
     def _write_updates(self, writer: RowWriter, files: UncommittedFiles) -> None:
         """Write the changed rows; rows of clauses with the same columns together."""

@@ -23,7 +23,7 @@ from lazydelta.spark.dml.frame_columns import quoted
 from lazydelta.spark.dml.new_rows import RowWriter
 from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.stored_values import StoredValues, leaves
-from lazydelta.spark.dml.verb_run import check_count
+from lazydelta.spark.dml.verb_run import check_count, load_rows
 from lazydelta.writer.columns import TableDefinition
 from lazydelta.writer.enforcement import GENERATION_EXPRESSION
 
@@ -109,7 +109,16 @@ def update(
             return verb.nothing({**metrics, **verb.file_metrics(run.deletion)}, dry_run=True)
         if not run.touched.num_rows:
             return verb.nothing({"numUpdatedRows": 0})
-        return _finish(run, columns, values, {"predicate": condition.shown})
+        with UncommittedFiles(verb.store, None) as files:
+
+            def again(added: pa.Table) -> RowChanges:
+                with matching_rows(spark, verb, condition, added) as more:
+                    return _changes(more, columns, values, files)
+
+            return verb.commit(
+                _changes(run, columns, values, files), {"predicate": condition.shown}, files,
+                again=again, load_rows=load_rows,
+            )  # fmt: skip
 
 
 def _new_columns(
@@ -141,28 +150,29 @@ def _is_kept(field: StructField, tree: Mapping[str, Any]) -> bool:
     return field.name not in tree and GENERATION_EXPRESSION not in field.metadata
 
 
-def _finish(
-    run: VerbRun, columns: list[str], values: list[Column], parameters: Mapping[str, str]
-) -> DmlResult:
-    """Write the files of an UPDATE, and commit them."""
+def _changes(
+    run: VerbRun, columns: list[str], values: list[Column], files: UncommittedFiles
+) -> RowChanges:
+    """Write the new versions of the matching rows, and delete the old ones."""
     verb, spark = run.verb, run.target.spark
+    if not run.touched.num_rows:
+        written = run.write_deletion(files)
+        return RowChanges(deletion=run.deletion, written=written, metrics={})
     writer = RowWriter(spark=spark, verb=verb, definition=table_definition(verb))
     old = run.old_rows(columns, {0})
     enforcement = writer.plan(old.select(*values), is_update=True)
     rows = old.select(*values, *row_ids(run))
-    with UncommittedFiles(verb.store, None) as files:
-        changed = writer.write(rows, enforcement, keeps_ids=True)
-        files.add(changed.adds)
-        check_count("changed rows", changed.rows, run.num_rows)
-        written = run.write_deletion(files)
-        if has_change_feed(verb.snapshot):
-            before = files.add(run.write_changes({0: "update_preimage"}))
-            after = files.add(writer.write_changes(changed.adds, enforcement, "update_postimage"))
-            written = replace(written, changes=pa.concat_tables([before, after]))
-        written = replace(written, adds=pa.concat_tables([changed.adds, written.adds]))
-        metrics = {"numUpdatedRows": changed.rows}
-        changes = RowChanges(deletion=run.deletion, written=written, metrics=metrics)
-        return verb.commit(changes, parameters, files)
+    changed = writer.write(rows, enforcement, keeps_ids=True)
+    files.add(changed.adds)
+    check_count("changed rows", changed.rows, run.num_rows)
+    written = run.write_deletion(files)
+    if has_change_feed(verb.snapshot):
+        before = files.add(run.write_changes({0: "update_preimage"}))
+        after = files.add(writer.write_changes(changed.adds, enforcement, "update_postimage"))
+        written = replace(written, changes=pa.concat_tables([before, after]))
+    written = replace(written, adds=pa.concat_tables([changed.adds, written.adds]))
+    metrics = {"numUpdatedRows": changed.rows}
+    return RowChanges(deletion=run.deletion, written=written, metrics=metrics)
 
 
 def row_ids(run: VerbRun) -> list[Column]:
