@@ -276,6 +276,17 @@ class Verb:
             notify(self.config.observer, event)
         return result
 
+    def phases(self, found: float) -> dict[str, int]:
+        """Return the times of the phases so far.
+
+        Args:
+            found: When the rows were found, by `time.monotonic`.
+        """
+        return {
+            "scanTimeMs": int((found - self.started) * 1000),
+            "rewriteTimeMs": int((time.monotonic() - found) * 1000),
+        }
+
     def named(self, metrics: Mapping[str, int | None]) -> dict[str, int]:
         """Return the metrics that are known, under the names of the operation."""
         names = self.metric_names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +98,7 @@ def delete(
     if isinstance(started, DmlResult):
         return started
     with matching_rows(spark, *started) as run:
-        return _finish(run, started[1])
+        return _finish(run, started[1], time.monotonic())
 
 
 def matching_rows(
@@ -125,7 +126,7 @@ def _positions(target: Candidates, condition: RowCondition) -> DataFrame:
     return find_positions(rows.withColumn(CLAUSE, f.lit(0)), target.num_tasks)
 
 
-def _finish(run: VerbRun, condition: RowCondition) -> DmlResult:
+def _finish(run: VerbRun, condition: RowCondition, found: float) -> DmlResult:
     """Write the files of a DELETE, and commit them."""
     verb, deletion = run.verb, run.deletion
     metrics = {"numDeletedRows": run.num_rows}
@@ -145,10 +146,8 @@ def _finish(run: VerbRun, condition: RowCondition) -> DmlResult:
                     return None  # the rows of whole files are in no change file
                 return _changes(more, files, feed=feed)
 
-        return verb.commit(
-            _changes(run, files, feed=feed), {"predicate": sql}, files,
-            again=again, load_rows=load_rows,
-        )  # fmt: skip
+        first = _changes(run, files, feed=feed).timed(verb.phases(found))
+        return verb.commit(first, {"predicate": sql}, files, again=again, load_rows=load_rows)
 
 
 def _changes(run: VerbRun, files: UncommittedFiles, *, feed: bool) -> RowChanges:

@@ -210,8 +210,7 @@ class _Merging:
             written = replace(written, adds=pa.concat_tables([written.adds, *new]))
             metrics: dict[str, int | None] = {**self._metrics()}
             metrics["numOutputRows"] = self._rows("update") + self.inserted + written.copied_rows
-            metrics["scanTimeMs"] = int((found - verb.started) * 1000)
-            metrics["rewriteTimeMs"] = int((time.monotonic() - found) * 1000)
+            metrics |= verb.phases(found)
             parameters = self.plan.request.parameters()
             changes = RowChanges(
                 deletion=run.deletion, written=written, metrics=metrics, **self._definition()

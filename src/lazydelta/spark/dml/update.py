@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +105,7 @@ def update(
     verb, condition = started
     columns, values = _new_columns(spark, verb.snapshot, set)
     with matching_rows(spark, verb, condition) as run:
+        found = time.monotonic()
         metrics = {} if run.num_rows is None else {"numUpdatedRows": run.num_rows}
         if request.dry_run:
             return verb.nothing({**metrics, **verb.file_metrics(run.deletion)}, dry_run=True)
@@ -115,10 +117,9 @@ def update(
                 with matching_rows(spark, verb, condition, added) as more:
                     return _changes(more, columns, values, files)
 
-            return verb.commit(
-                _changes(run, columns, values, files), {"predicate": condition.shown}, files,
-                again=again, load_rows=load_rows,
-            )  # fmt: skip
+            first = _changes(run, columns, values, files).timed(verb.phases(found))
+            parameters = {"predicate": condition.shown}
+            return verb.commit(first, parameters, files, again=again, load_rows=load_rows)
 
 
 def _new_columns(

@@ -194,6 +194,20 @@ def test_a_condition_without_an_equality_warns(tmp_path, caplog):
     assert ids_of(table) == [0, 1, 5]
 
 
+def test_a_key_without_statistics_warns(tmp_path, caplog):
+    table = make(tmp_path, 6, {"delta.dataSkippingStatsColumns": "v"}, files=2)
+    source = {"id": [1], "v": [0.0], "name": ["x"]}
+    merge = table.merge(source, "t.id = s.id").when_matched_update("*")
+    with caplog.at_level(logging.WARNING):
+        result = merge.execute()
+    (warning,) = result.warnings
+    assert warning.startswith("MERGE reads the key of all 2 files: the log has no statistics of")
+    assert warning in caplog.text
+    for on in ("t.v = s.v", "t.id = s.id AND t.v < 100"):
+        merge = table.merge(source, on, dry_run=True).when_matched_delete()
+        assert merge.execute().warnings == ()
+
+
 def test_several_source_rows_for_one_row_are_refused(tmp_path):
     table = make(tmp_path)
     before = files_of(table)

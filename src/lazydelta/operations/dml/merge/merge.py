@@ -142,10 +142,23 @@ class _Run:
             logger.warning("%s: %s", self.verb.store.root, warning)
             self.warnings = (warning,)
 
+    def _warn(self) -> None:
+        """Warn if every file is read because nothing is known of the keys in it."""
+        if self.matching.reads_all and self.plan.condition.keys and not self.warnings:
+            names = ", ".join(str(key.target) for key in self.plan.condition.keys)
+            warning = (
+                f"MERGE reads the key of all {self.matching.reads_all} files: the log has no "
+                f"statistics of {names}; a condition on a partition or clustered column in `on` "
+                "excludes files"
+            )
+            logger.warning("%s: %s", self.verb.store.root, warning)
+            self.warnings = (warning,)
+
     def dry(self) -> DmlResult:
         """Return what would happen."""
         for chunk in self.source:
             self.matching.chunk(chunk)
+            self._warn()
             self.inserted.count(chunk, self.matching.matched_sources[chunk.index])
             del chunk
         if self.plan.not_matched_by_source:
@@ -225,6 +238,7 @@ class _Run:
     def _changed_by(self, chunk: SourceChunk) -> Iterator[pa.RecordBatch]:
         started = time.monotonic()
         touched, finder = self.matching.chunk(chunk)
+        self._warn()
         failpoint("verb-matched")
         self.scan_seconds += time.monotonic() - started
         if touched.files.num_rows:
