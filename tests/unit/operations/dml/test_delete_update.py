@@ -292,13 +292,14 @@ def test_results_and_history_have_the_metrics_of_delta_spark(tmp_path, propertie
     common = {"numAddedBytes", "numAddedFiles", "numCopiedRows", "numRemovedBytes",
         "numRemovedFiles", "numDeletionVectorsAdded", "scanTimeMs", "rewriteTimeMs",
         "executionTimeMs"}  # fmt: skip
-    for result, rows in (
-        (table.delete("id = 1"), "numDeletedRows"),
-        (table.update({"v": "0"}, "id = 2"), "numUpdatedRows"),
+    for verb, rows in (
+        (lambda: table.delete("id = 1"), "numDeletedRows"),
+        (lambda: table.update({"v": "0"}, "id = 2"), "numUpdatedRows"),
     ):
+        result = verb()
         assert common | {rows} <= result.metrics.keys()
         assert result.metrics[rows] == 1
         phases = result.metrics["scanTimeMs"] + result.metrics["rewriteTimeMs"]
         assert 0 <= phases <= result.metrics["executionTimeMs"]
         (latest,) = table.history(1)
-        assert {name: int(n) for name, n in latest.operation_metrics.items()} == result.metrics
+        assert {name: int(n) for name, n in latest.raw["operationMetrics"].items()} == result.metrics
