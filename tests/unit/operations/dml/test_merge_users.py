@@ -102,8 +102,8 @@ def test_a_star_leaves_out_columns(tmp_path):
         {"id": 2, "name": "b", "v": 20},
         {"id": 3, "name": None, "v": None},
     ]
-    with pytest.raises(ColumnNotFoundError, match="no column 'nam'; it is in except_columns"):
-        merge.when_matched_update("*", except_columns=["nam"]).execute()
+    with pytest.raises(ColumnNotFoundError, match="no column 'nope'; it is in except_columns"):
+        merge.when_matched_update("*", except_columns=["nope"]).execute()
     with pytest.raises(ConfigError, match='except_columns: needs "\\*"'):
         merge.when_matched_update({"v": "s.v"}, except_columns=["name"])
 
