@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lazydelta.scan import Where
     from lazydelta.schema import StructField
     from lazydelta.snapshot import SnapshotState
+    from lazydelta.spark.dml.conditions import RowCondition
     from lazydelta.spark.dml.verb_run import VerbRun
     from lazydelta.store.cloud import Credential
 
@@ -105,21 +106,7 @@ def update(
     verb, condition = started
     columns, values = _new_columns(spark, verb.snapshot, set)
     with matching_rows(spark, verb, condition) as run:
-        found = time.monotonic()
-        metrics = {} if run.num_rows is None else {"numUpdatedRows": run.num_rows}
-        if request.dry_run:
-            return verb.nothing({**metrics, **verb.file_metrics(run.deletion)}, dry_run=True)
-        if not run.touched.num_rows:
-            return verb.nothing({"numUpdatedRows": 0})
-        with UncommittedFiles(verb.store, None) as files:
-
-            def again(added: pa.Table) -> RowChanges:
-                with matching_rows(spark, verb, condition, added) as more:
-                    return _changes(more, columns, values, files)
-
-            first = _changes(run, columns, values, files).timed(verb.phases(found))
-            parameters = {"predicate": condition.shown}
-            return verb.commit(first, parameters, files, again=again, load_rows=load_rows)
+        return _finish(run, condition, columns, values)
 
 
 def _new_columns(
@@ -149,6 +136,27 @@ def _new_columns(
 def _is_kept(field: StructField, tree: Mapping[str, Any]) -> bool:
     """Whether the new row has the old value: a generated one is computed anew."""
     return field.name not in tree and GENERATION_EXPRESSION not in field.metadata
+
+
+def _finish(
+    run: VerbRun, condition: RowCondition, columns: list[str], values: list[Column]
+) -> DmlResult:
+    """Write the files of an UPDATE, and commit them."""
+    verb, found = run.verb, time.monotonic()
+    metrics = {} if run.num_rows is None else {"numUpdatedRows": run.num_rows}
+    if verb.request.dry_run:
+        return verb.nothing({**metrics, **verb.file_metrics(run.deletion)}, dry_run=True)
+    if not run.touched.num_rows:
+        return verb.nothing({"numUpdatedRows": 0})
+    with UncommittedFiles(verb.store, None) as files:
+
+        def again(added: pa.Table) -> RowChanges:
+            with matching_rows(run.target.spark, verb, condition, added) as more:
+                return _changes(more, columns, values, files)
+
+        first = _changes(run, columns, values, files).timed(verb.phases(found))
+        parameters = {"predicate": condition.shown}
+        return verb.commit(first, parameters, files, again=again, load_rows=load_rows)
 
 
 def _changes(

@@ -302,4 +302,6 @@ def test_results_and_history_have_the_metrics_of_delta_spark(tmp_path, propertie
         phases = result.metrics["scanTimeMs"] + result.metrics["rewriteTimeMs"]
         assert 0 <= phases <= result.metrics["executionTimeMs"]
         (latest,) = table.history(1)
-        assert {name: int(n) for name, n in latest.raw["operationMetrics"].items()} == result.metrics
+        assert {
+            name: int(n) for name, n in latest.raw["operationMetrics"].items()
+        } == result.metrics
