@@ -58,14 +58,23 @@ def candidate_files(
 
 
 def split_files(
-    spark: SparkSession, snapshot: SnapshotState, where: Predicate | None
+    spark: SparkSession,
+    snapshot: SnapshotState,
+    where: Predicate | None,
+    files: pa.Table | None = None,
 ) -> tuple[TargetFiles, Candidates]:
     """Return the files of which all rows match, and those of which some may.
 
     Partition values and statistics decide; no data file is opened.
+
+    Args:
+        spark: The session.
+        snapshot: The table.
+        where: The condition on its rows.
+        files: Add actions of the files to search; by default those of the snapshot.
     """
-    if not choose_replay(snapshot, replay_settings(spark)).distributed:
-        whole, adds = split_by_statistics(snapshot, where)
+    if files is not None or not choose_replay(snapshot, replay_settings(spark)).distributed:
+        whole, adds = split_by_statistics(snapshot, where, files)
         undecided = TargetFiles.listed(spark, snapshot, adds)
         return TargetFiles.listed(spark, snapshot, whole, adds.num_rows), undecided
     replayed = ReplayedFiles.at(spark, snapshot, where)
