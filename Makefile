@@ -26,7 +26,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo emulators native test test-long test-lowest golden check format bench bench-writes bench-dml bench-maintenance bench-stores bench-spark requirements upgrade clean
+.PHONY: help env demo emulators native test test-long test-lowest golden check format bench bench-writes bench-dml bench-maintenance bench-serve bench-stores bench-spark requirements upgrade clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,6 +95,9 @@ bench-stores: $(VENV)/.bench $(VENV)/.emulators ## Measure on an emulated object
 bench-spark: $(VENV)/.bench ## Measure on Spark against delta-spark (ARGS=--quick for a short run)
 	$(PY) -m benchmarks.spark $(ARGS)
 
+bench-serve: $(VENV)/.bench ## Measure the servers against one process (ARGS=--quick for a short run)
+	$(PY) -m benchmarks.serve $(ARGS)
+
 # --- environment: a stamp per set of packages, renewed when its requirement file changes ---------
 
 $(UV): requirements/uv.txt scripts/bootstrap.py
@@ -127,7 +130,7 @@ $(VENV)/.native: requirements/native.txt native/Cargo.toml native/pyproject.toml
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command "make requirements"
-RUN := pyproject.toml --extra cli --extra spark requirements/spark.in requirements/build.in
+RUN := pyproject.toml --extra cli --extra serve --extra spark requirements/spark.in requirements/build.in
 BOUND := --constraint requirements/dev.txt
 
 requirements: $(UV) ## Write requirements/*.txt anew from *.in and pyproject.toml
@@ -135,7 +138,7 @@ requirements: $(UV) ## Write requirements/*.txt anew from *.in and pyproject.tom
 	$(COMPILE) $(BOUND) -o requirements/test.txt $(RUN) requirements/bench.in requirements/test.in
 	$(COMPILE) $(BOUND) -o requirements/bench.txt $(RUN) requirements/bench.in
 	$(COMPILE) $(BOUND) -o requirements/run.txt $(RUN)
-	$(COMPILE) --resolution lowest-direct -o requirements/lowest.txt pyproject.toml --extra cli --extra spark
+	$(COMPILE) --resolution lowest-direct -o requirements/lowest.txt pyproject.toml --extra cli --extra serve --extra spark
 	$(COMPILE) $(UPGRADE) -o requirements/java.txt requirements/java.in
 	$(COMPILE) $(UPGRADE) -o requirements/native.txt requirements/native.in
 	$(COMPILE) $(UPGRADE) -o requirements/uv.txt requirements/uv.in

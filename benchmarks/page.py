@@ -10,6 +10,7 @@ __all__ = ["kept_parts", "with_part"]
 _TITLES = (
     *("Start-up", "Writing", "Changing rows"),
     *("Maintenance: OPTIMIZE", "Maintenance: VACUUM and health", "Object stores", "Spark"),
+    "Serving",
 )
 
 

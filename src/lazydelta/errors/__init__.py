@@ -63,6 +63,13 @@ from lazydelta.errors.tables import (
 )
 
 if TYPE_CHECKING:
+    from lazydelta.errors.serving import (
+        OverloadedError,
+        ScanCancelledError,
+        ScanDeadlineError,
+        ServedTableNotFoundError,
+        UnauthenticatedError,
+    )
     from lazydelta.errors.writes import (
         AlterationError,
         AppendOnlyError,
@@ -119,6 +126,7 @@ __all__ = [
     "ObjectExistsError",
     "ObjectNotFoundError",
     "ObjectReplacedError",
+    "OverloadedError",
     "PathNotAllowedError",
     "PredicateError",
     "ProtocolChangedError",
@@ -126,8 +134,11 @@ __all__ = [
     "ResumeTokenError",
     "ResumeTokenExpiredError",
     "RetentionGuardError",
+    "ScanCancelledError",
+    "ScanDeadlineError",
     "SchemaError",
     "SchemaMismatchError",
+    "ServedTableNotFoundError",
     "StoreAccessError",
     "StoreError",
     "StreamChangesError",
@@ -136,6 +147,7 @@ __all__ = [
     "TableNotFoundError",
     "TimestampNotFoundError",
     "TransientStoreError",
+    "UnauthenticatedError",
     "UnsupportedActionError",
     "UnsupportedFeatureError",
     "UnsupportedOperationError",
@@ -149,6 +161,13 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
+        "serving": (
+            "OverloadedError",
+            "ScanCancelledError",
+            "ScanDeadlineError",
+            "ServedTableNotFoundError",
+            "UnauthenticatedError",
+        ),
         "writes": (
             "AlterationError",
             "AppendOnlyError",
