@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from lazydelta.errors import ConfigError, MissingExtraError
 from lazydelta.serving import tuning
+from lazydelta.serving.flight_server import FlightDoor
 from lazydelta.serving.service import ScanService
 
 try:
@@ -74,8 +75,7 @@ class Door(Protocol):
 
 def _doors(service: ScanService) -> list[Door]:
     """Return the servers beside the one for HTTP."""
-    del service
-    return []
+    return [FlightDoor(service)] if service.config.flight.enabled else []
 
 
 class RunningServer:
@@ -83,7 +83,9 @@ class RunningServer:
 
     >>> from lazydelta.serving import ServeConfig
     >>> from lazydelta.serving.config import Endpoint
-    >>> config = ServeConfig.for_tables({"trips": "/lake/trips"}, http=Endpoint(port=0))
+    >>> config = ServeConfig.for_tables(
+    ...     {"trips": "/lake/trips"}, http=Endpoint(port=0), flight=Endpoint(enabled=False)
+    ... )
     >>> with RunningServer(config) as server:
     ...     server.url
     'http://127.0.0.1:...'
