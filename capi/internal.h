@@ -1,0 +1,69 @@
+/* What the parts of liblazydelta know of each other: errors, frames, workers, Arrow memory. */
+#ifndef LAZYDELTA_INTERNAL_H
+#define LAZYDELTA_INTERNAL_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "lazydelta.h"
+
+/* --- errors of this thread (error.c) */
+
+int32_t ld_ok(void);
+int32_t ld_fail(int32_t status, const char *type, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int32_t ld_no_memory(void);
+
+/* --- frames (wire.c); src/lazydelta/ffi/worker.py has the same numbers */
+
+enum {
+  LD_PROTOCOL = 1,
+  LD_HELLO = 1,
+  LD_SCHEMA = 2,
+  LD_BATCH = 3,
+  LD_END = 4,
+  LD_ERROR = 5,
+  LD_OPEN = 11,
+  LD_LAZY = 12,
+  LD_PLAN = 13,
+  LD_CANCEL = 14
+};
+
+typedef struct {
+  int32_t kind;
+  uint32_t number; /* of the request */
+  int64_t length;  /* of the payload */
+} ld_head;
+
+/* Why a receiver stops waiting. */
+typedef struct {
+  atomic_bool *cancelled; /* NULL: it cannot be */
+  int64_t deadline;       /* of ld_now(); 0: none */
+} ld_watch;
+
+int64_t ld_now(void); /* milliseconds */
+int32_t ld_send(int fd, ld_head head, const void *payload);
+int32_t ld_receive_head(int fd, ld_head *head, const ld_watch *watch);
+int32_t ld_receive_payload(int fd, void *to, int64_t length, const ld_watch *watch);
+
+/* --- workers (worker.c) */
+
+typedef struct ld_worker {
+  int fd;
+  pid_t pid;
+  uint32_t number; /* of the latest request */
+  struct ld_worker *next;
+} ld_worker;
+
+int32_t ld_take_worker(ld_worker **worker);
+void ld_keep_worker(ld_worker *worker); /* idle: the next scan takes it */
+void ld_end_worker(ld_worker *worker);  /* killed and reaped */
+
+/* --- Arrow memory (arrow.c) */
+
+void *ld_allocate_payload(int64_t length); /* aligned for Arrow; free() releases it */
+int32_t ld_build_schema(const char *payload, int64_t length, struct ArrowSchema *out); /* copies */
+int32_t ld_build_array(char *payload, struct ArrowArray *out); /* takes the payload, on failure too */
+const char *ld_batch_token(const char *payload);
+
+#endif /* LAZYDELTA_INTERNAL_H */
