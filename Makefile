@@ -127,7 +127,7 @@ $(VENV)/.native: requirements/native.txt native/Cargo.toml native/pyproject.toml
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command "make requirements"
-RUN := pyproject.toml --extra cli --extra spark requirements/spark.in requirements/build.in
+RUN := pyproject.toml --extra cli --extra serve --extra spark requirements/spark.in requirements/build.in
 BOUND := --constraint requirements/dev.txt
 
 requirements: $(UV) ## Write requirements/*.txt anew from *.in and pyproject.toml
@@ -135,7 +135,7 @@ requirements: $(UV) ## Write requirements/*.txt anew from *.in and pyproject.tom
 	$(COMPILE) $(BOUND) -o requirements/test.txt $(RUN) requirements/bench.in requirements/test.in
 	$(COMPILE) $(BOUND) -o requirements/bench.txt $(RUN) requirements/bench.in
 	$(COMPILE) $(BOUND) -o requirements/run.txt $(RUN)
-	$(COMPILE) --resolution lowest-direct -o requirements/lowest.txt pyproject.toml --extra cli --extra spark
+	$(COMPILE) --resolution lowest-direct -o requirements/lowest.txt pyproject.toml --extra cli --extra serve --extra spark
 	$(COMPILE) $(UPGRADE) -o requirements/java.txt requirements/java.in
 	$(COMPILE) $(UPGRADE) -o requirements/native.txt requirements/native.in
 	$(COMPILE) $(UPGRADE) -o requirements/uv.txt requirements/uv.in

@@ -309,6 +309,9 @@ class Config:
     """Bytes of memory for a MERGE or OPTIMIZE, approximately. A larger source of a MERGE is spooled
     to a temporary file, and matched in several passes; rows that OPTIMIZE clusters are sorted with
     temporary files."""
+    resume_key: bytes = field(default=b"", repr=False)
+    """Secret that signs resume tokens: 32 random bytes, the same in all processes that resume each
+    other's scans. An empty key only detects damage; do not accept such tokens from strangers."""
     observer: Observer | None = None
     """Receives an event for every finished operation and every store request."""
 
@@ -375,6 +378,8 @@ def _check_kind(name: str, kind: str, value: Any) -> None:
         check_options(name, value, ReadOptions)
     if kind == "WriteOptions":
         check_options(name, value, WriteOptions)
+    if kind == "bytes" and not isinstance(value, bytes):
+        raise ConfigError(name, f"must be bytes, not {type(value).__name__}")
     if kind == "str | None" and not isinstance(value, str | None):
         raise ConfigError(name, f"must be a string, not {value!r}")
     if kind.startswith(("Callable", "Observer")) and value is not None and not callable(value):

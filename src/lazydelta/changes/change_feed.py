@@ -18,7 +18,7 @@ from lazydelta.changes.version_range import ChangeRange, RequestedRange, find_ra
 from lazydelta.config import ReadOptions, check_options
 from lazydelta.errors import ConfigError
 from lazydelta.expressions import Predicate, as_predicate
-from lazydelta.scan import RowBatches, RowScan
+from lazydelta.scan import Delivered, RowBatches, RowScan, resume
 from lazydelta.scan.plan import Explanation
 from lazydelta.scan.read import columns_to_read, read_ahead, threads_for
 from lazydelta.schema import StructType
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.scan import Where
+    from lazydelta.scan.resume import ResumeToken
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
 
@@ -172,6 +173,31 @@ class ChangeFeed(RowScan):
             },
             files={"emitted": metrics.files_read, "pruned": metrics.files_pruned},
         )
+
+    def resumable_rows(self, token: str | None = None) -> Stream[Delivered]:
+        """Return the changes as batches with tokens; see `RowScan.resumable_rows`."""
+        snapshot, columns = self._range.end, self.columns
+        predicate = None if self.predicate is None else str(self.predicate)
+        versions = [file.version for file in self._range.commits]
+        snapshot, state = resume.opened(
+            snapshot,
+            token,
+            kind="changes",
+            scan=resume.digest("changes", predicate, columns, self.limit, versions[:1]),
+            strategy="versions",
+            limit=self.limit,
+        )
+        return Stream(self._delivered(state))
+
+    def resume(self, token: str) -> Stream[Delivered]:
+        """Continue a stream of changes after a batch, in any process; see `Scan.resume`."""
+        return self.resumable_rows(token)
+
+    def _delivered(self, state: ResumeToken) -> Iterator[Delivered]:
+        skip = state.position[0] if state.position else 0
+        for batch, end in resume.sliced(self.to_batches(), skip=skip):
+            state = replace(state, position=(end,), delivered=end)
+            yield Delivered(batch, state.to_text(self._range.end.config.resume_key))
 
     def read_all(self) -> pa.Table:
         """Return all changes as one table, like `to_arrow()`: each call reads from the start."""

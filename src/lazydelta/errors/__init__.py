@@ -16,6 +16,7 @@ from lazydelta.errors.base import (
     redact,
 )
 from lazydelta.errors.callers import (
+    ClientCapabilityError,
     ConfigError,
     ForkedProcessError,
     JavaNotFoundError,
@@ -24,7 +25,8 @@ from lazydelta.errors.callers import (
     ObjectExistsError,
     ObjectNotFoundError,
     ObjectReplacedError,
-    PageTokenError,
+    ResumeTokenError,
+    ResumeTokenExpiredError,
     StoreAccessError,
     StoreError,
     TransientStoreError,
@@ -61,6 +63,13 @@ from lazydelta.errors.tables import (
 )
 
 if TYPE_CHECKING:
+    from lazydelta.errors.serving import (
+        OverloadedError,
+        ScanCancelledError,
+        ScanDeadlineError,
+        ServedTableNotFoundError,
+        UnauthenticatedError,
+    )
     from lazydelta.errors.writes import (
         AlterationError,
         AppendOnlyError,
@@ -87,6 +96,7 @@ __all__ = [
     "BundleMismatchError",
     "ChangeFeedDisabledError",
     "ChangeFeedSchemaError",
+    "ClientCapabilityError",
     "ColumnNotFoundError",
     "CommitAttemptsError",
     "CommitConflictError",
@@ -116,14 +126,19 @@ __all__ = [
     "ObjectExistsError",
     "ObjectNotFoundError",
     "ObjectReplacedError",
-    "PageTokenError",
+    "OverloadedError",
     "PathNotAllowedError",
     "PredicateError",
     "ProtocolChangedError",
     "QueryError",
+    "ResumeTokenError",
+    "ResumeTokenExpiredError",
     "RetentionGuardError",
+    "ScanCancelledError",
+    "ScanDeadlineError",
     "SchemaError",
     "SchemaMismatchError",
+    "ServedTableNotFoundError",
     "StoreAccessError",
     "StoreError",
     "StreamChangesError",
@@ -132,6 +147,7 @@ __all__ = [
     "TableNotFoundError",
     "TimestampNotFoundError",
     "TransientStoreError",
+    "UnauthenticatedError",
     "UnsupportedActionError",
     "UnsupportedFeatureError",
     "UnsupportedOperationError",
@@ -145,6 +161,13 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
+        "serving": (
+            "OverloadedError",
+            "ScanCancelledError",
+            "ScanDeadlineError",
+            "ServedTableNotFoundError",
+            "UnauthenticatedError",
+        ),
         "writes": (
             "AlterationError",
             "AppendOnlyError",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from lazydelta.expressions import Predicate
     from lazydelta.scan.plan.explain import Explanation
+    from lazydelta.scan.resume import Delivered
     from lazydelta.snapshot import SnapshotState
 
 __all__ = ["RowBatches", "RowScan"]
@@ -138,6 +139,22 @@ class RowScan(Outputs):
             options = replace(options, schema_force_view_types=False, wrap_partition_values=False)
         rows = self._row_batches(options)
         return Stream(self._convert(rows, self._conversion(rows, options, encoded=encoded)))
+
+    @abstractmethod
+    def resumable_rows(self, token: str | None = None) -> Stream[Delivered]:
+        """Return the rows as batches, each with the token from which any process continues.
+
+        The batches have the scan's options. Other batches may be read after a token than without
+        it, but each row is in one of them, in the same order. `limit` counts the rows of all
+        resumptions together.
+
+        Args:
+            token: The token of the last batch that arrived; None starts at the beginning.
+
+        Raises:
+            ResumeTokenError: The token is damaged, or of another table or scan.
+            ResumeTokenExpiredError: The log no longer has the files that it continues in.
+        """
 
     def to_reader(self, options: ReadOptions | None = None) -> pa.RecordBatchReader:
         """Return the rows as a streaming reader for any Arrow consumer."""

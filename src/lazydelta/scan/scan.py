@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -18,8 +18,7 @@ from lazydelta._stream import FlatStream, Stream
 from lazydelta.config import ReadOptions, ScanStrategy, Strategy, validate_integer
 from lazydelta.errors import ConfigError
 from lazydelta.replay.skipping import Pruner
-from lazydelta.scan import aggregates, read
-from lazydelta.scan.pagination import FilePage, Pages
+from lazydelta.scan import aggregates, read, resume
 from lazydelta.scan.plan.add_columns import ALL_FIELDS, PLAN_FIELDS, adds_schema
 from lazydelta.scan.plan.explain import Explanation, explain
 from lazydelta.scan.plan.run import ScanRun
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lazydelta.expressions import Predicate
+    from lazydelta.scan.resume import Delivered, FilePage, FileRecords, ResumeToken
     from lazydelta.schema import StructType
 
 __all__ = ["Scan", "Where"]
@@ -95,7 +95,6 @@ class Scan(RowScan):
         self._choice = _choice(snapshot, limit, self._requested)
         self._listing: _Listing | None = None
         self._last_run: ScanMetrics | None = None
-        self._pages = Pages()
 
     @property
     def predicate(self) -> Predicate | None:
@@ -146,18 +145,152 @@ class Scan(RowScan):
     def page(self, size: int = 1000, token: str | None = None) -> FilePage:
         """Return a page of files, and the token of the next page.
 
-        For callers that cannot keep a stream open: another process can read the next page. Reading
-        all pages from one scan costs no more than `file_batches()`.
+        For callers that cannot keep a stream open: another process can read the next page.
 
         Args:
             size: The maximum number of files of the page.
             token: The token of the previous page; None starts with the first.
 
         Raises:
-            PageTokenError: The token is of another scan, or the log has changed since.
+            ResumeTokenError: The token is damaged, or of another table or scan.
+            ResumeTokenExpiredError: The log no longer has the files that it continues in.
             ConfigError: The scan has a limit, which counts rows.
         """
-        return self._pages.read(self, size, token)
+        size = validate_integer("size", size, 1)
+        pages, scan, state = [], *self._opened("files", token)
+        start = state.position[0] if state.position else 0
+        with Stream(scan._file_deliveries(state)) as batches:  # noqa: SLF001 - own class
+            for batch, end in batches:
+                start = end - batch.num_rows
+                pages.append(batch.slice(0, size))
+                size -= pages[-1].num_rows
+                if pages[-1].num_rows < batch.num_rows:
+                    start += pages[-1].num_rows
+                    text = replace(state, position=(start,)).to_text(self._key)
+                    return resume.FilePage(pa.Table.from_batches(pages, scan.file_schema), text)
+        return resume.FilePage(pa.Table.from_batches(pages, scan.file_schema), None)
+
+    def resumable_files(
+        self,
+        token: str | None = None,
+        *,
+        limit: int | None = None,
+        records: FileRecords | None = None,
+    ) -> Stream[Delivered]:
+        """Return the matching files as batches, each with the token from which others continue.
+
+        Args:
+            token: The token of the last batch that arrived; None starts at the beginning.
+            limit: The maximum number of files of all resumptions together; by default the token's.
+            records: What a client that reads the files needs; by default the columns are those of
+                `file_batches()`.
+
+        Raises:
+            ResumeTokenError: The token is damaged, or of another table or scan.
+            ResumeTokenExpiredError: The log no longer has the files that it continues in.
+            ClientCapabilityError: The client cannot read the files of this table.
+            ConfigError: The scan has a limit, which counts rows.
+        """
+        scan, state = self._opened("files", token, _validate_limit(limit))
+        return Stream(scan._delivered(scan._file_deliveries(state), state))  # noqa: SLF001
+
+    def file_record_schema(self, records: FileRecords | None = None) -> pa.Schema:
+        """Return the schema of the batches of `resumable_files(records=...)`."""
+        return self.file_schema
+
+    def resumable_rows(self, token: str | None = None) -> Stream[Delivered]:
+        """Return the rows as batches with tokens; see `RowScan.resumable_rows`."""
+        scan, state = self._opened("rows", token, self.limit)
+        return Stream(scan._delivered(scan._row_deliveries(state), state))  # noqa: SLF001
+
+    def resume(self, token: str) -> Stream[Delivered]:
+        """Continue a stream of files or rows after a batch, in any process.
+
+        The token decides the version, so the scan may be of any version of the table.
+
+        Args:
+            token: The token of the batch.
+
+        Raises:
+            ResumeTokenError: The token is damaged, or of another table or scan.
+            ResumeTokenExpiredError: The log no longer has the files that it continues in.
+        """
+        parsed = resume.ResumeToken.from_text(token, self._key, self.snapshot.store.root)
+        return self.resumable_rows(token) if parsed.kind == "rows" else self.resumable_files(token)
+
+    def shares(self, count: int, kind: Literal["files", "rows"] = "files") -> list[str]:
+        """Split the scan into shares that several processes read, as tokens of their starts.
+
+        Each share is resumable. The shares are disjoint; together they have all files or rows.
+
+        Args:
+            count: The number of shares.
+            kind: Whether the shares are read as files or as rows.
+
+        Raises:
+            ConfigError: The scan has a limit, which no share can count.
+        """
+        count = validate_integer("count", count, 1)
+        if self.limit is not None:
+            raise ConfigError("limit", "of a scan cannot be split into shares")
+        _, state = self._opened(kind, None)
+        return [replace(state, share=(k, count)).to_text(self._key) for k in range(count)]
+
+    @property
+    def _key(self) -> bytes:
+        return self.snapshot.config.resume_key
+
+    def _opened(
+        self, kind: str, text: str | None, limit: int | None = None
+    ) -> tuple[Self, ResumeToken]:
+        """Return the scan of a token's version, and its state."""
+        predicate = None if self.predicate is None else str(self.predicate)
+        columns = self.columns if kind == "rows" else None
+        rows = self.limit if kind == "rows" else None
+        snapshot, state = resume.opened(
+            self.snapshot,
+            text,
+            kind=kind,
+            scan=resume.digest(kind, predicate, columns, rows),
+            strategy=_choice(self.snapshot, limit, self._requested).strategy,
+            limit=limit,
+        )
+        if snapshot is self.snapshot and state.strategy == self.strategy:
+            return self, state
+        scan = type(self)(
+            snapshot,
+            where=self.predicate,
+            columns=self.columns,
+            limit=self.limit,
+            strategy=ScanStrategy(state.strategy),
+            options=self.options,
+        )
+        return scan, state
+
+    def _delivered(
+        self, batches: Iterator[tuple[pa.RecordBatch, int]], state: ResumeToken
+    ) -> Iterator[Delivered]:
+        left = None if state.limit is None else state.limit - state.delivered
+        with Stream(batches) as stream:
+            if left == 0:
+                return
+            for batch, end in stream:
+                part = batch if left is None else batch.slice(0, left)
+                left = None if left is None else left - part.num_rows
+                state = replace(state, position=(end,), delivered=state.delivered + part.num_rows)
+                yield resume.Delivered(part, state.to_text(self._key))
+                if left == 0:
+                    return
+
+    def _file_deliveries(self, state: ResumeToken) -> Iterator[tuple[pa.RecordBatch, int]]:
+        skip = state.position[0] if state.position else 0
+        batches = _mapped(self._adds(PLAN_FIELDS), self._file_batches().convert)
+        return resume.sliced(batches, skip=skip, share=state.share)
+
+    def _row_deliveries(self, state: ResumeToken) -> Iterator[tuple[pa.RecordBatch, int]]:
+        skip = state.position[0] if state.position else 0
+        options = replace(self.options, ordered=True)
+        return resume.sliced(self.to_batches(options), skip=skip, share=state.share)
 
     def add_batches(self) -> Stream[pa.RecordBatch]:
         """Return the matching live files as add actions: raw paths, physical column names."""

@@ -1,0 +1,79 @@
+"""`ServedTables`: the tables of a configuration, opened by name for a principal."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lazydelta.config import Config, ReadOptions
+from lazydelta.errors import ConfigError, ServedTableNotFoundError
+from lazydelta.serving import tuning
+from lazydelta.table import Table
+
+if TYPE_CHECKING:
+    from lazydelta.serving.access import Access
+    from lazydelta.serving.config import ServeConfig
+    from lazydelta.serving.principal import Principal
+
+__all__ = ["ServedTables", "engine_config"]
+
+_BELOW_A_ROOT = re.compile(r"(?!\.\.?(?:/|$))[\w=.-]+(?:/(?!\.\.?(?:/|$))[\w=.-]+)*", re.ASCII)
+
+
+def engine_config(config: ServeConfig) -> Config:
+    """Return the engine settings of a server: batches and read-ahead within its limits."""
+    limits = config.limits
+    try:
+        base = Config(**{"prefetch_batches": 1, **config.engine})
+    except TypeError as error:
+        raise ConfigError("engine", str(error).partition("() ")[2]) from error
+    return replace(
+        base,
+        batch_rows=limits.batch_files,
+        read=ReadOptions(batch_rows=limits.batch_rows, memory_limit=limits.scan_memory),
+        resume_key=config.resume_key,
+    )
+
+
+class ServedTables:
+    """One handle for each table. Thread-safe; a handle keeps the last snapshot if it is remote."""
+
+    def __init__(self, config: ServeConfig, access: Access) -> None:
+        self._entries = {entry.name: entry for entry in config.tables}
+        self._roots = {entry.name: entry for entry in config.roots}
+        self._config = engine_config(config)
+        self._access = access
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, Table] = OrderedDict()
+
+    def names(self, principal: Principal) -> list[str]:
+        """Return the tables that a principal may read, sorted; those below roots are not listed."""
+        return sorted(name for name in self._entries if self._access.may_read(principal, name))
+
+    def open(self, principal: Principal, name: str) -> Table:
+        """Return the handle of a table.
+
+        Raises:
+            ServedTableNotFoundError: The principal may not read it, or there is no such table.
+        """
+        self._access.check(principal, name)
+        with self._lock:
+            table = self._open.get(name)
+            if table is None:
+                table = self._open[name] = self._opened(name)
+            self._open.move_to_end(name)
+            while len(self._open) > max(tuning.OPEN_TABLES_AT_MOST, len(self._entries)):
+                self._open.popitem(last=False)
+        return table
+
+    def _opened(self, name: str) -> Table:
+        if (entry := self._entries.get(name)) is not None:
+            return Table.open(entry.url, entry.options or None, self._config)
+        first, _, path = name.partition("/")
+        root = self._roots.get(first)
+        if root is None or not _BELOW_A_ROOT.fullmatch(path):
+            raise ServedTableNotFoundError(name)
+        return Table.open(f"{root.url.rstrip('/')}/{path}", root.options or None, self._config)

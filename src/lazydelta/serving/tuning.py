@@ -1,0 +1,37 @@
+"""Numbers that tune the servers; settings are in `ServeConfig`."""
+
+from __future__ import annotations
+
+MAX_INTEGER = 2**63 - 1
+"""Largest integer of a request: Arrow's counts have 64 bits."""
+
+MAX_TEXT_BYTES = 32_768
+"""Longest string of a request: a predicate of some thousand values."""
+
+MAX_NAMES = 2000
+"""Most columns or capabilities that a request names."""
+
+OPEN_TABLES_AT_MOST = 256
+"""Handles of tables below a root that are kept; each has the last snapshot of a remote table."""
+
+HISTOGRAM_SECONDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 300.0)
+"""Bounds of the histograms: from a local first batch to a long scan."""
+
+BODY_BYTES = 256 * 1024
+"""Part of a batch that is written at once. The next batch is read when nearly all parts of the last
+one are in the network, so a slow client holds one encoded batch."""
+
+SPARE_THREADS = 8
+"""Threads beside one per scan: they open tables and close scans."""
+
+FAILED_LOGIN_SECONDS = 60.0
+"""Over which failed logins of an address are counted."""
+
+FAILED_ADDRESSES_AT_MOST = 10_000
+"""Addresses whose failed logins are counted; the oldest are forgotten."""
+
+HISTORY_AT_MOST = 1000
+"""Commits of a history that a client can request."""
+
+FORCED_STOP_SECONDS = 2.0
+"""How long ended scans may take to send their last line at shutdown."""
