@@ -2,6 +2,7 @@
 #ifndef LAZYDELTA_INTERNAL_H
 #define LAZYDELTA_INTERNAL_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
 
@@ -51,13 +52,37 @@ int32_t ld_receive_payload(int fd, void *to, int64_t length, const ld_watch *wat
 typedef struct ld_worker {
   int fd;
   pid_t pid;
-  uint32_t number; /* of the latest request */
+  uint32_t number;   /* of the latest request */
+  uint64_t affinity; /* hash of the latest table: the worker has its snapshot */
   struct ld_worker *next;
 } ld_worker;
 
-int32_t ld_take_worker(ld_worker **worker);
-void ld_keep_worker(ld_worker *worker); /* idle: the next scan takes it */
+int32_t ld_take_worker(const char *table, ld_worker **worker);
+void ld_keep_worker(ld_worker *worker); /* idle: a later scan takes it */
 void ld_end_worker(ld_worker *worker);  /* killed and reaped */
+
+/* --- scans (scan.c) */
+
+typedef struct delta_scan {
+  atomic_int references;
+  atomic_bool cancelled;
+  pthread_mutex_t lock; /* guards `worker` between the scan's thread and delta_cancel */
+  ld_worker *worker;    /* NULL: given back */
+  bool is_idle;         /* the worker has sent its last frame */
+  bool is_broken;       /* the next byte of the worker is not the head of a frame */
+  char *schema;         /* the first frame: the version of the table, and the schema */
+  int64_t schema_length;
+  _Atomic int64_t version; /* -1: not known yet */
+  int32_t status; /* of a stream that failed */
+  char error[4096], error_type[64];
+  char token[2048];
+} ld_scan;
+
+int32_t ld_begin(int32_t kind, const char *const fields[], size_t count, ld_scan **scan);
+int32_t ld_receive_schema(ld_scan *scan); /* unless it was received before */
+int32_t ld_next(ld_scan *scan, ld_head *head, char **payload);
+void ld_finish(ld_scan *scan); /* gives the worker back */
+void ld_release(ld_scan *scan);
 
 /* --- Arrow memory (arrow.c) */
 

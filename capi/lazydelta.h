@@ -25,6 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define DELTA_EXPORT __attribute__((visibility("default")))
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -109,17 +111,75 @@ typedef bool (*delta_file_callback)(const char *path, int64_t size);
  *
  * Returns DELTA_OK after the last file, DELTA_STOPPED if the callback returned false, or a
  * negative status; then the files passed so far are not all. */
-int32_t delta_scan_lazy(const char *table_path, const char *predicate_json, size_t limit,
+DELTA_EXPORT int32_t delta_scan_lazy(const char *table_path, const char *predicate_json, size_t limit,
                         delta_file_callback callback);
 
+/* --- the Arrow-native set */
+
+typedef struct delta_table delta_table;
+typedef struct delta_scan delta_scan;
+
+/* Open a table and load its newest version; `delta_close` releases it. Opening one early starts and
+ * warms a worker.
+ *
+ * options_json  The options of its store, such as {"account_name": "..."}; NULL: from the
+ *               environment. */
+DELTA_EXPORT int32_t delta_open(const char *table_path, const char *options_json, delta_table **table);
+
+/* The version that delta_open loaded. */
+DELTA_EXPORT int64_t delta_table_version(const delta_table *table);
+
+DELTA_EXPORT void delta_close(delta_table *table);
+
+/* Start a scan; batches arrive as files are discovered. This returns as soon as a worker has the
+ * request: whether the table can be read turns out in `get_schema` or `get_next`.
+ *
+ * request_json  {"where", "columns", "limit", "strategy", "version" or "timestamp", "mode",
+ *               "start_version", "end_version", "resume", "capabilities", "deletion_vectors",
+ *               "statistics"}: the fields of the HTTP server (docs/how-to/c.md). `where` is a
+ *               string of SQL, or a predicate as in delta_scan_lazy. NULL or empty: all files.
+ * stream        Receives the stream. `get_next` blocks; it fails with a number of errno,
+ *               `get_last_error` has the message, and `delta_scan_status` the status. A stream
+ *               that ends without an error is complete.
+ *               Batches may outlive the stream, and may be released on any thread. Buffers are
+ *               aligned to 8 bytes.
+ * scan          Receives a handle beside the stream, for `delta_resume_token` and `delta_cancel`;
+ *               `delta_scan_release` releases it, before or after the stream. May be NULL.
+ *
+ * Releasing the stream stops the scan, if it still runs. */
+DELTA_EXPORT int32_t delta_plan(const delta_table *table, const char *request_json,
+                   struct ArrowArrayStream *stream, delta_scan **scan);
+
+/* The version that the scan reads; -1 before the first `get_schema` or `get_next`. */
+DELTA_EXPORT int64_t delta_scan_version(const delta_scan *scan);
+
+/* The token of the last batch of `get_next`; any process continues exactly after that batch with
+ * it, as "resume" of a request. Empty before the first batch. Valid until the next `get_next`. */
+DELTA_EXPORT const char *delta_resume_token(const delta_scan *scan);
+
+/* Why `get_next` failed, as a status; DELTA_OK if it did not. The message and class of the failure
+ * become the last error of this thread. */
+DELTA_EXPORT int32_t delta_scan_status(const delta_scan *scan);
+
+/* End the scan from any thread; a `get_next` that waits returns ECANCELED within a moment. */
+DELTA_EXPORT void delta_cancel(delta_scan *scan);
+
+DELTA_EXPORT void delta_scan_release(delta_scan *scan);
+
+/* --- the library */
+
+/* End idle workers. Others are started when they are needed, so this is optional; workers also end
+ * when the process does, however it ends. */
+DELTA_EXPORT void delta_shutdown(void);
+
 /* The message of the last failure on this thread; empty if the last call succeeded. */
-const char *delta_last_error(void);
+DELTA_EXPORT const char *delta_last_error(void);
 
 /* The name of the error's class, such as "TableNotFoundError". */
-const char *delta_last_error_type(void);
+DELTA_EXPORT const char *delta_last_error_type(void);
 
 /* The version of the library. */
-const char *delta_version(void);
+DELTA_EXPORT const char *delta_version(void);
 
 #ifdef __cplusplus
 }

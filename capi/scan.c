@@ -1,17 +1,15 @@
-/* A scan: a request to a worker, and the batches of its answer. */
+/* A scan: one request to a worker, and the frames of its answer. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <stdio.h>
 
 #include "internal.h"
 
-enum { GRACE_MILLISECONDS = 200 }; /* for a worker to end a scan that nobody wants any more */
+enum { GRACE_MILLISECONDS = 250 }; /* for a worker to end a scan that is not wanted any more */
 
-typedef struct {
-  ld_worker *worker;
-  atomic_bool cancelled;
-  bool at_end; /* the worker waits for the next request */
-} exchange;
+static int32_t frame_error(void) {
+  return ld_fail(DELTA_INTERNAL, "FrameError", "the worker process sent an unexpected frame");
+}
 
 static int32_t remote_error(const char *payload) {
   int32_t status;
@@ -20,19 +18,17 @@ static int32_t remote_error(const char *payload) {
   return ld_fail(status, type, "%s", type + strlen(type) + 1);
 }
 
-/* Receive a frame; the caller frees its payload. An error of the worker becomes one here. */
-static int32_t next_frame(exchange *scan, ld_head *head, char **payload) {
-  ld_watch watch = {.cancelled = &scan->cancelled};
+/* Receive a frame; the caller frees its payload. `idle` becomes true when the worker has sent its
+ * last frame, and waits for the next request. */
+static int32_t receive(ld_worker *worker, const ld_watch *watch, ld_head *head, char **payload) {
   *payload = NULL;
-  int32_t status = ld_receive_head(scan->worker->fd, head, &watch);
+  int32_t status = ld_receive_head(worker->fd, head, watch);
   if (status) return status;
   if (head->length) {
     *payload = ld_allocate_payload(head->length);
     if (!*payload) return ld_no_memory();
-    status = ld_receive_payload(scan->worker->fd, *payload, head->length, &watch);
+    status = ld_receive_payload(worker->fd, *payload, head->length, watch);
   }
-  if (!status && head->kind == LD_ERROR) status = remote_error(*payload);
-  scan->at_end = !*payload ? head->kind == LD_END : head->kind == LD_ERROR;
   if (status) {
     free(*payload);
     *payload = NULL;
@@ -40,82 +36,120 @@ static int32_t next_frame(exchange *scan, ld_head *head, char **payload) {
   return status;
 }
 
-/* Let the worker end its scan and wait for the next one; a worker that does not is ended. */
-static void finish(exchange *scan) {
-  ld_worker *worker = scan->worker;
-  if (!scan->at_end) {
-    /* TODO drain */
-    ld_end_worker(worker);
-    return;
+static bool is_last(const ld_head *head) { return head->kind == LD_END || head->kind == LD_ERROR; }
+
+/* Skip what a cancelled worker still sends. Return whether it waits for the next request. */
+static bool drain(ld_worker *worker) {
+  ld_watch watch = {.deadline = ld_now() + GRACE_MILLISECONDS};
+  ld_head head = {0};
+  char *payload;
+  if (ld_send(worker->fd, (ld_head){LD_CANCEL, worker->number, 0}, NULL)) return false;
+  while (!is_last(&head)) {
+    if (receive(worker, &watch, &head, &payload)) return false;
+    free(payload);
   }
-  ld_keep_worker(worker);
+  return true;
 }
 
-static int32_t begin(exchange *scan, int32_t kind, const char *fields[], size_t count) {
+void ld_finish(ld_scan *scan) {
+  pthread_mutex_lock(&scan->lock);
+  ld_worker *worker = scan->worker;
+  scan->worker = NULL;
+  pthread_mutex_unlock(&scan->lock);
+  if (!worker) return;
+  if (scan->is_idle || (!scan->is_broken && drain(worker)))
+    ld_keep_worker(worker);
+  else
+    ld_end_worker(worker);
+}
+
+int32_t ld_next(ld_scan *scan, ld_head *head, char **payload) {
+  ld_watch watch = {.cancelled = &scan->cancelled};
+  *payload = NULL;
+  if (atomic_load(&scan->cancelled))
+    return ld_fail(DELTA_CANCELLED, "CancelledError", "the scan was cancelled");
+  int32_t status = receive(scan->worker, &watch, head, payload);
+  if (status) {
+    scan->is_broken = status != DELTA_CANCELLED || head->kind != 0; /* within a frame */
+    return status;
+  }
+  scan->is_idle = is_last(head);
+  if (head->kind != LD_ERROR) return DELTA_OK;
+  status = remote_error(*payload);
+  free(*payload);
+  *payload = NULL;
+  return status;
+}
+
+static int32_t send_request(ld_scan *scan, int32_t kind, const char *const fields[], size_t count) {
   size_t length = 0;
   for (size_t i = 0; i < count; i++) length += strlen(fields[i]) + 1;
   char *payload = malloc(length), *at = payload;
   if (!payload) return ld_no_memory();
-  for (size_t i = 0; i < count; i++) at = stpcpy(at, fields[i]) + 1;
-  int32_t status = ld_take_worker(&scan->worker);
-  if (!status) {
-    ld_head head = {kind, ++scan->worker->number, (int64_t)length - 1};
-    status = ld_send(scan->worker->fd, head, payload);
-    if (status) ld_end_worker(scan->worker);
+  for (size_t i = 0; i < count; i++) {
+    size_t size = strlen(fields[i]) + 1;
+    memcpy(at, fields[i], size);
+    at += size;
   }
+  ld_head head = {kind, ++scan->worker->number, (int64_t)length - 1};
+  int32_t status = ld_send(scan->worker->fd, head, payload);
   free(payload);
   return status;
 }
 
-/* Pass the files of a batch to the callback: a column of strings, and one of sizes. */
-static int32_t deliver(const struct ArrowArray *batch, delta_file_callback callback, char **path,
-                       size_t *room) {
-  const struct ArrowArray *paths = batch->children[0], *sizes = batch->children[1];
-  const int32_t *offsets = paths->buffers[1];
-  const char *bytes = paths->buffers[2];
-  const int64_t *size = sizes->buffers[1];
-  for (int64_t i = 0; i < batch->length; i++) {
-    size_t length = (size_t)(offsets[i + 1] - offsets[i]);
-    if (length >= *room) {
-      char *more = realloc(*path, 2 * length + 256);
-      if (!more) return ld_no_memory();
-      *path = more;
-      *room = 2 * length + 256;
-    }
-    memcpy(*path, bytes + offsets[i], length);
-    (*path)[length] = '\0';
-    if (!callback(*path, size[i])) return DELTA_STOPPED;
+int32_t ld_receive_schema(ld_scan *scan) {
+  if (scan->schema) return DELTA_OK;
+  ld_head head;
+  char *payload;
+  int32_t status = ld_next(scan, &head, &payload);
+  if (status) return status;
+  if (head.kind != LD_SCHEMA || head.length < (int64_t)sizeof(int64_t)) {
+    free(payload);
+    scan->is_broken = true;
+    return frame_error();
   }
+  int64_t version;
+  memcpy(&version, payload, sizeof version);
+  atomic_store(&scan->version, version);
+  scan->schema = payload;
+  scan->schema_length = head.length;
   return DELTA_OK;
 }
 
-int32_t delta_scan_lazy(const char *table_path, const char *predicate_json, size_t limit,
-                        delta_file_callback callback) {
-  if (!table_path || !callback)
-    return ld_fail(DELTA_INVALID_ARGUMENT, "ConfigError", "table_path and callback are required");
-  char number[32], *path = NULL;
-  size_t room = 0;
-  snprintf(number, sizeof number, "%zu", limit);
-  const char *fields[] = {table_path, predicate_json ? predicate_json : "", number};
-  exchange scan = {0};
-  int32_t status = begin(&scan, LD_LAZY, fields, 3);
-  if (status) return status;
-  while (!status && !scan.at_end) {
-    ld_head head;
-    char *payload;
-    struct ArrowArray batch;
-    status = next_frame(&scan, &head, &payload);
-    if (status || head.kind != LD_BATCH) {
-      free(payload);
-      continue;
-    }
-    status = ld_build_array(payload, &batch);
-    if (status) break;
-    status = deliver(&batch, callback, &path, &room);
-    batch.release(&batch);
+int32_t ld_begin(int32_t kind, const char *const fields[], size_t count, ld_scan **out) {
+  ld_scan *scan = calloc(1, sizeof *scan);
+  if (!scan) return ld_no_memory();
+  pthread_mutex_init(&scan->lock, NULL);
+  atomic_init(&scan->references, 1);
+  atomic_init(&scan->cancelled, false);
+  atomic_init(&scan->version, -1);
+  int32_t status = ld_take_worker(fields[0], &scan->worker);
+  if (!status) {
+    status = send_request(scan, kind, fields, count);
+    scan->is_broken = status != DELTA_OK;
   }
-  free(path);
-  finish(&scan);
-  if (!status) ld_ok();
-  return status;
+  if (status) {
+    ld_release(scan);
+    return status;
+  }
+  *out = scan;
+  return DELTA_OK;
+}
+
+void ld_release(ld_scan *scan) {
+  if (atomic_fetch_sub(&scan->references, 1) != 1) return;
+  ld_finish(scan);
+  pthread_mutex_destroy(&scan->lock);
+  free(scan->schema);
+  free(scan);
+}
+
+/* Another thread may be about to give the worker back: the lock decides who is first. */
+void delta_cancel(delta_scan *scan) {
+  if (!scan) return;
+  atomic_store(&scan->cancelled, true);
+  pthread_mutex_lock(&scan->lock);
+  if (scan->worker)
+    ld_send(scan->worker->fd, (ld_head){LD_CANCEL, scan->worker->number, 0}, NULL);
+  pthread_mutex_unlock(&scan->lock);
 }

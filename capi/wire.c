@@ -7,6 +7,8 @@
 
 #include "internal.h"
 
+static const int64_t MAX_PAYLOAD = INT64_C(1) << 40;
+
 int64_t ld_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -40,35 +42,43 @@ int32_t ld_send(int fd, ld_head head, const void *payload) {
   return DELTA_OK;
 }
 
-/* The socket has a receive timeout, so a waiting receiver comes by here often enough. */
-static int32_t check(const ld_watch *watch) {
-  if (watch->cancelled && atomic_load(watch->cancelled))
-    return ld_fail(DELTA_CANCELLED, "CancelledError", "the scan was cancelled");
-  if (watch->deadline && ld_now() >= watch->deadline)
-    return ld_fail(DELTA_DEADLINE_EXCEEDED, "DeadlineError", "the worker process did not answer");
-  return DELTA_OK;
+static int32_t is_cancelled(const ld_watch *watch) {
+  if (!watch->cancelled || !atomic_load(watch->cancelled)) return DELTA_OK;
+  return ld_fail(DELTA_CANCELLED, "CancelledError", "the scan was cancelled");
 }
 
-int32_t ld_receive_payload(int fd, void *to, int64_t length, const ld_watch *watch) {
+static int32_t is_late(const ld_watch *watch) {
+  if (!watch->deadline || ld_now() < watch->deadline) return DELTA_OK;
+  return ld_fail(DELTA_DEADLINE_EXCEEDED, "DeadlineError", "the worker process did not answer");
+}
+
+/* The socket has a receive timeout, so that a waiting receiver checks the watch every few
+ * milliseconds. A head that has begun to arrive is not abandoned: `is_head`. */
+static int32_t receive(int fd, void *to, int64_t length, const ld_watch *watch, bool is_head) {
   char *at = to;
   while (length > 0) {
     ssize_t got = recv(fd, at, (size_t)length, MSG_WAITALL);
     if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) return lost();
-    if (got < 0) {
-      int32_t status = check(watch);
-      if (status) return status;
+    if (got > 0) {
+      at += got;
+      length -= got;
       continue;
     }
-    at += got;
-    length -= got;
+    int32_t status = is_head && at != (char *)to ? DELTA_OK : is_cancelled(watch);
+    if (!status) status = is_late(watch);
+    if (status) return status;
   }
   return DELTA_OK;
 }
 
+int32_t ld_receive_payload(int fd, void *to, int64_t length, const ld_watch *watch) {
+  return receive(fd, to, length, watch, false);
+}
+
 int32_t ld_receive_head(int fd, ld_head *head, const ld_watch *watch) {
-  int32_t status = ld_receive_payload(fd, head, sizeof *head, watch);
-  if (status) return status;
-  if (head->length < 0 || head->length > INT64_C(1) << 40)
-    return ld_fail(DELTA_INTERNAL, "FrameError", "the worker process sent an invalid frame");
-  return DELTA_OK;
+  *head = (ld_head){0};
+  int32_t status = receive(fd, head, sizeof *head, watch, true);
+  if (!status && (head->length < 0 || head->length > MAX_PAYLOAD))
+    status = ld_fail(DELTA_INTERNAL, "FrameError", "the worker process sent an invalid frame");
+  return status;
 }

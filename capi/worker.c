@@ -19,7 +19,7 @@
 #endif
 
 enum {
-  MAX_WORKERS = 64, /* each is a process of some 100 MB */
+  MAX_SCANS = 64, /* at once: each is a process of some 100 MB */
   MAX_IDLE = 4,
   START_MILLISECONDS = 60000,
   TICK_MICROSECONDS = 50000 /* how often a waiting receiver checks for cancellation */
@@ -30,6 +30,12 @@ extern char **environ;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ld_worker *idle;
 static int idle_count, live_count;
+
+static void count_worker(int change) {
+  pthread_mutex_lock(&lock);
+  live_count += change;
+  pthread_mutex_unlock(&lock);
+}
 
 static const char *python(void) {
   const char *set = getenv("LIBLAZYDELTA_PYTHON");
@@ -63,6 +69,9 @@ static int spawn(pid_t *pid, int fd) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, fd, 0);
   posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+#if __GLIBC_PREREQ(2, 34)
+  posix_spawn_file_actions_addclosefrom_np(&actions, 3); /* what the host forgot to close */
+#endif
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   posix_spawnattr_setsigmask(&attributes, &none);
@@ -86,9 +95,7 @@ void ld_end_worker(ld_worker *worker) {
   close(worker->fd);
   kill_and_reap(worker->pid);
   free(worker);
-  pthread_mutex_lock(&lock);
-  live_count--;
-  pthread_mutex_unlock(&lock);
+  count_worker(-1);
 }
 
 static int32_t greet(ld_worker *worker) {
@@ -139,40 +146,74 @@ static bool is_alive(const ld_worker *worker) {
   return recv(worker->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-int32_t ld_take_worker(ld_worker **out) {
+static uint64_t hash(const char *text) {
+  uint64_t value = 14695981039346656037u; /* FNV-1a */
+  for (; *text; text++) value = (value ^ (unsigned char)*text) * 1099511628211u;
+  return value;
+}
+
+/* After a fork the workers are still those of the parent. */
+static void forget_workers(void) {
+  while (idle) {
+    ld_worker *worker = idle;
+    idle = worker->next;
+    close(worker->fd);
+    free(worker);
+  }
+  idle_count = live_count = 0;
+  pthread_mutex_unlock(&lock);
+}
+
+static void lock_workers(void) { pthread_mutex_lock(&lock); }
+static void unlock_workers(void) { pthread_mutex_unlock(&lock); }
+static void watch_forks(void) { pthread_atfork(lock_workers, unlock_workers, forget_workers); }
+
+/* Take an idle worker, if possible one that has read this table. */
+static ld_worker *take_idle(uint64_t affinity) {
+  ld_worker **link = &idle;
+  for (ld_worker **at = &idle; *at; at = &(*at)->next)
+    if ((*at)->affinity == affinity) {
+      link = at;
+      break;
+    }
+  ld_worker *worker = *link;
+  if (worker) {
+    *link = worker->next;
+    idle_count--;
+  }
+  return worker;
+}
+
+int32_t ld_take_worker(const char *table, ld_worker **out) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, watch_forks);
+  uint64_t affinity = hash(table);
   for (;;) {
     pthread_mutex_lock(&lock);
-    ld_worker *worker = idle;
-    bool is_full = !worker && live_count >= MAX_WORKERS;
-    if (worker) {
-      idle = worker->next;
-      idle_count--;
-    } else if (!is_full) {
-      live_count++;
-    }
+    ld_worker *worker = take_idle(affinity);
+    bool is_full = !worker && live_count >= MAX_SCANS;
+    if (!worker && !is_full) live_count++;
     pthread_mutex_unlock(&lock);
     if (is_full)
       return ld_fail(DELTA_RESOURCE_EXHAUSTED, "OverloadedError",
-                     "%d scans run at once, which is the maximum: end one", MAX_WORKERS);
-    if (worker && !is_alive(worker)) {
-      ld_end_worker(worker);
-      continue;
-    }
-    if (worker) {
-      *out = worker;
-      return DELTA_OK;
-    }
-    break;
+                     "%d scans run at once, which is the maximum: end one", MAX_SCANS);
+    *out = worker;
+    if (!worker) break;
+    worker->affinity = affinity;
+    if (is_alive(worker)) return DELTA_OK;
+    ld_end_worker(worker);
   }
   int32_t status = start_worker(out);
   if (status) {
-    pthread_mutex_lock(&lock);
-    live_count--;
-    pthread_mutex_unlock(&lock);
+    count_worker(-1);
     return status;
   }
+  (*out)->affinity = affinity;
   status = greet(*out);
-  if (status) ld_end_worker(*out);
+  if (status) {
+    ld_end_worker(*out);
+    *out = NULL;
+  }
   return status;
 }
 
@@ -187,3 +228,19 @@ void ld_keep_worker(ld_worker *worker) {
   pthread_mutex_unlock(&lock);
   if (!is_kept) ld_end_worker(worker);
 }
+
+void delta_shutdown(void) {
+  for (;;) {
+    pthread_mutex_lock(&lock);
+    ld_worker *worker = idle;
+    if (worker) {
+      idle = worker->next;
+      idle_count--;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!worker) return;
+    ld_end_worker(worker);
+  }
+}
+
+__attribute__((destructor)) static void at_exit(void) { delta_shutdown(); }

@@ -1,7 +1,11 @@
-"""The requests of the C library, answered with schema and batches."""
+"""The requests of the C library, answered with a version, a schema and batches.
+
+The request itself, `ScanRequest`, is that of the servers; only its `table` is an address here.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -9,73 +13,87 @@ import pyarrow as pa
 
 from lazydelta._stream import Stream
 from lazydelta.errors import ConfigError, PredicateError
+from lazydelta.ffi import tuning
+from lazydelta.scan import Delivered
+from lazydelta.serving import ScanRequest, start_scan
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Answer", "Tables"]
+__all__ = ["Answer", "OpenTables"]
 
-_LAZY = pa.schema([
-    pa.field("path", pa.string(), nullable=False), pa.field("size", pa.int64(), nullable=False)
+_LAZY_SCHEMA = pa.schema([
+    pa.field("path", pa.string(), nullable=False),
+    pa.field("size", pa.int64(), nullable=False),
 ])
 
 
 class Answer(NamedTuple):
-    """What a request returns."""
+    """The answer to a request."""
 
     version: int
     schema: pa.Schema
-    batches: Stream[tuple[pa.RecordBatch, str]]
+    batches: Stream[Delivered]
 
 
-class Tables:
-    """Tables that were opened before, with their last snapshots."""
+class OpenTables:
+    """Answers requests; keeps the handles of the latest tables, with their last snapshots."""
 
     def __init__(self) -> None:
-        self._tables: dict[tuple[str, str], Table] = {}
+        self._tables: OrderedDict[tuple[str, str], Table] = OrderedDict()
 
-    def opened(self, url: str, options: str) -> Answer:
-        """Load the newest snapshot."""
-        version = self._table(url, options).version
-        return Answer(version, pa.schema([]), Stream(iter(())))
+    def open(self, url: str, options: str) -> Answer:
+        """Load the newest version."""
+        return Answer(self._table(url, options).version, pa.schema([]), Stream(iter(())))
 
     def lazy(self, url: str, predicate: str, limit: str) -> Answer:
-        """List files with the columns that the callback receives."""
-        scan = self._table(url, "").scan(parse_predicate(predicate))
-        resolver = scan.snapshot.resolver
-
-        def batches() -> Iterator[tuple[pa.RecordBatch, str]]:
-            with scan.file_batches(limit=int(limit) or None) as files:
-                for batch in files:
-                    uris = resolver.uris(batch.column("path")).cast(pa.string())
-                    yield pa.record_batch([uris, batch.column("size")], schema=_LAZY), ""
-
-        return Answer(scan.snapshot.version, _LAZY, Stream(batches()))
+        """Start a scan of files, with the two columns that the callback receives."""
+        document = {"table": url, "where": _where(_parsed("predicate_json", predicate))}
+        request = ScanRequest.from_json(document | {"limit": int(limit) or None})
+        _, version, files = start_scan(self._table(url, ""), request)
+        return Answer(version, _LAZY_SCHEMA, Stream(_locations(files)))
 
     def plan(self, url: str, options: str, request: str) -> Answer:
-        """List files with all columns."""
-        scan = self._table(url, options).scan()
-
-        def batches() -> Iterator[tuple[pa.RecordBatch, str]]:
-            with scan.file_batches() as files:
-                for batch in files:
-                    yield batch, ""
-
-        return Answer(scan.snapshot.version, scan.file_schema, Stream(batches()))
+        """Start a scan of files, rows or changes."""
+        document = _parsed("request_json", request) or {}
+        if not isinstance(document, dict):
+            raise ConfigError("request_json", "must be a JSON object")
+        document = document | {"table": url, "where": _where(document.get("where"))}
+        schema, version, batches = start_scan(
+            self._table(url, options), ScanRequest.from_json(document)
+        )
+        return Answer(version, schema, batches)
 
     def _table(self, url: str, options: str) -> Table:
         key = (url, options)
         if key not in self._tables:
-            self._tables[key] = Table.open(url, orjson.loads(options) if options else None)
+            self._tables[key] = Table.open(url, _parsed("options_json", options))
+        self._tables.move_to_end(key)
+        while len(self._tables) > tuning.OPEN_TABLES_AT_MOST:
+            self._tables.popitem(last=False)
         return self._tables[key]
 
 
-def parse_predicate(text: str) -> Any:
-    """Return the predicate of a JSON text: an equality map, tuples, or an SQL string."""
-    if not text.strip():
-        return None
+def _parsed(name: str, text: str) -> Any:
+    """Return the value of a JSON argument; an empty one is absent."""
     try:
-        return orjson.loads(text)
+        return orjson.loads(text) if text.strip() else None
     except orjson.JSONDecodeError as error:
-        raise PredicateError(text, f"it is not JSON ({error})") from None
+        raise ConfigError(name, f"is not JSON: {error}") from None
+
+
+def _where(predicate: Any) -> str | None:
+    """Return the predicate as the string of a request: SQL, or the JSON of a map or list."""
+    if predicate is None or isinstance(predicate, str):
+        return predicate
+    if isinstance(predicate, dict | list):
+        return orjson.dumps(predicate).decode()
+    raise PredicateError(repr(predicate), "give a JSON object, a list of conditions or an SQL string")
+
+
+def _locations(files: Stream[Delivered]) -> Iterator[Delivered]:
+    with files:
+        for batch, token in files:
+            columns = [batch.column("path").cast(pa.string()), batch.column("size")]
+            yield Delivered(pa.RecordBatch.from_arrays(columns, schema=_LAZY_SCHEMA), token)

@@ -1,28 +1,31 @@
-"""Errors as the status codes of the C library: the negative codes of gRPC."""
+"""Errors as the status codes of the C library: the codes of gRPC, negative."""
 
 from __future__ import annotations
 
 from lazydelta import errors
+from lazydelta.serving import error_code
 
 __all__ = ["status_of"]
 
-_CODES: tuple[tuple[type[BaseException], int], ...] = (
-    (errors.PathNotAllowedError, -7),
-    (errors.StoreAccessError, -7),
-    (errors.LogCorruptError, -15),
-    (errors.LogGapError, -15),
-    (errors.DataFileError, -15),
-    (errors.DeletionVectorError, -15),
-    (errors.VersionNotFoundError, -5),
-    (errors.TimestampNotFoundError, -5),
-    (FileNotFoundError, -5),
-    (NotImplementedError, -12),
-    (errors.StoreError, -14),
-    (ValueError, -3),
-    (LookupError, -3),
+_NAMES = (
+    *("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND"),
+    *("ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION"),
+    *("ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"),
+    "UNAUTHENTICATED",
+)
+
+# Here the caller names the table and has its credentials; a server's client has neither.
+_OF_THE_CALLER: tuple[tuple[type[BaseException], str], ...] = (
+    (errors.TableNotFoundError, "NOT_FOUND"),
+    (errors.StoreAccessError, "PERMISSION_DENIED"),
 )
 
 
 def status_of(error: BaseException) -> int:
-    """Return the status code of an error."""
-    return next((code for kind, code in _CODES if isinstance(error, kind)), -13)
+    """Return the status of an error.
+
+    >>> status_of(errors.ConfigError("limit", "is too large"))
+    -3
+    """
+    own = (name for kind, name in _OF_THE_CALLER if isinstance(error, kind))
+    return -_NAMES.index(next(own, error_code(error).grpc))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lazydelta.errors import DeltaError, InternalError
 from lazydelta.ffi.arrow_frames import batch_frame, schema_frame
-from lazydelta.ffi.requests import Tables
+from lazydelta.ffi.requests import OpenTables
 from lazydelta.ffi.status import status_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Worker:
         self._host = host
         self._requests: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._cancelled = 0  # number of the latest request that the host cancelled
-        self._tables = Tables()
+        self._tables = OpenTables()
 
     def run(self) -> None:
         """Serve until the host is gone."""
@@ -67,7 +67,7 @@ class Worker:
 
     def _answer(self, request: Frame) -> None:
         fields = request.payload.decode().split("\0")
-        answers = {OPEN: self._tables.opened, LAZY: self._tables.lazy, PLAN: self._tables.plan}
+        answers = {OPEN: self._tables.open, LAZY: self._tables.lazy, PLAN: self._tables.plan}
         answer = answers[request.kind](*fields)
         with suppress(BrokenPipeError), answer.batches as batches:
             self._send_batches(request.number, answer, batches)
