@@ -9,7 +9,9 @@
 #include "lazydelta.h"
 
 static void print_status(int32_t status) {
-  printf("status %d %s|%s\n", status, delta_last_error_type(), delta_last_error());
+  printf("status %d %s|", status, delta_last_error_type());
+  for (const char *at = delta_last_error(); *at; at++) putchar(*at == '\n' ? ' ' : *at);
+  putchar('\n');
 }
 
 /* The worker processes, zombies included. */

@@ -37,7 +37,7 @@ def test_a_limit_is_the_maximum_number_of_files(driver, files_table):
 @pytest.mark.parametrize(
     "predicate",
     [
-        pytest.param('{"day": "2026-05-02"}', id="an-equality-map"),
+        pytest.param('{"day": "2026-05-02", "hour": 1}', id="an-equality-map"),
         pytest.param('[["day", ">", "2026-05-01"], ["hour", "<", 2]]', id="conditions-of-a-list"),
         pytest.param('[[["day", "=", "2026-05-02"], ["hour", "in", [1, 7]]]]', id="lists-of-lists"),
         pytest.param("\"day = date'2026-05-02' and hour = 1\"", id="a-string-of-sql"),

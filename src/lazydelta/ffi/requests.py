@@ -56,7 +56,8 @@ class OpenTables:
 
     def plan(self, url: str, options: str, request: str) -> Answer:
         """Start a scan of files, rows or changes."""
-        document = _parsed("request_json", request) or {}
+        document = _parsed("request_json", request)
+        document = {} if document is None else document
         if not isinstance(document, dict):
             raise ConfigError("request_json", "must be a JSON object")
         document = document | {"table": url, "where": _where(document.get("where"))}
