@@ -48,8 +48,8 @@ namespace LazyDelta
             if (status >= 0) return;
             throw new LazyDeltaException(
                 (DeltaStatus)(-status),
-                Marshal.PtrToStringUTF8(delta_last_error_type()),
-                Marshal.PtrToStringUTF8(delta_last_error()));
+                Marshal.PtrToStringUTF8(delta_last_error_type()) ?? "",
+                Marshal.PtrToStringUTF8(delta_last_error()) ?? "");
         }
     }
 
