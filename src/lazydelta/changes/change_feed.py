@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from lazydelta._stream import Stream
 from lazydelta.changes.change_plan import ChangeMetrics, ChangePlan
-from lazydelta.changes.change_rows import CHANGE_FIELDS, ChangeReader
+from lazydelta.changes.change_rows import CHANGE_FIELDS, ChangePosition, ChangeReader
+from lazydelta.changes.resumption import first_token, resumed_range, tasks_from
 from lazydelta.changes.version_range import ChangeRange, RequestedRange, find_range
 from lazydelta.config import ReadOptions, check_options
 from lazydelta.errors import ConfigError
 from lazydelta.expressions import Predicate, as_predicate
-from lazydelta.scan import Delivered, RowBatches, RowScan, resume
+from lazydelta.scan import RowBatches, RowScan, resume
 from lazydelta.scan.plan import Explanation
-from lazydelta.scan.read import columns_to_read, read_ahead, threads_for
+from lazydelta.scan.read import columns_to_read, placed_rows, read_ahead, threads_for
 from lazydelta.schema import StructType
 
 if TYPE_CHECKING:
@@ -174,31 +175,6 @@ class ChangeFeed(RowScan):
             files={"emitted": metrics.files_read, "pruned": metrics.files_pruned},
         )
 
-    def resumable_rows(self, token: str | None = None) -> Stream[Delivered]:
-        """Return the changes as batches with tokens; see `RowScan.resumable_rows`."""
-        snapshot, columns = self._range.end, self.columns
-        predicate = None if self.predicate is None else str(self.predicate)
-        versions = [file.version for file in self._range.commits]
-        snapshot, state = resume.opened(
-            snapshot,
-            token,
-            kind="changes",
-            scan=resume.digest("changes", predicate, columns, self.limit, versions[:1]),
-            strategy="versions",
-            limit=self.limit,
-        )
-        return Stream(self._delivered(state))
-
-    def resume(self, token: str) -> Stream[Delivered]:
-        """Continue a stream of changes after a batch, in any process; see `Scan.resume`."""
-        return self.resumable_rows(token)
-
-    def _delivered(self, state: ResumeToken) -> Iterator[Delivered]:
-        skip = state.position[0] if state.position else 0
-        for batch, end in resume.sliced(self.to_batches(), skip=skip):
-            state = replace(state, position=(end,), delivered=end)
-            yield Delivered(batch, state.to_text(self._range.end.config.resume_key))
-
     def read_all(self) -> pa.Table:
         """Return all changes as one table, like `to_arrow()`: each call reads from the start."""
         return self.to_arrow()
@@ -238,6 +214,42 @@ class ChangeFeed(RowScan):
         return type(self)(
             self._range, columns=columns, where=where, limit=limit, options=self.options
         )
+
+    def _opened_rows(self, token: str | None) -> tuple[Self, ResumeToken]:
+        end = self._range.end
+        digest = resume.scan_digest("changes", self.predicate, self.columns, self.limit)
+        if token is None:
+            return self, first_token(self._range, scan=digest, limit=self.limit)
+        table = end.store.root
+        state = resume.ResumeToken.from_text(token, end.config.resume_key, table)
+        resume.check_token(
+            state, table=table, table_id=end.metadata.id, kind="changes", scan=digest
+        )
+        change_range = resumed_range(self._range, state)
+        feed = type(self)(
+            change_range,
+            columns=self.columns,
+            where=self.predicate,
+            limit=self.limit,
+            options=self.options,
+        )
+        return feed, state
+
+    def _placed_rows(
+        self, options: ReadOptions, state: ResumeToken
+    ) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, Any]]]:
+        reader, start = self._reader(options), ChangePosition(*state.position)
+        self._metrics = ChangeMetrics()
+        batches = read_ahead(
+            tasks_from(ChangePlan(self._range, reader, self._metrics).tasks(), start),
+            reader.placed,
+            width=threads_for(self._range.end.store, options.files_at_once),
+            memory_limit=options.memory_limit,
+            ordered=True,
+        )
+        left = None if state.limit is None else state.limit - state.delivered
+        placed = placed_rows(batches, skip=start.rows, limit=left, table=self._range.end.store.root)
+        return reader.schema, placed
 
     def _batches(self, reader: ChangeReader, options: ReadOptions) -> Generator[pa.RecordBatch]:
         """Yield the changes, up to the limit."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from lazydelta.replay.skipping import Pruner
 from lazydelta.scan import aggregates, read, resume
 from lazydelta.scan.plan.add_columns import ALL_FIELDS, PLAN_FIELDS, adds_schema
 from lazydelta.scan.plan.explain import Explanation, explain
+from lazydelta.scan.plan.positions import START
 from lazydelta.scan.plan.run import ScanRun
 from lazydelta.scan.plan.scan_files import FileBatches, FileColumns, ScanFile
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
@@ -33,10 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lazydelta.expressions import Predicate
-    from lazydelta.scan.resume import Delivered, FilePage, FileRecords, ResumeToken
+    from lazydelta.scan.plan.positions import Position, RowPosition, Share
+    from lazydelta.scan.resume import Delivered, FilePage, FileRecords, Pages, ResumeToken
     from lazydelta.schema import StructType
 
 __all__ = ["Scan", "Where"]
+
+T = TypeVar("T")
 
 _MAX_LIMIT = 2**63 - 1  # Arrow's row counts are 64-bit
 
@@ -95,6 +99,7 @@ class Scan(RowScan):
         self._choice = _choice(snapshot, limit, self._requested)
         self._listing: _Listing | None = None
         self._last_run: ScanMetrics | None = None
+        self._pages: Pages | None = None
 
     @property
     def predicate(self) -> Predicate | None:
@@ -157,18 +162,14 @@ class Scan(RowScan):
             ConfigError: The scan has a limit, which counts rows.
         """
         size = validate_integer("size", size, 1)
-        pages, scan, state = [], *self._opened("files", token)
-        start = state.position[0] if state.position else 0
-        with Stream(scan._file_deliveries(state)) as batches:  # noqa: SLF001 - own class
-            for batch, end in batches:
-                start = end - batch.num_rows
-                pages.append(batch.slice(0, size))
-                size -= pages[-1].num_rows
-                if pages[-1].num_rows < batch.num_rows:
-                    start += pages[-1].num_rows
-                    text = replace(state, position=(start,)).to_text(self._key)
-                    return resume.FilePage(pa.Table.from_batches(pages, scan.file_schema), text)
-        return resume.FilePage(pa.Table.from_batches(pages, scan.file_schema), None)
+        if self._pages is None or token is None or token != self._pages.next:
+            if self._pages is not None:
+                self._pages.close()
+            scan, state = self._opened("files", token)
+            files = scan._placed_files(state, PLAN_FIELDS)  # noqa: SLF001 - own class
+            schema = scan.file_schema
+            self._pages = resume.Pages(files, state, schema=schema, key=self._key)
+        return self._pages.read(size)
 
     def resumable_files(
         self,
@@ -191,32 +192,18 @@ class Scan(RowScan):
             ClientCapabilityError: The client cannot read the files of this table.
             ConfigError: The scan has a limit, which counts rows.
         """
-        scan, state = self._opened("files", token, _validate_limit(limit))
-        return Stream(scan._delivered(scan._file_deliveries(state), state))  # noqa: SLF001
+        scan, state = self._opened("files", token, limit=_validate_limit(limit))
+        placed = scan._placed_files(state, PLAN_FIELDS)  # noqa: SLF001 - own class
+        return Stream(resume.delivered(placed, state, self._key))
 
     def file_record_schema(self, records: FileRecords | None = None) -> pa.Schema:
         """Return the schema of the batches of `resumable_files(records=...)`."""
         return self.file_schema
 
-    def resumable_rows(self, token: str | None = None) -> Stream[Delivered]:
-        """Return the rows as batches with tokens; see `RowScan.resumable_rows`."""
-        scan, state = self._opened("rows", token, self.limit)
-        return Stream(scan._delivered(scan._row_deliveries(state), state))  # noqa: SLF001
-
     def resume(self, token: str) -> Stream[Delivered]:
-        """Continue a stream of files or rows after a batch, in any process.
-
-        The token decides the version, so the scan may be of any version of the table.
-
-        Args:
-            token: The token of the batch.
-
-        Raises:
-            ResumeTokenError: The token is damaged, or of another table or scan.
-            ResumeTokenExpiredError: The log no longer has the files that it continues in.
-        """
-        parsed = resume.ResumeToken.from_text(token, self._key, self.snapshot.store.root)
-        return self.resumable_rows(token) if parsed.kind == "rows" else self.resumable_files(token)
+        """Continue a stream of files or rows after the batch of a token; see `RowScan.resume`."""
+        kind = resume.ResumeToken.from_text(token, self._key, self.snapshot.store.root).kind
+        return self.resumable_files(token) if kind == "files" else self.resumable_rows(token)
 
     def shares(self, count: int, kind: Literal["files", "rows"] = "files") -> list[str]:
         """Split the scan into shares that several processes read, as tokens of their starts.
@@ -241,20 +228,25 @@ class Scan(RowScan):
         return self.snapshot.config.resume_key
 
     def _opened(
-        self, kind: str, text: str | None, limit: int | None = None
+        self, kind: str, text: str | None, *, limit: int | None = None
     ) -> tuple[Self, ResumeToken]:
-        """Return the scan of a token's version, and its state."""
-        predicate = None if self.predicate is None else str(self.predicate)
-        columns = self.columns if kind == "rows" else None
-        rows = self.limit if kind == "rows" else None
-        snapshot, state = resume.opened(
-            self.snapshot,
-            text,
-            kind=kind,
-            scan=resume.digest(kind, predicate, columns, rows),
-            strategy=_choice(self.snapshot, limit, self._requested).strategy,
-            limit=limit,
-        )
+        """Return the scan of a token's version, and the token; by default the first one."""
+        snapshot, requested = resume.snapshot_to_resume(self.snapshot), self._requested
+        facts = (self.columns, self.limit) if kind == "rows" else ()
+        digest = resume.scan_digest(kind, self.predicate, snapshot.config.tripwire, *facts)
+        if text is None:
+            strategy = _choice(snapshot, limit, requested).strategy
+            state = resume.first_token(
+                snapshot, kind=kind, scan=digest, strategy=strategy, limit=limit
+            )
+        else:
+            table = snapshot.store.root
+            state = resume.ResumeToken.from_text(text, self._key, table)
+            resume.check_token(
+                state, table=table, table_id=snapshot.metadata.id, kind=kind, scan=digest,
+                strategy=requested, limit=limit,
+            )  # fmt: skip
+            snapshot = resume.resumed_snapshot(snapshot, state)
         if snapshot is self.snapshot and state.strategy == self.strategy:
             return self, state
         scan = type(self)(
@@ -267,30 +259,15 @@ class Scan(RowScan):
         )
         return scan, state
 
-    def _delivered(
-        self, batches: Iterator[tuple[pa.RecordBatch, int]], state: ResumeToken
-    ) -> Iterator[Delivered]:
+    def _placed_files(
+        self, state: ResumeToken, fields: Sequence[str]
+    ) -> Iterator[tuple[pa.RecordBatch, Position]]:
+        """Return the files from a token on, each batch with the position after it."""
         left = None if state.limit is None else state.limit - state.delivered
-        with Stream(batches) as stream:
-            if left == 0:
-                return
-            for batch, end in stream:
-                part = batch if left is None else batch.slice(0, left)
-                left = None if left is None else left - part.num_rows
-                state = replace(state, position=(end,), delivered=state.delivered + part.num_rows)
-                yield resume.Delivered(part, state.to_text(self._key))
-                if left == 0:
-                    return
-
-    def _file_deliveries(self, state: ResumeToken) -> Iterator[tuple[pa.RecordBatch, int]]:
-        skip = state.position[0] if state.position else 0
-        batches = _mapped(self._adds(PLAN_FIELDS), self._file_batches().convert)
-        return resume.sliced(batches, skip=skip, share=state.share)
-
-    def _row_deliveries(self, state: ResumeToken) -> Iterator[tuple[pa.RecordBatch, int]]:
-        skip = state.position[0] if state.position else 0
-        options = replace(self.options, ordered=True)
-        return resume.sliced(self.to_batches(options), skip=skip, share=state.share)
+        run = self._run(fields, left, start=state.file_position, share=state.plan_share)
+        convert = self._file_batches().convert
+        placed = prefetch(run.placed, depth=self.snapshot.config.prefetch_batches)
+        return _mapped(placed, lambda item: (convert(item[0]), item[1]))
 
     def add_batches(self) -> Stream[pa.RecordBatch]:
         """Return the matching live files as add actions: raw paths, physical column names."""
@@ -315,16 +292,34 @@ class Scan(RowScan):
                 yield map(partial(ScanFile, columns), range(len(columns)))
 
     def _adds(self, fields: Sequence[str], limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        run = self._run(fields, _validate_limit(limit))
+        return prefetch(run.batches, depth=self.snapshot.config.prefetch_batches)
+
+    def _run(
+        self,
+        fields: Sequence[str],
+        limit: int | None,
+        *,
+        start: Position = START,
+        share: Share | None = None,
+    ) -> ScanRun:
         if self.limit is not None:
             raise ConfigError(
                 "limit", "of a scan counts rows; list files with scan().files(limit=...)"
             )
-        limit = _validate_limit(limit)
         choice = _choice(self.snapshot, limit, self._requested)
-        run = ScanRun(self.snapshot, pruner=self._pruner, fields=fields, limit=limit, choice=choice)
+        run = ScanRun(
+            self.snapshot,
+            pruner=self._pruner,
+            fields=fields,
+            limit=limit,
+            choice=choice,
+            start=start,
+            share=share,
+        )
         self._last_run = run.metrics
         self._listing = _Listing(run.metrics, choice, limit)
-        return prefetch(run.batches, depth=self.snapshot.config.prefetch_batches)
+        return run
 
     def _file_batches(self) -> FileBatches:
         snapshot, mode = self.snapshot, self.snapshot.column_mapping_mode
@@ -352,6 +347,22 @@ class Scan(RowScan):
         reading = read.Reading(self, options, None, columns, views=views)
         buffered = partial(reading.batches, keeps_all=True)
         return RowBatches(reading.projection.schema, reading.batches, buffered)
+
+    def _opened_rows(self, token: str | None) -> tuple[Self, ResumeToken]:
+        return self._opened("rows", token, limit=self.limit)
+
+    def _placed_rows(
+        self, options: ReadOptions, state: ResumeToken
+    ) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, RowPosition]]]:
+        columns = read.columns_to_read(options.schema, self.columns, self._full_schema.names)
+        views = options.schema_force_view_types and options.schema is None
+        resumption = read.Resumption(
+            start=state.row_position,
+            share=state.plan_share,
+            limit=None if state.limit is None else state.limit - state.delivered,
+        )
+        reading = read.Reading(self, options, None, columns, views=views, resumption=resumption)
+        return reading.projection.schema, reading.placed()
 
     def _copy(
         self, where: Predicate | None, columns: Sequence[str] | None, limit: int | None
@@ -437,9 +448,7 @@ def _choice(snapshot: SnapshotState, limit: int | None, requested: Strategy) -> 
     )
 
 
-def _mapped(
-    batches: Iterator[pa.RecordBatch], function: Callable[[pa.RecordBatch], pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _mapped(batches: Iterator[T], function: Callable[[T], T]) -> Iterator[T]:
     with Stream(batches) as stream:
         for batch in stream:
             yield function(batch)

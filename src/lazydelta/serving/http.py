@@ -87,7 +87,7 @@ class _Routes:
     def __init__(self, service: ScanService) -> None:
         self._service = service
         threads = service.config.limits.scans + tuning.SPARE_THREADS
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="lazydelta-http")
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="serving-http")
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:

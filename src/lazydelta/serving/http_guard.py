@@ -129,6 +129,10 @@ class Guard:
             raise ConfigError("Host", "must be a local address: this server has no principals")
         if headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers:
             raise ConfigError("body", "must be empty: send query parameters")
+        size = len(scope["raw_path"]) + len(scope["query_string"])
+        size += sum(len(name) + len(value) for name, value in scope["headers"])
+        if size > self._service.config.limits.request_bytes:
+            raise ConfigError("request", "is larger than the server allows")
         path = scope["path"]
         if not path.startswith("/v1/") and path != "/metrics":
             return

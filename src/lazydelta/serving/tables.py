@@ -6,6 +6,7 @@ import re
 import threading
 from collections import OrderedDict
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lazydelta.config import Config, ReadOptions
@@ -76,4 +77,7 @@ class ServedTables:
         root = self._roots.get(first)
         if root is None or not _BELOW_A_ROOT.fullmatch(path):
             raise ServedTableNotFoundError(name)
-        return Table.open(f"{root.url.rstrip('/')}/{path}", root.options or None, self._config)
+        url = f"{root.url.rstrip('/')}/{path}"
+        if "://" not in url and not Path(url).resolve().is_relative_to(Path(root.url).resolve()):
+            raise ServedTableNotFoundError(name)  # a symbolic link out of the root
+        return Table.open(url, root.options or None, self._config)

@@ -7,27 +7,38 @@ from typing import TYPE_CHECKING
 from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from lazydelta.scan.resume.delivery import Delivered, opened, sliced
-    from lazydelta.scan.resume.file_pages import FilePage
+    from lazydelta.scan.resume.delivery import Delivered, check_token, delivered, scan_digest
+    from lazydelta.scan.resume.file_pages import FilePage, Pages
     from lazydelta.scan.resume.file_records import FileRecords
+    from lazydelta.scan.resume.pinned_segment import (
+        first_token,
+        resumed_snapshot,
+        snapshot_to_resume,
+    )
     from lazydelta.scan.resume.token import ResumeToken, digest
 
 __all__ = [
     "Delivered",
     "FilePage",
     "FileRecords",
+    "Pages",
     "ResumeToken",
+    "check_token",
+    "delivered",
     "digest",
-    "opened",
-    "sliced",
+    "first_token",
+    "resumed_snapshot",
+    "scan_digest",
+    "snapshot_to_resume",
 ]
 
 __getattr__ = lazy_exports(
     __name__,
     {
-        "delivery": ("Delivered", "opened", "sliced"),
-        "file_pages": ("FilePage",),
+        "delivery": ("Delivered", "check_token", "delivered", "scan_digest"),
+        "file_pages": ("FilePage", "Pages"),
         "file_records": ("FileRecords",),
+        "pinned_segment": ("first_token", "resumed_snapshot", "snapshot_to_resume"),
         "token": ("ResumeToken", "digest"),
     },
 )

@@ -15,6 +15,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lazydelta.errors import ResumeTokenError
+from lazydelta.scan.plan.positions import (
+    Position,
+    RowPosition,
+    Share,
+    is_position,
+    is_row_position,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,28 +45,43 @@ class ResumeToken:
     """The version; of changes the last one."""
     log: str
     """Digest of the names and sizes of the segment's files."""
-    checkpoint: str | None
+    checkpoint: str | None = None
     """The name of the segment's checkpoint."""
-    compacted: tuple[tuple[int, int], ...]
+    compacted: tuple[tuple[int, int], ...] = ()
     """The log compactions of the segment: first and last version of each."""
     scan: str
     """Digest of the predicate, the columns and the row limit."""
     strategy: str
     limit: int | None
     """The maximum number of files or rows of all resumptions together."""
-    delivered: int
+    delivered: int = 0
     """The files or rows that were delivered."""
-    share: tuple[int, int] | None
+    share: tuple[int, int] | None = None
     """The index of the share, and the number of shares; None is the whole scan."""
     position: tuple[Any, ...]
     """The position in the stream; its meaning depends on the kind."""
     records: tuple[Any, ...] | None = None
     """What file records contain."""
 
+    @property
+    def file_position(self) -> Position:
+        """The position of a token of files."""
+        return Position(*self.position)
+
+    @property
+    def row_position(self) -> RowPosition:
+        """The position of a token of rows."""
+        return RowPosition(Position(*self.position[0]), *self.position[1:])
+
+    @property
+    def plan_share(self) -> Share | None:
+        """The share of the plan."""
+        return None if self.share is None else Share(*self.share)
+
     def to_text(self, key: bytes) -> str:
         """Return the signed token."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
-        text = f"{_FORMAT}.{_key_id(key)}.{_encoded(orjson.dumps(content))}"
+        text = f"{_FORMAT}.{_key_id(key)}.{_encoded(orjson.dumps(content, default=list))}"
         return f"{text}.{_signature(key, text)}"
 
     @classmethod
@@ -94,17 +116,32 @@ class ResumeToken:
             raise ResumeTokenError(table, "its content is invalid") from None
 
 
-_KINDS: dict[str, Callable[[Any], bool]] = {
-    "kind": lambda value: value in ("files", "rows", "changes"),
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_count, value))
+
+
+_POSITIONS: dict[str, Callable[[Any], bool]] = {
+    "files": is_position,
+    "rows": is_row_position,
+    "changes": lambda position: len(position) == 6 and all(map(_is_count, position)),
+}
+"""Validates the position of a kind of token."""
+
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "kind": lambda value: value in _POSITIONS,
     "table": lambda value: isinstance(value, str),
-    "version": lambda value: _is_count(value),
+    "version": _is_count,
     "log": lambda value: isinstance(value, str),
     "checkpoint": lambda value: isinstance(value, str | None),
     "compacted": lambda value: all(_is_pair(pair) for pair in value),
     "scan": lambda value: isinstance(value, str),
     "strategy": lambda value: value in ("reverse", "forward", "versions"),
     "limit": lambda value: value is None or _is_count(value),
-    "delivered": lambda value: _is_count(value),
+    "delivered": _is_count,
     "share": lambda value: value is None or (_is_pair(value) and 0 <= value[0] < value[1]),
     "position": lambda value: isinstance(value, list),
     "records": lambda value: isinstance(value, list | None),
@@ -113,24 +150,18 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 
 def _parsed(content: dict[str, Any]) -> ResumeToken:
     """Return the content of a token; without a key, anyone may have written it."""
-    if content.keys() != _KINDS.keys():
+    if content.keys() != _FIELDS.keys():
         raise ValueError
-    if not all(is_valid(content[name]) for name, is_valid in _KINDS.items()):
+    if not all(is_valid(content[name]) for name, is_valid in _FIELDS.items()):
         raise ValueError
-    values = {name: _tuples(value) for name, value in content.items()}
-    return ResumeToken(**values)
+    token = ResumeToken(**{name: _tuples(value) for name, value in content.items()})
+    if not _POSITIONS[token.kind](token.position):
+        raise ValueError
+    return token
 
 
 def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**63
-
-
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_count, value))
 
 
 def digest(*parts: object) -> str:
@@ -141,7 +172,7 @@ def digest(*parts: object) -> str:
 
 
 def _key_id(key: bytes) -> str:
-    """Return a short name of a key, so that a token of another key can be told from a forged one."""
+    """Return a short name of a key, to tell a token of another key from a forged one."""
     return _mac(key, b"lazydelta resume key")[:8]
 
 
