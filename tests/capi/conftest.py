@@ -1,22 +1,18 @@
-"""The C library, and a C program that uses it, compiled with AddressSanitizer."""
+"""A C program that uses the C library, and tables for it."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 
 from tests.builders import TableBuilder, add
+from tests.capi.compiler import HOST, LIBRARY, compiled
 
-ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "capi"
 PLAIN = {"minReaderVersion": 1, "minWriterVersion": 2}
-_COMPILE_SECONDS = 120
 _RUN_SECONDS = 120
 
 
@@ -25,10 +21,7 @@ class Driver:
 
     def __init__(self, program: Path) -> None:
         self.program = program
-        self.environment = os.environ | {
-            "LIBLAZYDELTA_PYTHON": sys.executable,
-            "PYTHONPATH": str(ROOT / "src"),
-        }
+        self.environment = os.environ | HOST
 
     def start(self, *arguments, **environment):
         """Start it; the caller ends it."""
@@ -55,35 +48,14 @@ class Driver:
 
 
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory):
-    """A function that compiles the driver with a sanitizer."""
-    directory = tmp_path_factory.mktemp("capi")
-
-    def compiled(sanitizer):
-        return Driver(compile_program(directory / sanitizer, f"-fsanitize={sanitizer}"))
-
-    return compiled
+def driver():
+    """The program with AddressSanitizer, which also finds leaks."""
+    return sanitized("address")
 
 
-@pytest.fixture(scope="session")
-def driver(compiled):
-    return compiled("address")
-
-
-def compile_program(program, *flags):
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler: install gcc to test the C library")
-    command = [
-        *(compiler, "-std=gnu11", "-g", "-O1", "-pthread", "-Wall", "-Wextra", "-Werror", *flags),
-        *('-DLAZYDELTA_VERSION="test"', f"-I{SOURCES}", "-o", str(program)),
-        *map(str, [*SOURCES.glob("*.c"), Path(__file__).with_name("driver.c")]),
-    ]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return program
+def sanitized(sanitizer):
+    sources = [*LIBRARY, Path(__file__).with_name("driver.c")]
+    return Driver(compiled("driver", sources, "-O1", f"-fsanitize={sanitizer}"))
 
 
 @pytest.fixture(scope="session")

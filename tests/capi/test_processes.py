@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.capi.conftest import sanitized
+
 ONE_FILE = {"LAZYDELTA_BATCH_ROWS": "1"}
 
 
@@ -50,8 +52,8 @@ def paused(driver, many_files_table):
 
 
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
-def test_threads_scan_side_by_side(compiled, files_table, sanitizer):
-    lines = compiled(sanitizer).run("threads", files_table)
+def test_threads_scan_side_by_side(files_table, sanitizer):
+    lines = sanitized(sanitizer).run("threads", files_table)
     assert lines == ["thread 10 0"] * 12
 
 

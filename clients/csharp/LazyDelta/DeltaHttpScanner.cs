@@ -50,6 +50,11 @@ namespace LazyDelta
             {
                 var line = await ReadAsync(lines, cancellationToken).ConfigureAwait(false);
                 using var document = Parse(line);
+                if (document == null)
+                {
+                    if (last != null) yield return last;
+                    throw Lost(null);
+                }
                 var record = document.RootElement;
                 if (record.TryGetProperty("resume", out var token))
                 {
@@ -116,7 +121,7 @@ namespace LazyDelta
             {
                 var text = await response.Content.ReadAsStringAsync().ConfigureAwait(false);
                 using var document = Parse(text);
-                throw ServerError(document.RootElement);
+                throw document == null ? Lost(null) : ServerError(document.RootElement);
             }
         }
 
@@ -136,18 +141,17 @@ namespace LazyDelta
             }
         }
 
-        /// <summary>Parse a line; a body that ends before its end line is incomplete.</summary>
-        private static JsonDocument Parse(string? line)
+        /// <summary>Parse a line; null at the end of the body, or if the line was cut off.</summary>
+        private static JsonDocument? Parse(string? line)
         {
             try
             {
-                if (line != null) return JsonDocument.Parse(line);
+                return line == null ? null : JsonDocument.Parse(line);
             }
             catch (JsonException)
             {
-                // a line that was cut off
+                return null;
             }
-            throw Lost(null);
         }
 
         private static LazyDeltaException Lost(Exception? error) => new LazyDeltaException(
