@@ -5,7 +5,7 @@
 
 #include "internal.h"
 
-enum { GRACE_MILLISECONDS = 250 }; /* for a worker to end a scan that is not wanted any more */
+enum { GRACE_MILLISECONDS = 500 }; /* for a worker to end a scan that is not wanted any more */
 
 static int32_t frame_error(void) {
   return ld_fail(DELTA_INTERNAL, "FrameError", "the worker process sent an unexpected frame");

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lazydelta import Table
@@ -18,7 +20,8 @@ def scan(driver, table, predicate="NULL", limit=0, stop_after=0, **environment):
 
 def test_every_live_file_is_passed_with_its_uri_and_size(driver, files_table):
     *lines, end = driver.run("lazy", files_table, "", 0, 0)
-    expected = [f"file {file.size} {file.uri}" for file in Table.open(files_table).scan().files()]
+    files = Table.open(files_table).scan().files()
+    expected = [f"file {file.size} {Path(file.uri).as_uri()}" for file in files]
     assert sorted(lines) == sorted(expected)
     assert len(lines) == 10
     assert end == "status 0 |"

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from lazydelta import Table
+from lazydelta.scan import FileRecords
 from tests.builders import TableBuilder, add
 from tests.serving.support import running
 
@@ -56,17 +57,21 @@ def scan(request, driver, directory):
 
 def test_files_are_those_of_a_scan_in_process(scan, directory):
     files, end = scan()
-    expected = {
-        (
-            file.uri,
-            file.size,
-            file.raw_partition_values["day"],
-            f"{file.modification_time:%Y-%m-%dT%H:%M:%S.000Z}",
-        )
-        for file in Table.open(directory).scan().files()
-    }
-    found = {(f["path"], f["size"], f["partition"]["day"], f["time"]) for f in files}
-    assert found == expected
+    expected = [
+        {
+            "path": record["uri"],
+            "size": record["size"],
+            "partition": {"day": record["partition_values"]["day"] and f"2026-05-0{1 + n % 2}"},
+            "time": "2023-11-14T22:13:20.000Z",
+            "live_rows": None,
+            "version": record["version"],
+            "deleted": None,
+        }
+        for delivered in Table.open(directory).scan().resumable_files(records=FileRecords())
+        for record in delivered.batch.to_pylist()
+        for n in [record["size"].bit_length() - 1]
+    ]
+    assert [{**file, "resume": None} for file in files] == [{**f, "resume": None} for f in expected]
     assert end == f"done {COUNT} {2**COUNT - 1}"
 
 

@@ -18,7 +18,7 @@ namespace LazyDelta
             ModificationTime = modificationTime;
         }
 
-        /// <summary>The absolute URI; a plain path for a local table.</summary>
+        /// <summary>The absolute URI.</summary>
         public string Path { get; }
 
         /// <summary>The size in bytes.</summary>
@@ -30,9 +30,15 @@ namespace LazyDelta
         /// <summary>When the file was written, in UTC.</summary>
         public DateTime? ModificationTime { get; }
 
-        /// <summary>The deleted rows, as pairs of first row and number of rows; null if there are none.
+        /// <summary>The version of the commit that added the file; null if it is from a checkpoint.</summary>
+        public long? Version { get; internal set; }
+
+        /// <summary>The number of rows that are not deleted; null if the log has no count.</summary>
+        public long? LiveRows { get; internal set; }
+
+        /// <summary>The deleted rows as ranges of row numbers, the end excluded; null if there are none.
         /// Only for clients with the capability "deletionVectors".</summary>
-        public IReadOnlyList<(long First, long Count)>? DeletedRows { get; internal set; }
+        public IReadOnlyList<(long Start, long End)>? DeletedRows { get; internal set; }
 
         /// <summary>Continues a scan exactly after this file, in any process; null within a batch.</summary>
         public string? ResumeToken { get; internal set; }

@@ -13,10 +13,27 @@ namespace LazyDelta
             if (Has(record, "modification_time", out var written) && written.TryGetDateTime(out var at))
                 time = DateTime.SpecifyKind(at.ToUniversalTime(), DateTimeKind.Utc);
             return new DeltaFile(
-                record.GetProperty("path").GetString(),
+                record.GetProperty("uri").GetString(),
                 record.GetProperty("size").GetInt64(),
                 Partition(record),
-                time);
+                time)
+            {
+                Version = Number(record, "version"),
+                LiveRows = Number(record, "live_rows"),
+                DeletedRows = Ranges(record),
+            };
+        }
+
+        private static long? Number(JsonElement record, string name) =>
+            Has(record, name, out var value) ? value.GetInt64() : (long?)null;
+
+        private static List<(long Start, long End)>? Ranges(JsonElement record)
+        {
+            if (!Has(record, "deleted_ranges", out var given)) return null;
+            var ranges = new List<(long, long)>(given.GetArrayLength());
+            foreach (var range in given.EnumerateArray())
+                ranges.Add((range.GetProperty("start").GetInt64(), range.GetProperty("end").GetInt64()));
+            return ranges;
         }
 
         private static bool Has(JsonElement record, string name, out JsonElement value) =>
@@ -27,9 +44,15 @@ namespace LazyDelta
             if (!Has(record, "partition_values", out var given)) return null;
             var values = new Dictionary<string, string?>();
             foreach (var item in given.EnumerateObject())
-                values[item.Name] =
-                    item.Value.ValueKind == JsonValueKind.Null ? null : item.Value.ToString();
+                values[item.Name] = Text(item.Value);
             return values;
         }
+
+        private static string? Text(JsonElement value) => value.ValueKind switch
+        {
+            JsonValueKind.Null => null,
+            JsonValueKind.String => value.GetString(),
+            _ => value.GetRawText(),
+        };
     }
 }

@@ -14,12 +14,12 @@ import pyarrow as pa
 from lazydelta._stream import Stream
 from lazydelta.errors import ConfigError, PredicateError
 from lazydelta.ffi import tuning
-from lazydelta.scan import Delivered
+from lazydelta.scan import Delivered, FileRecords
 from lazydelta.serving import ScanRequest, start_scan
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["Answer", "OpenTables"]
 
@@ -48,11 +48,16 @@ class OpenTables:
         return Answer(self._table(url, options).version, pa.schema([]), Stream(iter(())))
 
     def lazy(self, url: str, predicate: str, limit: str) -> Answer:
-        """Start a scan of files, with the two columns that the callback receives."""
-        document = {"table": url, "where": _where(_parsed("predicate_json", predicate))}
-        request = ScanRequest.from_json(document | {"limit": int(limit) or None})
-        _, version, files = start_scan(self._table(url, ""), request)
-        return Answer(version, _LAZY_SCHEMA, Stream(_locations(files)))
+        """Start a scan of files, with the two columns that the callback receives.
+
+        Raises:
+            ClientCapabilityError: A path and a size are not enough to read the table's files.
+        """
+        scan = self._table(url, "").scan(_where(_parsed("predicate_json", predicate)))
+        scan.file_record_schema(FileRecords())  # refuses such a table
+        found = scan.add_batches(limit=int(limit) or None)
+        files = _locations(found, scan.snapshot.resolver.client_uris)
+        return Answer(scan.snapshot.version, _LAZY_SCHEMA, Stream(files))
 
     def plan(self, url: str, options: str, request: str) -> Answer:
         """Start a scan of files, rows or changes."""
@@ -93,8 +98,10 @@ def _where(predicate: Any) -> str | None:
     raise PredicateError(repr(predicate), "give a JSON object, a list of conditions or an SQL string")
 
 
-def _locations(files: Stream[Delivered]) -> Iterator[Delivered]:
-    with files:
-        for batch, token in files:
-            columns = [batch.column("path").cast(pa.string()), batch.column("size")]
-            yield Delivered(pa.RecordBatch.from_arrays(columns, schema=_LAZY_SCHEMA), token)
+def _locations(
+    adds: Stream[pa.RecordBatch], uris: Callable[[pa.Array], pa.Array]
+) -> Iterator[Delivered]:
+    with adds:
+        for batch in adds:
+            columns = [uris(batch.column("path")), batch.column("size")]
+            yield Delivered(pa.RecordBatch.from_arrays(columns, schema=_LAZY_SCHEMA), "")

@@ -81,7 +81,9 @@ internal static class Program
         ["size"] = file.Size,
         ["partition"] = file.PartitionValues,
         ["time"] = file.ModificationTime?.ToString("yyyy-MM-ddTHH:mm:ss.fffZ"),
+        ["live_rows"] = file.LiveRows,
+        ["version"] = file.Version,
         ["resume"] = file.ResumeToken,
-        ["deleted"] = file.DeletedRows?.Select(range => new[] { range.First, range.Count }),
+        ["deleted"] = file.DeletedRows?.Select(range => new[] { range.Start, range.End }),
     };
 }
