@@ -28,10 +28,17 @@ class Driver:
         library = shared_library().parent
         self._environment["LD_LIBRARY_PATH"] += f":{library}"
 
-    def run(self, settings, **environment):
-        """Return the files as mappings, and the last line."""
-        *files, end = self.lines(settings, **environment)
-        return [json.loads(line) for line in files], end
+    def run(self, *settings, **environment):
+        """Run scans in one process: the files of each as mappings, and its last line."""
+        scans, files = [], []
+        for line in self.lines([*settings], **environment):
+            if line.startswith("{"):
+                files.append(json.loads(line))
+            else:
+                scans.append((files, line))
+                files = []
+        assert len(scans) == len(settings)
+        return scans
 
     def lines(self, settings, **environment):
         """Return all lines."""

@@ -28,7 +28,8 @@ namespace LazyDelta
             Count = batch->Length;
             for (long i = 0; i < schema->ChildCount; i++)
             {
-                var (type, array) = (schema->Children[i], batch->Children[i]);
+                var type = schema->Children[i];
+                var array = batch->Children[i];
                 var column = new Column(type, array);
                 switch (Name(type))
                 {

@@ -11,7 +11,13 @@ internal static class Program
 {
     private static async Task<int> Main(string[] arguments)
     {
-        var settings = JsonDocument.Parse(arguments[0]).RootElement;
+        using var document = JsonDocument.Parse(arguments[0]);
+        foreach (var settings in document.RootElement.EnumerateArray()) await Scan(settings);
+        return 0;
+    }
+
+    private static async Task Scan(JsonElement settings)
+    {
         using var scanner = Scanner(settings);
         using var cancellation = new CancellationTokenSource();
         var options = Options(settings);
@@ -41,7 +47,6 @@ internal static class Program
             var message = error.Message.Replace("\n", " ");
             Console.WriteLine($"failed {error.Status} {error.ErrorType} {error.IsRetryable} {message}");
         }
-        return 0;
     }
 
     private static ILazyDeltaScanner Scanner(JsonElement settings)
