@@ -26,7 +26,11 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+<<<<<<< HEAD
 .PHONY: help env demo emulators dotnet capi native test test-long test-lowest golden check format bench bench-writes bench-dml bench-maintenance bench-stores bench-spark requirements upgrade clean
+=======
+.PHONY: help env demo emulators native test test-long test-lowest golden check format bench bench-writes bench-dml bench-maintenance bench-serve bench-stores bench-spark requirements upgrade clean
+>>>>>>> http
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +103,9 @@ bench-stores: $(VENV)/.bench $(VENV)/.emulators ## Measure on an emulated object
 
 bench-spark: $(VENV)/.bench ## Measure on Spark against delta-spark (ARGS=--quick for a short run)
 	$(PY) -m benchmarks.spark $(ARGS)
+
+bench-serve: $(VENV)/.bench ## Measure the servers against one process (ARGS=--quick for a short run)
+	$(PY) -m benchmarks.serve $(ARGS)
 
 # --- environment: a stamp per set of packages, renewed when its requirement file changes ---------
 

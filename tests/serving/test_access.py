@@ -112,7 +112,7 @@ def hostile_requests(count):
 
     valid = TOKENS["reader"]
     forged = [
-        lambda: {},
+        dict,
         lambda: bearer(noise(80)),
         lambda: bearer(TOKENS["late"]),
         lambda: bearer(hashlib.sha256(valid.encode()).hexdigest()),

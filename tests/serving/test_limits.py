@@ -86,7 +86,7 @@ def test_after_the_drain_a_scan_ends_with_an_error_and_resumes_elsewhere(gated):
     with running({"t": "/t"}, {"t": gated}, limits=limits) as server, connect(server) as first:
         answer = send(first, "/v1/tables/t/files", strategy="reverse")
         server.drain()
-        assert wait_until(lambda: server.service.streams._stopping.is_set())
+        assert wait_until(server.service.streams._stopping.is_set)
         gated.open()
         batches, last = json_batches(answer.read())
     assert (last["error"], last["retryable"]) == ("ScanCancelledError", True)

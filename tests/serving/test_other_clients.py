@@ -60,10 +60,10 @@ def test_duckdb_queries_the_arrow_stream(server):
 
 @pytest.mark.skipif(importlib.util.find_spec("polars") is None, reason="polars is not installed")
 def test_polars_reads_the_arrow_stream(server):
-    import polars
+    import polars as pl
 
     with open_arrow(server, "/v1/tables/trips/rows?columns=id") as body:
-        frame = polars.read_ipc_stream(body.read())
+        frame = pl.read_ipc_stream(body.read())
     assert sorted(frame["id"].to_list()) == [1, 1, 2, 2, 3, 3]
 
 

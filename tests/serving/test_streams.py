@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import http.client
 import threading
 import time
 
@@ -73,14 +74,14 @@ def store_of(commits=COMMITS, *, files=40, checkpoint=True):
 def test_the_first_batch_arrives_while_the_checkpoint_is_still_unread():
     store = store_of()
     store.close("_sidecars")
-    with running({"t": "/t"}, {"t": store}, limits={"batch_files": 4}) as server:
-        with connect(server) as connection:
-            answer = send(connection, "/v1/tables/t/files", strategy="reverse")
-            first = answer.readline()
-            assert b'"path":"t0011"' in first
-            assert answer.headers["delta-table-version"] == str(COMMITS)
-            store.open()
-            assert b'"end":true' in answer.read().splitlines()[-1]
+    tables, stores = {"t": "/t"}, {"t": store}
+    with running(tables, stores, limits={"batch_files": 4}) as server, connect(server) as client:
+        answer = send(client, "/v1/tables/t/files", strategy="reverse")
+        first = answer.readline()
+        assert b"t0011" in first
+        assert answer.headers["delta-table-version"] == str(COMMITS)
+        store.open()
+        assert b'"end":true' in answer.read().splitlines()[-1]
 
 
 def test_a_disconnected_client_frees_its_slot_while_the_server_waits_to_send():
@@ -151,13 +152,13 @@ def test_an_error_in_the_middle_is_never_a_clean_end(accept):
     store = store_of()
     store.close("_sidecars")
     store.fails = True
-    with running({"t": "/t"}, {"t": store}, limits={"batch_files": 4}) as server:
-        with connect(server) as connection:
-            headers = {"accept": accept}
-            answer = send(connection, "/v1/tables/t/files", headers=headers, strategy="reverse")
-            assert answer.status == 200
-            store.open()
-            body, is_cut = read_all(answer)
+    tables, stores = {"t": "/t"}, {"t": store}
+    with running(tables, stores, limits={"batch_files": 4}) as server, connect(server) as client:
+        headers = {"accept": accept}
+        answer = send(client, "/v1/tables/t/files", headers=headers, strategy="reverse")
+        assert answer.status == 200
+        store.open()
+        body, is_cut = read_all(answer)
     if accept == ARROW:
         assert is_cut
         assert arrow_batches(body)[1] is None, "the stream seems to be complete"
@@ -171,8 +172,6 @@ def test_an_error_in_the_middle_is_never_a_clean_end(accept):
 
 def read_all(answer):
     """Return the body, and whether it was cut off."""
-    import http.client
-
     parts = []
     try:
         while part := answer.read(1000):
@@ -213,13 +212,14 @@ def test_the_deadline_ends_a_scan_with_an_error_after_which_it_is_resumed():
 
 def test_a_client_that_stops_reading_is_given_up():
     store = store_of(files=60_000)
-    with running({"t": "/t"}, {"t": store}, limits={"stall_seconds": 0.3}) as server:
-        with connect(server) as connection:
-            answer = send(connection, "/v1/tables/t/files")
-            answer.readline()
-            assert wait_until(lambda: server.service.admission.running == 0)
-            _, is_cut = read_all(answer)
-            assert is_cut
+    tables, stores = {"t": "/t"}, {"t": store}
+    limits = {"stall_seconds": 0.3}
+    with running(tables, stores, limits=limits) as server, connect(server) as client:
+        answer = send(client, "/v1/tables/t/files")
+        answer.readline()
+        assert wait_until(lambda: server.service.admission.running == 0)
+        _, is_cut = read_all(answer)
+        assert is_cut
 
 
 def test_head_answers_without_a_body():

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import datetime
 import ssl
+from datetime import UTC, datetime, timedelta
 from urllib.request import urlopen
 
 import pytest
@@ -23,7 +23,7 @@ def certificate(directory, name, issuer=None):
     """Write a key and a certificate; without an issuer it is an authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     signer_name, signer_key = issuer or (named(name), key)
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.now(UTC)
     local = x509.SubjectAlternativeName([x509.DNSName("localhost")])
     made = (
         x509.CertificateBuilder()
@@ -31,8 +31,8 @@ def certificate(directory, name, issuer=None):
         .issuer_name(signer_name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
         .add_extension(local, critical=False)
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
         .sign(signer_key, hashes.SHA256())
@@ -96,9 +96,9 @@ def test_old_protocols_are_refused(files):
         context = ssl.create_default_context(cafile=files / "authority.pem")
         context.set_ciphers("DEFAULT:@SECLEVEL=0")
         context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
-        with pytest.warns(DeprecationWarning):
+        with pytest.warns(DeprecationWarning, match="TLSv1_1"):
             context.maximum_version = ssl.TLSVersion.TLSv1_1
-        with pytest.raises(OSError, match="(?i)ssl|protocol|alert"):
+        with pytest.raises(OSError, match=r"(?i)ssl|protocol|alert"):
             urlopen(server.url.replace("127.0.0.1", "localhost"), context=context, timeout=10)
 
 
