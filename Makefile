@@ -26,11 +26,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-<<<<<<< HEAD
-.PHONY: help env demo emulators dotnet capi native test test-long test-lowest golden check format bench bench-writes bench-dml bench-maintenance bench-stores bench-spark requirements upgrade clean
-=======
-.PHONY: help env demo emulators native test test-long test-lowest golden check format bench bench-writes bench-dml bench-maintenance bench-serve bench-stores bench-spark requirements upgrade clean
->>>>>>> http
+.PHONY: help env demo emulators dotnet capi native test test-long test-lowest golden check format bench bench-writes bench-dml bench-maintenance bench-serve bench-stores bench-spark requirements upgrade clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

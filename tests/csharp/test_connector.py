@@ -34,7 +34,7 @@ def connector():
 def local_table(tmp_path_factory):
     """Twelve files with deleted rows in some, of which a checkpoint has eight."""
     directory = tmp_path_factory.mktemp("kusto") / "trips"
-    properties = {"delta.enableDeletionVectors": "true"}
+    properties = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "1000"}
     for number in range(12):
         rows = {"id": range(10 * number, 10 * number + 10), "city": [f"city {number}"] * 10}
         lazydelta.write(directory, rows, properties=properties if number == 0 else None)
