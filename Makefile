@@ -100,7 +100,7 @@ bench-stores: $(VENV)/.bench $(VENV)/.emulators ## Measure on an emulated object
 bench-spark: $(VENV)/.bench ## Measure on Spark against delta-spark (ARGS=--quick for a short run)
 	$(PY) -m benchmarks.spark $(ARGS)
 
-bench-serve: $(VENV)/.bench ## Measure the servers against one process (ARGS=--quick for a short run)
+bench-serve: $(VENV)/.bench $(VENV)/.dotnet ## Measure the servers against one process (ARGS=--quick for a short run)
 	$(PY) -m benchmarks.serve $(ARGS)
 
 # --- environment: a stamp per set of packages, renewed when its requirement file changes ---------

@@ -1,6 +1,7 @@
 // Reads files as a C# service would, and prints what happens; tests/csharp calls it.
 using System;
 using System.Collections.Generic;
+using System.Diagnostics;
 using System.Linq;
 using System.Text.Json;
 using System.Threading;
@@ -24,6 +25,7 @@ internal static class Program
         var stopAfter = Number(settings, "stop_after") ?? -1;
         var cancelAfter = Number(settings, "cancel_after") ?? -1;
         long count = 0, bytes = 0;
+        var clock = Stopwatch.StartNew();
         var isQuiet = settings.TryGetProperty("quiet", out _);
         try
         {
@@ -36,7 +38,7 @@ internal static class Program
                 if (count == stopAfter) break;
                 if (count == cancelAfter) cancellation.Cancel();
             }
-            Console.WriteLine($"done {count} {bytes}");
+            Console.WriteLine(isQuiet ? $"{clock.Elapsed.TotalSeconds:F6} {count}" : $"done {count} {bytes}");
         }
         catch (OperationCanceledException)
         {
