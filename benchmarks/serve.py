@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import serve_flight, serve_http
+from benchmarks import capi, serve_flight, serve_http
 from benchmarks.generate import table_for
 from benchmarks.limits import Verdict
 from benchmarks.page import with_part
@@ -122,6 +122,18 @@ CASES = [
         must="1.2 x",
         most=1.2,
         run=serve_flight.memory_of_sizes,
+    ),
+    Case(
+        what="C: all of 1 M files through the callback, against the batches in process",
+        must="1.5 x",
+        most=1.5,
+        run=capi.callback,
+    ),
+    Case(
+        what="C#: all of 1 M files as objects, against the batches in process",
+        must="2 x",
+        most=2.0,
+        run=capi.csharp,
     ),
 ]
 """The cases of both servers."""

@@ -284,9 +284,13 @@ class Scan(RowScan):
         placed = prefetch(run.placed, depth=self.snapshot.config.prefetch_batches)
         return _mapped(placed, lambda item: (convert(item[0]), item[1]))
 
-    def add_batches(self) -> Stream[pa.RecordBatch]:
-        """Return the matching live files as add actions: raw paths, physical column names."""
-        return Stream(self._adds(PLAN_FIELDS))
+    def add_batches(self, *, limit: int | None = None) -> Stream[pa.RecordBatch]:
+        """Return the matching live files as add actions: raw paths, physical column names.
+
+        Args:
+            limit: The maximum number of files to list.
+        """
+        return Stream(self._adds(PLAN_FIELDS, limit))
 
     def files(self, limit: int | None = None) -> Stream[ScanFile]:
         """Return the matching live files one by one, each with every field of its add action.

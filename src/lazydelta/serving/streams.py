@@ -30,7 +30,14 @@ if TYPE_CHECKING:
     from lazydelta.serving.tables import ServedTables
     from lazydelta.table import Snapshot, Table
 
-__all__ = ["ScanStream", "ScanStreams", "file_records", "requested_changes", "requested_scan"]
+__all__ = [
+    "ScanStream",
+    "ScanStreams",
+    "file_records",
+    "requested_changes",
+    "requested_scan",
+    "start_scan",
+]
 
 
 def _never() -> bool:
@@ -171,7 +178,7 @@ class ScanStreams:
             raise
         slot = slot or self._admission.wait(principal)
         try:
-            schema, version, batches = _start(table, request)
+            schema, version, batches = start_scan(table, request)
         except BaseException:
             slot.release()
             raise
@@ -233,7 +240,12 @@ def _resumed(table: Table, text: str) -> Snapshot:
     return newest if newest.version == token.version else table.snapshot(token.version)
 
 
-def _start(table: Table, request: ScanRequest) -> tuple[pa.Schema, int, Stream[Delivered]]:
+def start_scan(table: Table, request: ScanRequest) -> tuple[pa.Schema, int, Stream[Delivered]]:
+    """Return schema, version and batches of a request.
+
+    Raises:
+        DeltaError: The request does not fit the table, or the table cannot be read.
+    """
     if request.mode == "changes":
         feed = requested_changes(table, request)
         version: int = feed.explain()["version"]
