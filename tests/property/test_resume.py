@@ -41,7 +41,9 @@ def read_on(stream):
 
 def write_more(builder):
     """Change the log as other writers do: nothing of it may change what a token continues with."""
-    builder.checkpoint("v2-json", parts=2)
+    version = f"{builder.version:020d}"
+    if not any(name.startswith(f"{version}.checkpoint") for name in builder.names()):
+        builder.checkpoint("v2-json", parts=2)  # the builder would replace one, writers do not
     if builder.version:
         builder.compact(0, builder.version)
     builder.commit("+later").checkpoint("multipart", parts=2)

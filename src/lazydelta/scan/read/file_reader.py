@@ -192,7 +192,7 @@ class FileReader:
             file = DataFile(
                 self._stores.store(location), location.path, task.size,
                 modified=task.modified,
-                whole=self._reads_whole_files,
+                whole=self._reads_whole_files and not task.first_group,
                 max_decoded_bytes=self._options.max_inflated_bytes,
                 rebase_mode=self._options.datetime_rebase_mode,
                 threads=self._uses_threads(),
