@@ -166,7 +166,8 @@ class Scan(RowScan):
             if self._pages is not None:
                 self._pages.close()
             scan, state = self._opened("files", token)
-            files = scan._placed_files(state, PLAN_FIELDS)  # noqa: SLF001 - own class
+            state = replace(state, records=None)
+            files = scan._placed_files(state)  # noqa: SLF001 - own class
             schema = scan.file_schema
             self._pages = resume.Pages(files, state, schema=schema, key=self._key)
         return self._pages.read(size)
@@ -193,12 +194,23 @@ class Scan(RowScan):
             ConfigError: The scan has a limit, which counts rows.
         """
         scan, state = self._opened("files", token, limit=_validate_limit(limit))
-        placed = scan._placed_files(state, PLAN_FIELDS)  # noqa: SLF001 - own class
+        if records is not None:
+            state = replace(state, records=records.to_json())
+        placed = scan._placed_files(state)  # noqa: SLF001 - own class
         return Stream(resume.delivered(placed, state, self._key))
 
     def file_record_schema(self, records: FileRecords | None = None) -> pa.Schema:
-        """Return the schema of the batches of `resumable_files(records=...)`."""
-        return self.file_schema
+        """Return the schema of the batches of `resumable_files(records=...)`.
+
+        Its metadata says where the columns are in the Parquet files: `delta.schema` is the Delta
+        schema as JSON, `delta.columns` a JSON list with the physical name, id and type of each.
+
+        Raises:
+            ClientCapabilityError: The client cannot read the files of this table.
+        """
+        if records is None:
+            return self.file_schema
+        return resume.FileRecordBatches(self.snapshot, records, self._file_batches()).schema
 
     def resume(self, token: str) -> Stream[Delivered]:
         """Continue a stream of files or rows after the batch of a token; see `RowScan.resume`."""
@@ -259,13 +271,16 @@ class Scan(RowScan):
         )
         return scan, state
 
-    def _placed_files(
-        self, state: ResumeToken, fields: Sequence[str]
-    ) -> Iterator[tuple[pa.RecordBatch, Position]]:
+    def _placed_files(self, state: ResumeToken) -> Iterator[tuple[pa.RecordBatch, Position]]:
         """Return the files from a token on, each batch with the position after it."""
         left = None if state.limit is None else state.limit - state.delivered
+        files, fields = self._file_batches(), tuple[str, ...](PLAN_FIELDS)
+        convert = files.convert
+        if state.records is not None:
+            records = resume.FileRecords.from_json(state.records)
+            batches = resume.FileRecordBatches(self.snapshot, records, files)
+            fields, convert = batches.fields, batches.convert
         run = self._run(fields, left, start=state.file_position, share=state.plan_share)
-        convert = self._file_batches().convert
         placed = prefetch(run.placed, depth=self.snapshot.config.prefetch_batches)
         return _mapped(placed, lambda item: (convert(item[0]), item[1]))
 

@@ -142,6 +142,26 @@ class PathResolver:
             elsewhere = replace_prefix(encoded, "^/", f"{_authority(self.root)}/")
         return pc.if_else(absolute, elsewhere, below)
 
+    def client_uris(self, paths: pa.StringArray) -> pa.StringArray:
+        """Return absolute URIs that a client may open, percent-encoded: `file:` ones if local.
+
+        Raises:
+            PathNotAllowedError: As `to_open`.
+        """
+        keys = self.keys(paths)
+        outside = pc.match_substring_regex(keys, pattern=rf"{_ABSOLUTE.pattern}|^\.\.(/|$)")
+        if outside.true_count:
+            for root, _ in self._allowed:
+                prefix = f"{root.rstrip('/')}/"
+                outside = pc.and_not(outside, pc.starts_with(keys, pattern=prefix))
+            for path in paths.filter(outside).to_pylist():
+                self.to_open(path)
+        uris = self.uris(paths)
+        if not self._is_local:
+            return uris
+        files = pc.utf8_replace_slice(percent_encode(uris), start=0, stop=0, replacement="file://")
+        return pc.if_else(pc.match_substring_regex(uris, pattern=_SCHEME), uris, files)
+
     def to_open(self, path: str, *, decoded: bool = False, within: str = "") -> Location:
         """Return the location of a file to open.
 

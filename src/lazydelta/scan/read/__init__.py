@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from lazydelta.scan.read.file_stores import FileStores
     from lazydelta.scan.read.output_schema import OutputSchema, columns_to_read
     from lazydelta.scan.read.pipeline import read_ahead, threads_for
-    from lazydelta.scan.read.row_placement import PlacedRows, placed_rows
     from lazydelta.scan.read.reading import Reading, Resumption, read_files
+    from lazydelta.scan.read.row_placement import PlacedRows, placed_rows
     from lazydelta.scan.read.row_projection import FileProjection, RowProjection
     from lazydelta.scan.read.transform import FileSchemaError, data_file_error
 

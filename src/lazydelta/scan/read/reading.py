@@ -28,9 +28,9 @@ from lazydelta.scan.read.file_tasks import (
 )
 from lazydelta.scan.read.file_templates import FileTemplates
 from lazydelta.scan.read.pipeline import B, read_ahead, threads_for
-from lazydelta.scan.read.row_placement import PlacedRows, placed_rows
 from lazydelta.scan.read.read_path import ReadRequest
 from lazydelta.scan.read.row_limit import RowLimit
+from lazydelta.scan.read.row_placement import PlacedRows, placed_rows
 from lazydelta.scan.read.row_projection import RowProjection
 from lazydelta.scan.read.small_files import SmallFileBatches
 from lazydelta.store import is_local

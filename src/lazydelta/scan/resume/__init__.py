@@ -9,7 +9,7 @@ from lazydelta._lazy import lazy_exports
 if TYPE_CHECKING:
     from lazydelta.scan.resume.delivery import Delivered, check_token, delivered, scan_digest
     from lazydelta.scan.resume.file_pages import FilePage, Pages
-    from lazydelta.scan.resume.file_records import FileRecords
+    from lazydelta.scan.resume.file_records import FileRecordBatches, FileRecords
     from lazydelta.scan.resume.pinned_segment import (
         first_token,
         resumed_snapshot,
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Delivered",
     "FilePage",
+    "FileRecordBatches",
     "FileRecords",
     "Pages",
     "ResumeToken",
@@ -37,7 +38,7 @@ __getattr__ = lazy_exports(
     {
         "delivery": ("Delivered", "check_token", "delivered", "scan_digest"),
         "file_pages": ("FilePage", "Pages"),
-        "file_records": ("FileRecords",),
+        "file_records": ("FileRecordBatches", "FileRecords"),
         "pinned_segment": ("first_token", "resumed_snapshot", "snapshot_to_resume"),
         "token": ("ResumeToken", "digest"),
     },

@@ -124,6 +124,13 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(_is_count, value))
 
 
+def _is_records(value: Any) -> bool:
+    match value:
+        case [[*capabilities], "descriptor" | "bitmap" | "ranges", bool()]:
+            return all(isinstance(name, str) for name in capabilities)
+    return False
+
+
 _POSITIONS: dict[str, Callable[[Any], bool]] = {
     "files": is_position,
     "rows": is_row_position,
@@ -144,7 +151,7 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "delivered": _is_count,
     "share": lambda value: value is None or (_is_pair(value) and 0 <= value[0] < value[1]),
     "position": lambda value: isinstance(value, list),
-    "records": lambda value: isinstance(value, list | None),
+    "records": lambda value: value is None or _is_records(value),
 }
 
 
