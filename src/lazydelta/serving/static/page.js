@@ -218,16 +218,18 @@ async function scan(name) {
 }
 
 function finish(name, summary, end) {
-  const metrics = end.metrics || {};
-  element("pruned").textContent = count(metrics.files_pruned);
-  element("read").textContent = `${count(metrics.commits_read)} and ${count(metrics.checkpoint_parts_read)}`;
+  element("pruned").textContent = count(end.files_pruned);
+  element("read").textContent = `${count(end.commits_read)} and ${count(end.row_groups_read)}`;
   const shown = summary.files > SHOWN_FILES ? `, the first ${SHOWN_FILES} of them below` : "";
   status(`${count(summary.files)} files of ${name}, version ${end.version}${shown}`);
 }
 
 function show(file) {
-  const rows = file.num_live_records ?? file.num_records;
-  const line = row([file.path, count(file.version), size(file.size), count(rows), partition(file.partition_values)], [1, 2, 3]);
+  const name = document.createElement("span");
+  name.textContent = decodeURIComponent(file.uri.split("/").pop());
+  name.title = file.uri;
+  const version = file.version === null ? "checkpoint" : count(file.version);
+  const line = row([name, version, size(file.size), count(file.live_rows), partition(file.partition_values)], [1, 2, 3]);
   element("found").tBodies[0].append(line);
 }
 
