@@ -195,7 +195,7 @@ def test_a_server_with_principals_asks_for_a_token(browser, trips):
     )
     with serving(config) as server:
         browser.call("Page.navigate", url=server.url + "/")
-        browser.wait_for("!document.querySelector('#login').hidden")
+        browser.wait_for("document.querySelector('#login:not([hidden])') !== null")
         assert not browser.evaluate("document.querySelectorAll('#tables tbody tr').length")
         browser.wait_for("document.activeElement.id === 'token'")
         browser.write(TOKEN)
