@@ -245,7 +245,21 @@ def _resumed(table: Table, text: str) -> Snapshot:
     return newest if newest.version == token.version else table.snapshot(token.version)
 
 
-            schema, version, batches, counters = start_scan(table, request)
+class StartedScan(NamedTuple):
+    """A scan that has not read yet."""
+
+    schema: pa.Schema
+    version: int
+    batches: Stream[Delivered]
+    counters: Callable[[], dict[str, int | None]] = dict
+
+
+def start_scan(table: Table, request: ScanRequest) -> StartedScan:
+    """Return the scan of a request.
+
+    Raises:
+        DeltaError: The request does not fit the table, or the table cannot be read.
+    """
     if request.mode == "changes":
         feed = requested_changes(table, request)
         version: int = feed.explain()["version"]
