@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import os
 import socket
 import ssl
 import threading
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from lazydelta.errors import ConfigError, MissingExtraError
 from lazydelta.serving import tuning
+from lazydelta.serving.flight_server import FlightDoor
 from lazydelta.serving.process_memory import return_freed_memory
 from lazydelta.serving.service import ScanService
 
@@ -50,7 +52,12 @@ def serve(config: ServeConfig, started: Callable[[str], None] | None = None) -> 
         started: Called with the address of the HTTP server when it accepts requests.
     """
     return_freed_memory()
-    _HttpServer(ScanService(config), started).run()
+    server = _HttpServer(ScanService(config), started)
+    server.run()
+    if server.has_open_calls:
+        # gRPC would wait at exit for clients that do not read; their scans are closed.
+        logging.shutdown()
+        os._exit(0)
 
 
 class Door(Protocol):
@@ -69,8 +76,7 @@ class Door(Protocol):
 
 def _doors(service: ScanService) -> list[Door]:
     """Return the servers beside the one for HTTP."""
-    del service
-    return []
+    return [FlightDoor(service)] if service.config.flight.enabled else []
 
 
 class RunningServer:
@@ -78,7 +84,9 @@ class RunningServer:
 
     >>> from lazydelta.serving import ServeConfig
     >>> from lazydelta.serving.config import Endpoint
-    >>> config = ServeConfig.for_tables({"trips": "/lake/trips"}, http=Endpoint(port=0))
+    >>> config = ServeConfig.for_tables(
+    ...     {"trips": "/lake/trips"}, http=Endpoint(port=0), flight=Endpoint(enabled=False)
+    ... )
     >>> with RunningServer(config) as server:
     ...     server.url
     'http://127.0.0.1:...'
@@ -132,6 +140,7 @@ class _HttpServer(uvicorn.Server):
         self._on_start = started
         self._doors = _doors(service)
         self._drains_until = float("inf")
+        self.has_open_calls = False
         super().__init__(_uvicorn_config(service))
         self._listener = _listener(service.config)
         host, port = self._listener.getsockname()[:2]
@@ -179,7 +188,8 @@ class _HttpServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End what is left, and say so."""
         for door in self._doors:
-            await asyncio.to_thread(door.shutdown, tuning.FORCED_STOP_SECONDS)
+            has_ended = await asyncio.to_thread(door.shutdown, tuning.FORCED_STOP_SECONDS)
+            self.has_open_calls |= not has_ended
         await super().shutdown(sockets)
         logger.info("stopped", extra={"scans_left": self._service.admission.running})
 

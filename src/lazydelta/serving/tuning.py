@@ -44,3 +44,18 @@ FORCED_STOP_SECONDS = 2.0
 
 ARENAS_AT_MOST = 2
 """Arenas of the C library: each keeps what its threads have freed."""
+
+TICKET_SECONDS = 3600
+"""How long a Flight ticket is valid: the time between a plan and the start of its last share."""
+
+MAX_TICKET_BYTES = 131_072
+"""Longest Flight ticket: it contains the request."""
+
+MAX_ENDPOINTS = 256
+"""Most shares of a Flight plan: each is planned separately."""
+
+WATCH_SECONDS = 0.5
+"""Pause between checks for Flight clients that do not read."""
+
+DRAIN_POLL_SECONDS = 0.05
+"""Pause between checks whether the Flight calls have ended, at shutdown."""

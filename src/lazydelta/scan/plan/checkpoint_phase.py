@@ -75,14 +75,14 @@ class _Window:
             if first < last:
                 yield batch.slice(first - start, last - first)
 
-    def runs(self, rows: int) -> Iterator[Sequence[int]]:
-        """Yield row groups that are decoded together: of small ones as many as fill a batch."""
+    def runs(self) -> Iterator[Sequence[int]]:
+        """Yield row groups that are decoded in one call: several small ones, or a large one."""
         run: list[int] = []
         num_rows = 0
         for group in self.row_groups:
             run.append(group)
             num_rows += self.reader.metadata.row_group(group).num_rows
-            if num_rows >= rows:
+            if num_rows >= tuning.RUN_ROWS:
                 yield run
                 run, num_rows = [], 0
         if run:
@@ -229,7 +229,7 @@ class CheckpointScan:
         predicate_columns = self._pruner.checkpoint_leaves(reader.columns)
         self._metrics.row_groups_read += len(groups)
         if not predicate_columns:
-            for run in window.runs(rows):
+            for run in window.runs():
                 for adds in self._decode_and_prune(window, columns, run, rows):
                     yield window.unit(run), adds
             return
