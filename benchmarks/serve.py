@@ -6,13 +6,14 @@ The server is a process of its own, on the same machine. Figures of one process 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import serve_flight, serve_http
+from benchmarks import capi, serve_flight, serve_http
 from benchmarks.generate import table_for
 from benchmarks.limits import Verdict
 from benchmarks.page import with_part
@@ -123,6 +124,18 @@ CASES = [
         most=1.2,
         run=serve_flight.memory_of_sizes,
     ),
+    Case(
+        what="C: all of 1 M files through the callback, against the batches in process",
+        must="1.5 x",
+        most=1.5,
+        run=capi.callback,
+    ),
+    Case(
+        what="C#: all of 1 M files as objects, against the batches in process",
+        must="2 x",
+        most=2.0,
+        run=capi.csharp,
+    ),
 ]
 """The cases of both servers."""
 
@@ -150,7 +163,8 @@ def _section(verdicts: Sequence[Verdict], *, quick: bool) -> str:
     now = datetime.now(UTC)
     size = "a short run: the large table of the last row has 1 M files" if quick else "5 M files"
     return (
-        f"## {_TITLE}\n\n`make bench-serve` ({size}), {now:%Y-%m-%d}, {machine()}. The server is a "
+        f"## {_TITLE}\n\n`make bench-serve` ({size}), {now:%Y-%m-%d}, {machine()}, load average "
+        f"{os.getloadavg()[0]:.0f} at the end. The server is a "
         "process of its own on the same machine; clients read the Arrow stream. Tables are on the "
         f"local disk and in the page cache.\n\n{verdict_table(verdicts, is_judged=True)}\n"
     )

@@ -197,6 +197,7 @@ class Scan(RowScan):
         if records is not None:
             state = replace(state, records=records.to_json())
         placed = scan._placed_files(state)  # noqa: SLF001 - own class
+        self._last_run, self._listing = scan._last_run, scan._listing  # for `explain()`
         return Stream(resume.delivered(placed, state, self._key))
 
     def file_record_schema(self, records: FileRecords | None = None) -> pa.Schema:
@@ -284,9 +285,13 @@ class Scan(RowScan):
         placed = prefetch(run.placed, depth=self.snapshot.config.prefetch_batches)
         return _mapped(placed, lambda item: (convert(item[0]), item[1]))
 
-    def add_batches(self) -> Stream[pa.RecordBatch]:
-        """Return the matching live files as add actions: raw paths, physical column names."""
-        return Stream(self._adds(PLAN_FIELDS))
+    def add_batches(self, *, limit: int | None = None) -> Stream[pa.RecordBatch]:
+        """Return the matching live files as add actions: raw paths, physical column names.
+
+        Args:
+            limit: The maximum number of files to list.
+        """
+        return Stream(self._adds(PLAN_FIELDS, limit))
 
     def files(self, limit: int | None = None) -> Stream[ScanFile]:
         """Return the matching live files one by one, each with every field of its add action.

@@ -12,11 +12,12 @@ from lazydelta._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lazydelta.serving.config import EXAMPLE_CONFIG, ServeConfig
+    from lazydelta.serving.error_codes import error_code
     from lazydelta.serving.logs import log_to
     from lazydelta.serving.request import ScanRequest
     from lazydelta.serving.server import RunningServer, serve
     from lazydelta.serving.service import ScanService
-    from lazydelta.serving.streams import ScanStream
+    from lazydelta.serving.streams import ScanStream, start_scan
 
 __all__ = [
     "EXAMPLE_CONFIG",
@@ -25,18 +26,21 @@ __all__ = [
     "ScanService",
     "ScanStream",
     "ServeConfig",
+    "error_code",
     "log_to",
     "serve",
+    "start_scan",
 ]
 
 __getattr__ = lazy_exports(
     __name__,
     {
         "config": ("EXAMPLE_CONFIG", "ServeConfig"),
+        "error_codes": ("error_code",),
         "logs": ("log_to",),
         "request": ("ScanRequest",),
         "server": ("RunningServer", "serve"),
         "service": ("ScanService",),
-        "streams": ("ScanStream",),
+        "streams": ("ScanStream", "start_scan"),
     },
 )

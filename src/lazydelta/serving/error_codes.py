@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from lazydelta import errors
 from lazydelta.errors import DeltaError, OverloadedError
 
-__all__ = ["ERROR_CODES", "ErrorCode", "PublicError", "public_error"]
+__all__ = ["ERROR_CODES", "ErrorCode", "PublicError", "error_code", "public_error"]
 
 
 class ErrorCode(NamedTuple):

@@ -225,7 +225,8 @@ class ScanAnswer:
         except Exception as error:  # noqa: BLE001 - the client must not take this for the end
             await self._fail(send, error)
             return
-        facts = {"rows": self._stream.rows, "version": self._stream.version}
+        stream = self._stream
+        facts = {"rows": stream.rows, "version": stream.version, **stream.counters()}
         await self._write(send, self._encode.end(facts))
         await self._send(send, _body(b"", more=False))
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow.compute as pc
-
-from lazydelta._arrow import from_numpy, string_scalar, to_numpy, true_mask
 from lazydelta.errors import LogCorruptError, SchemaError
 from lazydelta.log import LOG_DIRECTORY
+from lazydelta.replay.skipping import map_values
 from lazydelta.schema.mapping import physical_name
 from lazydelta.schema.values import parse_partition_values
 
@@ -56,23 +53,7 @@ def partition_strings(
     if fields and values.null_count:
         reason = "an add has no partitionValues, but the table is partitioned"
         raise LogCorruptError(snapshot.store.root, LOG_DIRECTORY, reason, snapshot.version)
-    return {field.name: _looked_up(values, physical_name(field, mode)) for field in fields}
-
-
-def _looked_up(values: pa.MapArray, key: str) -> pa.Array:
-    """Return the values of a key; several times faster where all maps have the same keys."""
-    count, scalar = len(values), string_scalar(key)
-    offsets = to_numpy(values.offsets)
-    width = int(offsets[1] - offsets[0]) if count else 0
-    if width and not values.null_count and (np.diff(offsets) == width).all():
-        start = int(offsets[0])
-        is_key = true_mask(pc.equal(values.keys.slice(start, count * width), scalar))
-        places = is_key.reshape(count, width)
-        number = int(places[0].argmax())
-        if places[:, number].all() and np.count_nonzero(is_key) == count:
-            items = values.items.slice(start, count * width)
-            return items if width == 1 else items.take(from_numpy(np.flatnonzero(is_key)))
-    return pc.map_lookup(values, scalar, "first")
+    return {field.name: map_values(values, physical_name(field, mode)) for field in fields}
 
 
 def typed_partitions(
