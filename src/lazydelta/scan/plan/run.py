@@ -340,14 +340,16 @@ class ScanRun:
     def _mark_delivered(self, segment: LogSegment, delivered: Position) -> None:
         """Record the keys of a checkpoint up to a position in it."""
         left = delivered.skip
+        if not left:
+            return
         with closing(self._start_checkpoint(segment, keys_only=True)) as scan:
             for unit, batch in self._checkpoint_batches(scan):
-                if unit[1:] >= delivered.unit[1:]:
-                    if not left:
-                        return
-                    batch = batch.slice(0, left)  # noqa: PLW2901 - the rest was not delivered
-                    left -= batch.num_rows
+                is_within = unit[1:] >= delivered.unit[1:]
+                batch = batch.slice(0, left) if is_within else batch  # noqa: PLW2901
                 self._reconciler.mark_emitted(batch.column("path"), batch.column("deletionVector"))
+                left -= batch.num_rows if is_within else 0
+                if not left:  # what follows may be damaged
+                    return
 
     def _fallback(self, trip: Trip) -> Iterator[Piece]:
         """Yield the live adds of the reference replay that this scan has not seen."""
