@@ -17,11 +17,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-import pyarrow as pa
-
 from lazydelta.errors import ConfigError, MissingExtraError
 from lazydelta.serving import tuning
 from lazydelta.serving.flight_server import FlightDoor
+from lazydelta.serving.process_memory import return_freed_memory
 from lazydelta.serving.service import ScanService
 
 try:
@@ -52,11 +51,7 @@ def serve(config: ServeConfig, started: Callable[[str], None] | None = None) -> 
         config: The settings.
         started: Called with the address of the HTTP server when it accepts requests.
     """
-    # This process is ours. Arrow's default pool keeps freed memory for each thread: 20 to 40 MB
-    # for each scan that waits for its client. jemalloc returns it.
-    with contextlib.suppress(NotImplementedError):
-        pa.set_memory_pool(pa.jemalloc_memory_pool())
-        pa.jemalloc_set_decay_ms(0)
+    return_freed_memory()
     server = _HttpServer(ScanService(config), started)
     server.run()
     if server.has_open_calls:
