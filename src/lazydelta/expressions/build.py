@@ -209,7 +209,9 @@ def _read_json(json: str) -> Mapping[str, Any] | list[Any]:
         raise PredicateError(json, f"it begins like JSON but is not ({error})") from None
     if isinstance(parsed, dict):
         return parsed
-    is_conjunction = all(isinstance(item, list) and item and isinstance(item[0], str) for item in parsed)
+    is_conjunction = all(
+        isinstance(item, list) and item and isinstance(item[0], str) for item in parsed
+    )
     return [tuple(item) for item in parsed] if is_conjunction else parsed
 
 

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "OpenTables"]
 
-_LAZY_SCHEMA = pa.schema([
-    pa.field("path", pa.string(), nullable=False),
-    pa.field("size", pa.int64(), nullable=False),
-])
+_LAZY_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+    ]
+)
 
 
 class Answer(NamedTuple):
@@ -95,7 +97,9 @@ def _where(predicate: Any) -> str | None:
         return predicate
     if isinstance(predicate, dict | list):
         return orjson.dumps(predicate).decode()
-    raise PredicateError(repr(predicate), "give a JSON object, a list of conditions or an SQL string")
+    raise PredicateError(
+        repr(predicate), "give a JSON object, a list of conditions or an SQL string"
+    )
 
 
 def _locations(

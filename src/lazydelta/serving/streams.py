@@ -30,7 +30,14 @@ if TYPE_CHECKING:
     from lazydelta.serving.tables import ServedTables
     from lazydelta.table import Snapshot, Table
 
-__all__ = ["ScanStream", "ScanStreams", "file_records", "requested_changes", "requested_scan", "start_scan"]
+__all__ = [
+    "ScanStream",
+    "ScanStreams",
+    "file_records",
+    "requested_changes",
+    "requested_scan",
+    "start_scan",
+]
 
 
 def _never() -> bool:
