@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from lazydelta.errors import DeltaError, InternalError
 from lazydelta.ffi import tuning
 from lazydelta.ffi.arrow_frames import batch_frame, schema_frame
-from lazydelta.ffi.requests import OpenTables
+from lazydelta.ffi.open_tables import OpenTables
 from lazydelta.ffi.status import status_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lazydelta.ffi.requests import Answer
+    from lazydelta.ffi.open_tables import Answer
     from lazydelta.scan import Delivered
 
 __all__ = ["main"]
