@@ -148,6 +148,14 @@ class PathResolver:
         Raises:
             PathNotAllowedError: As `to_open`.
         """
+        plain = self.decoded(paths)
+        data, offsets = string_buffers(plain)
+        if not (
+            has_byte(data, _COLON)
+            or any_starts_with(data, offsets, _SLASH)
+            or b".." in data.tobytes()
+        ):
+            return self._below(plain)
         keys = self.keys(paths)
         outside = pc.match_substring_regex(keys, pattern=rf"{_ABSOLUTE.pattern}|^\.\.(/|$)")
         if outside.true_count:
@@ -161,6 +169,13 @@ class PathResolver:
             return uris
         files = pc.utf8_replace_slice(percent_encode(uris), start=0, stop=0, replacement="file://")
         return pc.if_else(pc.match_substring_regex(uris, pattern=_SCHEME), uris, files)
+
+    def _below(self, plain: pa.StringArray) -> pa.StringArray:
+        """Return the URIs of decoded paths below the root."""
+        root = self.root.rstrip("/")
+        if self._is_local:
+            root = f"file://{percent_encode(pa.array([root], pa.string()))[0].as_py()}"
+        return pc.utf8_replace_slice(percent_encode(plain), start=0, stop=0, replacement=f"{root}/")
 
     def to_open(self, path: str, *, decoded: bool = False, within: str = "") -> Location:
         """Return the location of a file to open.
