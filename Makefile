@@ -90,9 +90,9 @@ bench-writes: $(VENV)/.bench ## The part of it about writing: appends, races, ch
 bench-dml: $(VENV)/.bench ## Measure DELETE and MERGE against deltalake (ARGS=--quick for a short run)
 	$(PY) -m benchmarks.dml $(ARGS)
 
-bench-maintenance: $(VENV)/.bench ## Measure OPTIMIZE and VACUUM against deltalake (ARGS="--rounds 1")
+bench-maintenance: $(VENV)/.bench $(VENV)/.emulators ## Measure OPTIMIZE and VACUUM against deltalake (ARGS=--quick for a short run)
 	$(PY) -m benchmarks.optimize $(ARGS)
-	@[ ! -e benchmarks/vacuum.py ] || $(PY) -m benchmarks.vacuum $(ARGS)
+	$(PY) -m benchmarks.vacuum $(ARGS)
 
 bench-stores: $(VENV)/.bench $(VENV)/.emulators ## Measure on an emulated object store with latency (ARGS=--quick)
 	$(PY) -m benchmarks.stores $(ARGS)

@@ -8,7 +8,8 @@ from __future__ import annotations
 __all__ = ["kept_parts", "with_part"]
 
 _TITLES = (
-    *("Start-up", "Writing", "Changing rows", "Optimizing files", "Object stores", "Spark"),
+    *("Start-up", "Writing", "Changing rows"),
+    *("Maintenance: OPTIMIZE", "Maintenance: VACUUM and health", "Object stores", "Spark"),
     "Serving",
 )
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import capi, serve_http
+from benchmarks import capi, serve_flight, serve_http
 from benchmarks.generate import table_for
 from benchmarks.limits import Verdict
 from benchmarks.page import with_part
@@ -82,6 +82,48 @@ CASES = [
         run=serve_http.memory_of_sizes,
     ),
     Case(
+        what="Flight: first batch of 1 M files, warm server, against the first file in process",
+        must="2 x",
+        most=2.0,
+        run=serve_flight.first_batch,
+    ),
+    Case(
+        what="Flight: all files, one client, against file records in process",
+        must="1.3 x",
+        most=1.3,
+        run=serve_flight.all_files,
+    ),
+    Case(
+        what="Flight: two clients on split endpoints, against one client",
+        must="0.7 x",
+        most=0.7,
+        run=serve_flight.split_endpoints,
+    ),
+    Case(
+        what="Flight: 200 concurrent clients, `limit=100`: errors",
+        must="0",
+        most=0,
+        run=serve_flight.limited_clients,
+    ),
+    Case(
+        what="Flight: 50 slow consumers: memory over idle against what they may hold",
+        must="1 x",
+        most=1.0,
+        run=serve_flight.slow_consumers,
+    ),
+    Case(
+        what="Flight: cancel until slot and files are free: p99",
+        must="1 s",
+        most=1.0,
+        run=serve_flight.cancelled,
+    ),
+    Case(
+        what="Flight: peak memory of the server, all files of a large table against 10 k",
+        must="1.2 x",
+        most=1.2,
+        run=serve_flight.memory_of_sizes,
+    ),
+    Case(
         what="C: all of 1 M files through the callback, against the batches in process",
         must="1.5 x",
         most=1.5,
@@ -94,7 +136,7 @@ CASES = [
         run=capi.csharp,
     ),
 ]
-"""The cases of both servers; those of Arrow Flight are added by its module."""
+"""The cases of both servers."""
 
 
 def _scale(*, quick: bool) -> Scale:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import lazydelta as ld
 from benchmarks.serve_process import running
+from lazydelta.serving.limits import Limits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -181,7 +182,8 @@ def _drained(server: ServerProcess) -> None:
 
 def _sizes(path: Path) -> tuple[int, int]:
     """Return the bytes of the largest batch, and of what a row group of the checkpoint becomes."""
-    with ld.Table.open(path).scan().resumable_files() as delivered:
+    config = ld.Config(batch_rows=Limits().batch_files)
+    with ld.Table.open(path, config=config).scan().resumable_files() as delivered:
         sizes = [(batch.nbytes, batch.num_rows) for batch, _ in delivered]
     batch = max(size for size, _ in sizes)
     total, rows = sum(size for size, _ in sizes), sum(count for _, count in sizes)
@@ -196,6 +198,8 @@ def _slow_connection(server: ServerProcess) -> socket.socket:
     sock.sendall(
         f"GET /v1/tables/t/files HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: {_ARROW}\r\n\r\n".encode()
     )
+    if b" 200 " not in sock.recv(64, socket.MSG_WAITALL):
+        raise RuntimeError("a slow client was refused")
     return sock
 
 

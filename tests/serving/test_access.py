@@ -17,6 +17,7 @@ from lazydelta.serving.limits import Limits
 from lazydelta.store import MemoryStore
 from tests.builders import TableBuilder
 from tests.serving.support import error_of, get, json_batches, serving
+from tests.serving.test_streams import PLAIN
 
 TOKENS = {name: f"{name}-secret-token" for name in ("reader", "other", "late")}
 MODES = ("", "/files", "/rows", "/changes", "/history")
@@ -44,7 +45,7 @@ def principal(name, **more):
 
 def recording_store():
     store = MemoryStore()
-    TableBuilder(store).commit("+a +b")
+    TableBuilder(store, protocol=PLAIN).commit("+a +b")
     return RecordingStore({path: store.read(path) for path in store._objects})
 
 
@@ -67,6 +68,7 @@ def server(stores):
             principal("late", expires=datetime.now(UTC) - hour),
         ),
         http=Endpoint(port=0),
+        flight=Endpoint(enabled=False),
         limits=Limits(failed_logins=10**6),
     )
     with serving(config, stores) as running:
@@ -195,6 +197,7 @@ def test_many_invalid_credentials_of_an_address_are_refused_unread(stores):
         tables=(TableEntry(name="mine", url="/nowhere", principals=("*",)),),
         principals=(principal("reader"),),
         http=Endpoint(port=0),
+        flight=Endpoint(enabled=False),
         limits=Limits(failed_logins=5),
     )
     with serving(config, {"mine": stores["mine"]}) as running:
@@ -206,7 +209,9 @@ def test_many_invalid_credentials_of_an_address_are_refused_unread(stores):
 
 
 def test_without_principals_another_host_name_is_refused(tmp_path):
-    config = ServeConfig.for_tables({"t": str(tmp_path)}, http=Endpoint(port=0))
+    config = ServeConfig.for_tables(
+        {"t": str(tmp_path)}, http=Endpoint(port=0), flight=Endpoint(enabled=False)
+    )
     with serving(config) as running:
         for host in ("evil.example", "127.0.0.1.evil.example", "localhost@evil.example", ""):
             assert get(running, "/v1/tables", headers={"host": host})[0] == 400
@@ -231,16 +236,20 @@ def test_a_root_is_not_left(tmp_path, path):
     (tmp_path / "root" / "a").mkdir(parents=True)
     TableBuilder(tmp_path / "secret").commit("+a")
     roots = (RootEntry(name="r", url=str(tmp_path / "root")),)
-    with serving(ServeConfig(roots=roots, http=Endpoint(port=0))) as running:
+    with serving(
+        ServeConfig(roots=roots, http=Endpoint(port=0), flight=Endpoint(enabled=False))
+    ) as running:
         status, _, body = get(running, f"/v1/tables/r/{path}/files")
     assert status in (404, 400), body
     assert b"secret" not in body or b"no table" in body
 
 
 def test_a_table_below_a_root_is_served_by_its_path(tmp_path):
-    TableBuilder(tmp_path / "sales" / "orders").commit("+a +b")
+    TableBuilder(tmp_path / "sales" / "orders", protocol=PLAIN).commit("+a +b")
     roots = (RootEntry(name="r", url=str(tmp_path)),)
-    with serving(ServeConfig(roots=roots, http=Endpoint(port=0))) as running:
+    with serving(
+        ServeConfig(roots=roots, http=Endpoint(port=0), flight=Endpoint(enabled=False))
+    ) as running:
         status, _, body = get(running, "/v1/tables/r/sales/orders/files")
     assert status == 200
     assert len(json_batches(body)[0][0][0]) == 2
@@ -251,7 +260,9 @@ def test_a_link_out_of_a_root_is_not_followed(tmp_path):
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "link").symlink_to(tmp_path)
     roots = (RootEntry(name="r", url=str(tmp_path / "root")),)
-    with serving(ServeConfig(roots=roots, http=Endpoint(port=0))) as running:
+    with serving(
+        ServeConfig(roots=roots, http=Endpoint(port=0), flight=Endpoint(enabled=False))
+    ) as running:
         assert error_of(get(running, "/v1/tables/r/link/secret/files")) == (
             "ServedTableNotFoundError"
         )

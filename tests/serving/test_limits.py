@@ -96,7 +96,7 @@ def test_after_the_drain_a_scan_ends_with_an_error_and_resumes_elsewhere(gated):
             get(other, "/v1/tables/t/files", strategy="reverse", resume=token)[2]
         )
     assert end["end"] is True
-    parts = [row["path"] for rows, _ in [*batches, *rest] for row in rows]
+    parts = [row["uri"] for rows, _ in [*batches, *rest] for row in rows]
     assert len(parts) == len(set(parts)) == 3012
 
 

@@ -22,6 +22,7 @@ from tests.serving.support import (
 )
 
 COMMITS = 12
+PLAIN = {"minReaderVersion": 1, "minWriterVersion": 2}
 
 
 class GatedStore(MemoryStore):
@@ -63,7 +64,7 @@ class GatedStore(MemoryStore):
 def store_of(commits=COMMITS, *, files=40, checkpoint=True):
     """Return a table with a checkpoint of many files, and commits of one file after it."""
     store = GatedStore({})
-    table = TableBuilder(store).commit(" ".join(f"+c{n:04d}" for n in range(files)))
+    table = TableBuilder(store, protocol=PLAIN).commit(" ".join(f"+c{n:04d}" for n in range(files)))
     if checkpoint:
         table.checkpoint("v2-json", parts=2)
     for number in range(commits):
@@ -199,13 +200,13 @@ def test_the_deadline_ends_a_scan_with_an_error_after_which_it_is_resumed():
             store.open()
             batches, last = json_batches(answer.read())
         assert (last["error"], last["status"]) == ("ScanDeadlineError", 504)
-        paths = {row["path"] for rows, _ in batches for row in rows}
+        paths = {row["uri"] for rows, _ in batches for row in rows}
         token = batches[-1][1]
     with running({"t": "/t"}, {"t": store}, limits={"batch_files": 1000}) as server:
         body = get(server, "/v1/tables/t/files", strategy="reverse", resume=token)[2]
     rest, end = json_batches(body)
     assert end["end"] is True
-    rest = {row["path"] for rows, _ in rest for row in rows}
+    rest = {row["uri"] for rows, _ in rest for row in rows}
     assert not paths & rest
     assert len(paths | rest) == 3000 + COMMITS
 

@@ -63,6 +63,7 @@ def configured(files, **more):
         principals=(PrincipalEntry(name="reader", certificate="reader"),),
         tls=tls,
         http=Endpoint(host="localhost", port=0),
+        flight=Endpoint(enabled=False),
     )
 
 
@@ -106,4 +107,8 @@ def test_tls_files_that_cannot_be_used_are_refused_before_listening(files, tmp_p
     (tmp_path / "bad.pem").write_text("not a certificate")
     tls = TlsFiles(certificate=str(tmp_path / "bad.pem"), key=str(files / "server.key"))
     with pytest.raises(ConfigError, match="tls: the files cannot be used"):
-        RunningServer(ServeConfig.for_tables({"t": "/t"}, tls=tls, http=Endpoint(port=0)))
+        RunningServer(
+            ServeConfig.for_tables(
+                {"t": "/t"}, tls=tls, http=Endpoint(port=0), flight=Endpoint(enabled=False)
+            )
+        )

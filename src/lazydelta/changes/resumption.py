@@ -31,7 +31,7 @@ def first_token(change_range: ChangeRange, *, scan: str, limit: int | None) -> R
     first = commits[0].version if commits else end.version
     return resume.ResumeToken(
         kind="changes",
-        table=end.metadata.id,
+        table=resume.table_name(end.metadata.id),
         version=end.version,
         log=_log_digest(change_range),
         scan=scan,

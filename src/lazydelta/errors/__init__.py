@@ -68,6 +68,8 @@ if TYPE_CHECKING:
         ScanCancelledError,
         ScanDeadlineError,
         ServedTableNotFoundError,
+        ServerConnectionError,
+        TicketError,
         UnauthenticatedError,
     )
     from lazydelta.errors.writes import (
@@ -139,12 +141,14 @@ __all__ = [
     "SchemaError",
     "SchemaMismatchError",
     "ServedTableNotFoundError",
+    "ServerConnectionError",
     "StoreAccessError",
     "StoreError",
     "StreamChangesError",
     "StreamSchemaError",
     "TableExistsError",
     "TableNotFoundError",
+    "TicketError",
     "TimestampNotFoundError",
     "TransientStoreError",
     "UnauthenticatedError",
@@ -162,6 +166,8 @@ __getattr__ = lazy_exports(
     __name__,
     {
         "serving": (
+            "ServerConnectionError",
+            "TicketError",
             "OverloadedError",
             "ScanCancelledError",
             "ScanDeadlineError",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lazydelta.errors.base import DeltaError
+from lazydelta.errors.base import DeltaError, redact
 
 __all__ = [
     "OverloadedError",
     "ScanCancelledError",
     "ScanDeadlineError",
     "ServedTableNotFoundError",
+    "ServerConnectionError",
+    "TicketError",
     "UnauthenticatedError",
 ]
 
@@ -74,3 +76,27 @@ class ScanCancelledError(DeltaError, RuntimeError):
 
     def __str__(self) -> str:
         return f"{self.reason}. Continue it with the resume token of the last batch."
+
+
+@dataclass(eq=False)
+class TicketError(DeltaError, PermissionError):
+    """A Flight ticket that does not entitle its bearer to anything."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"the ticket is not valid: {self.reason}. Request a new one with GetFlightInfo."
+
+
+@dataclass(eq=False)
+class ServerConnectionError(DeltaError, ConnectionError):
+    """A server cannot be reached, or the connection broke before the end of its answer."""
+
+    server: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"no complete answer from {redact(self.server)}: {redact(self.reason)}. Check address, "
+            "TLS and network; continue a scan with the resume token of the last batch."
+        )

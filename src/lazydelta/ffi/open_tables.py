@@ -68,10 +68,8 @@ class OpenTables:
         if not isinstance(document, dict):
             raise ConfigError("request_json", "must be a JSON object")
         document = document | {"table": url, "where": _where(document.get("where"))}
-        schema, version, batches = start_scan(
-            self._table(url, options), ScanRequest.from_json(document)
-        )
-        return Answer(version, schema, batches)
+        started = start_scan(self._table(url, options), ScanRequest.from_json(document))
+        return Answer(started.version, started.schema, started.batches)
 
     def _table(self, url: str, options: str) -> Table:
         key = (url, options)

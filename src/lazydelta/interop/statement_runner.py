@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lazydelta.errors import ConfigError, ConstraintViolationError, QueryError
-from lazydelta.expressions import bind_expression
+from lazydelta.errors import ConfigError, QueryError
+from lazydelta.interop.insert_values import constant_values
 from lazydelta.interop.statement import Delete, Insert, Merge, Query, Subquery, Update
 from lazydelta.interop.statement_lexer import tokens
 from lazydelta.interop.statement_parser import parse_statement
 from lazydelta.interop.statement_tables import StatementTables
-from lazydelta.schema import StructType, format_path
+from lazydelta.schema import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lazydelta.operations import WriteResult
     from lazydelta.operations.dml import DmlResult
     from lazydelta.operations.dml.merge import MergeBuilder
-    from lazydelta.schema import StructField
+    from lazydelta.schema import StructField, StructType
     from lazydelta.table import Table
 
 __all__ = ["sql"]
@@ -159,7 +159,9 @@ class _Run:
         arrays = {}
         for column, values in zip(columns, zip(*insert.rows, strict=True), strict=True):
             if not all(map(_is_default, values)):
-                arrays[column.name] = _evaluated(values, column, table, now=now)
+                default = _default_of(column)
+                given = [default if _is_default(value) else value for value in values]
+                arrays[column.name] = constant_values(given, column, table, now=now)
         if not arrays:
             raise QueryError(self.sql, "lazydelta", "all values are DEFAULT: give one of them")
         return pa.table(arrays)
@@ -240,9 +242,12 @@ class _Names:
             dot, column = found[index + 1 : index + 3]
             is_field = index > 0 and found[index - 1].says(".")
             is_alias = self._is_alias(token.name) and not is_field and dot.says(".")
-            if is_alias and column.is_name and schema.get(column.name) is not None:
+            if is_alias and column.is_field_name and schema.get(column.name) is not None:
                 pieces.append(expression[position : token.start])
                 position = column.start
+                if not column.is_name:  # without the dot it would be a string
+                    pieces.append("`" + column.name.replace("`", "``") + "`")
+                    position = column.end
         return "".join([*pieces, expression[position:]])
 
     def assigned(
@@ -293,23 +298,6 @@ def _is_default(expression: str) -> bool:
 
 def _default_of(column: StructField) -> str:
     return str(column.metadata.get(_DEFAULT, "NULL"))
-
-
-def _evaluated(values: Sequence[str], column: StructField, table: str, *, now: int) -> pa.Array:
-    """Return the values of expressions without columns, cast to the type of a column."""
-    one_row = pa.RecordBatch.from_arrays([pa.nulls(1)], [""])
-    arrays = []
-    for value in values:
-        expression = _default_of(column) if _is_default(value) else value
-        bound = bind_expression(
-            expression, StructType(()), to_type=column.type, strict=False, now=now
-        )
-        result = bound(one_row)
-        if result.failed is not None:
-            line = f"{column.name} = {value}: cannot be computed"
-            raise ConstraintViolationError(table, (line,))
-        arrays.append(result.values)
-    return pa.concat_arrays(arrays)
 
 
 def _renamed(reader: pa.RecordBatchReader, names: Sequence[str]) -> pa.RecordBatchReader:

@@ -232,7 +232,7 @@ class ServeConfig:
             raise ConfigError(
                 f"{kind}.host",
                 f"{endpoint.host} is not a loopback address, and there is no "
-                f"{' and no '.join(missing)}: anybody could read the tables, or the tokens. "
+                f"{' and no '.join(missing)}: any machine could read the tables, or the tokens. "
                 "Configure them, listen on 127.0.0.1, or set insecure = true",
             )
 

@@ -43,6 +43,7 @@ ERROR_CODES: dict[type[BaseException], ErrorCode] = {
     errors.ResumeTokenError: _INVALID,
     errors.ResumeTokenExpiredError: _GONE,
     errors.UnauthenticatedError: ErrorCode("UNAUTHENTICATED", 401, explained=True),
+    errors.TicketError: ErrorCode("PERMISSION_DENIED", 403, explained=True),
     errors.ServedTableNotFoundError: ErrorCode("NOT_FOUND", 404, explained=True),
     errors.OverloadedError: ErrorCode("RESOURCE_EXHAUSTED", 429, retryable=True, explained=True),
     errors.ScanDeadlineError: ErrorCode("DEADLINE_EXCEEDED", 504, retryable=True, explained=True),
@@ -119,7 +120,8 @@ def public_error(error: BaseException, table: str | None = None) -> PublicError:
         message = str(_renamed(error, table))
     else:
         message = "the server could not answer; its log has the reason under the request's id."
-    kind = type(error).__name__ if isinstance(error, DeltaError) else "InternalError"
+    names = (base.__name__ for base in type(error).__mro__ if base.__name__ in errors.__all__)
+    kind = next(names, "InternalError")
     return PublicError(kind=kind, message=message, code=code, retry_after=retry_after)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from lazydelta.serving.describe import describe, history
 from lazydelta.serving.http_formats import choose_format
 from lazydelta.serving.http_guard import Guard, request_error
 from lazydelta.serving.http_scan import scan_answer, wait_for_slot
+from lazydelta.serving.http_threads import Threads
 from lazydelta.serving.openapi import SCAN_PARAMETERS, openapi
 from lazydelta.serving.query_parameters import integer, parameters, scan_request
 
@@ -86,15 +86,14 @@ class _Routes:
 
     def __init__(self, service: ScanService) -> None:
         self._service = service
-        threads = service.config.limits.scans + tuning.SPARE_THREADS
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="serving-http")
+        self._threads = Threads(service.config.limits.threads, service.admission)
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Wait for the threads at the end: scans are closed then."""
         del app
         yield
-        await asyncio.to_thread(self._pool.shutdown)
+        await asyncio.to_thread(self._threads.shutdown)
 
     async def health(self, request: Request) -> Response:
         """Whether the process answers."""
@@ -152,7 +151,7 @@ class _Routes:
         given = parameters(request.query_params.multi_items(), SCAN_PARAMETERS[mode])
         media_type = choose_format(request.headers.get("accept"), given.get("format"))
         asked = scan_request(name, mode, given)
-        return await scan_answer(self._service, self._pool, asked, request, media_type)
+        return await scan_answer(self._service, self._threads, asked, request, media_type)
 
     async def _with_table(
         self, request: Request, name: str, function: Callable[[Table], Any]
@@ -168,7 +167,7 @@ class _Routes:
             finally:
                 slot.release()
 
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        return await self._threads.run(call)
 
 
 def _json(document: Any) -> Response:

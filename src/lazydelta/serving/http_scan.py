@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazydelta.errors import DeltaError, ScanCancelledError
@@ -19,7 +20,7 @@ from lazydelta.serving.http_formats import encoder
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
     from starlette.datastructures import State
     from starlette.requests import Request
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from lazydelta.scan import Delivered
     from lazydelta.serving.http_formats import Encoder
+    from lazydelta.serving.http_threads import Threads
     from lazydelta.serving.limits import Slot
     from lazydelta.serving.principal import Principal
     from lazydelta.serving.request import ScanRequest
@@ -70,7 +72,7 @@ class _Client:
 
 async def scan_answer(
     service: ScanService,
-    pool: ThreadPoolExecutor,
+    threads: Threads,
     request: ScanRequest,
     http: Request,
     media_type: str,
@@ -82,7 +84,9 @@ async def scan_answer(
         ScanCancelledError: The client left meanwhile.
     """
     watch = asyncio.create_task(_until_disconnected(http.receive))
-    opening = asyncio.create_task(_opened(service, pool, request, http.state.principal, media_type))
+    opening = asyncio.create_task(
+        _opened(service, threads, request, http.state.principal, media_type)
+    )
     try:
         await asyncio.wait({opening, watch}, return_when=asyncio.FIRST_COMPLETED)
         if watch.done():
@@ -94,7 +98,7 @@ async def scan_answer(
         if watch.done() and isinstance(error, asyncio.CancelledError):
             raise ScanCancelledError from None
         raise
-    return ScanAnswer(service, pool, opened, request=request, state=http.state, watch=watch)
+    return ScanAnswer(service, threads, opened, request=request, state=http.state, watch=watch)
 
 
 class _Opened(NamedTuple):
@@ -109,7 +113,7 @@ class _Opened(NamedTuple):
 
 async def _opened(
     service: ScanService,
-    pool: ThreadPoolExecutor,
+    threads: Threads,
     request: ScanRequest,
     principal: Principal,
     media_type: str,
@@ -127,7 +131,7 @@ async def _opened(
             raise
 
     # Not cancellable: the thread runs on, and what it opens must be closed.
-    started = pool.submit(start)
+    started = threads.submit(start)
     try:
         return await asyncio.wrap_future(started)
     except asyncio.CancelledError:
@@ -135,13 +139,13 @@ async def _opened(
         if started.cancel():
             slot.release()
         else:
-            started.add_done_callback(_close_started)
+            started.add_done_callback(partial(_close_started, threads))
         raise
 
 
-def _close_started(started: Future[_Opened]) -> None:
+def _close_started(threads: Threads, started: Future[_Opened]) -> None:
     if started.exception() is None:
-        started.result().stream.close()
+        threads.close(started.result().stream)
 
 
 class ScanAnswer:
@@ -152,7 +156,7 @@ class ScanAnswer:
     def __init__(
         self,
         service: ScanService,
-        pool: ThreadPoolExecutor,
+        threads: Threads,
         opened: _Opened,
         *,
         request: ScanRequest,
@@ -160,7 +164,7 @@ class ScanAnswer:
         watch: asyncio.Task[None],
     ) -> None:
         self._service = service
-        self._pool = pool
+        self._threads = threads
         self._stream = opened.stream
         self._encode = opened.encode
         self._first = opened.first
@@ -195,8 +199,7 @@ class ScanAnswer:
             watch.cancel()
             pump.cancel()
             self._first = None
-            # A thread closes it: that may wait for the engine's threads.
-            self._pool.submit(self._stream.close)
+            self._threads.close(self._stream)
             self._record()
 
     async def _pump(self, scope: Scope, send: Send) -> None:
@@ -219,7 +222,8 @@ class ScanAnswer:
         except DeltaError as error:
             await self._fail(send, error)
             return
-        facts = {"rows": self._stream.rows, "version": self._stream.version}
+        stream = self._stream
+        facts = {"rows": stream.rows, "version": stream.version, **stream.counters()}
         await self._write(send, self._encode.end(facts))
         await self._send(send, _body(b"", more=False))
 
@@ -234,7 +238,7 @@ class ScanAnswer:
         # Otherwise the server closes the connection without the final chunk.
 
     async def _in_thread(self, call: Callable[[], Any]) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        return await self._threads.run(call)
 
     async def _write(self, send: Send, data: bytes) -> None:
         view = memoryview(data)

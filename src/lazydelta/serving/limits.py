@@ -34,13 +34,15 @@ class Limits:
     """Scans that wait for a slot; more are refused at once."""
     queue_seconds: float = 10.0
     """How long one waits before it is refused."""
+    threads: int = 16
+    """Threads that read for the scans of the HTTP server; each batch is read by one of them."""
     scans_per_principal: int = 64
     """Scans of one principal that run or wait."""
     scan_seconds: float = 900.0
     """Deadline of a scan; the client continues with its resume token."""
     stall_seconds: float = 120.0
     """How long a client may leave a batch unread before its scan ends."""
-    batch_files: int = 8192
+    batch_files: int = 2048
     """Maximum number of files of a batch."""
     batch_rows: int = 65_536
     """Maximum number of rows of a batch."""

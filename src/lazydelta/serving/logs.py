@@ -30,8 +30,8 @@ class JsonFormatter(logging.Formatter):
     """Formats a record as JSON: time, level, message and the fields of `extra`.
 
     >>> record = logging.makeLogRecord({"msg": "request", "levelname": "INFO", "status": 200})
-    >>> print(JsonFormatter().format(record).partition(",")[2])
-    "level":"info","logger":"root","message":"request","status":200}
+    >>> JsonFormatter().format(record).partition(",")[2]
+    '"level":"info","logger":null,"message":"request","status":200}'
     """
 
     def format(self, record: logging.LogRecord) -> str:

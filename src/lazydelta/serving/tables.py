@@ -5,30 +5,49 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lazydelta.config import Config, ReadOptions
 from lazydelta.errors import ConfigError, ServedTableNotFoundError
 from lazydelta.serving import tuning
+from lazydelta.snapshot import SnapshotState
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from lazydelta.serving.access import Access
     from lazydelta.serving.config import ServeConfig
     from lazydelta.serving.principal import Principal
+    from lazydelta.table import Snapshot
 
 __all__ = ["ServedTables", "engine_config"]
 
 _BELOW_A_ROOT = re.compile(r"(?!\.\.?(?:/|$))[\w=.-]+(?:/(?!\.\.?(?:/|$))[\w=.-]+)*", re.ASCII)
 
 
+_STATE = fields(SnapshotState)
+
+
+class _ServedTable(Table):
+    """A table that keeps its last snapshot on local disks too: all scans share its commits."""
+
+    def snapshot(
+        self, version: int | None = None, timestamp: datetime | str | None = None
+    ) -> Snapshot:
+        found = super().snapshot(version, timestamp)
+        if version is None and timestamp is None:
+            self._latest = SnapshotState(**{f.name: getattr(found, f.name) for f in _STATE})
+        return found
+
+
 def engine_config(config: ServeConfig) -> Config:
     """Return the engine settings of a server: batches and read-ahead within its limits."""
     limits = config.limits
     try:
-        base = Config(**{"prefetch_batches": 1, **config.engine})
+        base = Config(**{**tuning.SCAN_SETTINGS, **config.engine})
     except TypeError as error:
         raise ConfigError("engine", str(error).partition("() ")[2]) from error
     return replace(
@@ -72,7 +91,7 @@ class ServedTables:
 
     def _opened(self, name: str) -> Table:
         if (entry := self._entries.get(name)) is not None:
-            return Table.open(entry.url, entry.options or None, self._config)
+            return _ServedTable.open(entry.url, entry.options or None, self._config)
         first, _, path = name.partition("/")
         root = self._roots.get(first)
         if root is None or not _BELOW_A_ROOT.fullmatch(path):
@@ -80,4 +99,4 @@ class ServedTables:
         url = f"{root.url.rstrip('/')}/{path}"
         if "://" not in url and not Path(url).resolve().is_relative_to(Path(root.url).resolve()):
             raise ServedTableNotFoundError(name)  # a symbolic link out of the root
-        return Table.open(url, root.options or None, self._config)
+        return _ServedTable.open(url, root.options or None, self._config)

@@ -21,8 +21,14 @@ BODY_BYTES = 256 * 1024
 """Part of a batch that is written at once. The next batch is read when nearly all parts of the last
 one are in the network, so a slow client holds one encoded batch."""
 
-SPARE_THREADS = 8
-"""Threads beside one per scan: they open tables and close scans."""
+CLOSING_THREADS = 4
+"""Threads that close scans: those that read may all wait for a slow store."""
+
+TRIM_SECONDS = 1.0
+"""Freed memory is returned to the system at most this often while scans run, and after the last."""
+
+SCAN_SETTINGS = {"prefetch_batches": 1, "checkpoint_row_groups_per_batch": 1}
+"""Settings of the engine for many scans at once: each buffers two batches and a row group."""
 
 FAILED_LOGIN_SECONDS = 60.0
 """Over which failed logins of an address are counted."""
@@ -35,3 +41,18 @@ HISTORY_AT_MOST = 1000
 
 FORCED_STOP_SECONDS = 2.0
 """How long ended scans may take to send their last line at shutdown."""
+
+TICKET_SECONDS = 3600
+"""How long a Flight ticket is valid: the time between a plan and the start of its last share."""
+
+MAX_TICKET_BYTES = 131_072
+"""Longest Flight ticket: it contains the request."""
+
+MAX_ENDPOINTS = 256
+"""Most shares of a Flight plan: each is planned separately."""
+
+WATCH_SECONDS = 0.5
+"""Pause between checks for Flight clients that do not read."""
+
+DRAIN_POLL_SECONDS = 0.05
+"""Pause between checks whether the Flight calls have ended, at shutdown."""

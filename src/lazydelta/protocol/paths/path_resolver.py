@@ -148,34 +148,21 @@ class PathResolver:
         Raises:
             PathNotAllowedError: As `to_open`.
         """
-        plain = self.decoded(paths)
-        data, offsets = string_buffers(plain)
-        if not (
-            has_byte(data, _COLON)
-            or any_starts_with(data, offsets, _SLASH)
-            or b".." in data.tobytes()
-        ):
-            return self._below(plain)
-        keys = self.keys(paths)
-        outside = pc.match_substring_regex(keys, pattern=rf"{_ABSOLUTE.pattern}|^\.\.(/|$)")
-        if outside.true_count:
+        keys, uris = self.keys(paths), self.uris(paths)
+        data, offsets = string_buffers(keys)
+        leaves = has_byte(data, _COLON) or any_starts_with(data, offsets, _SLASH)
+        if leaves or any_starts_with(data, offsets, _DOT):
+            outside = pc.match_substring_regex(keys, pattern=rf"{_ABSOLUTE.pattern}|^\.\.(/|$)")
             for root, _ in self._allowed:
                 prefix = f"{root.rstrip('/')}/"
                 outside = pc.and_not(outside, pc.starts_with(keys, pattern=prefix))
             for path in paths.filter(outside).to_pylist():
                 self.to_open(path)
-        uris = self.uris(paths)
         if not self._is_local:
             return uris
-        files = pc.utf8_replace_slice(percent_encode(uris), start=0, stop=0, replacement="file://")
-        return pc.if_else(pc.match_substring_regex(uris, pattern=_SCHEME), uris, files)
-
-    def _below(self, plain: pa.StringArray) -> pa.StringArray:
-        """Return the URIs of decoded paths below the root."""
-        root = self.root.rstrip("/")
-        if self._is_local:
-            root = f"file://{percent_encode(pa.array([root], pa.string()))[0].as_py()}"
-        return pc.utf8_replace_slice(percent_encode(plain), start=0, stop=0, replacement=f"{root}/")
+        files = pc.binary_join_element_wise("file://", percent_encode(uris), "")
+        elsewhere = pc.match_substring_regex(uris, pattern=_SCHEME) if leaves else None
+        return files if elsewhere is None else pc.if_else(elsewhere, uris, files)
 
     def to_open(self, path: str, *, decoded: bool = False, within: str = "") -> Location:
         """Return the location of a file to open.

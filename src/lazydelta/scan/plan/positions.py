@@ -122,7 +122,7 @@ def striped(pieces: Iterator[Piece], share: Share | None) -> Iterator[Piece]:
 def is_position(value: Any) -> bool:
     """Whether a value of a token is a position, as a tuple."""
     match value:
-        case ((), 0) | (("tail" | "inline" | "reference",), int()):
+        case ((), int()) | (("tail" | "inline" | "reference",), int()):
             return _is_count(value[1])
         case (("leaf", int() as leaf, int() as group), int() as skip):
             return all(map(_is_count, (leaf, group, skip)))

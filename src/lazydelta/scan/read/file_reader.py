@@ -202,7 +202,8 @@ class FileReader:
             raise DataFileNotFoundError(table, task.shown_path, version) from None
         with closing(file):
             deleted = take()
-            self._count_rows(file.num_rows, task, deleted)
+            before = _rows_before(file, task.first_group)
+            self._count_rows(file.num_rows, task, deleted, before=before)
             try:
                 yield from self._rows(file, task, deleted)
                 if is_example:
@@ -261,15 +262,35 @@ class FileReader:
                 return filtered_rows(read)
 
     def _count_rows(
-        self, num_rows: int, task: FileTask, deleted: DeletedRows | SelectedRows | None
+        self,
+        num_rows: int,
+        task: FileTask,
+        deleted: DeletedRows | SelectedRows | None,
+        *,
+        before: int = 0,
     ) -> None:
-        """Validate the deletion vector against the rows of the file, and count the others."""
+        """Validate the deletion vector against the rows of the file, and count the others.
+
+        Args:
+            num_rows: The rows of the file.
+            task: The file.
+            deleted: Its deletion vector.
+            before: The rows before the row group to start at, which do not count.
+        """
         if deleted is not None:
             if deleted.last >= num_rows:
                 reason = f"it lists row {deleted.last}, but the file has {num_rows} rows"
                 raise DeletionVectorError(self._snapshot.store.root, task.shown_path, reason)
             num_rows -= deleted.count
-        self._limit.count(num_rows)
+        self._limit.count(max(0, num_rows - before))
 
     def _local_path(self, location: Location) -> str | None:
         return local_path(self._stores.store(location), location.path)
+
+
+def _rows_before(file: DataFile, row_group: int) -> int:
+    """Return the rows before a row group; all of them if the file has fewer row groups."""
+    if not row_group:
+        return 0
+    exists = row_group < file.metadata.num_row_groups
+    return file.first_row(row_group) if exists else file.num_rows

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         resumed_snapshot,
         snapshot_to_resume,
     )
-    from lazydelta.scan.resume.token import ResumeToken, digest
+    from lazydelta.scan.resume.token import ResumeToken, digest, table_name
 
 __all__ = [
     "Delivered",
@@ -31,6 +31,7 @@ __all__ = [
     "resumed_snapshot",
     "scan_digest",
     "snapshot_to_resume",
+    "table_name",
 ]
 
 __getattr__ = lazy_exports(
@@ -40,6 +41,6 @@ __getattr__ = lazy_exports(
         "file_pages": ("FilePage", "Pages"),
         "file_records": ("FileRecordBatches", "FileRecords"),
         "pinned_segment": ("first_token", "resumed_snapshot", "snapshot_to_resume"),
-        "token": ("ResumeToken", "digest"),
+        "token": ("ResumeToken", "digest", "table_name"),
     },
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazydelta._stream import Stream
 from lazydelta.errors import ResumeTokenError
-from lazydelta.scan.resume.token import ResumeToken, digest
+from lazydelta.scan.resume.token import ResumeToken, digest, table_name
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -66,7 +66,7 @@ def check_token(
     Raises:
         ResumeTokenError: It is not.
     """
-    if token.table != table_id:
+    if token.table != table_name(table_id):
         raise ResumeTokenError(table, "it is of another table", "Open the table it was made from.")
     if token.kind != kind:
         cure = f"Continue with the kind that it was made for: {token.kind}."

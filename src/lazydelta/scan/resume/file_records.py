@@ -37,6 +37,7 @@ __all__ = ["FileRecordBatches", "FileRecords"]
 _VECTORS = ("descriptor", "bitmap", "ranges")
 _CAPABILITIES = ("deletionVectors", "typeWidening", "variantType")
 """Table features that change how the files are read, besides column mapping."""
+_MAPPING = "columnMapping"
 _RANGES = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64())]))
 
 
@@ -77,7 +78,8 @@ class FileRecords:
 
     def to_json(self) -> tuple[Any, ...]:
         """Return the values for a token."""
-        return (sorted(self.capabilities), self.deletion_vectors, self.statistics)
+        known = {*_CAPABILITIES, _MAPPING}
+        return (sorted(self.capabilities & known), self.deletion_vectors, self.statistics)
 
     @classmethod
     def from_json(cls, values: tuple[Any, ...]) -> FileRecords:
@@ -193,7 +195,7 @@ def _needed(snapshot: SnapshotState) -> set[str]:
     """Return the capabilities that reading files of the table needs."""
     features = {name.removesuffix("-preview") for name in supported_features(snapshot.protocol)}
     needed = features & set(_CAPABILITIES)
-    return needed | ({"columnMapping"} if snapshot.column_mapping_mode != "none" else set())
+    return needed | ({_MAPPING} if snapshot.column_mapping_mode != "none" else set())
 
 
 def _live_rows(adds: pa.RecordBatch) -> pa.Array:

@@ -8,7 +8,7 @@ from lazydelta.errors import ResumeTokenExpiredError
 from lazydelta.log import LogFileKind, LogSegment, list_log
 from lazydelta.scan import tuning
 from lazydelta.scan.plan.positions import FIRST_ROW, START
-from lazydelta.scan.resume.token import ResumeToken, digest
+from lazydelta.scan.resume.token import ResumeToken, digest, table_name
 from lazydelta.snapshot import SnapshotState, load_snapshot
 
 __all__ = ["first_token", "resumed_snapshot", "snapshot_to_resume"]
@@ -29,7 +29,7 @@ def first_token(
     segment = snapshot.segment
     return ResumeToken(
         kind=kind,
-        table=snapshot.metadata.id,
+        table=table_name(snapshot.metadata.id),
         version=snapshot.version,
         log=_log_digest(segment),
         checkpoint=None if segment.checkpoint is None else segment.checkpoint.name,

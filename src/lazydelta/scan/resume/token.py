@@ -26,11 +26,13 @@ from lazydelta.scan.plan.positions import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ResumeToken", "digest"]
+__all__ = ["ResumeToken", "digest", "table_name"]
 
 _FORMAT = "1"
 _DIGEST_BYTES = 16
-_MAX_CHARACTERS = 2048
+_MAX_CHARACTERS = 4096
+_MAX_ID_CHARACTERS = 64
+_MAX_TIME = 1 << 52  # in milliseconds; Arrow timestamps are in microseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +136,9 @@ def _is_records(value: Any) -> bool:
 _POSITIONS: dict[str, Callable[[Any], bool]] = {
     "files": is_position,
     "rows": is_row_position,
-    "changes": lambda position: len(position) == 6 and all(map(_is_count, position)),
+    "changes": lambda position: (
+        len(position) == 6 and all(map(_is_count, position)) and position[5] <= _MAX_TIME
+    ),
 }
 """Validates the position of a kind of token."""
 
@@ -169,6 +173,11 @@ def _parsed(content: dict[str, Any]) -> ResumeToken:
 
 def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def table_name(table_id: str) -> str:
+    """Return the id of a table as it is in tokens: a writer may have made it too long for one."""
+    return table_id if len(table_id) <= _MAX_ID_CHARACTERS else digest(table_id)
 
 
 def digest(*parts: object) -> str:

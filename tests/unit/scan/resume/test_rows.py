@@ -117,8 +117,8 @@ def test_delivered_files_are_not_opened_and_delivered_row_groups_not_read():
     written = memory_store()
     table = Table(written, Config(write=WriteOptions(row_group_rows=100)))
     for first in (0, 1000, 2000):
-        ids, texts = range(first, first + 1000), random.Random(first)
-        blobs = [texts.randbytes(2000) for _ in ids]
+        ids, values = range(first, first + 1000), random.Random(first)
+        blobs = [values.randbytes(2000) for _ in ids]
         table.write(pa.table({"id": list(ids), "blob": pa.array(blobs, pa.binary())}))
     config = Config(read=ReadOptions(batch_rows=50, file_column_name="of"))
     stream = Table(written, config).scan(strategy="reverse").resumable_rows()
@@ -135,6 +135,17 @@ def test_delivered_files_are_not_opened_and_delivered_row_groups_not_read():
     assert first not in reads
     assert reads[second] >= metadata.row_group(5).column(0).data_page_offset - 2000
     assert len(reads) == 2
+
+
+def test_rows_before_a_resumed_row_group_do_not_count_toward_a_limit():
+    written = memory_store(local=False)
+    table = Table(written, Config(write=WriteOptions(row_group_rows=7)))
+    for first in (0, 100, 200):
+        table.write(rows(first, 30))
+    batches = list(open_table(written).scan(limit=45).resumable_rows())
+    for number, (_, token) in enumerate(batches, 1):
+        left = all_rows(open_table(written).scan(limit=45).resume(token))
+        assert len(all_rows(batches[:number])) + len(left) == 45
 
 
 def test_a_token_of_a_scan_with_another_limit_is_refused(store):
