@@ -21,7 +21,7 @@ from lazydelta.replay.skipping import Pruner
 from lazydelta.scan import aggregates, read, resume
 from lazydelta.scan.plan.add_columns import ALL_FIELDS, PLAN_FIELDS, adds_schema
 from lazydelta.scan.plan.explain import Explanation, explain
-from lazydelta.scan.plan.positions import START
+from lazydelta.scan.plan.log_positions import START
 from lazydelta.scan.plan.run import ScanRun
 from lazydelta.scan.plan.scan_files import FileBatches, FileColumns, ScanFile
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lazydelta.expressions import Predicate
-    from lazydelta.scan.plan.positions import Position, RowPosition, Share
+    from lazydelta.scan.plan.log_positions import Position, RowPosition, Share
     from lazydelta.scan.resume import Delivered, FilePage, FileRecords, Pages, ResumeToken
     from lazydelta.schema import StructType
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import os
 import socket
 import ssl
 import threading
@@ -56,7 +57,12 @@ def serve(config: ServeConfig, started: Callable[[str], None] | None = None) -> 
     with contextlib.suppress(NotImplementedError):
         pa.set_memory_pool(pa.jemalloc_memory_pool())
         pa.jemalloc_set_decay_ms(0)
-    _HttpServer(ScanService(config), started).run()
+    server = _HttpServer(ScanService(config), started)
+    server.run()
+    if server.has_open_calls:
+        # gRPC would wait at exit for clients that do not read; their scans are closed.
+        logging.shutdown()
+        os._exit(0)
 
 
 class Door(Protocol):
@@ -139,6 +145,7 @@ class _HttpServer(uvicorn.Server):
         self._on_start = started
         self._doors = _doors(service)
         self._drains_until = float("inf")
+        self.has_open_calls = False
         super().__init__(_uvicorn_config(service))
         self._listener = _listener(service.config)
         host, port = self._listener.getsockname()[:2]
@@ -186,7 +193,8 @@ class _HttpServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End what is left, and say so."""
         for door in self._doors:
-            await asyncio.to_thread(door.shutdown, tuning.FORCED_STOP_SECONDS)
+            has_ended = await asyncio.to_thread(door.shutdown, tuning.FORCED_STOP_SECONDS)
+            self.has_open_calls |= not has_ended
         await super().shutdown(sockets)
         logger.info("stopped", extra={"scans_left": self._service.admission.running})
 

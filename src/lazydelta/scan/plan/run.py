@@ -31,7 +31,7 @@ from lazydelta.replay import BatchSpool, Reconciler, SeenFiles, Trip, find_trip
 from lazydelta.scan.plan import tuning
 from lazydelta.scan.plan.add_columns import adds_schema, project_adds, take_adds
 from lazydelta.scan.plan.checkpoint_phase import CheckpointScan
-from lazydelta.scan.plan.positions import INLINE, REFERENCE, START, TAIL, Position, striped
+from lazydelta.scan.plan.log_positions import INLINE, REFERENCE, START, TAIL, Position, striped
 from lazydelta.scan.plan.reference_plan import reference_adds
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
 from lazydelta.snapshot import SnapshotState, undamaged_segment
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.log import CommitReader
     from lazydelta.replay.skipping import Pruner
-    from lazydelta.scan.plan.positions import Piece, Share, Unit
+    from lazydelta.scan.plan.log_positions import Piece, Share, Unit
     from lazydelta.scan.plan.strategy import Choice
 
 __all__ = ["ScanRun", "is_usable_compaction"]
