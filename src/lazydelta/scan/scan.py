@@ -197,7 +197,8 @@ class Scan(RowScan):
         if records is not None:
             state = replace(state, records=records.to_json())
         placed = scan._placed_files(state)  # noqa: SLF001 - own class
-        self._last_run, self._listing = scan._last_run, scan._listing  # for `explain()`
+        # For `explain()`.
+        self._last_run, self._listing = scan._last_run, scan._listing  # noqa: SLF001 - own class
         return Stream(resume.delivered(placed, state, self._key))
 
     def file_record_schema(self, records: FileRecords | None = None) -> pa.Schema:
