@@ -145,4 +145,5 @@ def test_golden_tables_have_each_file_once_with_a_break_after_each_batch(host, m
 
 
 def _rows(batches):
-    return [row for batch in batches for row in batch.to_pylist()]
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    return sorted(rows, key=lambda row: row["uri"])
