@@ -8,6 +8,7 @@ import pytest
 import lazydelta as ld
 import lazydelta.spark as executors
 from lazydelta.errors import InternalError, MultipleMatchesError
+from lazydelta.spark import planner
 from lazydelta.spark.arrow_conversion import spark_schema
 from lazydelta.spark.dml import target_candidates as candidates
 from tests.spark.dml_tables import KINDS, SCHEMA, VECTORS, Twins, random_rows
@@ -20,7 +21,7 @@ def session(spark, monkeypatch):
     def never(*_):
         raise AssertionError("the driver lists the files")
 
-    monkeypatch.setattr(candidates, "live_adds", never)
+    monkeypatch.setattr(planner, "live_adds", never)
     monkeypatch.setattr(candidates, "split_by_statistics", never)
     session = spark.newSession()
     session.conf.set("spark.lazydelta.distributedLogReplay.fileThreshold", "0")

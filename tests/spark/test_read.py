@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pyspark.errors import PythonException
 
+import lazydelta as ld
 from lazydelta import Config, Table, errors
 from lazydelta.spark import explain_read, read
 from tests.golden_pack import NEEDS_PACK, PACK
@@ -265,15 +266,15 @@ def test_files_that_executors_find(spark, tmp_path, executors_plan):
 
 def test_what_is_left_after_skipping_decides(spark, tmp_path, executors_plan):
     """A large table of which few files match is read by Spark's own scan."""
-    made = Rows(tmp_path / "t", FIELDS)
+    path = str(tmp_path / "t")
     for start in range(0, 600, 100):
-        made.file(f"{start}.parquet", numbers(start, start + 100)).commit()
+        ld.write(path, numbers(start, start + 100))
     spark.conf.set(THRESHOLD, "3")
-    report = explained(spark, made.path, where="id between 195 and 205")
+    report = explained(spark, path, where="id between 195 and 205")
     assert (report["path"], report["native_files"]) == ("native", 2)
-    assert "more than 3 files may match" in explained(spark, made.path, where="id > 195")["reason"]
+    assert "more than 3 files may match" in explained(spark, path, where="id > 195")["reason"]
     for where in ("id between 195 and 205", "id > 195", "id < 0"):
-        assert_same_rows(spark, made.path, where=where)
+        assert_same_rows(spark, path, where=where)
 
 
 # --- errors ---------------------------------------------------------------------------------------
