@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from lazydelta.errors import ConfigError
-from lazydelta.interop.statement import (
+from lazydelta.statements.statement import (
     Assignment,
     Clause,
     Delete,
@@ -19,12 +19,12 @@ from lazydelta.interop.statement import (
     TableName,
     Update,
 )
-from lazydelta.interop.statement_lexer import Token, fail_at, next_token, tokens
+from lazydelta.statements.statement_lexer import Token, fail_at, next_token, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lazydelta.interop.statement import Statement
+    from lazydelta.statements.statement import Statement
 
 __all__ = ["parse_statement"]
 
