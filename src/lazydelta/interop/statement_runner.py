@@ -24,18 +24,18 @@ from lazydelta.statements import (
     is_default,
     parse_statement,
     table_alias,
+    with_clauses,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lazydelta.config import Config
     from lazydelta.interop.query import Engine
     from lazydelta.operations import WriteResult
     from lazydelta.operations.dml import DmlResult
-    from lazydelta.operations.dml.merge import MergeBuilder
     from lazydelta.schema import StructField
-    from lazydelta.statements import Clause, TableName
+    from lazydelta.statements import TableName
 
 __all__ = ["sql"]
 
@@ -184,7 +184,7 @@ class _Run:
             **self.options,
             dry_run=self.dry_run,
         )
-        return _with_clauses(
+        return with_clauses(
             builder, merge.clauses, TargetNames(target.schema, target_alias)
         ).execute()
 
@@ -197,29 +197,6 @@ class _Run:
             return rows, source.alias
         self._check_width(len(rows.schema), len(source.columns))
         return _renamed(rows, source.columns), source.alias
-
-
-def _with_clauses(
-    builder: MergeBuilder, clauses: Iterable[Clause], names: TargetNames
-) -> MergeBuilder:
-    """Return a builder of MERGE with the clauses of a statement."""
-    for clause in clauses:
-        where = clause.condition
-        columns: Any = "*"
-        if clause.assignments is not None:
-            columns = names.assigned(clause.given, in_merge=True)
-        match clause.kind, clause.action:
-            case "matched", "update":
-                builder = builder.when_matched_update(columns, where)
-            case "matched", _:
-                builder = builder.when_matched_delete(where)
-            case "not_matched", _:
-                builder = builder.when_not_matched_insert(columns, where)
-            case _, "update":
-                builder = builder.when_not_matched_by_source_update(columns, where)
-            case _:
-                builder = builder.when_not_matched_by_source_delete(where)
-    return builder
 
 
 def _evaluated(values: Sequence[str], column: StructField, table: str, *, now: int) -> pa.Array:

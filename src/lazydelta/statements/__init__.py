@@ -11,7 +11,6 @@ from lazydelta.statements.statement import (
     Insert,
     Merge,
     Query,
-    Statement,
     Subquery,
     TableName,
     Update,
@@ -19,7 +18,7 @@ from lazydelta.statements.statement import (
 )
 from lazydelta.statements.statement_lexer import Token, tokens
 from lazydelta.statements.statement_parser import parse_statement
-from lazydelta.statements.target_names import TargetNames, default_of, table_alias
+from lazydelta.statements.target_names import TargetNames, default_of, table_alias, with_clauses
 
 __all__ = [
     "Clause",
@@ -27,7 +26,6 @@ __all__ = [
     "Insert",
     "Merge",
     "Query",
-    "Statement",
     "Subquery",
     "TableName",
     "TargetNames",
@@ -38,4 +36,5 @@ __all__ = [
     "parse_statement",
     "table_alias",
     "tokens",
+    "with_clauses",
 ]

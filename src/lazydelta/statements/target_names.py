@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lazydelta.errors import ConfigError
 from lazydelta.schema import format_path
@@ -11,12 +11,12 @@ from lazydelta.statements.statement import is_default
 from lazydelta.statements.statement_lexer import tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lazydelta.schema import StructField, StructType
-    from lazydelta.statements.statement import Assignment, TableName
+    from lazydelta.statements.statement import Assignment, Clause, TableName
 
-__all__ = ["TargetNames", "default_of", "table_alias"]
+__all__ = ["TargetNames", "default_of", "table_alias", "with_clauses"]
 
 _DEFAULT = "CURRENT_DEFAULT"
 
@@ -93,3 +93,24 @@ def table_alias(table: TableName) -> str | None:
 def default_of(column: StructField) -> str:
     """Return the SQL of a column's default."""
     return str(column.metadata.get(_DEFAULT, "NULL"))
+
+
+def with_clauses(builder: Any, clauses: Iterable[Clause], names: TargetNames) -> Any:
+    """Return a builder of MERGE with the clauses of a statement."""
+    for clause in clauses:
+        where = clause.condition
+        columns: Any = "*"
+        if clause.assignments is not None:
+            columns = names.assigned(clause.given, in_merge=True)
+        match clause.kind, clause.action:
+            case "matched", "update":
+                builder = builder.when_matched_update(columns, where)
+            case "matched", _:
+                builder = builder.when_matched_delete(where)
+            case "not_matched", _:
+                builder = builder.when_not_matched_insert(columns, where)
+            case _, "update":
+                builder = builder.when_not_matched_by_source_update(columns, where)
+            case _:
+                builder = builder.when_not_matched_by_source_delete(where)
+    return builder
