@@ -16,7 +16,9 @@ from lazydelta.errors.base import (
     redact,
 )
 from lazydelta.errors.callers import (
+    ArgumentError,
     ConfigError,
+    ExecutorPackageError,
     ForkedProcessError,
     JavaNotFoundError,
     MissingExtraError,
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlterationError",
     "AppendOnlyError",
+    "ArgumentError",
     "BundleMismatchError",
     "ChangeFeedDisabledError",
     "ChangeFeedSchemaError",
@@ -101,6 +104,7 @@ __all__ = [
     "DataFileNotFoundError",
     "DeletionVectorError",
     "DeltaError",
+    "ExecutorPackageError",
     "FilesNotFoundError",
     "ForkedProcessError",
     "IdentityExhaustedError",

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from lazydelta.errors.base import DeltaError, redact
 
 __all__ = [
+    "ArgumentError",
     "ConfigError",
+    "ExecutorPackageError",
     "ForkedProcessError",
     "JavaNotFoundError",
     "MissingExtraError",
@@ -66,6 +68,17 @@ class ConfigError(DeltaError, ValueError):
 
 
 @dataclass(eq=False)
+class ArgumentError(DeltaError, TypeError, ValueError):
+    """An argument is missing, or has a type that the method does not accept."""
+
+    argument: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.argument} {redact(self.reason)}"
+
+
+@dataclass(eq=False)
 class PageTokenError(DeltaError, ValueError):
     """A page token that does not belong to this scan."""
 
@@ -100,6 +113,19 @@ class MissingPackageError(DeltaError, ImportError):
     def __str__(self) -> str:
         name = self.package.lower()
         return f"{self.package} is not installed: run `pip install {name}` for {self.purpose}."
+
+
+@dataclass(eq=False)
+class ExecutorPackageError(DeltaError, ImportError):
+    """Executors of Spark cannot import this package, or what it needs."""
+
+    problems: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"executors cannot run lazydelta: {', '.join(self.problems)}. Run `pip install "
+            "'lazydelta[spark]'` there, in the version of the driver."
+        )
 
 
 @dataclass(eq=False)

@@ -18,6 +18,7 @@ from lazydelta.spark.checkpoint import checkpoint
 from lazydelta.spark.dml import delete, merge, update
 from lazydelta.spark.hadoop_settings import hadoop_settings
 from lazydelta.spark.jobs import described
+from lazydelta.spark.package_shipping import ship
 from lazydelta.spark.planner import (
     apply_data_skipping,
     distributed_log_replay,
@@ -45,6 +46,7 @@ __all__ = [
     "merge",
     "read",
     "register",
+    "ship",
     "to_arrow",
     "update",
     "write",
