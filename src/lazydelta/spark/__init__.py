@@ -29,6 +29,7 @@ from lazydelta.spark.planner import (
 from lazydelta.spark.read import explain_read, read, to_arrow
 from lazydelta.spark.registration import register
 from lazydelta.spark.session import connect_session, local_session
+from lazydelta.spark.sql_statements import sql
 from lazydelta.spark.table_names import attach
 from lazydelta.spark.write import write
 
@@ -51,6 +52,7 @@ __all__ = [
     "read",
     "register",
     "ship",
+    "sql",
     "to_arrow",
     "update",
     "write",
