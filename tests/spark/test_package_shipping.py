@@ -44,11 +44,12 @@ def test_another_version_is_named(tmp_path):
 
 
 def test_the_package_is_sent_and_checked(spark):
-    lds.ship(spark)
-    lds.ship(spark)
+    session = spark.newSession()  # artifacts belong to a session
+    lds.ship(session)
+    lds.ship(session)
 
 
 def test_what_executors_lack_is_an_error(spark, monkeypatch):
     monkeypatch.setattr(package_shipping, "_NEEDED", ("not_there",))
     with pytest.raises(ExecutorPackageError, match="not_there is not installed"):
-        lds.ship(spark)
+        lds.ship(spark.newSession())

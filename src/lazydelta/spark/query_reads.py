@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.spark.read import read
-from lazydelta.spark.table_names import TableAddress, find_name, split_version
+from lazydelta.spark.table_names import TableAddress, find_name, session_time, split_version
 from lazydelta.statements import tokens
 from lazydelta.statements.spark_statements import common_tables, query_tables
 
@@ -62,8 +62,9 @@ def _address(spark: SparkSession, table: QueryTable) -> TableAddress | None:
         found = find_name(spark, ".".join(_quoted(part) for part in table.parts))
     if found is None or (table.version is None and table.timestamp is None):
         return found
-    version = None if table.version is None else int(table.version)
-    return TableAddress(url=found.url, version=version, timestamp=table.timestamp)
+    if table.version is not None:
+        return TableAddress(url=found.url, version=int(table.version))
+    return TableAddress(url=found.url, timestamp=session_time(spark, str(table.timestamp)))
 
 
 def _common_name(table: QueryTable, number: int) -> tuple[str, str | None]:

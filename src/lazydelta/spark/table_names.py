@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from pyspark.errors import PySparkException
 
 from lazydelta.config import Config
-from lazydelta.errors import ConfigError, TableNotFoundError
+from lazydelta.errors import ArgumentError, ConfigError, TableNotFoundError
 from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.option_parsing import CATALOG_OPTIONS, PINNED_PATH
 from lazydelta.spark.serialized_snapshot import open_table_store
@@ -40,10 +42,12 @@ __all__ = [
     "open_access",
     "open_table",
     "quoted_name",
+    "session_time",
     "split_version",
 ]
 
 _PATH = re.compile(r"\s*(?:delta|lazydelta)\s*\.\s*`(?P<path>(?:[^`]|``)+)`\s*", re.IGNORECASE)
+_ZONE = "spark.sql.session.timeZone"
 _PINS = ("versionasof", "timestampasof")
 
 
@@ -53,7 +57,7 @@ class TableAddress:
 
     url: str
     version: int | None = None
-    timestamp: str | None = None
+    timestamp: datetime | str | None = None
 
     @property
     def is_pinned(self) -> bool:
@@ -174,6 +178,22 @@ def default_location(spark: SparkSession, name: str) -> str:
     current = database[-1] if database else spark.catalog.currentDatabase()
     root = spark.catalog.getDatabase(current).locationUri
     return f"{root.removeprefix('file:').rstrip('/')}/{table.lower()}"
+
+
+def session_time(spark: SparkSession, timestamp: str) -> datetime:
+    """Parse a timestamp in the session's time zone.
+
+    Raises:
+        ArgumentError: It is no timestamp.
+    """
+    try:
+        moment = datetime.fromisoformat(timestamp)
+    except ValueError:
+        given = f"The provided timestamp ({timestamp!r})"
+        raise ArgumentError(given, "cannot be converted to a valid timestamp") from None
+    if moment.tzinfo is not None:
+        return moment
+    return moment.replace(tzinfo=ZoneInfo(str(spark.conf.get(_ZONE))))
 
 
 def quoted_name(name: str) -> str:

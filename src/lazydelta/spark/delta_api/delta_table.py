@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -45,6 +43,7 @@ from lazydelta.spark.table_names import (
     named_address,
     open_access,
     open_table,
+    session_time,
     split_version,
 )
 from lazydelta.statements import TargetNames
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
 __all__ = ["DeltaTable"]
 
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
-_ZONE = "spark.sql.session.timeZone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +269,7 @@ class DeltaTable:
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:  # noqa: N802
         """Make the version of a time the newest one; the time is in the session's zone."""
         check_type("timestamp", timestamp, str, "a string")
-        moment = _moment(self.spark, timestamp)
+        moment = session_time(self.spark, timestamp)
         return restore_frame(self.spark, restore(self.spark, self._writable(), timestamp=moment))
 
     def generate(self, mode: str) -> None:
@@ -313,7 +311,7 @@ class DeltaTable:
     ) -> DeltaTable:
         """Do what `clone` does, with the rows at a time, in the session's zone."""
         check_type("timestamp", timestamp, str, "a string")
-        version = self._table.snapshot(timestamp=_moment(self.spark, timestamp)).version
+        version = self._table.snapshot(timestamp=session_time(self.spark, timestamp)).version
         return self._cloned(target, isShallow, replace, properties, version)
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:  # noqa: N802, N803
@@ -383,15 +381,3 @@ def _session(spark: SparkSession | None) -> SparkSession:
     if found is None:
         raise ArgumentError("sparkSession", "must be given: there is no active session")
     return found
-
-
-def _moment(spark: SparkSession, timestamp: str) -> datetime:
-    """Parse a timestamp in the session's time zone."""
-    try:
-        moment = datetime.fromisoformat(timestamp)
-    except ValueError:
-        reason = f"The provided timestamp ({timestamp!r})"
-        raise ArgumentError(reason, "cannot be converted to a valid timestamp") from None
-    if moment.tzinfo is not None:
-        return moment
-    return moment.replace(tzinfo=ZoneInfo(str(spark.conf.get(_ZONE))))
