@@ -202,7 +202,7 @@ def test_bad_definitions_are_refused(spark, tmp_path):
 def test_a_directory_is_converted_and_a_table_cloned(spark, tmp_path):
     (tmp_path / "files" / "p=1").mkdir(parents=True)
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "files" / "p=1" / "a.parquet")
-    columns = t.StructType().add("p", "int")
+    columns = t.StructType().add("p", t.IntegerType())
     made = DeltaTable.convertToDelta(spark, f"parquet.`{tmp_path / 'files'}`", columns)
     assert rows(made.toDF()) == [(1, 1), (2, 1)]
     copy = made.clone(str(tmp_path / "copy"), isShallow=False, properties={"k": "v"})
