@@ -26,7 +26,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo emulators native test test-long test-lowest golden check format bench bench-writes bench-dml bench-maintenance bench-stores bench-spark requirements upgrade clean
+.PHONY: help env demo emulators dotnet capi native test test-long test-lowest golden check format bench bench-writes bench-dml bench-maintenance bench-serve bench-stores bench-spark requirements upgrade clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,10 +41,15 @@ native: $(VENV)/.native ## Build and install the native decoder, an option (need
 emulators: $(VENV)/.test ## Build the object store emulators that are written in Go (minutes)
 	$(PY) -m tests.emulators.programs
 
-test: $(VENV)/.test $(VENV)/.emulators ## Run the whole test suite (minutes)
+dotnet: $(VENV)/.dotnet ## Install the .NET SDK that compiles the C# client in the tests (Linux, npm)
+
+capi: $(VENV)/.run ## Build liblazydelta, the C library, in capi/build (needs a C compiler)
+	$(MAKE) --directory capi PYTHON=$(abspath $(PY))
+
+test: $(VENV)/.test $(VENV)/.emulators $(VENV)/.dotnet ## Run the whole test suite (minutes)
 	$(PY) -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
-test-long: $(VENV)/.test $(VENV)/.emulators ## Run it with the tests marked long, and many more random examples
+test-long: $(VENV)/.test $(VENV)/.emulators $(VENV)/.dotnet ## Run it with the tests marked long, and many more random examples
 	HYPOTHESIS_PROFILE=long $(PY) -m pytest $(SIDE_BY_SIDE) -m "not bench" --timeout 3600 $(ARGS)
 
 test-lowest: ## Run it with the oldest dependencies that pyproject.toml allows (needs Python 3.11)
@@ -85,15 +90,18 @@ bench-writes: $(VENV)/.bench ## The part of it about writing: appends, races, ch
 bench-dml: $(VENV)/.bench ## Measure DELETE and MERGE against deltalake (ARGS=--quick for a short run)
 	$(PY) -m benchmarks.dml $(ARGS)
 
-bench-maintenance: $(VENV)/.bench ## Measure OPTIMIZE and VACUUM against deltalake (ARGS="--rounds 1")
+bench-maintenance: $(VENV)/.bench $(VENV)/.emulators ## Measure OPTIMIZE and VACUUM against deltalake (ARGS=--quick for a short run)
 	$(PY) -m benchmarks.optimize $(ARGS)
-	@[ ! -e benchmarks/vacuum.py ] || $(PY) -m benchmarks.vacuum $(ARGS)
+	$(PY) -m benchmarks.vacuum $(ARGS)
 
 bench-stores: $(VENV)/.bench $(VENV)/.emulators ## Measure on an emulated object store with latency (ARGS=--quick)
 	$(PY) -m benchmarks.stores $(ARGS)
 
 bench-spark: $(VENV)/.bench ## Measure on Spark against delta-spark (ARGS=--quick for a short run)
 	$(PY) -m benchmarks.spark $(ARGS)
+
+bench-serve: $(VENV)/.bench $(VENV)/.dotnet ## Measure the servers against one process (ARGS=--quick for a short run)
+	$(PY) -m benchmarks.serve $(ARGS)
 
 # --- environment: a stamp per set of packages, renewed when its requirement file changes ---------
 
@@ -113,6 +121,11 @@ $(VENV)/.emulators: tests/emulators/programs.py | $(VENV)/.test
 	@command -v go > /dev/null || exit 0; $(PY) -m tests.emulators.programs
 	@touch $@
 
+# Without npm, or where the SDK cannot be had, the tests of the C# client are skipped with the reason.
+$(VENV)/.dotnet: tests/csharp/sdk.py | $(VENV)/.test
+	@$(PY) -m tests.csharp.sdk
+	@touch $@
+
 # Cargo's own lock file names the package index; scripts/crates.py says how ours does not.
 $(VENV)/.native: requirements/native.txt native/Cargo.toml native/pyproject.toml native/crates.lock $(wildcard native/src/*.rs) $(UV)
 	$(INSTALL) --require-hashes --requirement requirements/native.txt
@@ -127,7 +140,7 @@ $(VENV)/.native: requirements/native.txt native/Cargo.toml native/pyproject.toml
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command "make requirements"
-RUN := pyproject.toml --extra cli --extra spark requirements/spark.in requirements/build.in
+RUN := pyproject.toml --extra cli --extra serve --extra spark requirements/spark.in requirements/build.in
 BOUND := --constraint requirements/dev.txt
 
 requirements: $(UV) ## Write requirements/*.txt anew from *.in and pyproject.toml
@@ -135,7 +148,7 @@ requirements: $(UV) ## Write requirements/*.txt anew from *.in and pyproject.tom
 	$(COMPILE) $(BOUND) -o requirements/test.txt $(RUN) requirements/bench.in requirements/test.in
 	$(COMPILE) $(BOUND) -o requirements/bench.txt $(RUN) requirements/bench.in
 	$(COMPILE) $(BOUND) -o requirements/run.txt $(RUN)
-	$(COMPILE) --resolution lowest-direct -o requirements/lowest.txt pyproject.toml --extra cli --extra spark
+	$(COMPILE) --resolution lowest-direct -o requirements/lowest.txt pyproject.toml --extra cli --extra serve --extra spark
 	$(COMPILE) $(UPGRADE) -o requirements/java.txt requirements/java.in
 	$(COMPILE) $(UPGRADE) -o requirements/native.txt requirements/native.in
 	$(COMPILE) $(UPGRADE) -o requirements/uv.txt requirements/uv.in
@@ -145,5 +158,5 @@ upgrade: ## The same, moving every pin to the newest release
 	$(PY) scripts/crates.py keep
 
 clean: ## Remove what the other targets made (the environment, caches, benchmark tables)
-	rm -rf $(VENV) .venv-lowest .bench .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist native/target native/Cargo.lock
+	rm -rf $(VENV) .venv-lowest .bench .cache capi/build .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist native/target native/Cargo.lock
 	find src tests benchmarks examples scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 __all__ = ["kept_parts", "with_part"]
 
-_TITLES = ("Start-up", "Writing", "Changing rows", "Optimizing files", "Object stores", "Spark")
+_TITLES = (
+    *("Start-up", "Writing", "Changing rows"),
+    *("Maintenance: OPTIMIZE", "Maintenance: VACUUM and health", "Object stores", "Spark"),
+    "Serving",
+)
 
 
 def _split(page: str) -> tuple[str, dict[str, str]]:

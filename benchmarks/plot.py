@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.limits import find
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from benchmarks.measure import Result
     from benchmarks.spec import Spec, TableSpec
     from benchmarks.suites import RowTables
 
-__all__ = ["draw", "draw_rows", "new_figure", "save_figure"]
+__all__ = ["draw", "draw_bars", "draw_rows", "new_figure", "save_figure"]
 
 _STYLES = {
     "lazydelta": ("#0b6e4f", "o", "lazydelta"),
@@ -79,6 +79,23 @@ def draw(results: Sequence[Result], spec: TableSpec, path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    save_figure(figure, path)
+
+
+def draw_bars(groups: Mapping[str, Mapping[str, float]], path: Path) -> None:
+    """Write a plot of seconds as SVG: a group of bars for each title, a bar for each engine."""
+    figure, axis = new_figure(1)
+    for place, engine in enumerate(("lazydelta", "deltalake")):
+        found = {n: group[engine] for n, group in enumerate(groups.values()) if engine in group}
+        at, color = [n + 0.3 * place for n in found], _STYLES[engine][0]
+        bars = axis.barh(at, [*found.values()], height=0.28, color=color, label=engine)
+        axis.bar_label(bars, fmt="%.3g s", padding=3, fontsize=8)
+    axis.set_yticks([n + 0.15 for n in range(len(groups))], list(groups))
+    axis.set(xscale="log", xlabel="seconds, best round")
+    axis.invert_yaxis()
+    axis.margins(x=0.1)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize=9)
     save_figure(figure, path)
 
 

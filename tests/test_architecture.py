@@ -32,6 +32,7 @@ ROOMS_WITH_SHARED_BASENAMES = {"cli", "errors"}
 SHARED_BASENAMES = {
     "tuning": "the numbers that tune a room",
     "changes": "the change feed, and the same on Spark",
+    "config": "the settings of the engine, and those of a server",
     "checkpoint": "checkpoints, and the same on Spark",
     "read": "reading rows, and the same on Spark",
     "write": "writing rows, and the same on Spark",
@@ -39,6 +40,7 @@ SHARED_BASENAMES = {
     "delete": "DELETE, and the same on Spark",
     "update": "UPDATE, and the same on Spark",
     "merge": "MERGE, and the same on Spark",
+    "request": "what a caller wants to write, and what a client wants to read",
     "retry": "retry with backoff, of store requests and of commits",
 }
 

@@ -97,11 +97,11 @@ def test_every_public_name_exists_once():
     assert [name for name in lazydelta.__all__ if not hasattr(lazydelta, name)] == []
 
 
-_SCAN = """
+_WITHOUT_PANDAS = """
 import sys
 import lazydelta as ld
-for where in (None, "id > 5"):
-    list(ld.Table.open(sys.argv[1]).scan(where=where).file_batches())
+table = ld.Table.open(sys.argv[1])
+{work}
 print("pandas" in sys.modules)
 """
 
@@ -110,12 +110,24 @@ print("pandas" in sys.modules)
     importlib.util.find_spec("pandas") is None,
     reason="pandas is not installed; requirements/test.txt has it",
 )
-def test_a_scan_does_not_import_pandas(tmp_path):
+@pytest.mark.parametrize(
+    "work",
+    [
+        "for where in (None, 'id > 5'): list(table.scan(where=where).file_batches())",
+        "table.vacuum(retention=0, force=True, dry_run=False)",
+        "table.vacuum(mode='full')",
+        "table.health()",
+    ],
+)
+def test_a_scan_vacuum_and_health_do_not_import_pandas(tmp_path, work):
     table = TableBuilder(tmp_path / "t")
     table.commit("+a +b +c")
     table.checkpoint()
     table.commit("-a +d#dv1")
-    assert run_python(_SCAN, str(tmp_path / "t")).strip() == "False"
+    table.commit("-b")
+    table.commit("-d#dv1")
+    script = _WITHOUT_PANDAS.format(work=work)
+    assert run_python(script, str(tmp_path / "t")).strip() == "False"
 
 
 _RUN = """

@@ -27,6 +27,7 @@ class Stream(Generic[T]):
     def __init__(self, items: Iterator[T]) -> None:
         self._items = items
         self._lock = threading.Lock()
+        self._closing = threading.RLock()  # a second close waits for the first
         self._is_pulling = False  # in a worker thread; guarded by the lock, like `_is_closed`
         self._is_closed = False
 
@@ -88,7 +89,8 @@ class Stream(Generic[T]):
     def _close_items(self) -> None:
         close = getattr(self._items, "close", None)
         if close is not None:
-            close()
+            with self._closing:
+                close()
 
     def __enter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -312,6 +313,9 @@ class Config:
     """Bytes of memory for a MERGE or OPTIMIZE, approximately. A larger source of a MERGE is spooled
     to a temporary file, and matched in several passes; rows that OPTIMIZE clusters are sorted with
     temporary files."""
+    resume_key: bytes = field(default=b"", repr=False)
+    """Secret that signs resume tokens: 32 random bytes, the same in all processes that resume each
+    other's scans. An empty key detects damage, not forgery."""
     observer: Observer | None = None
     """Receives an event for every finished operation and every store request."""
 
@@ -360,7 +364,8 @@ class Config:
                 values[name] = parse(env[key])
             except (ValueError, KeyError):
                 expected = _EXPECTED[str(types[name])]
-                raise ConfigError(key, f"must be {expected}, not {env[key]!r}") from None
+                value = "***" if types[name] == "bytes" else repr(env[key])
+                raise ConfigError(key, f"must be {expected}, not {value}") from None
         return cls(**values)
 
 
@@ -378,6 +383,8 @@ def _check_kind(name: str, kind: str, value: Any) -> None:
         check_options(name, value, ReadOptions)
     if kind == "WriteOptions":
         check_options(name, value, WriteOptions)
+    if kind == "bytes" and not isinstance(value, bytes):
+        raise ConfigError(name, f"must be bytes, not {type(value).__name__}")
     if kind == "str | None" and not isinstance(value, str | None):
         raise ConfigError(name, f"must be a string, not {value!r}")
     if kind.startswith(("Callable", "Observer")) and value is not None and not callable(value):
@@ -424,7 +431,7 @@ _NON_NEGATIVE_SECONDS = (
     "commit_seconds",
 )
 
-_EXPECTED = {"int": "an integer", "float": "a number", "bool": "true or false"}
+_EXPECTED = {"int": "an integer", "float": "a number", "bool": "true or false", "bytes": "Base64"}
 """The values that a variable accepts, by the type of its setting."""
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
@@ -435,4 +442,5 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "PostCommit": str,
     "str | None": str,
     "AllowedRoots": lambda value: tuple(filter(None, value.split(","))),
+    "bytes": lambda value: b64decode(value, validate=True),
 }

@@ -14,5 +14,5 @@ def test_a_run_measures_every_engine_and_writes_the_page(tmp_path, monkeypatch, 
     assert module.main(arguments) == 0
     assert "| clustering of 20 M rows, even keys | deltalake |" in capsys.readouterr().out
     page = (tmp_path / "benchmarks.md").read_text()
-    assert page.startswith("# Benchmarks\n\n## Optimizing files\n")
+    assert page.startswith("# Benchmarks\n\n## Maintenance: OPTIMIZE\n")
     assert page.endswith("## Spark\n\nkept\n")

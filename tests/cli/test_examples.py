@@ -28,6 +28,7 @@ def run_example(name, tmp_path, *args, **more):
     ("name", "words"),
     [
         ("first_files.py", ["version 122", "checkpoint bytes read: 0"]),
+        ("flight_client.py", ["expensive: 20 rows", "before the break 100 rows, after it 300"]),
         ("where.py", ["120 files", "240 files", "6 files", "0 files"]),
         (
             "engines.py",

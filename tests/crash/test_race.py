@@ -168,6 +168,7 @@ def test_processes_on_object_stores(emulator, tmp_path):
 
 @pytest.mark.emulator
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_processes_on_object_stores_long(emulator, tmp_path):
     _processes_on(emulator, tmp_path, writers=8, each=100)
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-_CACHE = Path(__file__).parents[2] / ".cache"
+CACHE = Path(__file__).parents[2] / ".cache"
 _AZURITE = "azurite@3.35.0"
 _GO_PROGRAMS = {
     "versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0",
@@ -33,7 +33,7 @@ def azurite() -> Path:
     found = shutil.which("azurite-blob")
     if found:
         return Path(found)
-    program = _CACHE / "azurite" / "node_modules" / ".bin" / "azurite-blob"
+    program = CACHE / "azurite" / "node_modules" / ".bin" / "azurite-blob"
     if not program.exists():
         _install_azurite()
     return program
@@ -64,7 +64,7 @@ def build_go_programs() -> list[str]:
 
 
 def _go_target(name: str) -> Path:
-    return _CACHE / "go" / _GO_PROGRAMS[name].rpartition("@")[2] / name
+    return CACHE / "go" / _GO_PROGRAMS[name].rpartition("@")[2] / name
 
 
 def _build(name: str) -> None:
@@ -77,7 +77,7 @@ def _build(name: str) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as staging:
         # Never another toolchain than the installed one.
         environment = {**os.environ, "GOBIN": staging, "GOTOOLCHAIN": "local"}
-        _run([go, "install", _GO_PROGRAMS[name]], name, _BUILD_SECONDS, env=environment)
+        run([go, "install", _GO_PROGRAMS[name]], name, _BUILD_SECONDS, env=environment)
         Path(staging, name).rename(target)
 
 
@@ -86,22 +86,23 @@ def _install_azurite() -> None:
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         raise Unavailable("Azurite needs Node.js: install node and npm, and it is fetched from npm")
-    _CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=_CACHE, prefix="azurite-") as staging:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE, prefix="azurite-") as staging:
         command = [
             npm,
             *("install", "--prefix", staging, "--no-package-lock", "--no-audit", "--no-fund"),
             *("--no-save", "--fetch-retries=1", "--fetch-timeout=30000", _AZURITE),
         ]
-        _run(command, _AZURITE, _INSTALL_SECONDS)
-        target = _CACHE / "azurite" / "node_modules"
+        run(command, _AZURITE, _INSTALL_SECONDS)
+        target = CACHE / "azurite" / "node_modules"
         if not target.exists():
             target.parent.mkdir(exist_ok=True)
             with contextlib.suppress(OSError):  # another session installed it first
                 Path(staging, "node_modules").rename(target)
 
 
-def _run(command: list[str], name: str, seconds: int, env: dict[str, str] | None = None) -> None:
+def run(command: list[str], name: str, seconds: int, env: dict[str, str] | None = None) -> None:
+    """Run an installer; `Unavailable` has its reason if it fails."""
     tool = Path(command[0]).name
     try:
         done = subprocess.run(

@@ -11,12 +11,13 @@ import base64
 import contextlib
 import hashlib
 import hmac
+import importlib.util
 import json
 import os
 import socket
 import subprocess
+import sys
 import tempfile
-import threading
 import time
 import urllib.request
 from dataclasses import dataclass, field, replace
@@ -118,41 +119,16 @@ def fake_gcs():
 
 
 @contextlib.contextmanager
-def _atomic_puts(responses):
-    """Make conditional puts of moto atomic, as in S3.
-
-    It checks for the key and then writes, so that two concurrent puts would both succeed.
-    """
-    lock, put = threading.Lock(), responses.put_object
-
-    def put_alone(self):
-        with lock:
-            return put(self)
-
-    responses.put_object = put_alone
-    try:
-        yield
-    finally:
-        responses.put_object = put
-
-
-@contextlib.contextmanager
 def moto():
     """Run moto with an empty bucket `lake`."""
-    try:
-        from moto.s3.responses import S3Response
-        from moto.server import ThreadedMotoServer
-    except ImportError as error:
-        raise Unavailable(f"moto is not installed ({error}): make test installs it") from None
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        endpoint = "http://{}:{}".format(*server.get_host_and_port())
+    if importlib.util.find_spec("moto") is None:
+        raise Unavailable("moto is not installed: make test installs it")
+    port = _free_port()
+    command = [sys.executable, str(Path(__file__).with_name("moto_process.py")), str(port)]
+    with _server("moto", command, port):
+        endpoint = f"http://127.0.0.1:{port}"
         create_bucket(endpoint, "lake")
-        with _atomic_puts(S3Response):
-            yield Emulator(endpoint, "s3://lake", _s3_options(endpoint), (_S3_SECRET,))
-    finally:
-        server.stop()
+        yield Emulator(endpoint, "s3://lake", _s3_options(endpoint), (_S3_SECRET,))
 
 
 def create_bucket(endpoint, name):

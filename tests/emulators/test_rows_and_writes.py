@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lazydelta
+from lazydelta.store import list_tree, open_store
 
 pytestmark = pytest.mark.emulator
 
@@ -61,3 +62,31 @@ def test_creating_an_existing_table_is_refused(emulator):
     lazydelta.Table.create(url, schema, storage_options=options)
     with pytest.raises(lazydelta.errors.TableExistsError):
         lazydelta.Table.create(url, schema, storage_options=options)
+
+
+@pytest.mark.parametrize("where", [None, "part = 'z'"])
+def test_vacuum_deletes_what_it_reports(emulator, where):
+    url, options = f"{emulator.url}/{uuid.uuid4().hex}/a table", emulator.options
+    rows = pa.table({"id": [1, 2, 3], "part": ["x y", "ü%", "z"]})
+    for _ in range(2):
+        lazydelta.write(url, rows, mode="overwrite", partition_by=["part"], storage_options=options)
+    store = open_store(url, options)
+    for name in ("part=x y/orphan", "part=z/deep/orphan", "other/orphan", "part=x y/_delta_log/0"):
+        store.write(name, b"x", overwrite=True)
+    table = lazydelta.Table.open(url, storage_options=options)
+    table.snapshot()
+
+    def names():
+        pages = list_tree(store)
+        found = {path for page in pages for path in page.column("path").to_pylist()}
+        return {path for path in found if "_delta_log" not in path}
+
+    before = names()
+    result = table.vacuum(0, "full", where=where, force=True, dry_run=False)
+    gone = before - names()
+    assert gone == set(result.paths)
+    assert result.files_deleted == len(gone)
+    assert all(path.startswith("part=z/") or where is None for path in gone)
+    assert not any(path.startswith("part=x y/") for path in gone), "it has a table of its own"
+    assert table.to_arrow().num_rows == 3
+    assert bool(result.warnings) is (where is None)

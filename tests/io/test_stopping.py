@@ -281,6 +281,28 @@ def test_a_stream_closed_while_awaited_ends():
     assert found == [0, 1, 2, 3]
 
 
+def test_a_second_close_waits_for_the_first():
+    """A cancelled `async for` closes the stream in a thread, and `with` closes it here."""
+    closing, opened = threading.Event(), threading.Event()
+
+    def numbers():
+        try:
+            yield 1
+        finally:
+            closing.set()
+            opened.wait(30)
+
+    stream = Stream(numbers())
+    next(stream)
+    first = threading.Thread(target=stream.close)
+    first.start()
+    assert closing.wait(30)
+    threading.Timer(0.05, opened.set).start()
+    stream.close()
+    assert opened.is_set()
+    first.join()
+
+
 def test_a_cancelled_scan_leaves_no_thread_behind():
     async def run():
         stream = Table(built(), Config(batch_rows=10)).scan().files()

@@ -205,7 +205,7 @@ def test_reads_that_need_single_files(tmp_path):
 
 
 def facts(size, vector=False, **constants):
-    return SimpleNamespace(size=size, has_vector=vector, constants=constants)
+    return SimpleNamespace(size=size, first_group=0, has_vector=vector, constants=constants)
 
 
 def sizes_of_groups(files, is_enabled=True):

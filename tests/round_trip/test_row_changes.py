@@ -37,11 +37,21 @@ def test_other_engines_read_changed_rows(tmp_path, vectors, read):
     assert len(found["id"]) == len(expected)
 
 
-@pytest.mark.spark
-@pytest.mark.timeout(1200)
-def test_delta_spark_and_we_change_rows_in_turn(tmp_path):
-    found = run_program("tests.round_trip.spark_row_changes", tmp_path)
-    assert set(found) == set(TABLES)
+def changed_in_turn(place, names):
+    found = run_program("tests.round_trip.spark_row_changes", place, *names)
+    assert set(found) == set(names)
     for name, result in found.items():
         assert result["problem"] is None, f"{name}: {result['problem']}"
         assert result["held"] > len(STEPS)
+
+
+@pytest.mark.spark
+def test_delta_spark_and_we_change_rows_in_turn(tmp_path):
+    changed_in_turn(tmp_path, ["vectors-mapping-by-name-row-tracking"])
+
+
+@pytest.mark.spark
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_delta_spark_and_we_change_rows_of_all_kinds_of_tables_in_turn(tmp_path):
+    changed_in_turn(tmp_path, list(TABLES))

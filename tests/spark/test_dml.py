@@ -295,7 +295,7 @@ def test_requests_that_are_refused_before_any_job(spark, numbers):
         executors.update(spark, numbers, {"nope": "1"})
     lenient = spark.newSession()
     lenient.conf.set("spark.sql.ansi.enabled", "false")
-    with pytest.raises(ConfigError, match="ansi"):
+    with pytest.raises(ConfigError, match=r'spark.conf.set\("spark.sql.ansi.enabled", "true"\)'):
         executors.delete(lenient, numbers, "id = 1")
     ld.Table.open(numbers).alter.set_properties({"delta.appendOnly": "true"})
     with pytest.raises(AppendOnlyError):
@@ -336,7 +336,7 @@ def test_an_empty_table(spark, tmp_path):
     assert rows_of(tmp_path) == [{"id": 1, "v": 2}]
 
 
-def test_a_concurrent_change_of_the_same_file_is_a_conflict(spark, numbers, monkeypatch):
+def test_a_concurrent_change_of_the_same_row_is_a_conflict(spark, numbers, monkeypatch):
     written = verb_run.VerbRun.write_deletion
 
     def meanwhile(run, files):
@@ -345,7 +345,7 @@ def test_a_concurrent_change_of_the_same_file_is_a_conflict(spark, numbers, monk
 
     monkeypatch.setattr(verb_run.VerbRun, "write_deletion", meanwhile)
     with pytest.raises(CommitConflictError):
-        executors.update(spark, numbers, {"v": "0"}, "id = 3")
+        executors.update(spark, numbers, {"v": "0"}, "id IN (3, 4)")
     assert {"id": 3, "v": 30} in rows_of(numbers)
 
 
@@ -355,6 +355,14 @@ def test_merge_schema_adds_the_columns_of_the_source(spark, numbers):
     merge.when_matched_update("*").when_not_matched_insert("*").execute()
     found = {row["id"]: (row["v"], row["note"]) for row in rows_of(numbers)}
     assert (found[3], found[50], found[4]) == ((33, "x"), (5, "y"), (40, None))
+
+
+def test_a_star_leaves_out_columns(spark, numbers):
+    merge = executors.merge(spark, numbers, source(spark, (3, 33), (50, 5)), "t.id = s.id")
+    merge = merge.when_matched_update("*", except_columns=["V"])
+    merge.when_not_matched_insert("*", except_columns=["v"]).execute()
+    found = {row["id"]: row["v"] for row in rows_of(numbers)}
+    assert (found[3], found[50]) == (30, None)
 
 
 def test_nested_fields_that_the_source_lacks(spark, tmp_path):

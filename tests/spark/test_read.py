@@ -257,10 +257,23 @@ def test_files_that_executors_find(spark, tmp_path, executors_plan):
     for start in range(0, 600, 100):
         made.file(f"{start}.parquet", numbers(start, start + 100), vector=inline([start // 100]))
         made.commit()
-    assert explained(spark, made.path)["reason"] == "executors replay the log"
+    assert "more than 0 files may match" in explained(spark, made.path)["reason"]
     assert explained(spark, made.path)["arrow_files"] is None
     assert len(assert_same_rows(spark, made.path)) == 594
     assert_same_rows(spark, made.path, where="id between 95 and 105", columns=["name"])
+
+
+def test_what_is_left_after_skipping_decides(spark, tmp_path, executors_plan):
+    """A large table of which few files match is read by Spark's own scan."""
+    made = Rows(tmp_path / "t", FIELDS)
+    for start in range(0, 600, 100):
+        made.file(f"{start}.parquet", numbers(start, start + 100)).commit()
+    spark.conf.set(THRESHOLD, "3")
+    report = explained(spark, made.path, where="id between 195 and 205")
+    assert (report["path"], report["native_files"]) == ("native", 2)
+    assert "more than 3 files may match" in explained(spark, made.path, where="id > 195")["reason"]
+    for where in ("id between 195 and 205", "id > 195", "id < 0"):
+        assert_same_rows(spark, made.path, where=where)
 
 
 # --- errors ---------------------------------------------------------------------------------------

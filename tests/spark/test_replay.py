@@ -136,7 +136,7 @@ def test_the_golden_tables(spark, every):
 
 
 def test_a_tail_too_large_to_broadcast(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(planner, "_MAX_BROADCAST_KEYS", -1)
+    monkeypatch.setattr(planner.tuning, "MAX_BROADCAST_KEYS", -1)
     built(tmp_path, LONG, "checkpoint-in-between")
     frame = distributed_log_replay(spark, snapshot_of(tmp_path))
     assert listed(frame) == LONG_LIVE

@@ -120,3 +120,14 @@ def test_every_field_has_a_docstring():
 def test_variables_of_the_tests_are_no_settings():
     variables = {"LAZYDELTA_GOLDEN": "/golden", "LAZYDELTA_TEST_EXAMPLES": "7"}
     assert Config.from_env(variables) == Config()
+
+
+def test_a_key_from_the_environment_is_base64_and_never_shown():
+    key = Config.from_env({"LAZYDELTA_RESUME_KEY": "c2VjcmV0"})
+    assert key.resume_key == b"secret"
+    assert "secret" not in repr(key)
+    with pytest.raises(ConfigError, match="must be Base64") as raised:
+        Config.from_env({"LAZYDELTA_RESUME_KEY": "s3cr3t!"})
+    assert "s3cr3t" not in str(raised.value)
+    with pytest.raises(ConfigError, match="must be bytes"):
+        Config(resume_key="text")

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from lazydelta._stream import Stream
 from lazydelta.changes.change_plan import ChangeMetrics, ChangePlan
-from lazydelta.changes.change_rows import CHANGE_FIELDS, ChangeReader
+from lazydelta.changes.change_rows import CHANGE_FIELDS, ChangePosition, ChangeReader
+from lazydelta.changes.resumption import first_token, resumed_range, tasks_from
 from lazydelta.changes.version_range import ChangeRange, RequestedRange, find_range
 from lazydelta.config import ReadOptions, check_options
 from lazydelta.errors import ConfigError
 from lazydelta.expressions import Predicate, as_predicate
-from lazydelta.scan import RowBatches, RowScan
+from lazydelta.scan import RowBatches, RowScan, resume
 from lazydelta.scan.plan import Explanation
-from lazydelta.scan.read import columns_to_read, read_ahead, threads_for
+from lazydelta.scan.read import columns_to_read, placed_rows, read_ahead, threads_for
 from lazydelta.schema import StructType
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.scan import Where
+    from lazydelta.scan.resume import ResumeToken
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
 
@@ -212,6 +214,42 @@ class ChangeFeed(RowScan):
         return type(self)(
             self._range, columns=columns, where=where, limit=limit, options=self.options
         )
+
+    def _opened_rows(self, token: str | None) -> tuple[Self, ResumeToken]:
+        end = self._range.end
+        digest = resume.scan_digest("changes", self.predicate, self.columns, self.limit)
+        if token is None:
+            return self, first_token(self._range, scan=digest, limit=self.limit)
+        table = end.store.root
+        state = resume.ResumeToken.from_text(token, end.config.resume_key, table)
+        resume.check_token(
+            state, table=table, table_id=end.metadata.id, kind="changes", scan=digest
+        )
+        change_range = resumed_range(self._range, state)
+        feed = type(self)(
+            change_range,
+            columns=self.columns,
+            where=self.predicate,
+            limit=self.limit,
+            options=self.options,
+        )
+        return feed, state
+
+    def _placed_rows(
+        self, options: ReadOptions, state: ResumeToken
+    ) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, Any]]]:
+        reader, start = self._reader(options), ChangePosition(*state.position)
+        self._metrics = ChangeMetrics()
+        batches = read_ahead(
+            tasks_from(ChangePlan(self._range, reader, self._metrics).tasks(), start),
+            reader.placed,
+            width=threads_for(self._range.end.store, options.files_at_once),
+            memory_limit=options.memory_limit,
+            ordered=True,
+        )
+        left = None if state.limit is None else state.limit - state.delivered
+        placed = placed_rows(batches, skip=start.rows, limit=left, table=self._range.end.store.root)
+        return reader.schema, placed
 
     def _batches(self, reader: ChangeReader, options: ReadOptions) -> Generator[pa.RecordBatch]:
         """Yield the changes, up to the limit."""

@@ -8,6 +8,7 @@ and the new vector differ. Commits without data change have no changes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,6 +80,7 @@ class ChangePlan:
     def _commit_tasks(self, commit: CommitChanges, time: int) -> Iterator[FileTask]:
         """Yield the files of one commit; deletes precede inserts."""
         new_vectors, adds, removes = self._match_actions(commit)
+        numbers = count()
         for files, kinds in (
             (commit.change_files, (CHANGE_FILE,)),
             (new_vectors, (DELETE, INSERT)),
@@ -87,7 +89,7 @@ class ChangePlan:
         ):
             for batch in files.to_batches(max_chunksize=tuning.FILES_PER_BATCH):
                 if batch.num_rows:
-                    yield from self._file_tasks(commit, batch, kinds, time)
+                    yield from self._file_tasks(commit, batch, kinds, time, numbers)
 
     def _match_actions(self, commit: CommitChanges) -> tuple[pa.Table, pa.Table, pa.Table]:
         """Return the files with a new deletion vector, the other adds, and the other removes."""
@@ -125,7 +127,12 @@ class ChangePlan:
         return removes.set_column(index, "partitionValues", completed)
 
     def _file_tasks(
-        self, commit: CommitChanges, files: pa.RecordBatch, kinds: Sequence[str], time: int
+        self,
+        commit: CommitChanges,
+        files: pa.RecordBatch,
+        kinds: Sequence[str],
+        time: int,
+        numbers: Iterator[int],
     ) -> Iterator[FileTask]:
         constants = self._constants(commit, files, time)
         masks = [self._reader.may_match(kind, constants, files.num_rows) for kind in kinds]
@@ -149,6 +156,8 @@ class ChangePlan:
                     vectors=group,
                     vector_indexes=tuple(range(index, len(names) * len(paths), len(paths))),
                     constants={name: array[index] for name, array in constants.items()},
+                    time=time,
+                    index=next(numbers),
                 )
 
     def _constants(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +28,13 @@ from lazydelta.expressions.nodes import Column
 from lazydelta.formats import BadVariantError, DeletionVectorGroup
 from lazydelta.parquet import DataFile, matching_row_groups
 from lazydelta.protocol.schemas import CHANGE_COLUMNS
-from lazydelta.scan.read import FileSchemaError, FileStores, RowProjection, data_file_error
+from lazydelta.scan.read import (
+    FileSchemaError,
+    FileStores,
+    PlacedRows,
+    RowProjection,
+    data_file_error,
+)
 from lazydelta.schema import PrimitiveType, StructField, StructType, to_arrow_schema
 
 if TYPE_CHECKING:
@@ -48,6 +54,7 @@ __all__ = [
     "COMMIT_VERSION",
     "DELETE",
     "INSERT",
+    "ChangePosition",
     "ChangeReader",
     "FileTask",
 ]
@@ -82,8 +89,29 @@ class FileTask:
     """Indexes in the group: of its vector and, if only the vector changed, of the previous one."""
     constants: Mapping[str, pa.Scalar]
     """Values of partition columns, version and timestamp."""
+    time: int
+    """The time of the commit in milliseconds."""
+    index: int
+    """Number of the file in its commit."""
+    first: tuple[int, int] = (0, 0)
+    """The kind, and the row group, to start at."""
     base_row_id: None = None
     row_commit_version: None = None
+
+
+class ChangePosition(NamedTuple):
+    """A position between two changes."""
+
+    version: int
+    file: int
+    """Number of a file in the commit."""
+    kind: int
+    """Number of the kind among those that the file is read as."""
+    row_group: int
+    rows: int
+    """The changes that were delivered since the start of that row group."""
+    time: int
+    """The time of the commit. It depends on those before, which a resumed read does not list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +220,11 @@ class ChangeReader:
         return [value is True for value in matches.to_pylist()]
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
-        """Yield the changes of one file.
+        """Yield the changes of one file; see `placed`."""
+        return (batch for batch, _, _ in self._read(task, by_group=False))
+
+    def placed(self, task: FileTask) -> Iterator[PlacedRows]:
+        """Yield the changes of one file, each batch with the position after it.
 
         Raises:
             DataFileNotFoundError: It is missing, as after a vacuum.
@@ -200,6 +232,16 @@ class ChangeReader:
             DeletionVectorError: A deletion vector is missing or damaged.
             PathNotAllowedError: It is outside the allowed roots.
         """
+        start, count = task.first, 0
+        for batch, kind, group in self._read(task, by_group=True):
+            if (kind, group) != start:
+                start, count = (kind, group), 0
+            count += batch.num_rows
+            position = ChangePosition(task.version, task.index, kind, group, count, task.time)
+            yield PlacedRows(batch, position)
+
+    def _read(self, task: FileTask, *, by_group: bool) -> Iterator[tuple[pa.RecordBatch, int, int]]:
+        """Yield the changes of one file, with the number of their kind and row group."""
         location = self._snapshot.resolver.to_open(task.path)
         for index in task.vector_indexes:
             task.vectors.request(index)
@@ -217,8 +259,9 @@ class ChangeReader:
                     reason = f"it lists row {vector.last}, but the file has {file.num_rows} rows"
                     raise DeletionVectorError(self._table, task.shown_path, reason)
             try:
-                for kind in task.kinds:
-                    yield from self._changes(file, task, kind, vectors)
+                for number in range(task.first[0], len(task.kinds)):
+                    for batch, group in self._changes(file, task, number, vectors, by_group):
+                        yield batch, number, group
             except (FileSchemaError, BadVariantError, pa.ArrowException) as error:
                 raise data_file_error(self._table, task.shown_path, error) from error
 
@@ -226,8 +269,14 @@ class ChangeReader:
         return self._change_file_filter if kind == CHANGE_FILE else self._data_file_filter
 
     def _changes(
-        self, file: DataFile, task: FileTask, kind: str, vectors: Sequence[DeletedRows | None]
-    ) -> Iterator[pa.RecordBatch]:
+        self,
+        file: DataFile,
+        task: FileTask,
+        number: int,
+        vectors: Sequence[DeletedRows | None],
+        by_group: bool,
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
+        kind = task.kinds[number]
         projection = self._projection.for_file(file.schema, file.calendar)
         columns, leaves = projection.columns, dict(projection.leaves)
         constants = dict(task.constants)
@@ -241,12 +290,15 @@ class ChangeReader:
         keep = _row_selector(kind, vectors)
         if len(vectors) > 1:
             groups = _selected_groups(file, groups, keep)
-        for rows in file.read(
-            columns, groups, batch_rows=self._batch_rows, keep=keep, native=False
-        ):
-            batch = self._batch(projection, rows, task, kind)
-            if batch is not None:
-                yield batch
+        if number == task.first[0]:
+            groups = [group for group in groups if group >= task.first[1]]
+        for run in [[group] for group in groups] if by_group else [groups]:
+            for rows in file.read(
+                columns, run, batch_rows=self._batch_rows, keep=keep, native=False
+            ):
+                batch = self._batch(projection, rows, task, kind)
+                if batch is not None:
+                    yield batch, run[0]
 
     def _batch(
         self, projection: FileProjection, rows: RowBatch, task: FileTask, kind: str

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from lazydelta.checkpoint.checkpoint_schema import CheckpointSchema
     from lazydelta.checkpoint.sort.sorted_runs import Columns
-    from lazydelta.store import Output, Store
+    from lazydelta.store import Store
 
 __all__ = ["ActionFile", "WrittenFile", "action_file_schema", "validate_stored"]
 
@@ -111,7 +111,7 @@ class ActionFile:
         self.rows = self.adds = self.removes = 0
         self._schema = action_file_schema(schema, has_non_file_actions=has_non_file_actions)
         self._footers: list[pq.FileMetaData] = []
-        self._output: Output = open_output(store, path)
+        self._output = open_output(store, path)
         self._writer = pq.ParquetWriter(
             self._output.file,
             self._schema,

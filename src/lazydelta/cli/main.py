@@ -54,6 +54,7 @@ _COMMANDS = {
     "repair": ("maintenance", "Remove files from the log that do not exist any more."),
     "health": ("maintenance", "Show what a table needs: files, statistics, log, checkpoint."),
     "maintain": ("maintain", "Maintain tables as a policy file says."),
+    "serve": ("serve", "Serve tables over HTTP and Arrow Flight."),
     "check": ("check", "Check whether a table can be read, its .crc matches, or its store works."),
 }
 """The module and the help line of each command."""

@@ -228,7 +228,8 @@ def _vacuum_sentence(result: VacuumResult) -> str:
         return f"{result.files_to_delete:,} files ({size}) to delete; --delete deletes them."
     failed = f", {result.files_failed:,} failed" if result.files_failed else ""
     size = human_bytes(result.bytes_deleted)
-    return f"{result.files_deleted:,} files ({size}) deleted{failed}."
+    gone = " or already gone" if result.may_have_been_gone else ""
+    return f"{result.files_deleted:,} files ({size}) deleted{gone}{failed}."
 
 
 def _show(

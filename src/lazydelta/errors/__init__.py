@@ -17,6 +17,7 @@ from lazydelta.errors.base import (
 )
 from lazydelta.errors.callers import (
     ArgumentError,
+    ClientCapabilityError,
     ConfigError,
     ExecutorPackageError,
     ForkedProcessError,
@@ -26,7 +27,8 @@ from lazydelta.errors.callers import (
     ObjectExistsError,
     ObjectNotFoundError,
     ObjectReplacedError,
-    PageTokenError,
+    ResumeTokenError,
+    ResumeTokenExpiredError,
     StoreAccessError,
     StoreError,
     TransientStoreError,
@@ -63,6 +65,15 @@ from lazydelta.errors.tables import (
 )
 
 if TYPE_CHECKING:
+    from lazydelta.errors.serving import (
+        OverloadedError,
+        ScanCancelledError,
+        ScanDeadlineError,
+        ServedTableNotFoundError,
+        ServerConnectionError,
+        TicketError,
+        UnauthenticatedError,
+    )
     from lazydelta.errors.writes import (
         AlterationError,
         AppendOnlyError,
@@ -90,6 +101,7 @@ __all__ = [
     "BundleMismatchError",
     "ChangeFeedDisabledError",
     "ChangeFeedSchemaError",
+    "ClientCapabilityError",
     "ColumnNotFoundError",
     "CommitAttemptsError",
     "CommitConflictError",
@@ -120,22 +132,30 @@ __all__ = [
     "ObjectExistsError",
     "ObjectNotFoundError",
     "ObjectReplacedError",
-    "PageTokenError",
+    "OverloadedError",
     "PathNotAllowedError",
     "PredicateError",
     "ProtocolChangedError",
     "QueryError",
+    "ResumeTokenError",
+    "ResumeTokenExpiredError",
     "RetentionGuardError",
+    "ScanCancelledError",
+    "ScanDeadlineError",
     "SchemaError",
     "SchemaMismatchError",
+    "ServedTableNotFoundError",
+    "ServerConnectionError",
     "StoreAccessError",
     "StoreError",
     "StreamChangesError",
     "StreamSchemaError",
     "TableExistsError",
     "TableNotFoundError",
+    "TicketError",
     "TimestampNotFoundError",
     "TransientStoreError",
+    "UnauthenticatedError",
     "UnsupportedActionError",
     "UnsupportedFeatureError",
     "UnsupportedOperationError",
@@ -149,6 +169,15 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
+        "serving": (
+            "ServerConnectionError",
+            "TicketError",
+            "OverloadedError",
+            "ScanCancelledError",
+            "ScanDeadlineError",
+            "ServedTableNotFoundError",
+            "UnauthenticatedError",
+        ),
         "writes": (
             "AlterationError",
             "AppendOnlyError",

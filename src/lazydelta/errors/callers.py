@@ -8,6 +8,7 @@ from lazydelta.errors.base import DeltaError, redact
 
 __all__ = [
     "ArgumentError",
+    "ClientCapabilityError",
     "ConfigError",
     "ExecutorPackageError",
     "ForkedProcessError",
@@ -17,7 +18,8 @@ __all__ = [
     "ObjectExistsError",
     "ObjectNotFoundError",
     "ObjectReplacedError",
-    "PageTokenError",
+    "ResumeTokenError",
+    "ResumeTokenExpiredError",
     "StoreAccessError",
     "StoreError",
     "TransientStoreError",
@@ -79,16 +81,33 @@ class ArgumentError(DeltaError, TypeError, ValueError):
 
 
 @dataclass(eq=False)
-class PageTokenError(DeltaError, ValueError):
-    """A page token that does not belong to this scan."""
+class ResumeTokenError(DeltaError, ValueError):
+    """A resume token that cannot be used: damaged, forged, or not of this table and scan."""
 
     table: str
     reason: str
+    cure: str = "Start the scan again without a token."
+
+    def __str__(self) -> str:
+        return f"cannot resume a scan of {redact(self.table)}: {redact(self.reason)}. {self.cure}"
+
+
+class ResumeTokenExpiredError(ResumeTokenError):
+    """The log no longer has the files that the token continues in."""
+
+
+@dataclass(eq=False)
+class ClientCapabilityError(DeltaError, NotImplementedError):
+    """The table needs a capability that the client did not declare: it would read wrong rows."""
+
+    table: str
+    capabilities: tuple[str, ...]
 
     def __str__(self) -> str:
         return (
-            f"cannot continue listing the files of {redact(self.table)} from this token: "
-            f"{self.reason}. Start again with the first page, and scan one pinned version."
+            f"listing the files of {redact(self.table)} needs a client that supports "
+            f"{', '.join(self.capabilities)}. Declare it if the client reads such files right; "
+            "otherwise request rows instead of files."
         )
 
 

@@ -171,9 +171,9 @@ def as_predicate(where: Where | Operand, *, now: int | None = None) -> Predicate
     day = '2026-01-01' AND hour IS NULL
 
     Args:
-        where: A `Predicate`; a Spark SQL string; a mapping of column to value (or its JSON), all
-            equal; a list of `(column, op, value)` tuples, all true; or a list of such lists, one
-            of them true.
+        where: A `Predicate`; a Spark SQL string; a mapping of column to value, all equal; a list of
+            `(column, op, value)` tuples, all true; a list of such lists, one of them true; or the
+            JSON of such a mapping or list.
         now: The time of the statement, which `current_timestamp()` in SQL becomes: microseconds
             since 1970; None is the time of this call.
 
@@ -185,8 +185,8 @@ def as_predicate(where: Where | Operand, *, now: int | None = None) -> Predicate
     if isinstance(where, Operand):
         return Compare("=", where.node, _literal(True))
     if isinstance(where, str):
-        if where.lstrip().startswith("{"):
-            return _equality_map(_read_map(where))
+        if where.lstrip().startswith(("{", "[")):
+            return as_predicate(_read_json(where))
         predicate: Predicate = pinned(parse_predicate(where), now)
         return predicate
     if isinstance(where, Mapping):
@@ -201,12 +201,18 @@ def as_predicate(where: Where | Operand, *, now: int | None = None) -> Predicate
 # --- mappings and tuples -------------------------------------------------------------------
 
 
-def _read_map(json: str) -> Mapping[str, Any]:
+def _read_json(json: str) -> Mapping[str, Any] | list[Any]:
+    """Return the mapping or the list of tuples of a JSON string, which has no tuples."""
     try:
         parsed = orjson.loads(json)
     except orjson.JSONDecodeError as error:
         raise PredicateError(json, f"it begins like JSON but is not ({error})") from None
-    return parsed
+    if isinstance(parsed, dict):
+        return parsed
+    is_conjunction = all(
+        isinstance(item, list) and item and isinstance(item[0], str) for item in parsed
+    )
+    return [tuple(item) for item in parsed] if is_conjunction else parsed
 
 
 def _equality_map(given: Mapping[str, Any]) -> Predicate | None:

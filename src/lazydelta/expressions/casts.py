@@ -101,7 +101,7 @@ def _from_decimal(values: pa.Array, source: DecimalType, target: DataType) -> Re
     if target == BOOLEAN:
         zero = build_scalar(0, _LONG).cast(pa.decimal128(38, 0))
         return Result(pc.not_equal(values, zero.cast(values.type)))
-    whole = pc.trunc(values).cast(pa.decimal128(38, source.scale))
+    whole = pc.trunc(values.cast(pa.decimal256(76, source.scale)))  # 0.5 has no place for a 0
     return attempt(lambda cut: cut.cast(pa.int64()).cast(arrow), whole)
 
 

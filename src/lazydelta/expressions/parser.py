@@ -247,7 +247,7 @@ class _Parser(TokenReader):
                 value = Call("[]", (value, self.expression()))
                 self.expect("]")
             elif self.accept("."):
-                if self.token.kind not in ("word", "quoted"):
+                if not (self.token.kind in ("word", "quoted") or self.token.is_double_quoted):
                     self.fail("expected a field's name")
                 value = Call(".", (value, Literal(self.take().value, _STRING)))
             elif self.accept("::"):
@@ -260,7 +260,7 @@ class _Parser(TokenReader):
         if token.kind == "number":
             return self.number(self.take())
         if token.kind == "string":
-            kind = DoubleQuoted if token.source.startswith('"') else Literal
+            kind = DoubleQuoted if token.is_double_quoted else Literal
             return kind(self.take().value, _STRING)
         if token.kind == "binary":
             return Literal(self.take().value, PrimitiveType("binary"))
@@ -401,9 +401,10 @@ class _Parser(TokenReader):
         return Call("case", tuple(args))
 
     def path(self) -> tuple[str, ...]:
-        parts = []
+        parts: list[str] = []
         while True:
-            if self.token.kind not in ("word", "quoted"):
+            is_name = self.token.kind in ("word", "quoted")
+            if not is_name and not (parts and self.token.is_double_quoted):  # a."b"
                 self.fail("expected a column's name")
             parts.append(self.take().value)
             if not self.accept("."):

@@ -50,6 +50,11 @@ class Token:
     start: int
     value: Any = None
 
+    @property
+    def is_double_quoted(self) -> bool:
+        """Whether it is a string in double quotes: after a dot that is a name."""
+        return self.kind == "string" and self.source.startswith('"')
+
     def says(self, word: str) -> bool:
         """Whether this is that keyword or operator."""
         return self.kind in ("word", "sign") and self.source.lower() == word

@@ -29,6 +29,7 @@ from lazydelta.errors import (
     StoreError,
     TransientStoreError,
 )
+from lazydelta.formats import tuning
 from lazydelta.store import is_local
 from lazydelta.store.layers import read_cached
 
@@ -118,6 +119,24 @@ class DeletedRows:
         """Whether these are all rows of another vector, and none of a bitmap of positions."""
         has_all = other is None or len(other.union(self._bitmap)) == self.count
         return bool(has_all and self._bitmap.isdisjoint(without))
+
+    def serialized(self) -> bytes:
+        """Return the rows as a 64-bit Roaring bitmap in the portable format."""
+        return bytes(self._bitmap.serialize())
+
+    def ranges(self) -> np.ndarray:
+        """Return runs of deleted rows: an array of first rows and ends, shape (runs, 2).
+
+        Raises:
+            BadVectorError: There are too many rows to expand.
+        """
+        if self.count > tuning.MAX_EXPANDED_ROWS:
+            raise BadVectorError(f"its {self.count} rows are too many to list as ranges")
+        rows = np.frombuffer(self._bitmap.to_array(), np.uint64).astype(np.int64)
+        cuts = np.flatnonzero(np.diff(rows) > 1)
+        firsts = rows[np.append(0, cuts + 1)] if len(rows) else rows
+        ends = rows[np.append(cuts, len(rows) - 1)] + 1 if len(rows) else rows
+        return np.stack([firsts, ends], axis=1)
 
     def positions(self) -> list[int]:
         """Return the deleted positions; for tests and debugging."""

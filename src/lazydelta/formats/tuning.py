@@ -14,3 +14,5 @@ MIN_SHAPE_SHARE = 0.25
 """Share of the remaining rows that must have a shape for another one to be tried."""
 STATS_BATCH_ROWS = 65_536
 """Rows of `stats` that the JSON decoder returns at once."""
+MAX_EXPANDED_ROWS = 1 << 27
+"""Deleted rows of a file that are expanded to list their ranges: a gigabyte of row numbers."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from lazydelta.changes import ChangeFeed
 from lazydelta.errors import ConfigError
 from lazydelta.scan import RowScan, Scan
 from lazydelta.table import Snapshot, Table
 
 __all__ = ["RowScan", "Source", "as_row_scan", "check_name"]
 
-Source = Table | Snapshot | Scan | ChangeFeed
+Source = Table | Snapshot | RowScan
 
 
 def check_name(name: Any) -> None:
@@ -30,7 +29,7 @@ def as_row_scan(source: Any) -> RowScan:
     Raises:
         ConfigError: The source is of another type.
     """
-    if isinstance(source, Scan | ChangeFeed):
+    if isinstance(source, RowScan):  # a scan or change feed, of this process or of a server
         return source
     if isinstance(source, Snapshot):
         return Scan(source)

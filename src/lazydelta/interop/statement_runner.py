@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lazydelta.errors import ConfigError, ConstraintViolationError, QueryError
-from lazydelta.expressions import bind_expression
+from lazydelta.errors import ConfigError, QueryError
+from lazydelta.interop.insert_values import constant_values
 from lazydelta.interop.statement_tables import StatementTables
-from lazydelta.schema import StructType
 from lazydelta.statements import (
     Delete,
     Insert,
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from lazydelta.interop.query import Engine
     from lazydelta.operations import WriteResult
     from lazydelta.operations.dml import DmlResult
-    from lazydelta.schema import StructField
+    from lazydelta.schema import StructField, StructType
     from lazydelta.statements import TableName
 
 __all__ = ["sql"]
@@ -166,7 +165,9 @@ class _Run:
         arrays = {}
         for column, values in zip(columns, zip(*insert.rows, strict=True), strict=True):
             if not all(map(is_default, values)):
-                arrays[column.name] = _evaluated(values, column, table, now=now)
+                default = default_of(column)
+                given = [default if is_default(value) else value for value in values]
+                arrays[column.name] = constant_values(given, column, table, now=now)
         if not arrays:
             raise QueryError(self.sql, "lazydelta", "all values are DEFAULT: give one of them")
         return pa.table(arrays)
@@ -197,23 +198,6 @@ class _Run:
             return rows, source.alias
         self._check_width(len(rows.schema), len(source.columns))
         return _renamed(rows, source.columns), source.alias
-
-
-def _evaluated(values: Sequence[str], column: StructField, table: str, *, now: int) -> pa.Array:
-    """Return the values of expressions without columns, cast to the type of a column."""
-    one_row = pa.RecordBatch.from_arrays([pa.nulls(1)], [""])
-    arrays = []
-    for value in values:
-        expression = default_of(column) if is_default(value) else value
-        bound = bind_expression(
-            expression, StructType(()), to_type=column.type, strict=False, now=now
-        )
-        result = bound(one_row)
-        if result.failed is not None:
-            line = f"{column.name} = {value}: cannot be computed"
-            raise ConstraintViolationError(table, (line,))
-        arrays.append(result.values)
-    return pa.concat_arrays(arrays)
 
 
 def _renamed(reader: pa.RecordBatchReader, names: Sequence[str]) -> pa.RecordBatchReader:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lazydelta._arrow import to_mask, to_numpy
+from lazydelta._arrow import from_mask, to_mask, to_numpy
 from lazydelta._parallel import ordered_map
 from lazydelta.errors import LogCorruptError, ObjectNotFoundError
 from lazydelta.formats import (
@@ -132,11 +133,8 @@ class CommitReader:
         for file, data in self._fetched(newest_first):
             blocks = self._streamed(file) if data is None else [(data, 1, True)]
             for block, _, _ in blocks:
-                # A name may have escapes, and a line both: it is decoded once.
-                lines = dict.fromkeys(_lines_of(block, b'"remove"'))
-                lines |= dict.fromkeys(_lines_of(block, b"\\u00"))
-                if lines:
-                    window.add(file, b"\n".join([*lines, b""]), 1)
+                if lines := _lines_of(block, ('"remove"', "\\u00")):  # a name may have escapes
+                    window.add(file, lines, 1)
                 if window.bytes >= tuning.BLOCK_BYTES:
                     yield self._decode_removes(window)
                     window = _Window()
@@ -368,14 +366,14 @@ def _lines_with_any(data: bytes, kinds: Sequence[str]) -> list[tuple[int, bytes]
     return sorted(lines.items())
 
 
-def _lines_of(data: bytes, marker: bytes) -> Iterator[bytes]:
-    """Yield the lines that contain `marker`."""
-    position = data.find(marker)
-    while position >= 0:
-        end = data.find(b"\n", position)
-        end = len(data) if end < 0 else end
-        yield data[data.rfind(b"\n", 0, position) + 1 : end]
-        position = data.find(marker, end)
+def _lines_of(data: bytes, markers: Sequence[str]) -> bytes:
+    """Return the lines that contain one of the markers."""
+    present = [marker for marker in markers if marker.encode() in data]
+    if not present:
+        return b""
+    lines = split_lines(data if data.endswith(b"\n") else data + b"\n")
+    masks = [to_mask(pc.match_substring(lines, marker)) for marker in present]
+    return b"".join(lines.filter(from_mask(np.any(masks, axis=0))).to_pylist())
 
 
 def _lines_with(data: bytes, marker: bytes) -> Iterator[tuple[int, bytes]]:

@@ -6,7 +6,7 @@ Selected from file names only; no file is opened.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lazydelta.errors import (
     LogGapError,
@@ -59,6 +59,43 @@ class LogSegment:
     checksum: LogFile | None = None
     excluded: frozenset[str] = frozenset()
     """Names of checkpoints that were left out because they are damaged."""
+
+    @classmethod
+    def from_names(
+        cls,
+        table: str,
+        files: Sequence[LogFile],
+        *,
+        version: int,
+        checkpoint: str | None,
+        compacted: Collection[tuple[int, int]],
+    ) -> Self | None:
+        """Return the segment with this checkpoint and these compactions; None if it is incomplete.
+
+        Args:
+            table: The table's URL, for errors.
+            files: A listing that starts at the checkpoint's version or before.
+            version: The version of the segment.
+            checkpoint: The name of the checkpoint; None is a segment without one.
+            compacted: The first and last version of each log compaction.
+        """
+        base = next((c for c in complete_checkpoints(files) if c.name == checkpoint), None)
+        first = 0 if base is None else base.version + 1
+        commits = {f.version: f for f in files if f.kind is LogFileKind.COMMIT}
+        chosen = [f for f in files if f.kind is LogFileKind.COMPACTED]
+        chosen = [f for f in chosen if (f.version, f.end_version) in compacted]
+        has_base = (base is None) == (checkpoint is None)
+        if not has_base or _missing(commits, first, version) or len(chosen) < len(compacted):
+            return None
+        ordered = tuple(commits[number] for number in range(first, version + 1))
+        return cls(
+            table=table,
+            version=version,
+            checkpoint=base,
+            tail=_with_compacted(ordered, chosen, version),
+            commits=ordered,
+            checksum=_newest_checksum(files, version),
+        )
 
     @property
     def base_version(self) -> int:

@@ -43,12 +43,15 @@ class FileTask:
     """Only its predicate, which new rows must match."""
     tracking: RowTracking = NO_ROW_TRACKING
     """Row ids that rows keep: the last column of the input, if they are tracked."""
+    row_number: str | None = None
+    """Name of the last column of the input, if it has the number of each row in the write; for new
+    rows only, which keep no row ids."""
 
     @property
     def input_columns(self) -> list[str]:
         """Column names of the input."""
-        ids = [] if self.tracking.row_id is None else [self.tracking.row_id]
-        return [*self.enforcement.input_columns, *ids]
+        extra = self.tracking.row_id or self.row_number
+        return [*self.enforcement.input_columns, *([] if extra is None else [extra])]
 
     def __call__(self, batches: Iterable[pa.RecordBatch], store: Store) -> WrittenRows:
         """Write rows of the planned schema."""
@@ -57,19 +60,15 @@ class FileTask:
         def enforced() -> Iterator[pa.RecordBatch]:
             nonlocal rows, marks
             for batch in batches:
-                given = (
-                    batch.select(self.enforcement.input_columns) if self.tracking.row_id else batch
-                )
-                output = self.enforcement(given, row_offset=rows)
+                given = batch.select(self.enforcement.input_columns)
+                offset = batch.column(-1) if self.row_number is not None else rows
+                output = self.enforcement(given, row_offset=offset)
                 rows += batch.num_rows
                 marks = high_water_marks(self.enforcement.identity, output, marks)
                 if self.replacement is not None:
                     output = self.replacement.checked(output, self.enforcement.table)
-                yield (
-                    self.tracking.updated(output, batch.column(-1))
-                    if given is not batch
-                    else output
-                )
+                tracked = self.tracking.row_id is not None
+                yield self.tracking.updated(output, batch.column(-1)) if tracked else output
 
         adds = write_data_files(enforced(), store=store, layout=self.layout)
         return WrittenRows(adds, rows, marks)

@@ -19,15 +19,11 @@ from lazydelta.operations.replace_where import Replacement, replace_where
 from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.operations.uncommitted_files import UncommittedFiles
 from lazydelta.operations.write_request import WriteResult, application_transactions, is_applied
-from lazydelta.schema import schema_to_json
 from lazydelta.snapshot import load_snapshot
 from lazydelta.transaction import CHANGE_FILES, Transaction, commit
-from lazydelta.writer.columns import with_high_water_marks
 from lazydelta.writer.files import DataLayout, read_added_rows, write_change_files, write_data_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lazydelta.config import Config
     from lazydelta.operations.file_task import WrittenRows
     from lazydelta.operations.write_request import WriteRequest
@@ -185,7 +181,7 @@ class WriteOperation:
     ) -> Transaction:
         request, enforcement, snapshot = self._request, self._enforcement, self._snapshot
         protocol: TableProtocol | None = enforcement.protocol
-        metadata: TableMetadata | None = _advanced_metadata(enforcement, written.high_water_marks)
+        metadata: TableMetadata | None = enforcement.advanced_metadata(written.high_water_marks)
         if snapshot is not None:
             protocol = None if protocol == snapshot.protocol else protocol
             metadata = None if metadata == snapshot.metadata else metadata
@@ -255,11 +251,3 @@ class WriteOperation:
             and planned.metadata.partition_columns == snapshot.metadata.partition_columns
             and planned.metadata.configuration == snapshot.metadata.configuration
         )
-
-
-def _advanced_metadata(enforcement: Enforcement, marks: Mapping[str, int]) -> TableMetadata:
-    """Return the table's metadata after the write, with advanced high-water marks."""
-    schema = with_high_water_marks(enforcement.schema, enforcement.identity, marks)
-    if schema is enforcement.schema:
-        return enforcement.metadata
-    return replace(enforcement.metadata, schema_string=schema_to_json(schema))

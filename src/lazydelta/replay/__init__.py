@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lazydelta.replay.action_keys import file_keys
+from lazydelta.replay.action_keys import file_keys, hash_keys, new_seed
 from lazydelta.replay.batch_spool import BatchSpool
 from lazydelta.replay.path_digests import PathDigests
 from lazydelta.replay.reconcile import Reconciler
@@ -19,4 +19,6 @@ __all__ = [
     "Trip",
     "file_keys",
     "find_trip",
+    "hash_keys",
+    "new_seed",
 ]

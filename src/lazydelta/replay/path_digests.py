@@ -51,6 +51,9 @@ class PathDigests:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __bool__(self) -> bool:
+        return bool(self._unsorted or self._runs)
+
     @property
     def spilled_runs(self) -> int:
         """Number of sorted runs in temporary files."""
@@ -77,15 +80,6 @@ class PathDigests:
             _look_up(run, first, second, order[~found[order]], found)
         return found
 
-    def repeated(self) -> int:
-        """Return how many paths were added more than once; 8 bytes a path are sorted."""
-        runs = [run.first for run in (*self._runs, *self._unsorted)]
-        if not runs:
-            return 0
-        first = np.sort(np.concatenate(runs))
-        repeats = first[1:][first[1:] == first[:-1]]
-        return len(np.unique(repeats))
-
     def close(self) -> None:
         """Clear the set and delete the temporary files."""
         self._runs.clear()
@@ -98,11 +92,16 @@ class PathDigests:
         return _Run(*(hash_keys(paths, seed) for seed in self._seeds))
 
     def _sorted(self) -> _Run:
-        first = np.concatenate([run.first for run in self._unsorted])
-        second = np.concatenate([run.second for run in self._unsorted])
+        # One half at a time: each copy of it is 8 bytes a path.
+        firsts, seconds = map(list, zip(*self._unsorted, strict=True))
         self._unsorted, self._unsorted_bytes = [], 0
+        first = np.concatenate(firsts)
+        del firsts
         order = np.argsort(first)
-        return _Run(first[order], second[order])
+        first = first[order]
+        second = np.concatenate(seconds)
+        del seconds
+        return _Run(first, second[order])
 
     def _spilled(self, run: _Run) -> _Run:
         import tempfile  # slow to import, and few sets spill

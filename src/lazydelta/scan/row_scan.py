@@ -11,14 +11,14 @@ from contextlib import closing
 from dataclasses import replace
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import pyarrow as pa
 
 from lazydelta._stream import Stream
 from lazydelta.config import ReadOptions, check_options, validate_columns
 from lazydelta.outputs import Outputs, metered
-from lazydelta.scan import read
+from lazydelta.scan import read, resume
 from lazydelta.schema import StructType
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from lazydelta.expressions import Predicate
     from lazydelta.scan.plan.explain import Explanation
+    from lazydelta.scan.resume import Delivered, ResumeToken
     from lazydelta.snapshot import SnapshotState
 
 __all__ = ["RowBatches", "RowScan"]
@@ -79,6 +80,16 @@ class RowScan(Outputs):
         self, where: Predicate | None, columns: Sequence[str] | None, limit: int | None
     ) -> Self:
         """Return a copy with another predicate, other columns and another limit."""
+
+    @abstractmethod
+    def _opened_rows(self, token: str | None) -> tuple[Self, ResumeToken]:
+        """Return the scan of a token's version, and the token; by default the first one."""
+
+    @abstractmethod
+    def _placed_rows(
+        self, options: ReadOptions, state: ResumeToken
+    ) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, Any]]]:
+        """Return the schema before output conversion, and the rows with the position after each."""
 
     @abstractmethod
     def count(self) -> int:
@@ -138,6 +149,53 @@ class RowScan(Outputs):
             options = replace(options, schema_force_view_types=False, wrap_partition_values=False)
         rows = self._row_batches(options)
         return Stream(self._convert(rows, self._conversion(rows, options, encoded=encoded)))
+
+    def resumable_rows(self, token: str | None = None) -> Stream[Delivered]:
+        """Return the rows as batches, each with the token from which any process continues.
+
+        Rows are in plan order. After a token other batches may be read than without it, but each
+        row is in one of them, in the same order. `limit` counts the rows of all resumptions.
+
+        Args:
+            token: The token of the last batch that arrived; None starts at the beginning.
+
+        Raises:
+            ResumeTokenError: The token is damaged, or of another table or scan.
+            ResumeTokenExpiredError: The log no longer has the files that it continues in.
+        """
+        scan, state = self._opened_rows(token)
+        return Stream(scan._delivered_rows(state))  # noqa: SLF001 - own class
+
+    def resume(self, token: str) -> Stream[Delivered]:
+        """Continue after the batch of a token, in any process.
+
+        The token decides the version, so this may be of another version of the table.
+
+        Args:
+            token: The token of the last batch that arrived.
+
+        Raises:
+            ResumeTokenError: The token is damaged, or of another table or scan.
+            ResumeTokenExpiredError: The log no longer has the files that it continues in.
+        """
+        return self.resumable_rows(token)
+
+    def _delivered_rows(self, state: ResumeToken) -> Iterator[Delivered]:
+        snapshot, options = self._output_snapshot, replace(self.options, ordered=True)
+        schema, placed = self._placed_rows(options, state)
+        positions: list[Any] = []  # of the batch that is converted
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with Stream(placed) as stream:
+                for batch, position in stream:
+                    positions[:] = [position]
+                    yield batch
+
+        rows = RowBatches(schema, batches)
+        converted = self._convert(rows, self._conversion(rows, options))
+        with closing(converted):
+            pairs = ((batch, positions[0]) for batch in converted)
+            yield from resume.delivered(pairs, state, snapshot.config.resume_key)
 
     def to_reader(self, options: ReadOptions | None = None) -> pa.RecordBatchReader:
         """Return the rows as a streaming reader for any Arrow consumer."""

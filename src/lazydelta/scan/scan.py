@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -18,10 +18,10 @@ from lazydelta._stream import FlatStream, Stream
 from lazydelta.config import ReadOptions, ScanStrategy, Strategy, validate_integer
 from lazydelta.errors import ConfigError
 from lazydelta.replay.skipping import Pruner
-from lazydelta.scan import aggregates, read
-from lazydelta.scan.pagination import FilePage, Pages
+from lazydelta.scan import aggregates, read, resume
 from lazydelta.scan.plan.add_columns import ALL_FIELDS, PLAN_FIELDS, adds_schema
 from lazydelta.scan.plan.explain import Explanation, explain
+from lazydelta.scan.plan.log_positions import START
 from lazydelta.scan.plan.run import ScanRun
 from lazydelta.scan.plan.scan_files import FileBatches, FileColumns, ScanFile
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
@@ -34,9 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lazydelta.expressions import Predicate
+    from lazydelta.scan.plan.log_positions import Position, RowPosition, Share
+    from lazydelta.scan.resume import Delivered, FilePage, FileRecords, Pages, ResumeToken
     from lazydelta.schema import StructType
 
 __all__ = ["Scan", "Where"]
+
+T = TypeVar("T")
 
 _MAX_LIMIT = 2**63 - 1  # Arrow's row counts are 64-bit
 
@@ -95,7 +99,7 @@ class Scan(RowScan):
         self._choice = _choice(snapshot, limit, self._requested)
         self._listing: _Listing | None = None
         self._last_run: ScanMetrics | None = None
-        self._pages = Pages()
+        self._pages: Pages | None = None
 
     @property
     def predicate(self) -> Predicate | None:
@@ -146,22 +150,149 @@ class Scan(RowScan):
     def page(self, size: int = 1000, token: str | None = None) -> FilePage:
         """Return a page of files, and the token of the next page.
 
-        For callers that cannot keep a stream open: another process can read the next page. Reading
-        all pages from one scan costs no more than `file_batches()`.
+        For callers that cannot keep a stream open: another process can read the next page.
 
         Args:
             size: The maximum number of files of the page.
             token: The token of the previous page; None starts with the first.
 
         Raises:
-            PageTokenError: The token is of another scan, or the log has changed since.
+            ResumeTokenError: The token is damaged, or of another table or scan.
+            ResumeTokenExpiredError: The log no longer has the files that it continues in.
             ConfigError: The scan has a limit, which counts rows.
         """
-        return self._pages.read(self, size, token)
+        size = validate_integer("size", size, 1)
+        if self._pages is None or token is None or token != self._pages.next:
+            if self._pages is not None:
+                self._pages.close()
+            scan, state = self._opened("files", token)
+            state = replace(state, records=None)
+            files = scan._placed_files(state)  # noqa: SLF001 - own class
+            schema = scan.file_schema
+            self._pages = resume.Pages(files, state, schema=schema, key=self._key)
+        return self._pages.read(size)
 
-    def add_batches(self) -> Stream[pa.RecordBatch]:
-        """Return the matching live files as add actions: raw paths, physical column names."""
-        return Stream(self._adds(PLAN_FIELDS))
+    def resumable_files(
+        self,
+        token: str | None = None,
+        *,
+        limit: int | None = None,
+        records: FileRecords | None = None,
+    ) -> Stream[Delivered]:
+        """Return the matching files as batches, each with the token from which others continue.
+
+        Args:
+            token: The token of the last batch that arrived; None starts at the beginning.
+            limit: The maximum number of files of all resumptions together; by default the token's.
+            records: What a client that reads the files needs; by default the columns are those of
+                `file_batches()`.
+
+        Raises:
+            ResumeTokenError: The token is damaged, or of another table or scan.
+            ResumeTokenExpiredError: The log no longer has the files that it continues in.
+            ClientCapabilityError: The client cannot read the files of this table.
+            ConfigError: The scan has a limit, which counts rows.
+        """
+        scan, state = self._opened("files", token, limit=_validate_limit(limit))
+        if records is not None:
+            state = replace(state, records=records.to_json())
+        placed = scan._placed_files(state)  # noqa: SLF001 - own class
+        # For `explain()`.
+        self._last_run, self._listing = scan._last_run, scan._listing  # noqa: SLF001 - own class
+        return Stream(resume.delivered(placed, state, self._key))
+
+    def file_record_schema(self, records: FileRecords | None = None) -> pa.Schema:
+        """Return the schema of the batches of `resumable_files(records=...)`.
+
+        Its metadata says where the columns are in the Parquet files: `delta.schema` is the Delta
+        schema as JSON, `delta.columns` a JSON list with the physical name, id and type of each.
+
+        Raises:
+            ClientCapabilityError: The client cannot read the files of this table.
+        """
+        if records is None:
+            return self.file_schema
+        return resume.FileRecordBatches(self.snapshot, records, self._file_batches()).schema
+
+    def resume(self, token: str) -> Stream[Delivered]:
+        """Continue a stream of files or rows after the batch of a token; see `RowScan.resume`."""
+        kind = resume.ResumeToken.from_text(token, self._key, self.snapshot.store.root).kind
+        return self.resumable_files(token) if kind == "files" else self.resumable_rows(token)
+
+    def shares(self, count: int, kind: Literal["files", "rows"] = "files") -> list[str]:
+        """Split the scan into shares that several processes read, as tokens of their starts.
+
+        Each share is resumable. The shares are disjoint; together they have all files or rows.
+
+        Args:
+            count: The number of shares.
+            kind: Whether the shares are read as files or as rows.
+
+        Raises:
+            ConfigError: The scan has a limit, which no share can count.
+        """
+        count = validate_integer("count", count, 1)
+        if self.limit is not None:
+            raise ConfigError("limit", "of a scan cannot be split into shares")
+        _, state = self._opened(kind, None)
+        return [replace(state, share=(k, count)).to_text(self._key) for k in range(count)]
+
+    @property
+    def _key(self) -> bytes:
+        return self.snapshot.config.resume_key
+
+    def _opened(
+        self, kind: str, text: str | None, *, limit: int | None = None
+    ) -> tuple[Self, ResumeToken]:
+        """Return the scan of a token's version, and the token; by default the first one."""
+        snapshot, requested = resume.snapshot_to_resume(self.snapshot), self._requested
+        facts = (self.columns, self.limit) if kind == "rows" else ()
+        digest = resume.scan_digest(kind, self.predicate, snapshot.config.tripwire, *facts)
+        if text is None:
+            strategy = _choice(snapshot, limit, requested).strategy
+            state = resume.first_token(
+                snapshot, kind=kind, scan=digest, strategy=strategy, limit=limit
+            )
+        else:
+            table = snapshot.store.root
+            state = resume.ResumeToken.from_text(text, self._key, table)
+            resume.check_token(
+                state, table=table, table_id=snapshot.metadata.id, kind=kind, scan=digest,
+                strategy=requested, limit=limit,
+            )  # fmt: skip
+            snapshot = resume.resumed_snapshot(snapshot, state)
+        if snapshot is self.snapshot and state.strategy == self.strategy:
+            return self, state
+        scan = type(self)(
+            snapshot,
+            where=self.predicate,
+            columns=self.columns,
+            limit=self.limit,
+            strategy=ScanStrategy(state.strategy),
+            options=self.options,
+        )
+        return scan, state
+
+    def _placed_files(self, state: ResumeToken) -> Iterator[tuple[pa.RecordBatch, Position]]:
+        """Return the files from a token on, each batch with the position after it."""
+        left = None if state.limit is None else state.limit - state.delivered
+        files, fields = self._file_batches(), tuple[str, ...](PLAN_FIELDS)
+        convert = files.convert
+        if state.records is not None:
+            records = resume.FileRecords.from_json(state.records)
+            batches = resume.FileRecordBatches(self.snapshot, records, files)
+            fields, convert = batches.fields, batches.convert
+        run = self._run(fields, left, start=state.file_position, share=state.plan_share)
+        placed = prefetch(run.placed, depth=self.snapshot.config.prefetch_batches)
+        return _mapped(placed, lambda item: (convert(item[0]), item[1]))
+
+    def add_batches(self, *, limit: int | None = None) -> Stream[pa.RecordBatch]:
+        """Return the matching live files as add actions: raw paths, physical column names.
+
+        Args:
+            limit: The maximum number of files to list.
+        """
+        return Stream(self._adds(PLAN_FIELDS, limit))
 
     def files(self, limit: int | None = None) -> Stream[ScanFile]:
         """Return the matching live files one by one, each with every field of its add action.
@@ -182,16 +313,34 @@ class Scan(RowScan):
                 yield map(partial(ScanFile, columns), range(len(columns)))
 
     def _adds(self, fields: Sequence[str], limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        run = self._run(fields, _validate_limit(limit))
+        return prefetch(run.batches, depth=self.snapshot.config.prefetch_batches)
+
+    def _run(
+        self,
+        fields: Sequence[str],
+        limit: int | None,
+        *,
+        start: Position = START,
+        share: Share | None = None,
+    ) -> ScanRun:
         if self.limit is not None:
             raise ConfigError(
                 "limit", "of a scan counts rows; list files with scan().files(limit=...)"
             )
-        limit = _validate_limit(limit)
         choice = _choice(self.snapshot, limit, self._requested)
-        run = ScanRun(self.snapshot, pruner=self._pruner, fields=fields, limit=limit, choice=choice)
+        run = ScanRun(
+            self.snapshot,
+            pruner=self._pruner,
+            fields=fields,
+            limit=limit,
+            choice=choice,
+            start=start,
+            share=share,
+        )
         self._last_run = run.metrics
         self._listing = _Listing(run.metrics, choice, limit)
-        return prefetch(run.batches, depth=self.snapshot.config.prefetch_batches)
+        return run
 
     def _file_batches(self) -> FileBatches:
         snapshot, mode = self.snapshot, self.snapshot.column_mapping_mode
@@ -219,6 +368,22 @@ class Scan(RowScan):
         reading = read.Reading(self, options, None, columns, views=views)
         buffered = partial(reading.batches, keeps_all=True)
         return RowBatches(reading.projection.schema, reading.batches, buffered)
+
+    def _opened_rows(self, token: str | None) -> tuple[Self, ResumeToken]:
+        return self._opened("rows", token, limit=self.limit)
+
+    def _placed_rows(
+        self, options: ReadOptions, state: ResumeToken
+    ) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, RowPosition]]]:
+        columns = read.columns_to_read(options.schema, self.columns, self._full_schema.names)
+        views = options.schema_force_view_types and options.schema is None
+        resumption = read.Resumption(
+            start=state.row_position,
+            share=state.plan_share,
+            limit=None if state.limit is None else state.limit - state.delivered,
+        )
+        reading = read.Reading(self, options, None, columns, views=views, resumption=resumption)
+        return reading.projection.schema, reading.placed()
 
     def _copy(
         self, where: Predicate | None, columns: Sequence[str] | None, limit: int | None
@@ -304,9 +469,7 @@ def _choice(snapshot: SnapshotState, limit: int | None, requested: Strategy) -> 
     )
 
 
-def _mapped(
-    batches: Iterator[pa.RecordBatch], function: Callable[[pa.RecordBatch], pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _mapped(batches: Iterator[T], function: Callable[[T], T]) -> Iterator[T]:
     with Stream(batches) as stream:
         for batch in stream:
             yield function(batch)

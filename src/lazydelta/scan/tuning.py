@@ -48,3 +48,9 @@ SELECTED_SKIP_ROWS = 1 << 16
 much as decoding about this many numbers."""
 SELECTED_MIN_SKIPPED = 0.5
 """Share of the rows of a file above which ranges do not pay: all are decoded in one pass."""
+
+# --- resuming -----------------------------------------------------------------------------------
+
+TOKEN_COMPACTIONS = 24
+"""Log compactions that a resume token names; a scan of a log with more of them reads the commits.
+Each takes up to 40 of its 2,048 characters."""

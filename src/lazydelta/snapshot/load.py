@@ -66,6 +66,7 @@ def load_snapshot(
     *,
     version: int | None = None,
     previous: SnapshotState | None = None,
+    segment: LogSegment | None = None,
 ) -> SnapshotState:
     """Return the snapshot of a version, by default the latest.
 
@@ -74,8 +75,11 @@ def load_snapshot(
         config: Settings of the engine.
         version: The version; None is the latest.
         previous: An older snapshot of the table: with it, only what is newer is listed and read.
+        segment: The log segment to read; by default it is found.
     """
     started = time.time()
+    if segment is not None:
+        return _load(store, config, segment, None, started=started)
     if previous is not None and version is None:
         newer = newer_segment(store, config, previous.segment)
         if newer is not None and newer.version == previous.version:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lazydelta.protocol.schemas import ADD
+from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import conform_batches
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.tasks import split_by_size
-from lazydelta.spark.tuning import READ_TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,7 +31,6 @@ FILE_FIELDS = pa.schema(
     [ADD.field(n) for n in ("path", "size", "partitionValues", "deletionVector")]
 )
 """Fields of an add action that the reader needs."""
-_FILES_PER_TASK, _MAX_TASKS = 64, 2000
 
 
 def read_file_list(
@@ -50,7 +49,7 @@ def read_file_list(
     sizes = files.column("size").fill_null(0).to_numpy(zero_copy_only=False)
     parts = [
         files.slice(run.start, len(run)).serialize().to_pybytes()
-        for run in split_by_size(sizes, READ_TASKS)
+        for run in split_by_size(sizes, tuning.READ_TASKS)
     ]
     numbers = spark.range(0, len(parts), 1, len(parts))
     return numbers.mapInArrow(named_task("read_rows", _read_parts, read, schema, parts), schema)
@@ -76,7 +75,7 @@ def read_file_frame(
 
 def num_read_tasks(estimated_files: int, minimum: int) -> int:
     """Return the number of tasks for a table whose files are not listed."""
-    return max(minimum, min(estimated_files // _FILES_PER_TASK, _MAX_TASKS))
+    return max(minimum, min(estimated_files // tuning.FILES_PER_TASK, tuning.MAX_TASKS))
 
 
 def _read_parts(

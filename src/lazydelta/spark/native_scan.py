@@ -40,17 +40,11 @@ if TYPE_CHECKING:
     from lazydelta.snapshot import SnapshotState
 
 __all__ = [
-    "MAX_CONNECT_FILES",
-    "MAX_SCANS",
     "NativeScan",
     "unsupported_files",
     "unsupported_reason",
 ]
 
-MAX_SCANS = 64
-"""Each tuple of partition values is a scan, and planning a scan takes time."""
-MAX_CONNECT_FILES = 32
-"""Spark Connect cannot change the listing threshold for a single read."""
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _LISTING_LOCK = threading.Lock()
 _OPTIONS = {

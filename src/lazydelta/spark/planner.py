@@ -31,6 +31,7 @@ from lazydelta.scan.plan import (
 )
 from lazydelta.schema.mapping import to_physical
 from lazydelta.snapshot import BYTES_PER_ADD, skip_damaged_checkpoint
+from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import spark_schema
 from lazydelta.spark.conf import replay_settings, storage_options_file
 from lazydelta.spark.jobs import named_task
@@ -55,6 +56,7 @@ __all__ = [
     "choose_replay",
     "distributed_log_replay",
     "explain_replay",
+    "few_live_files",
     "live_files",
     "pruner_for",
 ]
@@ -63,7 +65,6 @@ T = TypeVar("T")
 
 _PARSED = ("stats_parsed", "partitionValues_parsed")
 """Columns of some checkpoints only; requesting one that is missing is no error."""
-_MAX_BROADCAST_KEYS = 2_000_000
 
 
 # --- replay in this process or on executors ------------------------------------------------------
@@ -102,6 +103,40 @@ def live_files(
     shape = spark_schema(files.schema)
     frame = spark.createDataFrame(files, shape) if len(files) else spark.createDataFrame([], shape)
     return frame.select(_output_columns(schema, fields))
+
+
+def few_live_files(
+    spark: SparkSession, snapshot: SnapshotState, where: Where, schema: pa.Schema
+) -> pa.RecordBatch | None:
+    """Return the live files that may match, or None if they are too many for the driver.
+
+    What is left after data skipping decides, not the size of the table. If executors replay the
+    log, a job counts up to the threshold first; without a predicate nothing is skipped, so there
+    is no job.
+
+    Args:
+        spark: The session.
+        snapshot: The version.
+        where: The predicate.
+        schema: The fields of the `add` action to return.
+    """
+    settings = replay_settings(spark)
+    if not choose_replay(snapshot, settings).distributed:
+        adds = live_adds(snapshot, schema, pruner_for(snapshot, where))
+        selected = [batch.select(schema.names) for batch in adds]
+        return pa.concat_batches(selected or [pa.RecordBatch.from_pylist([], schema)])
+    if pruner_for(snapshot, where).rule is None:
+        return None
+    found = distributed_log_replay(
+        spark, snapshot, settings.num_partitions, where=where, fields=schema.names
+    )
+    limit = settings.file_threshold
+    files = found.select(*schema.names).limit(limit + 1).toArrow()
+    if files.num_rows > limit:
+        return None
+    table = files.cast(schema).combine_chunks()
+    columns = [column.combine_chunks() for column in table.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def explain_replay(spark: SparkSession, snapshot: SnapshotState) -> Explanation:
@@ -270,7 +305,7 @@ def _not_replaced(adds: DataFrame, tail: DataFrame, segment: LogSegment) -> Data
     if not segment.tail:
         return adds
     keys = tail.select(f.col("key").alias("tailKey"))
-    huge = sum(file.size for file in segment.tail) // BYTES_PER_ADD > _MAX_BROADCAST_KEYS
+    huge = sum(file.size for file in segment.tail) // BYTES_PER_ADD > tuning.MAX_BROADCAST_KEYS
     keys = keys.hint("merge") if huge else f.broadcast(keys)
     return adds.join(keys, f.coalesce("key", "path") == f.col("tailKey"), "left_anti")
 

@@ -19,6 +19,7 @@ from lazydelta.expressions import as_predicate
 from lazydelta.expressions.nodes import Column
 from lazydelta.scan import Scan
 from lazydelta.scan.plan import Explanation, live_adds
+from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import (
     arrow_schema,
     conform_batches,
@@ -33,18 +34,13 @@ from lazydelta.spark.arrow_reader import (
 )
 from lazydelta.spark.conf import is_connect, replay_settings, storage_options_file
 from lazydelta.spark.jobs import named_task
-from lazydelta.spark.native_scan import (
-    MAX_CONNECT_FILES,
-    MAX_SCANS,
-    NativeScan,
-    unsupported_files,
-    unsupported_reason,
-)
+from lazydelta.spark.native_scan import NativeScan, unsupported_files, unsupported_reason
 from lazydelta.spark.planner import (
     check_retention_guard,
     choose_replay,
     distributed_log_replay,
     explain_replay,
+    few_live_files,
     pruner_for,
 )
 from lazydelta.spark.row_filter import row_condition, untranslatable_reason
@@ -229,10 +225,13 @@ class _Plan:
 
     def _routed(self, scan: Scan, path: ReadPath) -> _Plan:
         """Choose the reader of each file."""
-        if self.choice.distributed and path != "native":
-            reason = "executors replay the log" if path == "auto" else self.reason
-            return self._with(reason=reason)
-        files = self._list()
+        files = few_live_files(self.spark, self.snapshot, self.where, FILE_FIELDS)
+        if files is None and path == "native":
+            files = self._list()
+        if files is None:
+            most = replay_settings(self.spark).file_threshold
+            reason = f"executors replay the log, and more than {most:,} files may match"
+            return self._with(reason=reason if path == "auto" else self.reason)
         if not files.num_rows:
             return self._with(listed=files, reason="there are no files to read")
         if path == "arrow":
@@ -255,9 +254,9 @@ class _Plan:
             reason += (
                 f", except {unsupported.true_count} with a deletion vector or an unsupported path"
             )
-        if path == "auto" and len(native.groups) > MAX_SCANS:
+        if path == "auto" and len(native.groups) > tuning.MAX_SCANS:
             reason = f"{len(native.groups)} tuples of partition values are too many scans"
-        elif path == "auto" and is_connect(self.spark) and count > MAX_CONNECT_FILES:
+        elif path == "auto" and is_connect(self.spark) and count > tuning.MAX_CONNECT_FILES:
             reason = f"Spark Connect would list {count} files with one task each"
         elif count:
             return self._with(native=native, listed=files.filter(unsupported), reason=reason)

@@ -26,6 +26,7 @@ from lazydelta.scan.plan import CheckpointSplit, SplitReader, split_checkpoint, 
 from lazydelta.scan.read import read_files
 from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_scalar
+from lazydelta.spark import tuning
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.planner import pruner_for
 from lazydelta.store import is_local
@@ -40,11 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["ZERO", "FileRange", "FilesPartition", "LogPartition", "SnapshotRead", "file_sizes",
     "split_by_size"]  # fmt: skip
 
-_MIN_BYTES, _MAX_BYTES = 16 << 20, 128 << 20
-_BYTES_PER_FILE = 4 << 20
-"""Cost of opening a file, in bytes; the default of Spark's `parquet.openCostInBytes`."""
-_FILES_PER_TASK = 1000
-_MAX_SLICES = 16
 _LOCAL, _REMOTE = 1, 4
 LONG = PrimitiveType("long")
 ZERO = build_scalar(0, LONG)  # `pa.scalar` of a Python number imports pandas
@@ -170,8 +166,8 @@ class SnapshotRead:
             pruner = pruner_for(snapshot, self.where)
             work += split_checkpoint(snapshot.open_checkpoint(files), self.tasks, pruner)
         expected = snapshot.estimated_files() or 0
-        slice_count = max(self.tasks, expected // _FILES_PER_TASK)
-        slices = max(1, min(slice_count // max(1, len(work)), _MAX_SLICES))
+        slice_count = max(self.tasks, expected // tuning.FILES_PER_LOG_TASK)
+        slices = max(1, min(slice_count // max(1, len(work)), tuning.MAX_LOG_SLICES))
         return [LogPartition(splits, at, slices) for splits in work for at in range(slices)]
 
     def _matching_adds(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:
@@ -228,9 +224,10 @@ def file_sizes(files: pa.Table) -> np.ndarray:
 
 def split_by_size(sizes: np.ndarray, tasks: int) -> list[range]:
     """Split files into runs of about equal size: the requested number, but none tiny or huge."""
-    weights = sizes + _BYTES_PER_FILE
+    weights = sizes + tuning.OPEN_COST_BYTES
     total = int(weights.sum())
-    count = max(-(-total // _MAX_BYTES), min(tasks, total // _MIN_BYTES), 1)
+    most = min(tasks, total // tuning.MIN_TASK_BYTES)
+    count = max(-(-total // tuning.MAX_TASK_BYTES), most, 1)
     middles = np.cumsum(weights) - weights // 2
     ends = np.searchsorted(middles, total * np.arange(1, count + 1) // count)
     starts = np.concatenate([[0], ends[:-1]])

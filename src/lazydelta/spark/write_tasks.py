@@ -19,6 +19,7 @@ from lazydelta.errors import (
     ConstraintViolationError,
     DataFileError,
     DeletionVectorError,
+    IdentityExhaustedError,
     SchemaError,
     SchemaMismatchError,
 )
@@ -58,6 +59,7 @@ RESULT = t.StructType(
 """Result of a task: the adds of its files as an Arrow IPC stream and the number of their rows, or
 the pickled error about rows that the table refuses."""
 _ABOUT_ROWS = (
+    IdentityExhaustedError,
     ConstraintViolationError,
     DataFileError,
     DeletionVectorError,

@@ -172,7 +172,9 @@ class StatementCursor:
     def assignment(self, until: str) -> Assignment:
         path = [self.name("a column").name]
         while self.accept("."):
-            path.append(self.name("a field").name)
+            if not self.token.is_field_name:
+                self.fail("expected a field")
+            path.append(self.take().name)
         self.expect("=")
         return Assignment(column=tuple(path), expression=self.expression(",", until))
 

@@ -59,9 +59,14 @@ class Token:
         return self.kind in ("word", "quoted", "identifier")
 
     @property
+    def is_field_name(self) -> bool:
+        """Whether it can be a name after a dot."""
+        return self.is_name or (self.kind == "string" and self.source.startswith('"'))
+
+    @property
     def name(self) -> str:
         """The name without quotes."""
-        if self.kind not in ("quoted", "identifier"):
+        if self.kind not in ("quoted", "identifier", "string"):
             return self.source
         quote = self.source[0]
         return self.source[1:-1].replace(quote * 2, quote)

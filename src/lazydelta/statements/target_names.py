@@ -43,9 +43,12 @@ class TargetNames:
             dot, column = found[index + 1 : index + 3]
             is_field = index > 0 and found[index - 1].says(".")
             is_alias = self._is_alias(token.name) and not is_field and dot.says(".")
-            if is_alias and column.is_name and schema.get(column.name) is not None:
+            if is_alias and column.is_field_name and schema.get(column.name) is not None:
                 pieces.append(expression[position : token.start])
                 position = column.start
+                if not column.is_name:  # without the dot it would be a string
+                    pieces.append("`" + column.name.replace("`", "``") + "`")
+                    position = column.end
         return "".join([*pieces, expression[position:]])
 
     def assigned(

@@ -13,6 +13,7 @@ from lazydelta.store.interface import (
     Store,
     check_writable,
     is_local,
+    list_level,
     list_tree,
     lists_from_offsets,
     local_path,
@@ -20,19 +21,19 @@ from lazydelta.store.interface import (
 from lazydelta.store.memory_store import MemoryStore
 from lazydelta.store.ranged_input import RangedInput
 from lazydelta.store.schemes import open_store, register_store
-from lazydelta.store.uploads import Output, open_output
+from lazydelta.store.uploads import open_output
 
 __all__ = [
     "LISTING_SCHEMA",
     "Buffer",
     "MemoryStore",
     "ObjectMeta",
-    "Output",
     "RangedInput",
     "Store",
     "call_deadline",
     "check_writable",
     "is_local",
+    "list_level",
     "list_tree",
     "lists_from_offsets",
     "local_path",

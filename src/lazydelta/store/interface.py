@@ -21,16 +21,21 @@ if TYPE_CHECKING:
 __all__ = [
     "LISTING_SCHEMA",
     "Buffer",
+    "Level",
     "ObjectMeta",
     "Store",
     "check_writable",
     "is_local",
+    "list_level",
     "list_tree",
     "lists_from_offsets",
     "local_path",
 ]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
+
+Level: TypeAlias = tuple[list[str], list[pa.RecordBatch]]
+"""Directories and objects directly in a directory."""
 
 LISTING_SCHEMA = pa.schema(
     [("path", pa.string()), ("size", pa.int64()), ("modified", pa.timestamp("ms", "UTC"))]
@@ -95,11 +100,11 @@ def local_path(store: Store, path: str) -> str | None:
     return None if resolve is None else resolve(path)
 
 
-def list_tree(store: Store, *, after: str = "") -> Iterator[pa.RecordBatch]:
+def list_tree(store: Store, *, after: str = "", within: str = "") -> Iterator[pa.RecordBatch]:
     """Yield `LISTING_SCHEMA` batches of all objects in all directories, sorted by path.
 
-    Only paths greater than `after` are listed. Lazy, as `Store.list_from`; symbolic links to
-    directories are not followed.
+    Only paths greater than `after` are listed, and only those below the directory `within`. Lazy,
+    as `Store.list_from`; symbolic links to directories are not followed.
 
     Raises:
         UnsupportedOperationError: The store has no `list_tree`, which a `Store` need not have.
@@ -109,7 +114,24 @@ def list_tree(store: Store, *, after: str = "") -> Iterator[pa.RecordBatch]:
         kind = type(store).__name__
         cure = f"implement {kind}.list_tree, or give an inventory of the objects"
         raise UnsupportedOperationError(f"listing all objects of a {kind}", cure)
-    return listed(after=after)
+    return listed(after=after, within=within) if within else listed(after=after)
+
+
+def list_level(store: Store, directory: str) -> Level:
+    """Return the directories directly in a directory, and its objects in `LISTING_SCHEMA` batches.
+
+    Both are complete in memory, unsorted, and have paths relative to the store's root.
+
+    Raises:
+        UnsupportedOperationError: The store has no `list_level`, which a `Store` need not have.
+    """
+    level: Callable[[str], Level] | None = getattr(store, "list_level", None)
+    if level is None:
+        kind = type(store).__name__
+        raise UnsupportedOperationError(
+            f"listing the directories of a {kind}", f"implement {kind}.list_level"
+        )
+    return level(directory)
 
 
 def lists_from_offsets(store: Store) -> bool:

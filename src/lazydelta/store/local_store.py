@@ -33,6 +33,7 @@ from lazydelta.store.object_names import join_path, listing_batch, validate_dire
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from lazydelta.store.interface import Level
     from lazydelta.store.uploads import Output
 
 __all__ = ["LocalStore"]
@@ -104,10 +105,15 @@ class LocalStore:
             page = [names[name] for name in ordered[start : start + tuning.LISTING_PAGE]]
             yield _listing_page(directory, page)
 
-    def list_tree(self, *, after: str = "") -> Iterator[pa.RecordBatch]:
+    def list_level(self, directory: str) -> Level:
+        """Return the directories and files directly in `directory`."""
+        names = [path[:-1] for path in self._entries(directory) if path.endswith("/")]
+        return names, list(self.list_from(directory))
+
+    def list_tree(self, *, after: str = "", within: str = "") -> Iterator[pa.RecordBatch]:
         """Yield all files, sorted by path; links to directories are not followed."""
         page: list[tuple[str, os.DirEntry[str]]] = []
-        for path, entry in self._walk("", after):
+        for path, entry in self._walk(within, after):
             page.append((path, entry))
             if len(page) == tuning.LISTING_PAGE:
                 yield _entries_page(page)
@@ -117,23 +123,28 @@ class LocalStore:
 
     def _walk(self, directory: str, after: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
         """Yield files in the order of their paths, so that `a-b` precedes `a/b`."""
-        try:
-            with os.scandir(self._directory(directory)) as entries:
-                found = {}
-                for entry in entries:
-                    if not _UNLISTED.search(entry.name):
-                        end = "/" if entry.is_dir(follow_symlinks=False) else ""
-                        found[join_path(directory, entry.name) + end] = entry
-        except (ObjectNotFoundError, *_ABSENT):
-            return
-        except OSError as error:
-            raise from_os_error(error, self._full(directory)) from error
+        found = self._entries(directory)
         for path in sorted(found):
             if path.endswith("/"):
                 if path > after or after.startswith(path):
                     yield from self._walk(path[:-1], after)
             elif path > after:
                 yield path, found[path]
+
+    def _entries(self, directory: str) -> dict[str, os.DirEntry[str]]:
+        """Return what a directory has, by path; that of a directory ends with a slash."""
+        found = {}
+        try:
+            with os.scandir(self._directory(directory)) as entries:
+                for entry in entries:
+                    if not _UNLISTED.search(entry.name):
+                        end = "/" if entry.is_dir(follow_symlinks=False) else ""
+                        found[join_path(directory, entry.name) + end] = entry
+        except (ObjectNotFoundError, *_ABSENT):
+            return {}
+        except OSError as error:
+            raise from_os_error(error, self._full(directory)) from error
+        return found
 
     def head(self, path: str) -> ObjectMeta:
         """Return the metadata of a file."""

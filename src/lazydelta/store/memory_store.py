@@ -17,6 +17,8 @@ from lazydelta.store.uploads import BufferedOutput, Output
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from lazydelta.store.interface import Level
+
 __all__ = ["MemoryStore"]
 
 
@@ -63,11 +65,25 @@ class MemoryStore:
             }
         yield from _pages(objects)
 
-    def list_tree(self, *, after: str = "") -> Iterator[pa.RecordBatch]:
+    def list_tree(self, *, after: str = "", within: str = "") -> Iterator[pa.RecordBatch]:
         """Yield all objects, sorted."""
+        prefix = f"{within}/" if within else ""
         with self._lock:
-            objects = {path: entry for path, entry in self._objects.items() if path > after}
+            objects = {
+                path: entry
+                for path, entry in self._objects.items()
+                if path > after and path.startswith(prefix)
+            }
         yield from _pages(objects)
+
+    def list_level(self, directory: str) -> Level:
+        """Return the directories and objects directly in `directory`."""
+        prefix = f"{directory}/" if directory else ""
+        with self._lock:
+            below = [path for path in self._objects if path.startswith(prefix)]
+        deeper = [path for path in below if "/" in path.removeprefix(prefix)]
+        names = {prefix + path.removeprefix(prefix).partition("/")[0] for path in deeper}
+        return sorted(names), list(self.list_from(directory))
 
     def head(self, path: str) -> ObjectMeta:
         """Return the metadata of an object."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 LISTING_PAGE = 1000
 """Objects per page of a listing, the page size of S3."""
 
+LEVEL_SECONDS = 60.0
+"""More time for the listing of one directory without those below it, whose pages come together."""
+
 COALESCE_GAP = 1 << 20
 """Byte ranges this close are fetched in one request: reading a gap is faster than a round trip."""
 

@@ -92,9 +92,9 @@ class FaultyStore:
         """Whether the wrapped store opens files without a request."""
         return bool(getattr(self.inner, "native_files", False))
 
-    def list_tree(self, *, after: str = "") -> Iterator[pa.RecordBatch]:
+    def list_tree(self, *, after: str = "", within: str = "") -> Iterator[pa.RecordBatch]:
         """List all directories, with `stale` and `twice` faults."""
-        return self._faulty_pages("", list_tree(self.inner, after=after))
+        return self._faulty_pages(within, list_tree(self.inner, after=after, within=within))
 
     def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
         """List a directory, with `stale` and `twice` faults."""

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lazydelta.errors import ObjectExistsError, ObjectNotFoundError, StoreError
-from lazydelta.store import LISTING_SCHEMA, list_tree, open_output
+from lazydelta.store import LISTING_SCHEMA, list_level, list_tree, open_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -117,6 +117,25 @@ class StoreContract:
             assert _paths(list_tree(store, after=path)) == paths[position + 1 :]
         assert _paths(list_tree(store, after="a/b")) == paths[1:]
         assert _paths(list_tree(store, after="a/c")) == paths[2:]
+
+    def test_listing_one_directory(self, store: Store) -> None:
+        """A store without `list_level` passes: it is optional."""
+        if not hasattr(store, "list_level"):
+            return
+        for path in ("a-b/x", "a/b/c", "a/b/d/e", "a/x", "a0", "d e/1%20", "z"):
+            store.write(path, b"123", overwrite=False)
+        for directory, names, paths in (
+            ("", ["a", "a-b", "d e"], ["a0", "z"]),
+            ("a", ["a/b"], ["a/x"]),
+            ("d e", [], ["d e/1%20"]),
+            ("no", [], []),
+        ):
+            found, batches = list_level(store, directory)
+            assert (sorted(found), sorted(_paths(batches))) == (names, paths)
+            assert all(batch.schema.equals(LISTING_SCHEMA) for batch in batches)
+        assert _paths(list_tree(store, within="a")) == ["a/b/c", "a/b/d/e", "a/x"]
+        assert _paths(list_tree(store, within="a", after="a/b/c")) == ["a/b/d/e", "a/x"]
+        assert _paths(list_tree(store, within="d e")) == ["d e/1%20"]
 
     # --- reading
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ def delete_rows(
     verb = Verb.start("DELETE", store, config, request, known=known, remember=remember)
     if isinstance(verb, DmlResult):
         return verb
-    matches = verb.matches()
+    matches, found = verb.matches(), time.monotonic()
     if request.dry_run:
         return verb.would_change({"numDeletedRows": matches.matched_rows}, matches)
     if not matches.all.num_rows:
@@ -73,7 +74,7 @@ def delete_rows(
                 return None  # the rows of whole files are in no change file
             return _delete(verb, more, files, feed=feed)
 
-        first = _delete(verb, matches, files, feed=feed)
+        first = _delete(verb, matches, files, feed=feed).timed(verb.phases(found))
         return verb.commit(first, {"predicate": sql}, files, again=again)
 
 

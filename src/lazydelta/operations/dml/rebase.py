@@ -10,7 +10,7 @@ The result is what the verb would do after the winning commit (docs/adr/0038):
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +23,7 @@ from lazydelta.transaction import ADDS
 from lazydelta.writer.files import DeletionVectorWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from lazydelta.formats import DeletedRows
     from lazydelta.operations.dml.row_deletion import RowDeletion
@@ -46,6 +46,8 @@ class RowRebase:
     again: Callable[[pa.Table], RowChanges | None] | None
     """Runs the verb on files that a winner added; None is a conflict. If it is None itself, added
     files are a conflict."""
+    load_rows: Callable[[Sequence[Any]], Sequence[Any]]
+    """Returns bitmaps of rows that another process has, and bitmaps as they are."""
     files: UncommittedFiles
     allows_deletes: bool
     """Whether the changes stay valid if the winner deletes other rows."""
@@ -71,6 +73,7 @@ class RowRebase:
         if positions.null_count:  # the winner removed a file that this verb marks
             return None
         before = _part(deletion, is_changed)
+        before = replace(before, marked_rows=tuple(self.load_rows(before.marked_rows)))
         after = replace(before, marked=added.take(positions).combine_chunks())
         if not self._only_deletes_other_rows(before, after):
             return None

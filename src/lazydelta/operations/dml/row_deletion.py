@@ -21,7 +21,7 @@ from lazydelta.transaction import ADDS, REMOVES
 from lazydelta.writer.properties import is_enabled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence, Sized
 
     from lazydelta.operations.dml.matched_files import MatchedFiles
     from lazydelta.snapshot import SnapshotState
@@ -102,18 +102,8 @@ def plan_deletion(snapshot: SnapshotState, matches: MatchedFiles) -> RowDeletion
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _UnknownRows:
-    """Positions that another process has; only their number is known."""
-
-    count: int
-
-    def __len__(self) -> int:
-        return self.count
-
-
 def plan_counted_deletion(
-    snapshot: SnapshotState, decided: pa.Table, files: pa.Table, counts: Sequence[int]
+    snapshot: SnapshotState, decided: pa.Table, files: pa.Table, rows: Sequence[Sized]
 ) -> tuple[RowDeletion, int | None]:
     """Plan a deletion whose bitmaps other processes have; return the number of rows too.
 
@@ -121,9 +111,9 @@ def plan_counted_deletion(
         snapshot: The version of the files.
         decided: Files of which all rows are deleted.
         files: Files of which rows are deleted.
-        counts: For each of these files how many.
+        rows: What stands for the rows of each of these files; its length is their number.
     """
-    matches = split_matches(snapshot, files, [_UnknownRows(count) for count in counts])
+    matches = split_matches(snapshot, files, rows)
     matches = replace(matches, whole=pa.concat_tables([decided, matches.whole]))
     return plan_deletion(snapshot, matches), matches.matched_rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ def update_rows(
     if isinstance(verb, DmlResult):
         return verb
     update = _Update.plan(verb.snapshot, assignments, request.now)
-    matches = verb.matches()
+    matches, found = verb.matches(), time.monotonic()
     if request.dry_run:
         return verb.would_change({"numUpdatedRows": matches.matched_rows}, matches)
     if not matches.all.num_rows:
@@ -77,7 +78,8 @@ def update_rows(
             return _update(verb, update, more, files)
 
         parameters = {"predicate": predicate_sql(verb.predicate)}
-        return verb.commit(_update(verb, update, matches, files), parameters, files, again=again)
+        first = _update(verb, update, matches, files).timed(verb.phases(found))
+        return verb.commit(first, parameters, files, again=again)
 
 
 def _update(

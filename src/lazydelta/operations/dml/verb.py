@@ -200,6 +200,7 @@ class Verb:
         files: UncommittedFiles,
         *,
         again: Callable[[pa.Table], RowChanges | None] | None = None,
+        load_rows: Callable[[Sequence[Any]], Sequence[Any]] = tuple,
     ) -> DmlResult:
         """Commit the changes as one version.
 
@@ -208,6 +209,7 @@ class Verb:
             parameters: `operationParameters` of the commit.
             files: The new files.
             again: Runs the verb on files that a concurrent commit added; see `RowRebase`.
+            load_rows: Returns bitmaps of rows that stand in `changes.deletion` for them.
         """
         failpoint("verb-written")
         race = RowRebase(
@@ -215,6 +217,7 @@ class Verb:
             changes=changes,
             plan=partial(self._transaction, parameters),
             again=again,
+            load_rows=load_rows,
             files=files,
             allows_deletes=not self.reads_unchanged_rows,
         )
@@ -272,6 +275,17 @@ class Verb:
             )
             notify(self.config.observer, event)
         return result
+
+    def phases(self, found: float) -> dict[str, int]:
+        """Return the times of the phases so far.
+
+        Args:
+            found: When the rows were found, by `time.monotonic`.
+        """
+        return {
+            "scanTimeMs": int((found - self.started) * 1000),
+            "rewriteTimeMs": int((time.monotonic() - found) * 1000),
+        }
 
     def named(self, metrics: Mapping[str, int | None]) -> dict[str, int]:
         """Return the metrics that are known, under the names of the operation."""

@@ -46,6 +46,10 @@ class RowChanges:
     metadata: TableMetadata | None = None
     """The new metadata; None if they do not change."""
 
+    def timed(self, phases: Mapping[str, int]) -> RowChanges:
+        """Return these changes with the times of the phases."""
+        return replace(self, metrics={**self.metrics, **phases})
+
     def joined(self, other: RowChanges) -> RowChanges:
         """Return these changes together with those of other files."""
         names = self.metrics.keys() | other.metrics.keys()

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_mask, to_mask, to_numpy
+from lazydelta._arrow import from_mask, from_numpy, to_mask, to_numpy
 from lazydelta.checkpoint import checkpoint_removes
-from lazydelta.errors import ObjectNotFoundError
+from lazydelta.errors import ObjectNotFoundError, UnsupportedOperationError
 from lazydelta.log import choose_segment, earliest_version, list_log
-from lazydelta.operations.maintenance.file_rules import inside_mask, visible_mask
+from lazydelta.operations.maintenance.file_rules import inside_mask, nested_tables, visible_mask
 from lazydelta.operations.maintenance.object_listing import inventory_objects, listed_objects
 from lazydelta.operations.maintenance.retained_files import TOMBSTONE, change_files, vector_files
 from lazydelta.replay import SeenFiles
@@ -52,6 +52,10 @@ class DeadFiles:
         self._snapshot = versions.snapshot
         self._retained = retained
         self._scope = scope
+        self.lists_partitions = True
+        """Whether the partitions in scope were listed alone, not the whole table."""
+        self.nested_tables: set[str] = set()
+        """Directories of listed objects that have a log of their own."""
 
     def in_log(self, first_version: int) -> Iterator[pa.RecordBatch]:
         """Yield the expired files of tombstones, vectors and change files since a version.
@@ -76,7 +80,13 @@ class DeadFiles:
 
     def in_storage(self) -> Iterator[pa.RecordBatch]:
         """List all objects, and yield those that are old enough and not needed."""
-        for batch in listed_objects(self._snapshot.store, self._retained.sample):
+        store = self._snapshot.store
+        try:
+            batches = listed_objects(store, self._retained.sample, self._scope)
+        except UnsupportedOperationError:
+            self.lists_partitions = self._scope.is_everything
+            batches = listed_objects(store)
+        for batch in batches:
             yield self._dead(self._old(batch))
 
     def in_inventory(self, inventory: Any) -> Iterator[pa.RecordBatch]:
@@ -111,6 +121,7 @@ class DeadFiles:
         return pa.RecordBatch.from_arrays(arrays, schema=LISTING_SCHEMA)
 
     def _old(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        self.nested_tables.update(nested_tables(batch.column("path")))
         times = to_numpy(batch.column("modified").view(pa.int64()))
         return batch.filter(from_mask(times < self._versions.cutoff_ms))
 
@@ -164,6 +175,6 @@ def _listing(paths: pa.Array, sizes: pa.Array | None = None) -> pa.RecordBatch:
 
 
 def _first_of_each(batch: pa.RecordBatch) -> pa.RecordBatch:
-    codes = batch.column("path").dictionary_encode().indices.to_numpy()
+    codes = to_numpy(batch.column("path").dictionary_encode().indices)
     _, first = np.unique(codes, return_index=True)
-    return batch.take(pa.array(np.sort(first)))
+    return batch.take(from_numpy(np.sort(first)))

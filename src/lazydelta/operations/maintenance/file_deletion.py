@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
 from lazydelta._parallel import ordered_map
 from lazydelta.errors import StoreError, redact
 from lazydelta.operations.maintenance import tuning
@@ -61,11 +59,16 @@ def delete_files(
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[tuple[str, int]]]:
+    """Yield path and size of the files in lists of one length, whatever that of the batches is."""
+    files: list[tuple[str, int]] = []
     for batch in batches:
-        for start in range(0, batch.num_rows, tuning.DELETED_TOGETHER):
-            part = batch.slice(start, tuning.DELETED_TOGETHER)
-            sizes = pc.fill_null(part.column("size"), 0).to_pylist()
-            yield list(zip(part.column("path").to_pylist(), sizes, strict=True))
+        sizes = (size or 0 for size in batch.column("size").to_pylist())
+        files += zip(batch.column("path").to_pylist(), sizes, strict=True)
+        while len(files) >= tuning.DELETED_TOGETHER:
+            yield files[: tuning.DELETED_TOGETHER]
+            files = files[tuning.DELETED_TOGETHER :]
+    if files:
+        yield files
 
 
 def _delete(store: Store, files: list[tuple[str, int]]) -> tuple[list[tuple[str, int]], list[str]]:

@@ -17,11 +17,14 @@ from lazydelta._arrow import from_mask, from_numpy, to_mask, to_numpy
 from lazydelta.formats import num_records
 from lazydelta.operations.clustering_columns import logical_paths
 from lazydelta.operations.maintenance import tuning
+from lazydelta.operations.optimize.bins import group_codes
 from lazydelta.operations.optimize.overlap import FileBounds, column_bounds
 from lazydelta.protocol.schemas import ADD
-from lazydelta.replay import PathDigests
+from lazydelta.replay import hash_keys, new_seed
 from lazydelta.scan.plan import COMMIT_VERSION, partition_strings
+from lazydelta.schema import PrimitiveType
 from lazydelta.schema.mapping import physical_name
+from lazydelta.schema.values import build_scalar
 
 if TYPE_CHECKING:
     from lazydelta.snapshot import SnapshotState
@@ -32,6 +35,7 @@ HEALTH_FIELDS = pa.schema(
     [ADD.field(n) for n in ("path", "partitionValues", "size", "stats", "deletionVector")]
 )
 """The fields of an add that the facts need."""
+_ZERO = build_scalar(0, PrimitiveType("long"))
 _EDGES = np.array([0, 1 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30], np.int64)
 _LABELS = ("< 1 MiB", "1-16 MiB", "16-64 MiB", "64-256 MiB", "256 MiB-1 GiB", ">= 1 GiB")
 
@@ -53,17 +57,14 @@ class FileFacts:
         self._histogram = np.zeros(len(_EDGES), np.int64)
         self._partitions: list[pa.Table] = []
         self._sampled_stats: list[str] = []
-        self._digests = PathDigests(memory_limit=snapshot.config.remove_set_memory_limit)
+        self._hashes: list[np.ndarray] = []
+        self._seed = new_seed()
         self._bounds = _Bounds(snapshot)
         self._removes = _BareRemoves(snapshot)
 
-    def close(self) -> None:
-        """Delete temporary files."""
-        self._digests.close()
-
     def add(self, batch: pa.RecordBatch) -> None:
         """Count a batch of live files, in the schema of `HEALTH_FIELDS` and with their version."""
-        sizes = to_numpy(pc.fill_null(batch.column("size"), 0))
+        sizes = to_numpy(pc.coalesce(batch.column("size"), _ZERO))
         is_small = sizes < self._small_bytes
         self.files += batch.num_rows
         self.bytes += int(sizes.sum())
@@ -80,7 +81,8 @@ class FileFacts:
         room = tuning.SAMPLED_STATS - len(self._sampled_stats)
         if room > 0:
             self._sampled_stats += batch.column("stats").drop_null().slice(0, room).to_pylist()
-        self._digests.add(self._snapshot.resolver.keys(batch.column("path")))
+        paths = self._snapshot.resolver.keys(batch.column("path"))
+        self._hashes.append(hash_keys(paths, self._seed))
         self._add_partitions(batch)
         self._bounds.add(batch)
         self._removes.check(batch)
@@ -109,11 +111,16 @@ class FileFacts:
             },
             "clustering": self._bounds.depths(),
             "ghosts": {
-                "files_live_twice": self._digests.repeated(),
+                "files_live_twice": _repeated(self._hashes),
                 "removes_without_vector": self._removes.found,
                 "examples": self._removes.examples,
             },
         }
+
+    def files_after_optimize(self, target_bytes: int) -> int:
+        """Return about how many files are left if the small ones are joined."""
+        partitions = min(self.partitions()["count"], self.small_files)
+        return self.files - self.small_files + max(partitions, -(-self.small_bytes // target_bytes))
 
     def partitions(self) -> dict[str, Any]:
         """Return the number of partitions, and how their bytes are distributed."""
@@ -140,9 +147,11 @@ class FileFacts:
             return
         values = partition_strings(self._snapshot, batch.column("partitionValues"), columns)
         ones = from_numpy(np.ones(batch.num_rows, np.int64))
-        table = pa.table({**values, "files": ones, "bytes": batch.column("size")})
+        arrays = [*values.values(), ones, batch.column("size")]
+        table = pa.Table.from_arrays(arrays, [*values, "files", "bytes"])
         self._partitions.append(_summed(table, columns))
-        if sum(part.num_rows for part in self._partitions) > tuning.PARTITION_ROWS:
+        merged, *later = (part.num_rows for part in self._partitions)
+        if sum(later) > max(tuning.PARTITION_ROWS, merged):
             self._partitions = [self._merged()]
 
     def _merged(self) -> pa.Table:
@@ -176,9 +185,22 @@ class FileFacts:
 
 
 def _summed(table: pa.Table, columns: list[str]) -> pa.Table:
-    sums = table.group_by(columns).aggregate([("files", "sum"), ("bytes", "sum")])
-    names = {"files_sum": "files", "bytes_sum": "bytes"}
-    return sums.rename_columns([names.get(name, name) for name in sums.column_names])
+    """Return one row for each partition; `group_by` would import pandas."""
+    table = table.combine_chunks()
+    codes = group_codes(table.column(name).combine_chunks() for name in columns)
+    _, first = np.unique(codes, return_index=True)
+    sums = {
+        name: from_numpy(np.bincount(codes, to_numpy(table.column(name).chunk(0))).astype(np.int64))
+        for name in ("files", "bytes")
+    }
+    kept = table.select(columns).take(from_numpy(first))
+    return pa.Table.from_arrays([*kept.columns, *sums.values()], [*columns, *sums])
+
+
+def _repeated(hashes: list[np.ndarray]) -> int:
+    """Return how many hashes occur more than once."""
+    ordered = np.sort(np.concatenate(hashes or [np.empty(0, np.uint64)]))
+    return len(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]))
 
 
 def _share(part: int, whole: int) -> float:

@@ -12,22 +12,24 @@ from lazydelta._arrow import true_mask
 from lazydelta.errors import ConfigError
 from lazydelta.expressions import as_predicate
 from lazydelta.expressions.nodes import Column, IsTrue, Not
+from lazydelta.log import LOG_DIRECTORY
 from lazydelta.replay.skipping import Pruner
 from lazydelta.schema import PrimitiveType
 from lazydelta.schema.values import build_array
 from lazydelta.writer.files import escape_name, partition_values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from lazydelta.scan import Where
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["PartitionScope", "inside_mask", "visible_mask"]
+__all__ = ["PartitionScope", "below_mask", "inside_mask", "nested_tables", "visible_mask"]
 
 _OUTSIDE = r"^(?:/|\.\.(?:/|$)|[A-Za-z][A-Za-z0-9+.-]*:/)"
 _HIDDEN = r"(?:^|/)[._]"
 _OTHER_CHANGE_DATA = r"(?:^|/)_change_data[^/]"
+_OTHER_LOG = f"/{LOG_DIRECTORY}/"
 _ICEBERG_FORMATS = "delta.universalFormat.enabledFormats"
 _INT, _STRING, _BOOLEAN = (PrimitiveType(name) for name in ("integer", "string", "boolean"))
 
@@ -65,6 +67,26 @@ def _hidden_mask(keys: pa.Array, snapshot: SnapshotState) -> pa.BooleanArray:
     )
 
 
+def nested_tables(paths: pa.Array) -> list[str]:
+    """Return the directories in which some of the paths are the log of another Delta table.
+
+    >>> nested_tables(pa.array(["a/b/_delta_log/0.json", "a/x", "_delta_log/1.json"]))
+    ['a/b']
+    """
+    in_log = pc.match_substring(paths, _OTHER_LOG)
+    if not in_log.true_count:
+        return []
+    first = rf"^(.+?){_OTHER_LOG}.*$"
+    found = pc.replace_substring_regex(paths.filter(in_log), first, r"\1")
+    return [str(name) for name in found.unique().to_pylist()]
+
+
+def below_mask(paths: pa.Array, directories: Collection[str]) -> np.ndarray:
+    """Return which paths are below one of the directories."""
+    starts = tuple(f"{name}/" for name in directories)
+    return np.array([path.startswith(starts) for path in paths.to_pylist()], np.bool_)
+
+
 class PartitionScope:
     """The partitions that a predicate selects, by the directories of files.
 
@@ -90,6 +112,7 @@ class PartitionScope:
             reason = "directories do not name partitions, because the table has column mapping"
             raise ConfigError("where", f"{reason}; vacuum the whole table")
         self._columns: Sequence[str] = snapshot.partition_columns
+        self.depth = len(self._columns)
         # A directory is in scope if none of its rows can fail to match: null is no match.
         self._others = Pruner.build(
             None if predicate is None else Not(IsTrue(predicate)),
@@ -99,11 +122,24 @@ class PartitionScope:
         )
         self.is_everything = predicate is None
 
+    def names_partition(self, directory: str) -> bool:
+        """Whether a directory names a value of every partition column."""
+        found = partition_values_of(directory)
+        return all(name in found for name in self._columns)
+
+    def split(self, directories: list[str]) -> tuple[list[str], list[str]]:
+        """Return the directories of partitions in scope, and those that name no partition."""
+        named = [name for name in directories if self.names_partition(name)]
+        in_scope = self.mask(build_array([f"{name}/" for name in named], _STRING))
+        chosen = [name for name, some in zip(named, in_scope.tolist(), strict=True) if some]
+        return chosen, [name for name in directories if not self.names_partition(name)]
+
     def mask(self, keys: pa.Array) -> np.ndarray:
         """Return which canonical paths are in scope."""
         parents = pc.replace_substring_regex(keys, r"/?[^/]*$", "").dictionary_encode()
-        values = [partition_values_of(name) for name in parents.dictionary.to_pylist()]
-        is_complete = [all(name in found for name in self._columns) for found in values]
+        names = parents.dictionary.to_pylist()
+        is_complete = [self.names_partition(name) for name in names]
+        values = [partition_values_of(name) for name in names]
         maps = pa.MapArray.from_arrays(
             build_array([len(self._columns) * row for row in range(len(values) + 1)], _INT),
             build_array([name for _ in values for name in self._columns], _STRING),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -57,19 +56,34 @@ def table_health(
     """
     snapshot = load_snapshot(store, config, previous=known)
     layout = DataLayout.of(snapshot.schema, snapshot.protocol, snapshot.metadata, config.write)
-    with closing(FileFacts(snapshot, layout.target_file_bytes)) as files:
+    files = FileFacts(snapshot, layout.target_file_bytes)
+    batches = live_adds(snapshot, HEALTH_FIELDS, Pruner())
+    seconds = 0.0
+    while True:
         started = time.perf_counter()
-        for batch in live_adds(snapshot, HEALTH_FIELDS, Pruner()):
-            files.add(batch)
-        seconds = time.perf_counter() - started
-        facts = {
-            **files.to_dict(),
-            **log_facts(snapshot),
-            "plan": {"replay_seconds": round(seconds, 3)},
-        }
+        batch = next(batches, None)
+        seconds += time.perf_counter() - started
+        if batch is None:
+            break
+        files.add(batch)
+    facts = {
+        **files.to_dict(),
+        **log_facts(snapshot),
+        "plan": _plan(seconds, files.files, files.files_after_optimize(layout.target_file_bytes)),
+    }
     return HealthReport(
         table=store.root,
         version=snapshot.version,
         findings=verdicts.findings(facts),
         facts=facts,
     )
+
+
+def _plan(seconds: float, files: int, files_after: int) -> dict[str, Any]:
+    """Return what a plan of all files takes, and about what it would take after OPTIMIZE."""
+    after = seconds * files_after / max(files, 1)
+    return {
+        "replay_seconds": round(seconds, 3),
+        "files_after_optimize": files_after,
+        "seconds_after_optimize": round(after, 3),
+    }

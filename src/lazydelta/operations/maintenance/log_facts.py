@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lazydelta._arrow import from_mask, to_numpy
 from lazydelta.checkpoint import checkpoint_removes
 from lazydelta.log import LogFileKind, earliest_version, list_log
 from lazydelta.operations.maintenance import tuning
 from lazydelta.operations.maintenance.retained_files import TOMBSTONE
 from lazydelta.protocol import CommitInfo, Retention
+from lazydelta.schema import PrimitiveType
+from lazydelta.schema.values import build_scalar
 
 if TYPE_CHECKING:
     from lazydelta.log import LogFile
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["log_facts"]
 
+_ZERO = build_scalar(0, PrimitiveType("long"))
 _DAY_MS = 86_400_000
 
 
@@ -84,9 +88,8 @@ def _tombstones(snapshot: SnapshotState, now_ms: int) -> dict[str, Any]:
     counts = {"count": 0, "bytes": 0, "expired": 0, "expired_bytes": 0}
 
     def add(removes: pa.StructArray) -> None:
-        expired = removes.filter(
-            pc.less(pc.fill_null(removes.field("deletionTimestamp"), 0), cutoff)
-        )
+        times = to_numpy(pc.coalesce(removes.field("deletionTimestamp"), _ZERO))
+        expired = removes.filter(from_mask(times < cutoff))
         for name, some in (("", removes), ("expired", expired)):
             counts[name or "count"] += len(some)
             size = int(pc.sum(some.field("size")).as_py() or 0)

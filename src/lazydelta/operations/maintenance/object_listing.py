@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from contextlib import closing, nullcontext
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,18 +17,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from lazydelta._parallel import unordered_merge
+from lazydelta._arrow import from_mask, string_scalar, true_mask
+from lazydelta._parallel import ordered_map, unordered_merge
 from lazydelta.errors import ConfigError
 from lazydelta.log import LOG_DIRECTORY
 from lazydelta.operations.maintenance import tuning
 from lazydelta.operations.maintenance.file_rules import inside_mask
-from lazydelta.store import LISTING_SCHEMA, list_tree, lists_from_offsets
+from lazydelta.store import LISTING_SCHEMA, list_level, list_tree, lists_from_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lazydelta.operations.maintenance.file_rules import PartitionScope
     from lazydelta.snapshot import SnapshotState
     from lazydelta.store import Store
+
+    _Source = Callable[[], Iterator[pa.RecordBatch]]
 
 __all__ = ["inventory_objects", "listed_objects"]
 
@@ -36,34 +41,85 @@ _LOG_START, _LOG_END = f"{LOG_DIRECTORY}/", f"{LOG_DIRECTORY}/~"
 """Names of log files start with a digit or `_`, which precede `~`."""
 
 
-def listed_objects(store: Store, sample: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """List all objects outside the log, in parallel where the store can list from an offset.
+def listed_objects(
+    store: Store, sample: Sequence[str] = (), scope: PartitionScope | None = None
+) -> Iterator[pa.RecordBatch]:
+    """List all objects outside the log that may be in scope, in parallel where that is possible.
+
+    Stores that list from an offset list ranges of names at once. With others, and to leave
+    partitions out, directories are listed at once.
 
     Args:
         store: The table's store.
         sample: Some paths of the table; they only balance the parts of the listing.
+        scope: The partitions; None is all.
+
+    Raises:
+        UnsupportedOperationError: The store cannot list directories, but this listing needs it.
     """
-    bounds = [""]
-    if lists_from_offsets(store):
-        paths = sorted(set(sample))
-        step = max(1, len(paths) // tuning.LISTING_RANGES)
-        bounds += [path for path in paths[step::step] if not path.startswith(_LOG_START)]
+    if scope is not None and scope.is_everything:
+        scope = None
+    in_directories = sum("/" in path for path in sample) > len(sample) / 2
+    objects: list[pa.RecordBatch] = []
+    if scope is not None or (in_directories and not lists_from_offsets(store)):
+        directories, objects = _directories(store, scope)
+        sources: list[_Source] = [partial(list_tree, store, within=name) for name in directories]
+    else:
+        sources = _ranges(store, sample if lists_from_offsets(store) else ())
+    width = max(1, min(len(sources), tuning.LISTING_RANGES))
+    return chain(objects, unordered_merge(sources, width=width, depth=tuning.LISTING_RANGES))
+
+
+def _directories(
+    store: Store, scope: PartitionScope | None
+) -> tuple[list[str], list[pa.RecordBatch]]:
+    """Return the directories to list, and the objects in those above them.
+
+    Partitions that are not in scope are left out. A directory with a log of its own is listed.
+    """
+    chosen: list[str] = []
+    objects: list[pa.RecordBatch] = []
+    most = tuning.DIRECTORY_LEVELS if scope is None else scope.depth + 1
+    level = [""]
+    for _ in range(most):
+        found = list(ordered_map(partial(list_level, store), level, width=tuning.LISTING_RANGES))
+        below: list[str] = []
+        for directory, (names, files) in zip(level, found, strict=True):
+            if directory and f"{directory}/{LOG_DIRECTORY}" in names:
+                chosen.append(directory)
+            else:
+                objects += files
+                below += [name for name in names if name != LOG_DIRECTORY]
+        if scope is None:
+            level = below
+            if len(chosen) + len(below) >= tuning.LISTING_RANGES:
+                break
+        else:
+            partitions, level = scope.split(below)
+            chosen += partitions
+    return chosen + level, objects
+
+
+def _ranges(store: Store, sample: Sequence[str]) -> list[_Source]:
+    """Return listings of ranges of names; without a sample, of those before and behind the log."""
+    paths = sorted(set(sample))
+    step = max(1, len(paths) // tuning.LISTING_RANGES)
+    bounds = ["", *(path for path in paths[step::step] if not path.startswith(_LOG_START))]
     # The log is never listed: one range ends where it starts, the next one starts behind it.
     before = [bound for bound in bounds if bound < _LOG_START] + [_LOG_START]
     behind = [_LOG_END] + [bound for bound in bounds if bound > _LOG_END]
     ranges: list[tuple[str, str | None]] = [*pairwise(before), *pairwise(behind)]
     ranges.append((behind[-1], None))
-    sources = [_range(store, start, end) for start, end in ranges]
-    return unordered_merge(sources, width=len(sources), depth=tuning.LISTING_RANGES)
+    return [_range(store, start, end) for start, end in ranges]
 
 
-def _range(store: Store, after: str, last: str | None) -> Callable[[], Iterator[pa.RecordBatch]]:
+def _range(store: Store, after: str, last: str | None) -> _Source:
     """Return a listing of the paths greater than `after`, up to `last`."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in list_tree(store, after=after):
             if last is not None and batch.column("path")[-1].as_py() >= last:
-                yield batch.filter(pc.less_equal(batch.column("path"), last))
+                yield batch.filter(pc.less_equal(batch.column("path"), string_scalar(last)))
                 return
             yield batch
 
@@ -85,7 +141,7 @@ def inventory_objects(snapshot: SnapshotState, inventory: Any) -> Iterator[pa.Re
     """
     objects = inside = 0
     for listed in _inventory_batches(inventory):
-        batch = listed.filter(pc.invert(pc.fill_null(listed.column("isDir"), False)))
+        batch = listed.filter(from_mask(~true_mask(listed.column("isDir"))))
         paths = snapshot.resolver.plain_keys(batch.column("path"))
         is_own = inside_mask(paths)
         objects, inside = objects + batch.num_rows, inside + is_own.true_count

@@ -117,7 +117,7 @@ class _Listing:
         if is_used and (files is None or files > tuning.LISTED_FILES):
             limit = snapshot.config.remove_set_memory_limit
             self._digests = PathDigests(memory_limit=limit)
-            for batch in listed_objects(snapshot.store, ()):
+            for batch in listed_objects(snapshot.store):
                 self._digests.add(batch.column("path"))
 
     def unlisted(self, adds: pa.Table) -> pa.Table:

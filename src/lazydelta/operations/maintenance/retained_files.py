@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_mask
+from lazydelta._arrow import from_mask, string_scalar
+from lazydelta._memory import release_memory
 from lazydelta.checkpoint import checkpoint_removes
 from lazydelta.errors import LogCorruptError, TimestampNotFoundError
 from lazydelta.formats import DeletionVectorGroup
@@ -27,7 +28,7 @@ from lazydelta.replay import PathDigests
 from lazydelta.replay.skipping import Pruner
 from lazydelta.scan.plan import live_adds
 from lazydelta.schema import PrimitiveType
-from lazydelta.schema.values import build_array
+from lazydelta.schema.values import build_array, build_scalar
 from lazydelta.snapshot import load_snapshot, version_at
 
 if TYPE_CHECKING:
@@ -36,7 +37,14 @@ if TYPE_CHECKING:
     from lazydelta.log import LogFile
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["TOMBSTONE", "RetainedFiles", "RetainedVersions", "change_files", "vector_files"]
+__all__ = [
+    "TOMBSTONE",
+    "RetainedFiles",
+    "RetainedVersions",
+    "change_files",
+    "files_added_since",
+    "vector_files",
+]
 
 TOMBSTONE = pa.struct(
     [
@@ -49,6 +57,7 @@ TOMBSTONE = pa.struct(
 """The fields of a `remove` that maintenance needs."""
 _FILES = pa.schema([ADD.field("path"), ADD.field("deletionVector")])
 _STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
+_RELATIVE, _ABSOLUTE = string_scalar("u"), string_scalar("p")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -102,6 +111,7 @@ class RetainedFiles:
         self._add_removed()
         for paths in change_files(snapshot, versions.later_commits):
             self._add(paths)
+        release_memory()  # of the replay: a listing follows
 
     def __enter__(self) -> Self:
         return self
@@ -134,8 +144,8 @@ class RetainedFiles:
         A commit's own clock may differ from the one that time travel uses: either retains a file.
         """
         times = removes.field("deletionTimestamp")
-        unexpired = pc.fill_null(pc.greater(times, self._versions.cutoff_ms), False)
-        kept = removes.filter(pc.and_(removes.is_valid(), pc.or_(is_later, unexpired)))
+        unexpired = pc.greater(times, build_scalar(self._versions.cutoff_ms, _LONG))
+        kept = removes.filter(pc.and_(removes.is_valid(), pc.or_kleene(is_later, unexpired)))
         self._add(self._versions.snapshot.resolver.keys(kept.field("path")))
         self._add(vector_files(self._versions.snapshot, kept.field("deletionVector")))
 
@@ -143,6 +153,21 @@ class RetainedFiles:
         self.digests.add(paths)
         step = max(1, len(paths) // tuning.SAMPLED_PATHS)
         self.sample += paths.take(build_array(list(range(0, len(paths), step)), _LONG)).to_pylist()
+
+
+def files_added_since(snapshot: SnapshotState) -> PathDigests:
+    """Return the files that later commits add; close the set.
+
+    They may be older than their commit: RESTORE adds files again that were removed.
+    """
+    digests = PathDigests(memory_limit=snapshot.config.remove_set_memory_limit)
+    files = list_log(snapshot.store)
+    later = [f for f in files if f.kind is LogFileKind.COMMIT and f.version > snapshot.version]
+    for batch in snapshot.commits.batches(reversed(later)):
+        adds = batch.add.drop_null()
+        digests.add(snapshot.resolver.keys(adds.field("path")))
+        digests.add(vector_files(snapshot, adds.field("deletionVector")))
+    return digests
 
 
 def vector_files(snapshot: SnapshotState, vectors: pa.StructArray) -> pa.Array:
@@ -155,8 +180,8 @@ def vector_files(snapshot: SnapshotState, vectors: pa.StructArray) -> pa.Array:
         return build_array([], _STRING)
     kinds, places = vectors.field("storageType"), vectors.field("pathOrInlineDv")
     present = vectors.is_valid()
-    relative = places.filter(pc.and_(present, pc.equal(kinds, "u"))).unique().to_pylist()
-    absolute = places.filter(pc.and_(present, pc.equal(kinds, "p"))).unique()
+    relative = places.filter(pc.and_(present, pc.equal(kinds, _RELATIVE))).unique().to_pylist()
+    absolute = places.filter(pc.and_(present, pc.equal(kinds, _ABSOLUTE))).unique()
     try:
         names = build_array([DeletionVectorGroup.file_name(place) for place in relative], _STRING)
     except ValueError as error:

@@ -7,6 +7,7 @@ __all__ = [
     "COMPARED_FILES",
     "DELETED_TOGETHER",
     "DELETE_THREADS",
+    "DIRECTORY_LEVELS",
     "FAILURES_IN_A_ROW",
     "LISTED_FAILURES",
     "LISTED_FILES",
@@ -32,7 +33,9 @@ LISTED_PATHS = 1000
 LISTED_FILES = 1000
 """Files of a table above which one listing costs less than a request for each of them."""
 LISTING_RANGES = 16
-"""Ranges of names that are listed at once."""
+"""Ranges of names, or directories, that are listed at once."""
+DIRECTORY_LEVELS = 2
+"""Levels of directories that are listed one by one, until there are enough to list at once."""
 SAMPLED_PATHS = 64
 """Paths of each batch of the log that choose the ranges of a listing."""
 

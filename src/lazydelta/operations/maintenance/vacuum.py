@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,21 +17,29 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 import pyarrow.compute as pc
 
+from lazydelta._arrow import from_mask
+from lazydelta._memory import release_memory
 from lazydelta.config import validate_integer
 from lazydelta.errors import ConfigError, SchemaError, StoreError
 from lazydelta.log import LOG_DIRECTORY
 from lazydelta.operations.maintenance import tuning
 from lazydelta.operations.maintenance.dead_files import DeadFiles
 from lazydelta.operations.maintenance.file_deletion import Deletion, delete_files
-from lazydelta.operations.maintenance.file_rules import PartitionScope
-from lazydelta.operations.maintenance.retained_files import RetainedFiles, RetainedVersions
+from lazydelta.operations.maintenance.file_rules import PartitionScope, below_mask
+from lazydelta.operations.maintenance.retained_files import (
+    RetainedFiles,
+    RetainedVersions,
+    files_added_since,
+)
 from lazydelta.protocol import Retention, parse_interval
 from lazydelta.replay import BatchSpool
+from lazydelta.store import is_local
 from lazydelta.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    import numpy as np
     import pyarrow as pa
 
     from lazydelta.operations.maintenance.request import Maintained
@@ -90,6 +98,9 @@ class VacuumResult:
     """Bytes of the files whose size is known; the log does not have that of every file."""
     files_deleted: int = 0
     """Files whose deletion the store confirmed."""
+    may_have_been_gone: bool = False
+    """Whether `files_deleted` may count files that were gone before: in lite mode nothing shows
+    that a file exists, and object stores confirm the deletion of a missing object as of any."""
     bytes_deleted: int = 0
     files_failed: int = 0
     failures: tuple[str, ...] = ()
@@ -116,18 +127,11 @@ def vacuum_table(table: Maintained, request: VacuumRequest) -> VacuumResult:
     scope = PartitionScope(snapshot, request.where)
     versions = RetainedVersions.at(snapshot, cutoff_ms)
     spool = _Spool(snapshot)
-    warnings: tuple[str, ...] = ()
     try:
         with RetainedFiles(versions, request.keep_versions) as retained:
             dead = DeadFiles(versions, retained, scope)
-            if request.mode == "lite":
-                first = _next_version(table.store)
-                warnings = _incomplete(dead, first)
-                spool.fill(dead.in_log(first))
-            elif request.inventory is not None:
-                spool.fill(dead.in_inventory(request.inventory))
-            else:
-                spool.fill(dead.in_storage())
+            warnings = _find(dead, spool, request, table.store)
+        release_memory()
         result = VacuumResult(
             table=table.store.root,
             version=snapshot.version,
@@ -138,6 +142,7 @@ def vacuum_table(table: Maintained, request: VacuumRequest) -> VacuumResult:
             files_to_delete=spool.files,
             bytes_to_delete=spool.bytes,
             paths=tuple(spool.paths),
+            may_have_been_gone=request.mode == "lite" and not is_local(table.store),
             warnings=warnings,
         )
         if request.dry_run:
@@ -149,6 +154,22 @@ def vacuum_table(table: Maintained, request: VacuumRequest) -> VacuumResult:
     if is_whole and not result.files_failed and versions.oldest >= 0:
         _remember_version(table.store, versions.oldest)
     return result
+
+
+def _find(dead: DeadFiles, spool: _Spool, request: VacuumRequest, store: Store) -> tuple[str, ...]:
+    """Collect the files to delete; return what the caller should know about them."""
+    if request.mode == "lite":
+        first = _next_version(store)
+        spool.fill(dead.in_log(first))
+        return _incomplete(dead, first)
+    if request.inventory is not None:
+        spool.fill(dead.in_inventory(request.inventory))
+    else:
+        spool.fill(dead.in_storage())
+    if dead.nested_tables:
+        spool.leave_out(lambda paths: below_mask(paths, dead.nested_tables))
+    whole = "the store cannot list single directories: the whole table was listed"
+    return (*_skipped(dead.nested_tables), *(() if dead.lists_partitions else (whole,)))
 
 
 def _retention(request: VacuumRequest, snapshot: SnapshotState) -> timedelta:
@@ -184,11 +205,12 @@ class _Spool:
     """The files to delete: counted, some of them listed, the rest on disk if they are many."""
 
     def __init__(self, snapshot: SnapshotState) -> None:
-        self._batches = BatchSpool(memory_limit=snapshot.config.remove_set_memory_limit)
+        self._memory_limit = snapshot.config.remove_set_memory_limit
+        self._batches = BatchSpool(memory_limit=self._memory_limit)
         self.files = self.bytes = 0
         self.paths: list[str] = []
 
-    def fill(self, batches: Iterator[pa.RecordBatch]) -> None:
+    def fill(self, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
             if batch.num_rows:
                 self.files += batch.num_rows
@@ -196,6 +218,15 @@ class _Spool:
                 room = tuning.LISTED_PATHS - len(self.paths)
                 self.paths += batch.column("path").slice(0, max(room, 0)).to_pylist()
                 self._batches.append(batch)
+
+    def leave_out(self, chosen: Callable[[pa.Array], np.ndarray]) -> None:
+        """Remove the files whose paths are chosen."""
+        batches, self._batches = self._batches, BatchSpool(memory_limit=self._memory_limit)
+        self.files, self.bytes, self.paths = 0, 0, []
+        with closing(batches):
+            self.fill(
+                batch.filter(from_mask(~chosen(batch.column("path")))) for batch in batches.drain()
+            )
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         return self._batches.drain()
@@ -216,22 +247,28 @@ class _Run:
     def delete(self, spool: _Spool, result: VacuumResult) -> VacuumResult:
         if not spool.files:
             return result
-        self._record("VACUUM START", self._parameters(), {
+        _, base = self._record("VACUUM START", self._parameters(), {
             "numFilesToDelete": result.files_to_delete,
             "sizeOfDataToDelete": result.bytes_to_delete,
-        })  # fmt: skip
+        }, self.snapshot)  # fmt: skip
         done, status = Deletion(), "FAILED"
         try:
+            with files_added_since(self.snapshot) as added:
+                if added:
+                    spool.leave_out(added.contains)
             done = delete_files(self.table.store, spool.drain(), self.request.progress)
             status = "FAILED" if done.failed else "COMPLETED"
         finally:
-            version = self._record("VACUUM END", {"status": status}, {
+            version, _ = self._record("VACUUM END", {"status": status}, {
                 "numDeletedFiles": done.files,
                 "numVacuumedDirectories": len(done.directories),
-            })  # fmt: skip
+            }, base)  # fmt: skip
         return replace(
             result,
             version=version,
+            files_to_delete=spool.files,
+            bytes_to_delete=spool.bytes,
+            paths=tuple(spool.paths),
             files_deleted=done.files,
             bytes_deleted=done.bytes,
             files_failed=done.failed,
@@ -248,17 +285,24 @@ class _Run:
             parameters["specifiedRetentionMillis"] = self.retention // _MILLISECOND
         return parameters
 
-    def _record(self, operation: str, parameters: dict[str, Any], metrics: dict[str, int]) -> int:
-        """Commit the start or the end, and return its version."""
+    def _record(
+        self,
+        operation: str,
+        parameters: dict[str, Any],
+        metrics: dict[str, int],
+        base: SnapshotState,
+    ) -> tuple[int, SnapshotState]:
+        """Commit the start or the end; return its version, and a snapshot for the next commit."""
         if not self.request.record:
-            return self.snapshot.version
+            return base.version, base
         transaction = Transaction(
             operation=operation,
             parameters=parameters,
             metrics=metrics,
             user_metadata=self.table.commit_metadata,
         )
-        return self.table.commit(transaction, self.snapshot).version
+        done = self.table.commit(transaction, base)
+        return done.version, done.snapshot or base
 
 
 def _incomplete(dead: DeadFiles, first_version: int) -> tuple[str, ...]:
@@ -266,6 +310,15 @@ def _incomplete(dead: DeadFiles, first_version: int) -> tuple[str, ...]:
         return ()
     reason = "log cleanup removed commits that no VACUUM has read"
     return (f'{reason}; files that they removed may be left: run it with mode="full" once',)
+
+
+def _skipped(nested_tables: Collection[str]) -> tuple[str, ...]:
+    if not nested_tables:
+        return ()
+    names = sorted(nested_tables)
+    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    what = f"directories with a Delta table of their own: {', '.join(names[:3])}{more}"
+    return (f"nothing is deleted in {len(names):,} {what}",)
 
 
 def _next_version(store: Store) -> int:

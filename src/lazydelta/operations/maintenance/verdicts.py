@@ -48,8 +48,14 @@ def _small_files(facts: Facts) -> Finding:
         severity=severe,
         message=f"{count:,} of {files['count']:,} files ({share:.0%}) are small: {_size(size)}",
         cure="table.optimize()",
-        cost=f"reads and writes {_size(size)}",
+        cost=f"reads and writes {_size(size)}; leaves about {_planned(facts)}",
     )
+
+
+def _planned(facts: Facts) -> str:
+    plan = facts["plan"]
+    before, after = plan["replay_seconds"], plan["seconds_after_optimize"]
+    return f"{plan['files_after_optimize']:,} files, planned in {after:g} s instead of {before:g} s"
 
 
 def _partitioning(facts: Facts) -> Finding:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["Bin", "batched", "pack", "partition_codes", "within"]
+__all__ = ["Bin", "batched", "group_codes", "pack", "partition_codes", "within"]
 
 _EMPTY = string_scalar("")
 
@@ -45,16 +45,25 @@ class Bin:
 def partition_codes(snapshot: SnapshotState, files: pa.Table) -> np.ndarray:
     """Return a number for each file: equal for files of one partition."""
     names = snapshot.partition_columns
-    codes = np.zeros(files.num_rows, np.int64)
     if not names or not files.num_rows:
-        return codes
+        return np.zeros(files.num_rows, np.int64)
     values = files.column("partitionValues").combine_chunks()
-    for strings in partition_strings(snapshot, values, names).values():
+    return group_codes(partition_strings(snapshot, values, names).values())
+
+
+def group_codes(columns: Iterable[pa.StringArray]) -> np.ndarray:
+    """Return the number of each row's partition, from the strings of its partition values.
+
+    >>> group_codes([pa.array(["b", "a", "b"]), pa.array([None, None, ""])]).tolist()
+    [0, 1, 0]
+    """
+    codes: np.ndarray | int = 0
+    for strings in columns:
         # The protocol has two spellings of null: the empty string is the other.
-        coded = pc.fill_null(strings, _EMPTY).dictionary_encode()
+        coded = pc.coalesce(strings, _EMPTY).dictionary_encode()
         combined = codes * len(coded.dictionary) + to_numpy(coded.indices)
         codes = np.unique(combined, return_inverse=True)[1]
-    return codes
+    return np.asarray(codes)
 
 
 def pack(snapshot: SnapshotState, files: pa.Table, target: int) -> list[Bin]:
@@ -66,7 +75,7 @@ def pack(snapshot: SnapshotState, files: pa.Table, target: int) -> list[Bin]:
     if not files.num_rows:
         return []
     codes = partition_codes(snapshot, files)
-    times = pc.fill_null(files.column("modificationTime"), from_numpy(np.zeros(1, np.int64))[0])
+    times = pc.coalesce(files.column("modificationTime"), from_numpy(np.zeros(1, np.int64))[0])
     order = np.lexsort((to_numpy(times.combine_chunks()), codes))
     files, codes = files.take(from_numpy(order)).combine_chunks(), codes[order]
     ends = np.cumsum(to_numpy(files.column("size").combine_chunks()))

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
-from lazydelta._arrow import to_mask
+from lazydelta._arrow import to_mask, to_numpy
 from lazydelta.expressions.nodes import Column
 from lazydelta.operations.optimize import tuning
 from lazydelta.operations.optimize.range_ids import common_prefix, order_keys
@@ -53,9 +54,9 @@ class FileBounds:
         low, high, known = [], [], []
         for pairs in zip(*batches, strict=True):
             least, greatest = (pa.concat_arrays(side) for side in zip(*pairs, strict=True))
-            prefix = common_prefix(pa.concat_arrays([least, greatest]))
-            low.append(_finite(order_keys(least, prefix)))
-            high.append(_finite(order_keys(greatest, prefix)))
+            keys = _positions(pa.concat_arrays([least, greatest]))
+            low.append(keys[: len(least)])
+            high.append(keys[len(least) :])
             known.append(to_mask(pc.and_(least.is_valid(), greatest.is_valid())))
         return cls(tuple(low), tuple(high), tuple(known))
 
@@ -114,6 +115,19 @@ def column_bounds(
         unknown = pa.nulls(adds.num_rows, pa.int64())
         found.append((unknown, unknown) if bounds is None else (bounds.lower, bounds.upper))
     return found
+
+
+def _positions(values: pa.Array) -> np.ndarray:
+    """Return finite numbers in the order of the values, equal only for equal values.
+
+    Strings that differ behind the bytes that `order_keys` compares are ranked.
+    """
+    keys = _finite(order_keys(values, common_prefix(values)))
+    if pt.is_string(values.type) or pt.is_binary(values.type):
+        known = to_mask(values.is_valid())
+        if pc.count_distinct(values).as_py() > len(np.unique(keys[known])):
+            keys = _finite(to_numpy(pc.rank(values, tiebreaker="dense")))
+    return keys
 
 
 def _finite(keys: np.ndarray) -> np.ndarray:

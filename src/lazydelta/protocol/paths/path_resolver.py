@@ -142,6 +142,28 @@ class PathResolver:
             elsewhere = replace_prefix(encoded, "^/", f"{_authority(self.root)}/")
         return pc.if_else(absolute, elsewhere, below)
 
+    def client_uris(self, paths: pa.StringArray) -> pa.StringArray:
+        """Return absolute URIs that a client may open, percent-encoded: `file:` ones if local.
+
+        Raises:
+            PathNotAllowedError: As `to_open`.
+        """
+        keys, uris = self.keys(paths), self.uris(paths)
+        data, offsets = string_buffers(keys)
+        leaves = has_byte(data, _COLON) or any_starts_with(data, offsets, _SLASH)
+        if leaves or any_starts_with(data, offsets, _DOT):
+            outside = pc.match_substring_regex(keys, pattern=rf"{_ABSOLUTE.pattern}|^\.\.(/|$)")
+            for root, _ in self._allowed:
+                prefix = f"{root.rstrip('/')}/"
+                outside = pc.and_not(outside, pc.starts_with(keys, pattern=prefix))
+            for path in paths.filter(outside).to_pylist():
+                self.to_open(path)
+        if not self._is_local:
+            return uris
+        files = pc.binary_join_element_wise("file://", percent_encode(uris), "")
+        elsewhere = pc.match_substring_regex(uris, pattern=_SCHEME) if leaves else None
+        return files if elsewhere is None else pc.if_else(elsewhere, uris, files)
+
     def to_open(self, path: str, *, decoded: bool = False, within: str = "") -> Location:
         """Return the location of a file to open.
 

@@ -45,6 +45,7 @@ _ENCODED = np.ones(256, bool)
 _ENCODED[
     list(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/!$&'()*+,;=:@")
 ] = 0
+_PLAIN = bytes(np.flatnonzero(_ENCODED == 0).tolist())
 _HEX_DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 
 
@@ -139,10 +140,9 @@ def percent_decode(paths: pa.StringArray) -> pa.StringArray:
 def percent_encode(paths: pa.StringArray) -> pa.StringArray:
     """Percent-encode the bytes that a URI's path cannot have, vectorized."""
     data, offsets = string_buffers(paths)
-    unsafe = _ENCODED[data]
-    if not unsafe.any():
+    if not data.tobytes().translate(None, _PLAIN):
         return paths
-    positions = np.flatnonzero(unsafe)
+    positions = np.flatnonzero(_ENCODED[data])
     escapes = positions + 2 * np.arange(len(positions))
     is_copied = np.ones(len(data) + 2 * len(positions), bool)
     is_copied[escapes + 1] = is_copied[escapes + 2] = False

@@ -105,7 +105,8 @@ def split_checkpoint(
     its share. Sidecars whose zone maps exclude a match are left out, and so are row groups of a
     manifest with inline adds, whose footer is already cached.
     """
-    leaves = leaves_to_read(checkpoint, pruner, ScanMetrics())
+    every = checkpoint.leaves()
+    leaves = [every[number] for number in leaves_to_read(every, pruner, ScanMetrics())]
     work = [_work(checkpoint, leaf, pruner) for leaf in leaves]
     task_bytes = max(sum(size for size, _ in work) // max_tasks, tuning.MIN_SPLIT_BYTES)
     items: list[tuple[CheckpointSplit, int]] = []
@@ -335,7 +336,7 @@ class SplitReader:
                 rows=self.config.batch_rows,
                 row_groups_at_once=self.config.checkpoint_row_groups_per_batch,
             )
-            for adds in scan.batches():
+            for _, adds in scan.batches():
                 yield project_adds(adds, self.schema) if incompatible else adds
 
     def _check_trip(self, batch: CommitBatch, table: str) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
-from lazydelta._arrow import string_scalar
 from lazydelta.errors import LogCorruptError, SchemaError
 from lazydelta.log import LOG_DIRECTORY
+from lazydelta.replay.skipping import map_values
 from lazydelta.schema.mapping import physical_name
 from lazydelta.schema.values import parse_partition_values
 
@@ -55,10 +53,7 @@ def partition_strings(
     if fields and values.null_count:
         reason = "an add has no partitionValues, but the table is partitioned"
         raise LogCorruptError(snapshot.store.root, LOG_DIRECTORY, reason, snapshot.version)
-    return {
-        field.name: pc.map_lookup(values, string_scalar(physical_name(field, mode)), "first")
-        for field in fields
-    }
+    return {field.name: map_values(values, physical_name(field, mode)) for field in fields}
 
 
 def typed_partitions(

@@ -18,7 +18,12 @@ import pyarrow as pa
 
 from lazydelta import metrics
 from lazydelta._arrow import from_mask, to_mask
-from lazydelta.errors import LogCorruptError, RetentionGuardError, UnsupportedActionError
+from lazydelta.errors import (
+    LogCorruptError,
+    ResumeTokenError,
+    RetentionGuardError,
+    UnsupportedActionError,
+)
 from lazydelta.log import LogFile, LogFileKind, LogSegment
 from lazydelta.protocol import CommitBatch
 from lazydelta.protocol.schemas import ADD
@@ -26,16 +31,18 @@ from lazydelta.replay import BatchSpool, Reconciler, SeenFiles, Trip, find_trip
 from lazydelta.scan.plan import tuning
 from lazydelta.scan.plan.add_columns import adds_schema, project_adds, take_adds
 from lazydelta.scan.plan.checkpoint_phase import CheckpointScan
+from lazydelta.scan.plan.log_positions import INLINE, REFERENCE, START, TAIL, Position, striped
 from lazydelta.scan.plan.reference_plan import reference_adds
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
 from lazydelta.snapshot import SnapshotState, undamaged_segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from lazydelta.config import Config
     from lazydelta.log import CommitReader
     from lazydelta.replay.skipping import Pruner
+    from lazydelta.scan.plan.log_positions import Piece, Share, Unit
     from lazydelta.scan.plan.strategy import Choice
 
 __all__ = ["ScanRun", "is_usable_compaction"]
@@ -71,7 +78,17 @@ class _TrippedError(Exception):
 
 
 class ScanRun:
-    """Executes a scan; `batches` may be called once."""
+    """Executes a scan; `batches` or `placed` may be called once.
+
+    Args:
+        snapshot: The version to scan.
+        pruner: Prunes files that cannot match.
+        fields: The fields of the adds.
+        limit: The maximum number of files.
+        choice: The strategy.
+        start: The position to start at.
+        share: The share of the scan to run; by default all.
+    """
 
     def __init__(
         self,
@@ -81,6 +98,8 @@ class ScanRun:
         fields: Sequence[str],
         limit: int | None,
         choice: Choice,
+        start: Position = START,
+        share: Share | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._config: Config = snapshot.config
@@ -89,7 +108,10 @@ class ScanRun:
         self._schema = adds_schema(fields)
         self._limit = limit
         self._choice = choice
+        self._start = start
+        self._share = share
         self._skipped_damage = False
+        self._is_placed = False
         self.metrics = ScanMetrics()
 
     @property
@@ -99,6 +121,20 @@ class ScanRun:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield live, matching adds as they are found, up to the limit."""
+        with closing(self._run()) as placed:
+            for batch, _ in placed:
+                yield batch
+
+    def placed(self) -> Iterator[tuple[pa.RecordBatch, Position]]:
+        """Yield the same adds, each batch with the position after it."""
+        self._is_placed = True
+        return self._run()
+
+    def unplaced(self) -> Iterator[tuple[pa.RecordBatch, Position]]:
+        """Yield the same adds; positions are exact only if the log is not damaged."""
+        return self._run()
+
+    def _run(self) -> Generator[tuple[pa.RecordBatch, Position]]:
         started = time.perf_counter()
         count_requests = self.metrics.count_requests(self._snapshot.store)
         seen = SeenFiles(
@@ -109,10 +145,10 @@ class ScanRun:
         self._reconciler = Reconciler(seen, self._snapshot.resolver.keys)
         self._spool = BatchSpool(memory_limit=self._config.remove_set_memory_limit)
         try:
-            for batch in self._limited(self._phases()):
+            for placed in self._limited(striped(self._phases(), self._share)):
                 if self.metrics.time_to_first_file_ms is None:
                     self.metrics.time_to_first_file_ms = 1000 * (time.perf_counter() - started)
-                yield batch
+                yield placed
             self.metrics.complete = True
         finally:
             self._record_seen_files(seen)
@@ -123,24 +159,35 @@ class ScanRun:
             self.metrics.seconds = time.perf_counter() - started
             self._report()
 
-    def _limited(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _limited(self, pieces: Iterator[Piece]) -> Iterator[tuple[pa.RecordBatch, Position]]:
+        """Yield the files after the start, up to the limit, in batches of the configured size."""
         remaining = self._limit
         if remaining == 0:
             return
         rows = self._config.batch_rows
-        for adds in batches:
-            for start in range(0, adds.num_rows, rows):
+        current, delivered, skip = self._start.unit, 0, self._start.skip
+        for unit, adds in pieces:
+            if unit != current:
+                current, delivered = unit, 0
+            skipped = min(skip, adds.num_rows)
+            skip -= skipped
+            delivered += skipped
+            for start in range(skipped, adds.num_rows, rows):
                 batch = adds.slice(start, rows)
                 if remaining is not None:
                     batch = batch.slice(0, remaining)
                     remaining -= batch.num_rows
                 self.metrics.files_emitted += batch.num_rows
-                yield batch
+                delivered += batch.num_rows
+                yield batch, Position(unit, delivered)
                 if remaining == 0:
                     return
+        if skip:
+            reason = "its position is not in the log, which was changed"
+            raise ResumeTokenError(self._snapshot.store.root, reason)
         self.metrics.reached_end = True
 
-    def _phases(self) -> Iterator[pa.RecordBatch]:
+    def _phases(self) -> Iterator[Piece]:
         segment = self._snapshot.segment
         guard = self._config.retention_guard
         if guard is not None and not guard(segment.base_version):
@@ -149,24 +196,35 @@ class ScanRun:
             return
         try:
             if self._choice.strategy == "reverse":
-                yield from self._tail(self._tail_files(segment))
+                is_first = self._starts_in((), TAIL)
+                yield from self._tail(self._tail_files(segment), emits=is_first)
                 yield from self._checkpoint(segment)
             else:
                 yield from self._forward(segment)
         except _TrippedError as tripped:
-            yield from self._spool.drain()
+            yield from self._spooled()
             yield from self._fallback(tripped.trip)
 
-    def _forward(self, segment: LogSegment) -> Iterator[pa.RecordBatch]:
+    def _starts_in(self, *units: Unit) -> bool:
+        """Whether the run starts in a unit of one of these kinds; `()` is its beginning."""
+        return self._start.unit[:1] in units
+
+    def _forward(self, segment: LogSegment) -> Iterator[Piece]:
         """Yield the checkpoint's files first; it is decoded while the tail is read."""
         with ExitStack() as stack:
-            checkpoint_scan = None
-            if segment.checkpoint is not None:
-                checkpoint_scan = stack.enter_context(closing(self._start_checkpoint(segment)))
-            for batch in self._tail(self._tail_files(segment)):
+            started = None
+            if segment.checkpoint is not None and self._starts_in((), INLINE, ("leaf",)):
+                started = stack.enter_context(closing(self._start_checkpoint(segment)))
+            emits = not self._starts_in(REFERENCE)
+            for _, batch in self._tail(self._tail_files(segment), emits=emits):
                 self._spool.append(batch)
-            yield from self._checkpoint(segment, checkpoint_scan)
-        yield from self._spool.drain()
+            if not self._starts_in(TAIL):
+                yield from self._checkpoint(segment, started)
+        yield from self._spooled()
+
+    def _spooled(self) -> Iterator[Piece]:
+        for batch in self._spool.drain():
+            yield TAIL, batch
 
     def _tail_files(self, segment: LogSegment) -> Iterator[LogFile]:
         """Yield the tail, newest first; the commits of an unusable compaction replace it."""
@@ -178,19 +236,20 @@ class ScanRun:
             else:
                 yield file
 
-    def _tail(self, newest_first: Iterable[LogFile]) -> Iterator[pa.RecordBatch]:
+    def _tail(
+        self, newest_first: Iterable[LogFile], unit: Unit = TAIL, *, emits: bool = True
+    ) -> Iterator[Piece]:
+        """Yield the live adds of commits; without `emits`, only their keys are recorded."""
         for batch in self._snapshot.commits.batches(newest_first):
             self.metrics.commits_scanned += batch.commits
             trip = find_trip(batch, self._config.tripwire)
+            known = batch if trip is None else _newer_than(batch, trip.version)
+            rows = self._reconciler.live_rows(known)
+            if len(rows) and emits:
+                adds = take_adds(known.add, rows, known.versions, _ADD_SCHEMA)
+                yield unit, self._matching(adds)
             if trip is not None:
-                yield from self._live_adds(_newer_than(batch, trip.version))
                 raise _TrippedError(trip)
-            yield from self._live_adds(batch)
-
-    def _live_adds(self, batch: CommitBatch) -> Iterator[pa.RecordBatch]:
-        rows = self._reconciler.live_rows(batch)
-        if len(rows):
-            yield self._matching(take_adds(batch.add, rows, batch.versions, _ADD_SCHEMA))
 
     def _matching(self, adds: pa.RecordBatch) -> pa.RecordBatch:
         """Return the adds that may match, with the requested fields."""
@@ -203,42 +262,53 @@ class ScanRun:
 
     def _checkpoint(
         self, segment: LogSegment, started: CheckpointScan | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        if segment.checkpoint is None:
+    ) -> Iterator[Piece]:
+        if segment.checkpoint is None or self._starts_in(REFERENCE):
+            return
+        if self._starts_in(("older",)) and not self._skipped_damage:
+            damaged = segment.checkpoint.files[0].path
+            error = LogCorruptError(segment.table, damaged, "it was damaged", segment.base_version)
+            yield from self._skip_damage(segment, error, Position(*self._start.unit[2]))
             return
         emitted = 0
+        is_within = self._starts_in(INLINE, ("leaf",)) and not self._skipped_damage
+        start = self._start if is_within else START
         try:
             with closing(started or self._start_checkpoint(segment)) as scan:
-                for batch in self._checkpoint_batches(scan):
+                for unit, batch in self._checkpoint_batches(scan):
                     emitted += batch.num_rows
-                    yield batch
+                    yield unit, batch
         except LogCorruptError as error:
-            yield from self._skip_damage(segment, error, emitted)
+            # Other shares may not find it, and a second one has no exact position.
+            if self._share is not None or (self._skipped_damage and self._is_placed):
+                raise
+            delivered = Position(start.unit, max(start.skip, emitted))
+            yield from self._skip_damage(segment, error, delivered)
 
-    def _start_checkpoint(
-        self, segment: LogSegment, fields: Sequence[str] = (), metrics: ScanMetrics | None = None
-    ) -> CheckpointScan:
-        """Start a scan of the segment's checkpoint."""
+    def _start_checkpoint(self, segment: LogSegment, *, keys_only: bool = False) -> CheckpointScan:
+        """Start a scan of the segment's checkpoint, to repeat the keys of all row groups singly."""
         assert segment.checkpoint is not None  # noqa: S101 - checked by the callers
+        fields = ("path", "deletionVector") if keys_only else self._fields
+        starts_within = self._starts_in(("leaf",)) and not (keys_only or self._skipped_damage)
         scan = CheckpointScan(
             self._snapshot.open_checkpoint(segment.checkpoint),
-            schema=adds_schema(fields or self._fields),
-            fields=fields or self._fields,
+            schema=adds_schema(fields),
+            fields=fields,
             pruner=self._pruner,
             reconciler=self._reconciler,
-            metrics=metrics or self.metrics,
+            metrics=ScanMetrics() if keys_only else self.metrics,
+            first=self._start.unit[1:] if starts_within else None,
+            share=self._share,
         )
         # Without a limit, decode larger batches; `_limited` slices them to the configured size.
         factor = 1 if self._limit is not None else tuning.FULL_SCAN_BATCH_FACTOR
-        scan.start(
-            rows=factor * self._config.batch_rows,
-            row_groups_at_once=self._config.checkpoint_row_groups_per_batch,
-        )
+        at_once = 1 if keys_only else self._config.checkpoint_row_groups_per_batch
+        scan.start(rows=factor * self._config.batch_rows, row_groups_at_once=at_once)
         return scan
 
-    def _checkpoint_batches(self, scan: CheckpointScan) -> Iterator[pa.RecordBatch]:
+    def _checkpoint_batches(self, scan: CheckpointScan) -> Iterator[Piece]:
         inline = scan.checkpoint.inline_actions
-        if inline is not None:
+        if inline is not None and scan.first is None:
             for batch in self._snapshot.commits.batches([inline]):
                 rows = np.flatnonzero(to_mask(batch.add.is_valid()))
                 adds = self._matching(take_adds(batch.add, rows, batch.versions, _ADD_SCHEMA))
@@ -246,27 +316,42 @@ class ScanRun:
                 unknown = pa.nulls(adds.num_rows, pa.int64())
                 adds = adds.set_column(adds.schema.names.index("version"), "version", unknown)
                 live = self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
-                yield adds if live is None else adds.filter(from_mask(live))
+                yield INLINE, adds if live is None else adds.filter(from_mask(live))
         yield from scan.batches()
 
     def _skip_damage(
-        self, segment: LogSegment, error: LogCorruptError, emitted: int
-    ) -> Iterator[pa.RecordBatch]:
-        """Continue from an older segment, without the files that were already emitted."""
+        self, segment: LogSegment, error: LogCorruptError, delivered: Position
+    ) -> Iterator[Piece]:
+        """Continue from an older segment, without the files that were already delivered."""
         older = undamaged_segment(self._snapshot.store, self._config, segment, error)
+        name = "" if older.checkpoint is None else older.checkpoint.name
+        if self._starts_in(("older",)) and self._start.unit[1] != name:
+            reason = "a checkpoint was damaged, and the one before it was replaced"
+            raise ResumeTokenError(segment.table, reason)
         self._skipped_damage = True
-        keys_only = ("path", "deletionVector")
-        with closing(self._start_checkpoint(segment, keys_only, ScanMetrics())) as scan:
-            again = self._checkpoint_batches(scan)
-            while emitted > 0:
-                batch = next(again).slice(0, emitted)
-                emitted -= batch.num_rows
-                self._reconciler.mark_emitted(batch.column("path"), batch.column("deletionVector"))
+        self._mark_delivered(segment, delivered)
+        unit = ("older", name, delivered)
         below = [file for file in older.commits if file.version <= segment.base_version]
-        yield from self._tail(reversed(below))
-        yield from self._checkpoint(replace(older, version=segment.version))
+        for _, batch in self._tail(reversed(below)):
+            yield unit, batch
+        for _, batch in self._checkpoint(replace(older, version=segment.version)):
+            yield unit, batch
 
-    def _fallback(self, trip: Trip) -> Iterator[pa.RecordBatch]:
+    def _mark_delivered(self, segment: LogSegment, delivered: Position) -> None:
+        """Record the keys of a checkpoint up to a position in it."""
+        left = delivered.skip
+        if not left:
+            return
+        with closing(self._start_checkpoint(segment, keys_only=True)) as scan:
+            for unit, batch in self._checkpoint_batches(scan):
+                is_within = unit[1:] >= delivered.unit[1:]
+                batch = batch.slice(0, left) if is_within else batch  # noqa: PLW2901
+                self._reconciler.mark_emitted(batch.column("path"), batch.column("deletionVector"))
+                left -= batch.num_rows if is_within else 0
+                if not left:  # what follows may be damaged
+                    return
+
+    def _fallback(self, trip: Trip) -> Iterator[Piece]:
         """Yield the live adds of the reference replay that this scan has not seen."""
         table = self._snapshot.store.root
         if not self._config.enable_fallback:
@@ -277,7 +362,8 @@ class ScanRun:
         metrics.notify(self._config.observer, event)
         for adds in reference_adds(self._snapshot):
             unseen = self._reconciler.is_live(adds.column("path"), adds.column("deletionVector"))
-            yield self._matching(adds if unseen is None else adds.filter(from_mask(unseen)))
+            adds = adds if unseen is None else adds.filter(from_mask(unseen))  # noqa: PLW2901
+            yield REFERENCE, self._matching(adds)
 
     def _exact_file_count(self, seen_keys: int) -> int | None:
         """Return the number of files of the version, if it is known without further reads.
@@ -286,6 +372,8 @@ class ScanRun:
         whether the tail supersedes them.
         """
         metrics, has_checkpoint = self.metrics, self._snapshot.segment.checkpoint is not None
+        if self._share is not None or self._start != START:
+            return self._snapshot.num_files
         is_counted = metrics.reached_end and not self._pruner.matches_nothing
         was_rerouted = metrics.fallback_triggered or self._skipped_damage
         is_simple = not (has_checkpoint and seen_keys) and not was_rerouted

@@ -15,8 +15,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lazydelta._arrow import string_scalar
 from lazydelta.protocol.schemas import DELETION_VECTOR
+from lazydelta.replay.skipping import map_values
 from lazydelta.scan.plan.add_columns import nulls
 from lazydelta.schema import DataType, PrimitiveType
 from lazydelta.schema.values import build_array, parse_partition_values
@@ -261,7 +261,7 @@ class FileColumns:
         values = self._batch.column("partition_values")
         columns = {}
         for name, kind in self._converter.partition_types.items():
-            strings = pc.map_lookup(values, string_scalar(name), "first")
+            strings = map_values(values, name)
             columns[name] = parse_partition_values(strings, kind).to_pylist()
         names = list(columns)
         if not names:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from lazydelta.scan.read.file_stores import FileStores
     from lazydelta.scan.read.output_schema import OutputSchema, columns_to_read
     from lazydelta.scan.read.pipeline import read_ahead, threads_for
-    from lazydelta.scan.read.reading import Reading, read_files
+    from lazydelta.scan.read.reading import Reading, Resumption, read_files
+    from lazydelta.scan.read.row_placement import PlacedRows, placed_rows
     from lazydelta.scan.read.row_projection import FileProjection, RowProjection
     from lazydelta.scan.read.transform import FileSchemaError, data_file_error
 
@@ -21,10 +22,13 @@ __all__ = [
     "FileSchemaError",
     "FileStores",
     "OutputSchema",
+    "PlacedRows",
     "Reading",
+    "Resumption",
     "RowProjection",
     "columns_to_read",
     "data_file_error",
+    "placed_rows",
     "read_ahead",
     "read_files",
     "threads_for",
@@ -37,7 +41,8 @@ __getattr__ = lazy_exports(
         "file_stores": ("FileStores",),
         "output_schema": ("OutputSchema", "columns_to_read"),
         "pipeline": ("read_ahead", "threads_for"),
-        "reading": ("Reading", "read_files"),
+        "row_placement": ("PlacedRows", "placed_rows"),
+        "reading": ("Reading", "Resumption", "read_files"),
         "row_projection": ("FileProjection", "RowProjection"),
         "transform": ("FileSchemaError", "data_file_error"),
     },

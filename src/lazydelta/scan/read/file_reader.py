@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -25,6 +26,7 @@ from lazydelta.scan.read.file_read import (
 )
 from lazydelta.scan.read.late_materialization import LateMaterialization
 from lazydelta.scan.read.read_path import ReadPath, choose_read_path, choose_unopened_path
+from lazydelta.scan.read.small_files import is_small
 from lazydelta.scan.read.transform import FileSchemaError, data_file_error
 from lazydelta.store import local_path
 
@@ -44,10 +46,20 @@ if TYPE_CHECKING:
     from lazydelta.scan.read.row_projection import RowProjection
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["FileReader"]
+__all__ = ["FileBatch", "FileReader"]
 
 _TEMPLATE_ERRORS = (FileSchemaError, ObjectNotFoundError, ValueError, pa.ArrowException)
 """Errors after which a file is opened, which reads it or reports what is wrong."""
+
+
+class FileBatch(NamedTuple):
+    """Rows of a file, or of a small-file batch."""
+
+    rows: pa.RecordBatch
+    file: FileTask
+    """The file, or the first one of the small-file batch."""
+    row_group: int = 0
+    """A row group that they are in, if all rows before it were returned; else one before it."""
 
 
 class FileReader:
@@ -94,11 +106,9 @@ class FileReader:
         self._reads_whole_files = projection.has_all_columns and not selects_rows
         self._limit = limit
 
-    def read(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
+    def read(self, tasks: Sequence[FileTask]) -> Iterator[FileBatch]:
         """Yield the rows of a file, or of a small-file batch."""
-        path = choose_unopened_path(
-            self._request, len(tasks), has_template=self._templates.tries_single_files
-        )
+        path = self._unopened_path(tasks)
         if path is not ReadPath.SMALL_FILES:
             yield from self._read_file(tasks[0], path, is_example=False)
             return
@@ -107,14 +117,19 @@ class FileReader:
             batch, count = self._read_small_files(tasks)
             if batch is not None:
                 yield from (
-                    batch[row : row + max_rows] for row in range(0, batch.num_rows, max_rows)
+                    FileBatch(batch[row : row + max_rows], tasks[0])
+                    for row in range(0, batch.num_rows, max_rows)
                 )
             if count < len(tasks):  # does not match the template: the next ones may match this file
-                path = choose_unopened_path(
-                    self._request, 1, has_template=self._templates.tries_single_files
-                )
+                path = self._unopened_path(tasks[count : count + 1])
                 yield from self._read_file(tasks[count], path, is_example=True)
             tasks = tasks[count + 1 :]
+
+    def _unopened_path(self, tasks: Sequence[FileTask]) -> ReadPath | None:
+        # Rows that a template returns have no positions, so a large file could not be resumed.
+        is_positioned = self._request.is_resumable and not is_small(tasks[0])
+        has_template = self._templates.tries_single_files and not is_positioned
+        return choose_unopened_path(self._request, len(tasks), has_template=has_template)
 
     def _read_small_files(self, tasks: Sequence[FileTask]) -> tuple[pa.RecordBatch | None, int]:
         """Return the rows of the first files of a batch, and their number."""
@@ -128,7 +143,7 @@ class FileReader:
 
     def _read_file(
         self, task: FileTask, path: ReadPath | None, *, is_example: bool
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[FileBatch]:
         """Return the rows of one file.
 
         Args:
@@ -141,11 +156,15 @@ class FileReader:
         if path is not ReadPath.TEMPLATE or isinstance(task.vectors, ChosenVectors):
             return self._read_opened(task, location, take, is_example=is_example)
         deleted = take()
-        return read_with_fallback(
+        rows = read_with_fallback(
             self._read_by_template(task, location, deleted),
-            lambda: self._read_opened(task, location, lambda: deleted, is_example=True),
+            lambda: (
+                part.rows
+                for part in self._read_opened(task, location, lambda: deleted, is_example=True)
+            ),
             _TEMPLATE_ERRORS,
         )
+        return (FileBatch(batch, task) for batch in rows)
 
     def _read_by_template(
         self, task: FileTask, location: Location, deleted: DeletedRows | SelectedRows | None
@@ -166,14 +185,14 @@ class FileReader:
         take: Callable[[], DeletedRows | SelectedRows | None],
         *,
         is_example: bool,
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[FileBatch]:
         table = self._snapshot.store.root
         task.vectors.request(task.vector_index)
         try:
             file = DataFile(
                 self._stores.store(location), location.path, task.size,
                 modified=task.modified,
-                whole=self._reads_whole_files,
+                whole=self._reads_whole_files and not task.first_group,
                 max_decoded_bytes=self._options.max_inflated_bytes,
                 rebase_mode=self._options.datetime_rebase_mode,
                 threads=self._uses_threads(),
@@ -183,7 +202,8 @@ class FileReader:
             raise DataFileNotFoundError(table, task.shown_path, version) from None
         with closing(file):
             deleted = take()
-            self._count_rows(file.num_rows, task, deleted)
+            before = _rows_before(file, task.first_group)
+            self._count_rows(file.num_rows, task, deleted, before=before)
             try:
                 yield from self._rows(file, task, deleted)
                 if is_example:
@@ -193,9 +213,10 @@ class FileReader:
 
     def _rows(
         self, file: DataFile, task: FileTask, deleted: DeletedRows | SelectedRows | None
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[FileBatch]:
         projection = self._projection.for_file(file.schema, file.calendar)
         groups = matching_row_groups(file.metadata, self._rule, projection.leaves, task.constants)
+        groups = [group for group in groups if group >= task.first_group]
         views = self._request.views and projection.takes_views
         path = choose_read_path(
             self._request,
@@ -207,7 +228,8 @@ class FileReader:
         read = FileRead(
             file, task, projection, groups, self._rule, deleted, self._request.batch_rows
         )
-        returned = 0
+        returned, row_group, end = 0, task.first_group, 0
+        starts = [file.first_row(group) for group in groups] if self._request.is_resumable else []
         if isinstance(deleted, SelectedRows) and not self._request.has_filter:
             positions = self._request.needs_positions
             batches = selected_rows(read, deleted, needs_positions=positions)
@@ -215,8 +237,12 @@ class FileReader:
             batches = self._selected_rows(path, read, views=views)
         for rows in batches:
             batch = projection.batch(rows, task, views=views)
+            number = bisect_right(starts, rows.start) - 1
+            if number >= 0 and starts[number] >= end:
+                row_group = groups[number]
+            end = rows.end
             if batch is not None:
-                yield batch
+                yield FileBatch(batch, task, row_group)
                 returned += batch.num_rows
                 if self._limit.is_met_by(returned):  # no row group is read ahead of the consumer
                     return
@@ -236,15 +262,35 @@ class FileReader:
                 return filtered_rows(read)
 
     def _count_rows(
-        self, num_rows: int, task: FileTask, deleted: DeletedRows | SelectedRows | None
+        self,
+        num_rows: int,
+        task: FileTask,
+        deleted: DeletedRows | SelectedRows | None,
+        *,
+        before: int = 0,
     ) -> None:
-        """Validate the deletion vector against the rows of the file, and count the others."""
+        """Validate the deletion vector against the rows of the file, and count the others.
+
+        Args:
+            num_rows: The rows of the file.
+            task: The file.
+            deleted: Its deletion vector.
+            before: The rows before the row group to start at, which do not count.
+        """
         if deleted is not None:
             if deleted.last >= num_rows:
                 reason = f"it lists row {deleted.last}, but the file has {num_rows} rows"
                 raise DeletionVectorError(self._snapshot.store.root, task.shown_path, reason)
             num_rows -= deleted.count
-        self._limit.count(num_rows)
+        self._limit.count(max(0, num_rows - before))
 
     def _local_path(self, location: Location) -> str | None:
         return local_path(self._stores.store(location), location.path)
+
+
+def _rows_before(file: DataFile, row_group: int) -> int:
+    """Return the rows before a row group; all of them if the file has fewer row groups."""
+    if not row_group:
+        return 0
+    exists = row_group < file.metadata.num_row_groups
+    return file.first_row(row_group) if exists else file.num_rows

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from lazydelta._arrow import true_mask
 from lazydelta.expressions import evaluate
 from lazydelta.expressions.nodes import Column
 from lazydelta.formats import DeletionVectorGroup
 from lazydelta.scan import tuning
+from lazydelta.scan.plan.log_positions import START, Position
 from lazydelta.scan.plan.partition_arrays import partition_columns
 from lazydelta.scan.read.chosen_rows import ChosenVectors
 
@@ -46,6 +50,10 @@ class FileTask:
     constants: Mapping[str, pa.Scalar]
     """Partition values by column."""
     has_vector: bool
+    place: Position
+    """The position before the file, if the plan has positions."""
+    first_group: int = 0
+    """The row group to start at."""
     base_row_id: int | None = None
     row_commit_version: int | None = None
     modified: int | None = None
@@ -80,21 +88,29 @@ class FileTasks:
         if exact is not None:
             self._columns |= {node.path[0] for node in exact.walk() if isinstance(node, Column)}
 
-    def of(self, adds: pa.RecordBatch) -> Iterator[FileTask]:
-        """Yield the files of add actions whose partition values match."""
+    def of(self, adds: pa.RecordBatch, end: Position = START) -> Iterator[FileTask]:
+        """Yield the files of add actions whose partition values match.
+
+        Args:
+            adds: The add actions.
+            end: The position after them.
+        """
+        rows = np.arange(end.skip - adds.num_rows, end.skip)
         values = partition_columns(self._snapshot, adds.column("partitionValues"), self._columns)
         if self._exact is not None:
             all_values = values
             keep = evaluate(self._exact, lambda column: all_values[column.path[0]], adds.num_rows)
-            adds = adds.filter(keep)
+            adds, rows = adds.filter(keep), rows[true_mask(keep)]
             values = {name: array.filter(keep) for name, array in values.items()}
+        places = [Position(end.unit, row) for row in rows.tolist()]
         for start in range(0, adds.num_rows, tuning.VECTORS_PER_FETCH):
             part = adds.slice(start, tuning.VECTORS_PER_FETCH)
-            yield from self._part(
-                part, {name: array.slice(start) for name, array in values.items()}
-            )
+            part_values = {name: array.slice(start) for name, array in values.items()}
+            yield from self._part(part, part_values, places[start:])
 
-    def _part(self, adds: pa.RecordBatch, values: Mapping[str, pa.Array]) -> Iterator[FileTask]:
+    def _part(
+        self, adds: pa.RecordBatch, values: Mapping[str, pa.Array], places: Sequence[Position]
+    ) -> Iterator[FileTask]:
         resolver = self._snapshot.resolver
         paths, sizes = adds.column("path").to_pylist(), adds.column("size").to_pylist()
         shown_paths = resolver.decoded(adds.column("path")).to_pylist()
@@ -114,6 +130,6 @@ class FileTasks:
             constants = {name: array[index] for name, array in values.items()}
             yield FileTask(
                 path, shown_paths[index], sizes[index], group, index, constants,
-                vectors[index] is not None or rows is not None,
+                vectors[index] is not None or rows is not None, places[index], 0,
                 tracking[0][index], tracking[1][index], modified[index],
             )  # fmt: skip

@@ -10,9 +10,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from lazydelta.scan import tuning
 from lazydelta.store import is_local
@@ -20,11 +18,21 @@ from lazydelta.store import is_local
 if TYPE_CHECKING:
     from lazydelta.store import Store
 
-__all__ = ["read_ahead", "threads_for"]
+__all__ = ["B", "HasSize", "read_ahead", "threads_for"]
+
+
+class HasSize(Protocol):
+    """What tasks are read to: record batches, or something around them."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes."""
+
 
 T = TypeVar("T")
+B = TypeVar("B", bound=HasSize)
 
-Read = Callable[[T], Iterator[pa.RecordBatch]]
+Read = Callable[[T], Iterator[B]]
 
 
 def threads_for(store: Store, requested: int | None) -> int:
@@ -44,22 +52,22 @@ class _StoppedError(Exception):
     """The consumer stopped, or another thread failed."""
 
 
-class _Slot:
+class _Slot(Generic[B]):
     """Finished batches of one task. In unordered reads all tasks share one slot."""
 
     __slots__ = ("batches", "is_done")
 
     def __init__(self) -> None:
-        self.batches: deque[tuple[pa.RecordBatch, int]] = deque()
+        self.batches: deque[tuple[B, int]] = deque()
         """Each with its size in bytes."""
         self.is_done = False
 
 
 def read_ahead(
-    tasks: Iterator[T], read: Read[T], *,
+    tasks: Iterator[T], read: Read[T, B], *,
     width: int, memory_limit: int, ordered: bool, keeps_all: bool = False,
     may_start: Callable[[int], bool] = lambda _: True,
-) -> Iterator[pa.RecordBatch]:  # fmt: skip
+) -> Iterator[B]:  # fmt: skip
     """Yield the batches of all tasks, up to `width` of which are read in parallel.
 
     Closing the iterator stops the threads before `close()` returns. An error of any task ends the
@@ -96,11 +104,11 @@ def read_ahead(
             close()
 
 
-class _Exchange(Generic[T]):
+class _Exchange(Generic[T, B]):
     """State shared by workers and consumer; `_changed` guards all of it but the tasks."""
 
     def __init__(
-        self, tasks: Iterator[T], read: Read[T], *,
+        self, tasks: Iterator[T], read: Read[T, B], *,
         width: int, memory_limit: int, ordered: bool, keeps_all: bool,
         may_start: Callable[[int], bool] = lambda _: True,
     ) -> None:  # fmt: skip
@@ -114,7 +122,7 @@ class _Exchange(Generic[T]):
         self._keeps_all = keeps_all
         self._wake_bytes = memory_limit // 2 if keeps_all else 0
         self._changed = threading.Condition()
-        self._slots: deque[_Slot] = deque() if ordered else deque([_Slot()])
+        self._slots: deque[_Slot[B]] = deque() if ordered else deque([_Slot()])
         self._waiting_bytes = 0
         self._stopped = False
         self._error: BaseException | None = None
@@ -152,7 +160,7 @@ class _Exchange(Generic[T]):
                 self._running -= 1
                 self._changed.notify_all()
 
-    def _pull(self) -> tuple[T, _Slot] | None:
+    def _pull(self) -> tuple[T, _Slot[B]] | None:
         with self._pulling:
             if self._stopped:
                 return None
@@ -163,7 +171,7 @@ class _Exchange(Generic[T]):
                     return task, self._slots[-1]
         return None
 
-    def _run(self, task: T, slot: _Slot) -> None:
+    def _run(self, task: T, slot: _Slot[B]) -> None:
         batches = self._read(task)
         try:
             for batch in batches:
@@ -177,7 +185,7 @@ class _Exchange(Generic[T]):
                 slot.is_done = True
                 self._wake()
 
-    def _put(self, slot: _Slot, batch: pa.RecordBatch) -> None:
+    def _put(self, slot: _Slot[B], batch: B) -> None:
         size = batch.nbytes
         with self._changed:
             while not self._stopped and not self._has_room(slot):
@@ -193,14 +201,14 @@ class _Exchange(Generic[T]):
         if self._waiting_bytes >= self._wake_bytes:
             self._changed.notify_all()
 
-    def _has_room(self, slot: _Slot) -> bool:
+    def _has_room(self, slot: _Slot[B]) -> bool:
         if self._keeps_all:
             return True
         # The batch that the consumer waits for is always accepted, or all would deadlock.
         is_next = not slot.batches and slot is self._slots[0]
         return is_next or self._waiting_bytes < self._memory_limit
 
-    def get(self) -> pa.RecordBatch | None:
+    def get(self) -> B | None:
         """Return the next batch, waiting for it; None at the end."""
         with self._changed:
             while True:

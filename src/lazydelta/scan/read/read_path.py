@@ -35,6 +35,8 @@ class ReadRequest:
     """Whether a few rows may be enough."""
     needs_positions: bool
     """Whether rows need their position in the file, as row ids do."""
+    is_resumable: bool = False
+    """Whether batches need the row group that they are in."""
     pushes_down: bool = False
     """Whether row groups, pages and columns are skipped by the filter."""
     views: bool = False
@@ -73,6 +75,7 @@ def choose_read_path(
     """
     if request.has_filter:
         return ReadPath.LATE_MATERIALIZATION if late_pays else ReadPath.FILTERED
-    if has_deleted_rows and request.needs_positions:  # dropped rows would shift the positions
+    needs_positions = request.needs_positions or request.is_resumable
+    if has_deleted_rows and needs_positions:  # dropped rows would shift the positions
         return ReadPath.LIMITED if request.has_limit else ReadPath.FILTERED
     return ReadPath.LIMITED if request.has_limit and not views else ReadPath.WHOLE_FILE

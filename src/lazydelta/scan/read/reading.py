@@ -7,6 +7,7 @@ match. `scan.read.pipeline` bounds the files read in parallel and the memory of 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from lazydelta._parallel import prefetch
@@ -14,6 +15,7 @@ from lazydelta._stream import Stream
 from lazydelta.config import ReadOptions
 from lazydelta.expressions import split_conjuncts, to_skipping
 from lazydelta.scan import tuning
+from lazydelta.scan.plan.log_positions import START, Position, RowPosition
 from lazydelta.scan.plan.run import ScanRun
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
 from lazydelta.scan.read.file_reader import FileReader
@@ -25,9 +27,10 @@ from lazydelta.scan.read.file_tasks import (
     FileTasks,
 )
 from lazydelta.scan.read.file_templates import FileTemplates
-from lazydelta.scan.read.pipeline import read_ahead, threads_for
+from lazydelta.scan.read.pipeline import B, read_ahead, threads_for
 from lazydelta.scan.read.read_path import ReadRequest
 from lazydelta.scan.read.row_limit import RowLimit
+from lazydelta.scan.read.row_placement import PlacedRows, placed_rows
 from lazydelta.scan.read.row_projection import RowProjection
 from lazydelta.scan.read.small_files import SmallFileBatches
 from lazydelta.store import is_local
@@ -40,12 +43,14 @@ if TYPE_CHECKING:
 
     from lazydelta.expressions import Predicate
     from lazydelta.replay.skipping import Pruner
+    from lazydelta.scan.plan.log_positions import Share
     from lazydelta.scan.plan.strategy import Choice
     from lazydelta.scan.read.chosen_rows import ChosenRows
+    from lazydelta.scan.read.file_reader import FileBatch
     from lazydelta.scan.read.file_tasks import FileTask
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["ReadOptions", "ReadableScan", "Reading", "read_files"]
+__all__ = ["ReadOptions", "ReadableScan", "Reading", "Resumption", "read_files"]
 
 
 class ReadableScan(Protocol):
@@ -61,6 +66,21 @@ class ReadableScan(Protocol):
     @property
     def predicate(self) -> Predicate | None:
         """The predicate, bound to the schema."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumption:
+    """Where a read that can be resumed starts, and what is left of it."""
+
+    start: RowPosition
+    share: Share | None
+    limit: int | None
+    """The maximum number of rows that are left."""
+
+    @property
+    def limit_from_group(self) -> int | None:
+        """The same, with the rows of the first row group that were delivered."""
+        return None if self.limit is None else self.limit + self.start.rows
 
 
 def read_files(
@@ -95,6 +115,7 @@ class Reading:
         columns: The columns to return; by default the scan's.
         views: Whether strings and binaries may be returned as views where that saves work.
         rows: The rows to read of some files; None reads all.
+        resumption: Where to start, for `placed`; its limit replaces the scan's.
     """
 
     def __init__(
@@ -106,10 +127,14 @@ class Reading:
         *,
         views: bool = False,
         rows: ChosenRows | None = None,
+        resumption: Resumption | None = None,
     ) -> None:
         self._scan = scan
         self._options = options
-        self._adds = self._plan if adds is None else adds
+        self._resumption = resumption
+        self._first_group = 0 if resumption is None else resumption.start.row_group
+        self._limit = scan.limit if resumption is None else resumption.limit_from_group
+        self._adds = self._plan if adds is None else lambda: ((batch, START) for batch in adds())
         self._metrics = ScanMetrics()
         snapshot = scan.snapshot
         exact, residual = (
@@ -118,10 +143,10 @@ class Reading:
         columns = scan.columns if columns is None else columns
         self.projection = _projection(snapshot, columns, residual, options)
         # Without a filter all rows of a file count toward the limit: enough files end the plan.
-        self._row_limit = RowLimit(scan.limit if residual is None else None)
+        self._row_limit = RowLimit(self._limit if residual is None else None)
         stores = FileStores(snapshot.store, snapshot.config)
         templates = FileTemplates.build(
-            self.projection, snapshot.store, has_limit=scan.limit is not None
+            self.projection, snapshot.store, has_limit=self._limit is not None
         )
         self._tasks_of = FileTasks(snapshot, self.projection, exact, stores, rows)
         self._batches_of = SmallFileBatches(templates)
@@ -153,13 +178,14 @@ class Reading:
         )
 
     def _request(self, residual: Predicate | None, *, views: bool) -> ReadRequest:
-        limit, batch_rows = self._scan.limit, self._options.batch_rows
+        limit, batch_rows = self._limit, self._options.batch_rows
         if limit is not None:
             batch_rows = min(batch_rows, max(limit, tuning.MIN_LIMITED_BATCH_ROWS))
         return ReadRequest(
             has_filter=residual is not None,
             has_limit=limit is not None,
             needs_positions=self.projection.needs_positions,
+            is_resumable=self._resumption is not None,
             pushes_down=residual is not None and self._options.enable_parquet_pushdown,
             views=views and residual is None,  # pyarrow cannot take rows of views
             batch_rows=batch_rows,
@@ -171,10 +197,10 @@ class Reading:
         Args:
             keeps_all: Whether the caller only collects the batches.
         """
-        left = self._scan.limit
+        left = self._limit
         if left == 0:
             return
-        with Stream(self._unlimited(keeps_all=keeps_all and left is None)) as batches:
+        with Stream(self._read_ahead(self._read, keeps_all=keeps_all and left is None)) as batches:
             for batch in batches:
                 if left is None:
                     yield batch
@@ -185,14 +211,26 @@ class Reading:
                 if not left:
                     return
 
-    def _unlimited(self, *, keeps_all: bool) -> Iterator[pa.RecordBatch]:
+    def placed(self) -> Iterator[tuple[pa.RecordBatch, RowPosition]]:
+        """Yield the rows after the start, up to the limit, with the position after each batch."""
+        assert self._resumption is not None  # noqa: S101 - for such reads only
+        return placed_rows(
+            self._read_ahead(self._read_placed, keeps_all=False),
+            skip=self._resumption.start.rows,
+            limit=self._resumption.limit,
+            table=self._scan.snapshot.store.root,
+        )
+
+    def _read_ahead(
+        self, read: Callable[[Sequence[FileTask]], Iterator[B]], *, keeps_all: bool
+    ) -> Iterator[B]:
         width, scan = self._width, self._scan
         is_chosen = self._options.files_at_once is not None
-        if not (is_chosen or is_local(scan.snapshot.store) or scan.limit is not None):
+        if not (is_chosen or is_local(scan.snapshot.store) or self._limit is not None):
             width = tuning.REMOTE_SMALL_FILES
         return read_ahead(
             self._tasks(),
-            self._read,
+            read,
             width=width,
             may_start=self._may_start,
             memory_limit=self._options.memory_limit,
@@ -207,13 +245,25 @@ class Reading:
         return num_running * self._num_bytes < tuning.REMOTE_BYTES * self._num_files
 
     def _read(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
+        for batch in self._read_each(tasks):
+            yield batch.rows
+
+    def _read_placed(self, tasks: Sequence[FileTask]) -> Iterator[PlacedRows]:
+        file, row_group, count = tasks[0], tasks[0].first_group, 0
+        for batch in self._read_each(tasks):
+            if batch.file is not file or batch.row_group > row_group:
+                file, row_group, count = batch.file, batch.row_group, 0
+            count += batch.rows.num_rows
+            yield PlacedRows(batch.rows, RowPosition(file.place, row_group, count))
+
+    def _read_each(self, tasks: Sequence[FileTask]) -> Iterator[FileBatch]:
         try:
             yield from self._files.read(tasks)
         except BaseException:  # a thread that waits for the rows of this file has to end
             self._row_limit.stop()
             raise
 
-    def _plan(self) -> Iterator[pa.RecordBatch]:
+    def _plan(self) -> Iterator[tuple[pa.RecordBatch, Position]]:
         """Return the add actions of the scan; those of a remote table are prefetched by a thread.
 
         A local table is planned by the reading threads: there is nothing to wait for, and threads
@@ -223,29 +273,39 @@ class Reading:
         snapshot, scan = self._scan.snapshot, self._scan
         tracking = ROW_TRACKING_FIELDS if self.projection.tracks_rows else ()
         identity = () if disk_cache_of(snapshot.store) is None else (IDENTITY_FIELD,)
+        resumption = self._resumption
         run = ScanRun(
             snapshot,
             pruner=scan._pruner,  # noqa: SLF001 - a scan and its reader are one room
             fields=(*ADD_FIELDS, *tracking, *identity),
             limit=None,
             choice=scan._choice,  # noqa: SLF001
+            start=START if resumption is None else resumption.start.file,
+            share=None if resumption is None else resumption.share,
         )
         run.metrics.take(0)
         scan._last_run = self._metrics = run.metrics  # noqa: SLF001
+        adds = run.placed if resumption is not None else run.unplaced
         if is_local(snapshot.store) or self._row_limit.is_active:
-            return run.batches()
-        return prefetch(run.batches, depth=snapshot.config.prefetch_batches)
+            return adds()
+        return prefetch(adds, depth=snapshot.config.prefetch_batches)
 
     def _tasks(self) -> Iterator[Sequence[FileTask]]:
         with Stream(self._adds()) as batches:
-            for adds in batches:
-                for tasks in self._batches_of.of(self._tasks_of.of(adds)):
+            for adds, end in batches:
+                for tasks in self._batches_of.of(self._started(self._tasks_of.of(adds, end))):
                     self._metrics.take(len(tasks))
                     self._num_files += len(tasks)
                     self._num_bytes += sum(task.size or 0 for task in tasks)
                     yield tasks
                     if not self._row_limit.admit():
                         return
+
+    def _started(self, tasks: Iterator[FileTask]) -> Iterator[FileTask]:
+        """Yield the files; the first one of a resumed read starts at a row group."""
+        for task in tasks:
+            row_group, self._first_group = self._first_group, 0
+            yield replace(task, first_group=row_group) if row_group else task
 
 
 def _projection(

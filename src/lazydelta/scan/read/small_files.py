@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lazydelta.scan.read.file_templates import FileTemplates
 
-__all__ = ["SmallFileBatches"]
+__all__ = ["SmallFileBatches", "is_small"]
 
 
 class SmallFile(FileInfo, Protocol):
@@ -29,6 +29,10 @@ class SmallFile(FileInfo, Protocol):
     @property
     def has_vector(self) -> bool:
         """Whether it has a deletion vector."""
+
+    @property
+    def first_group(self) -> int:
+        """The row group to start at."""
 
 
 File = TypeVar("File", bound=SmallFile)
@@ -59,13 +63,15 @@ class SmallFileBatches:
             yield batch
 
     def _fits(self, file: File, batch: Sequence[File], size: int) -> bool:
-        if not self._templates.is_enabled or file.size is None or not _is_small(file):
+        if not self._templates.is_enabled or file.size is None or not is_small(file):
             return False
         if len(batch) >= self._max_files or size + file.size > tuning.SMALL_FILE_BATCH_BYTES:
             self._max_files = min(2 * self._max_files, tuning.SMALL_FILE_BATCH_FILES)
             return False
-        return _is_small(batch[0]) and file.constants == batch[0].constants
+        return is_small(batch[0]) and file.constants == batch[0].constants
 
 
-def _is_small(file: SmallFile) -> bool:
-    return file.size is not None and file.size <= tuning.SMALL_FILE_BYTES and not file.has_vector
+def is_small(file: SmallFile) -> bool:
+    """Whether a file may be in a batch."""
+    is_whole = not file.has_vector and not file.first_group
+    return is_whole and file.size is not None and file.size <= tuning.SMALL_FILE_BYTES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from lazydelta.spark.dml.positions import find_positions, read_positions
 from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.target import TargetFiles
 from lazydelta.spark.dml.target_candidates import candidate_files, split_files
-from lazydelta.spark.dml.verb_run import matched_rows
+from lazydelta.spark.dml.verb_run import load_rows, matched_rows
 from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from lazydelta.config import Config
@@ -96,18 +98,22 @@ def delete(
     if isinstance(started, DmlResult):
         return started
     with matching_rows(spark, *started) as run:
-        return _finish(run, started[1])
+        return _finish(run, started[1], time.monotonic())
 
 
 def matching_rows(
-    spark: SparkSession, verb: Verb, condition: RowCondition
+    spark: SparkSession, verb: Verb, condition: RowCondition, files: pa.Table | None = None
 ) -> AbstractContextManager[VerbRun]:
-    """Find the rows of the table that match a condition."""
-    if condition.sql is not None:  # only Spark knows
-        undecided = candidate_files(spark, verb.snapshot, condition.predicate)
-        decided = TargetFiles.listed(spark, verb.snapshot, ADDS.empty_table())
-    else:
-        decided, undecided = split_files(spark, verb.snapshot, condition.predicate)
+    """Find the rows that match a condition, in add actions of files or in the table."""
+    snapshot, undecided = verb.snapshot, None
+    if condition.sql is None:
+        decided, undecided = split_files(spark, snapshot, condition.predicate, files)
+    else:  # only Spark knows
+        decided = TargetFiles.listed(spark, snapshot, ADDS.empty_table())
+        if files is None:
+            undecided = candidate_files(spark, snapshot, condition.predicate)
+        else:
+            undecided = TargetFiles.listed(spark, snapshot, files)
     positions = None if undecided.is_empty else _positions(undecided, condition)
     return matched_rows(verb, undecided, decided, positions)
 
@@ -120,7 +126,7 @@ def _positions(target: Candidates, condition: RowCondition) -> DataFrame:
     return find_positions(rows.withColumn(CLAUSE, f.lit(0)), target.num_tasks)
 
 
-def _finish(run: VerbRun, condition: RowCondition) -> DmlResult:
+def _finish(run: VerbRun, condition: RowCondition, found: float) -> DmlResult:
     """Write the files of a DELETE, and commit them."""
     verb, deletion = run.verb, run.deletion
     metrics = {"numDeletedRows": run.num_rows}
@@ -129,12 +135,25 @@ def _finish(run: VerbRun, condition: RowCondition) -> DmlResult:
         return verb.nothing({**shown, **verb.file_metrics(deletion)}, dry_run=True)
     if not run.touched.num_rows:
         return verb.nothing({"numDeletedRows": 0})
-    needs_changes = bool(deletion.partial.num_rows) and has_change_feed(verb.snapshot)
+    # Without change files a removed file means that all its rows were deleted.
+    feed = bool(deletion.partial.num_rows) and has_change_feed(verb.snapshot)
+    sql = orjson.dumps([condition.shown]).decode()
     with UncommittedFiles(verb.store, None) as files:
-        written = run.write_deletion(files)
-        if needs_changes:
-            changes = files.add(run.write_changes({0: "delete"}))
-            written = replace(written, changes=changes)
-        sql = orjson.dumps([condition.shown]).decode()
-        changed = RowChanges(deletion=deletion, written=written, metrics=metrics)
-        return verb.commit(changed, {"predicate": sql}, files)
+
+        def again(added: pa.Table) -> RowChanges | None:
+            with matching_rows(run.target.spark, verb, condition, added) as more:
+                if more.deletion.partial.num_rows and has_change_feed(verb.snapshot) and not feed:
+                    return None  # the rows of whole files are in no change file
+                return _changes(more, files, feed=feed)
+
+        first = _changes(run, files, feed=feed).timed(verb.phases(found))
+        return verb.commit(first, {"predicate": sql}, files, again=again, load_rows=load_rows)
+
+
+def _changes(run: VerbRun, files: UncommittedFiles, *, feed: bool) -> RowChanges:
+    """Delete the matching rows, and write them to change files."""
+    written = run.write_deletion(files)
+    if feed and run.touched.num_rows:
+        written = replace(written, changes=files.add(run.write_changes({0: "delete"})))
+    metrics = {"numDeletedRows": run.num_rows}
+    return RowChanges(deletion=run.deletion, written=written, metrics=metrics)

@@ -16,7 +16,9 @@ from lazydelta.operations.dml import (
     DmlRequest,
     DmlResult,
     RowChanges,
+    WrittenChanges,
     has_change_feed,
+    plan_counted_deletion,
 )
 from lazydelta.operations.dml.merge import (
     METRIC_NAMES,
@@ -24,13 +26,16 @@ from lazydelta.operations.dml.merge import (
     MergeRequest,
     merge_metrics,
 )
-from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, ROW, quoted
+from lazydelta.spark.dml.frame_columns import CLAUSE, FILE, ROW, SOURCE_ROW, quoted
 from lazydelta.spark.dml.merge_clauses import SparkClauses, value_name
 from lazydelta.spark.dml.merge_matches import MergeMatches
 from lazydelta.spark.dml.new_rows import RowWriter
+from lazydelta.spark.dml.source_numbers import SourceNumbers
 from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.update import row_ids
-from lazydelta.spark.dml.verb_run import check_count
+from lazydelta.spark.dml.verb_run import check_count, load_rows
+from lazydelta.transaction import ADDS
+from lazydelta.writer.columns import furthest_values
 
 if TYPE_CHECKING:
     import os
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lazydelta.config import Config
-    from lazydelta.operations.dml import Verb, WrittenChanges
+    from lazydelta.operations.dml import Verb
     from lazydelta.operations.dml.merge import MergeExplanation
     from lazydelta.scan import Where
     from lazydelta.spark.dml.merge_clauses import NumberedClause
@@ -174,6 +179,8 @@ class _Merging:
     matches: MergeMatches
     run: VerbRun
     inserted: int = 0
+    high_water_marks: Mapping[str, int] = field(default_factory=dict)
+    """The furthest new value of each identity column."""
     updated_files: list[tuple[pa.Table, Enforcement]] = field(default_factory=list)
     inserted_files: list[tuple[pa.Table, Enforcement]] = field(default_factory=list)
 
@@ -203,13 +210,24 @@ class _Merging:
             written = replace(written, adds=pa.concat_tables([written.adds, *new]))
             metrics: dict[str, int | None] = {**self._metrics()}
             metrics["numOutputRows"] = self._rows("update") + self.inserted + written.copied_rows
-            metrics["scanTimeMs"] = int((found - verb.started) * 1000)
-            metrics["rewriteTimeMs"] = int((time.monotonic() - found) * 1000)
+            metrics |= verb.phases(found)
             parameters = self.plan.request.parameters()
             changes = RowChanges(
                 deletion=run.deletion, written=written, metrics=metrics, **self._definition()
             )
-            return verb.commit(changes, parameters, files)
+            return verb.commit(changes, parameters, files, again=self._again, load_rows=load_rows)
+
+    def _again(self, added: pa.Table) -> RowChanges | None:
+        """Return no changes for files that a concurrent commit added, if none of their rows match.
+
+        If one does, its source row may have been inserted already: that is a conflict, None.
+        """
+        if self.plan.of_kind("not_matched_by_source") or self.matches.has_match(added):
+            return None
+        nothing = ADDS.empty_table()
+        deletion, _ = plan_counted_deletion(self.verb.snapshot, nothing, nothing, [])
+        written = WrittenChanges(adds=nothing, marked=nothing)
+        return RowChanges(deletion=deletion, written=written, metrics={})
 
     def _write_updates(self, writer: RowWriter, files: UncommittedFiles) -> None:
         """Write the changed rows; rows of clauses with the same columns together."""
@@ -259,16 +277,23 @@ class _Merging:
             source = self.matches.inserted()
             frames = [
                 source.where(f.col(CLAUSE) == clause.number).select(
-                    *self.plan.inserted_values(source, clause)
+                    *self.plan.inserted_values(source, clause), SOURCE_ROW
                 )
                 for clause in clauses
             ]
             rows = frames[0]
             for frame in frames[1:]:
                 rows = rows.unionAll(frame)
-            enforcement = writer.plan(rows, is_update=False)
-            written = writer.write(rows, enforcement)
+            enforcement = writer.plan(rows.drop(SOURCE_ROW), is_update=False)
+            numbers = None
+            if enforcement.generates_identity:
+                numbers = SourceNumbers.of(self.matches.source)
+            else:
+                rows = rows.drop(SOURCE_ROW)
+            written = writer.write(rows, enforcement, numbers=numbers)
             self.inserted += written.rows
+            both = (self.high_water_marks, written.high_water_marks)
+            self.high_water_marks = furthest_values(enforcement.identity, both)
             self.inserted_files.append((files.add(written.adds), enforcement))
 
     def _with_changes(
@@ -292,9 +317,13 @@ class _Merging:
     def _definition(self) -> dict[str, Any]:
         """Return the table's new protocol and metadata; None where they do not change."""
         snapshot, after = self.verb.snapshot, self.plan.definition
+        metadata = after.metadata
+        if self.inserted_files:
+            _, enforcement = self.inserted_files[0]
+            metadata = enforcement.advanced_metadata(self.high_water_marks)
         return {
             "protocol": None if after.protocol == snapshot.protocol else after.protocol,
-            "metadata": None if after.metadata == snapshot.metadata else after.metadata,
+            "metadata": None if metadata == snapshot.metadata else metadata,
         }
 
     def _rows(self, action: str) -> int:

@@ -216,6 +216,13 @@ class MergeMatches:
             return ", ".join(f"{alias}.{name} = {row[name]}" for name in columns)
         return "a row"
 
+    def has_match(self, files: pa.Table) -> bool:
+        """Whether a row of other files matches the source, whether or not it would change."""
+        plan = self.plan
+        others = TargetFiles.listed(plan.spark, plan.snapshot, files)
+        rows = others.rows(plan.read_columns, self.on_target).alias(plan.request.target_alias)
+        return not rows.join(self._joined_source, self._on, "left_semi").isEmpty()
+
     def explain(self) -> MergeExplanation:
         """Return the plan; no job runs."""
         plan, condition = self.plan, self.condition

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+import orjson
 import pyarrow as pa
 
-from lazydelta.errors import UnsupportedFeatureError
-from lazydelta.operations import FileTask, RowTracking, WriteRequest
+from lazydelta.operations import FileTask, RowTracking, WriteRequest, WrittenRows
 from lazydelta.schema.mapping import without_metadata
 from lazydelta.spark.arrow_conversion import serialize_table
 from lazydelta.spark.conf import storage_options_file
-from lazydelta.spark.dml.frame_columns import quoted
+from lazydelta.spark.dml.frame_columns import SOURCE_ROW, quoted
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot
 from lazydelta.spark.tasks import split_by_size
@@ -21,13 +21,12 @@ from lazydelta.spark.tuning import READ_TASKS
 from lazydelta.spark.write_tasks import (
     RESULT,
     PlannedWrite,
-    collect_results,
     collect_tables,
     incoming_schema,
     task_result,
-    write_rows,
 )
-from lazydelta.transaction import CHANGE_FILES
+from lazydelta.transaction import ADDS, CHANGE_FILES
+from lazydelta.writer.columns import furthest_values
 from lazydelta.writer.enforcement import plan_enforcement
 from lazydelta.writer.files import DataLayout, read_added_rows, write_change_files
 
@@ -36,13 +35,15 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from lazydelta.operations import WrittenRows
     from lazydelta.operations.dml import Verb
+    from lazydelta.spark.dml.source_numbers import SourceNumbers
     from lazydelta.writer.columns import TableDefinition
     from lazydelta.writer.enforcement import Enforcement
 
 __all__ = ["RowWriter"]
 
+_MARKS = b"highWaterMarks"
+"""Key of the high-water marks of a task in the metadata of its adds."""
 ChangeType = Literal["insert", "update_postimage"]
 
 
@@ -60,13 +61,12 @@ class RowWriter:
 
         Raises:
             SchemaMismatchError: The rows do not fit.
-            UnsupportedFeatureError: Values of an identity column would have to be generated.
         """
         definition = self.definition
         schema = definition.schema
         if is_update:  # rows keep their identity values
             schema = without_metadata(schema, lambda key: key.startswith("delta.identity."))
-        enforcement = plan_enforcement(
+        return plan_enforcement(
             table=definition.table,
             protocol=definition.protocol,
             metadata=definition.metadata,
@@ -74,15 +74,14 @@ class RowWriter:
             incoming=incoming_schema(rows.schema, definition.table),
             schema_mode=None,
         )
-        for column in enforcement.identity:
-            reason = f"identity column {column.name!r} needs a single process"
-            raise UnsupportedFeatureError(
-                definition.table, ("identityColumns",), "write", f"{reason}; use Table.merge"
-            )
-        return enforcement
 
     def write(
-        self, rows: DataFrame, enforcement: Enforcement, *, keeps_ids: bool = False
+        self,
+        rows: DataFrame,
+        enforcement: Enforcement,
+        *,
+        keeps_ids: bool = False,
+        numbers: SourceNumbers | None = None,
     ) -> WrittenRows:
         """Write rows to data files.
 
@@ -90,9 +89,11 @@ class RowWriter:
             rows: The rows.
             enforcement: The plan of their columns.
             keeps_ids: Whether the last column has row ids, if the table tracks rows.
+            numbers: Converts the last column, `SOURCE_ROW`, for identity columns.
 
         Raises:
             ConstraintViolationError: A row violates a constraint of the table.
+            IdentityExhaustedError: An identity column has too few values left.
         """
         tracking = RowTracking.of(self.verb.snapshot) if keeps_ids else RowTracking()
         planned = PlannedWrite(
@@ -100,7 +101,10 @@ class RowWriter:
             request=WriteRequest(),
             base=None,
             task=FileTask(
-                enforcement=enforcement, layout=tracking.layout(self._layout), tracking=tracking
+                enforcement=enforcement,
+                layout=tracking.layout(self._layout),
+                tracking=tracking,
+                row_number=None if numbers is None else SOURCE_ROW,
             ),
         )
         partitions = self.definition.metadata.partition_columns
@@ -108,8 +112,11 @@ class RowWriter:
         rows = rows.hint("rebalance", *by)  # few changed rows of many files become few files
         # PySpark resolves columns by name, and would parse a dot or a backtick in one.
         rows = rows.toDF(*(f"column{index}" for index in range(len(rows.columns))))
-        task = named_task("write_rows", write_rows, planned)
-        return collect_results(rows.mapInArrow(task, RESULT).toArrow())
+        task = named_task("write_rows", _write_numbered_rows, planned, numbers)
+        tables, count = collect_tables(rows.mapInArrow(task, RESULT).toArrow())
+        adds = pa.concat_tables([ADDS.empty_table(), *tables]).combine_chunks()
+        marks = furthest_values(enforcement.identity, map(_high_water_marks, tables))
+        return WrittenRows(adds, count, marks)
 
     def write_changes(self, adds: pa.Table, enforcement: Enforcement, kind: ChangeType) -> pa.Table:
         """Write the rows of new data files to change files."""
@@ -149,6 +156,30 @@ class RowWriter:
             options,
             clustered_by=self.verb.snapshot.clustering_columns(),
         )
+
+
+def _write_numbered_rows(
+    planned: PlannedWrite, numbers: SourceNumbers | None, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Write the rows of a task; its result has the high-water marks too."""
+    names = planned.task.input_columns
+
+    def named() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = batch.rename_columns(names)
+            yield rows if numbers is None else numbers.converted(rows)
+
+    def write() -> tuple[pa.Table, int]:
+        written = planned.write(named())
+        marks = orjson.dumps(dict(written.high_water_marks))
+        return written.adds.replace_schema_metadata({_MARKS: marks}), written.rows
+
+    return task_result(write)
+
+
+def _high_water_marks(adds: pa.Table) -> dict[str, int]:
+    marks: dict[str, int] = orjson.loads((adds.schema.metadata or {}).get(_MARKS, b"{}"))
+    return marks
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,11 +52,9 @@ def start_verb(
         ConfigError: The session is not in ANSI mode, or executors cannot open the table.
     """
     if spark.conf.get(_ANSI, "true") != "true":
-        reason = "must be true: values that overflow would be stored as other values"
-        raise ConfigError(_ANSI, reason)
+        reason = "must be true, or values that overflow would be stored as other values"
+        raise ConfigError(_ANSI, f'{reason}; run spark.conf.set("{_ANSI}", "true") first')
     config = Config.from_env() if access.config is None else access.config
-    # The driver has no positions of rows, so it cannot adapt them to a concurrent commit.
-    config = replace(config, row_level_concurrency=False)
     options_file = storage_options_file(spark)
     store = open_table_store(
         access.url, access.storage_options, config, options_file, credential=access.credential

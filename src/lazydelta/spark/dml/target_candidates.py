@@ -1,8 +1,9 @@
 """Files that may have rows that a verb changes: listed by the driver, or found by executors.
 
-The rule of `read` decides: executors replay the log of a large table. Then the driver receives the
-add actions of files with changed rows only. Such a file is known by a hash of its path, which a
-task that is repeated computes again; two files with one hash are an error before the commit.
+The rule of `read` decides: executors replay the log of a large table. If too many files are left
+after data skipping, the driver receives the add actions of files with changed rows only. Such a
+file is known by a hash of its path, which a task that is repeated computes again; two files with
+one hash are an error before the commit.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ from pyspark.sql import functions as f
 from lazydelta.errors import InternalError
 from lazydelta.expressions.nodes import IsTrue, Not
 from lazydelta.operations.dml import split_by_statistics
-from lazydelta.scan.plan import live_adds
 from lazydelta.spark.arrow_reader import num_read_tasks
 from lazydelta.spark.conf import replay_settings
 from lazydelta.spark.dml.frame_columns import INDEX, NUMBERED_FILES
 from lazydelta.spark.dml.target import RowRead, TargetFiles, read_rows, rows_schema
 from lazydelta.spark.jobs import named_task
-from lazydelta.spark.planner import choose_replay, distributed_log_replay, pruner_for
+from lazydelta.spark.planner import (
+    choose_replay,
+    distributed_log_replay,
+    few_live_files,
+    pruner_for,
+)
 from lazydelta.transaction import ADDS
 
 if TYPE_CHECKING:
@@ -46,26 +51,33 @@ def candidate_files(
     spark: SparkSession, snapshot: SnapshotState, where: Predicate | None
 ) -> Candidates:
     """Return the files that may have a matching row."""
-    replayed = ReplayedFiles.of(spark, snapshot, where)
-    if replayed is not None:
-        return replayed
-    batches = live_adds(snapshot, ADDS, pruner_for(snapshot, where))
-    adds = pa.Table.from_batches([batch.select(ADDS.names) for batch in batches], ADDS)
-    return TargetFiles.listed(spark, snapshot, adds)
+    adds = few_live_files(spark, snapshot, where, ADDS)
+    if adds is None:
+        return ReplayedFiles.at(spark, snapshot, where)
+    return TargetFiles.listed(spark, snapshot, pa.Table.from_batches([adds], ADDS))
 
 
 def split_files(
-    spark: SparkSession, snapshot: SnapshotState, where: Predicate | None
+    spark: SparkSession,
+    snapshot: SnapshotState,
+    where: Predicate | None,
+    files: pa.Table | None = None,
 ) -> tuple[TargetFiles, Candidates]:
     """Return the files of which all rows match, and those of which some may.
 
     Partition values and statistics decide; no data file is opened.
+
+    Args:
+        spark: The session.
+        snapshot: The table.
+        where: The condition on its rows.
+        files: Add actions of the files to search; by default those of the snapshot.
     """
-    replayed = ReplayedFiles.of(spark, snapshot, where)
-    if replayed is None:
-        whole, adds = split_by_statistics(snapshot, where)
+    if files is not None or not choose_replay(snapshot, replay_settings(spark)).distributed:
+        whole, adds = split_by_statistics(snapshot, where, files)
         undecided = TargetFiles.listed(spark, snapshot, adds)
         return TargetFiles.listed(spark, snapshot, whole, adds.num_rows), undecided
+    replayed = ReplayedFiles.at(spark, snapshot, where)
     nothing = TargetFiles.listed(spark, snapshot, ADDS.empty_table())
     if where is None:
         return replayed.collected(), nothing
@@ -90,14 +102,12 @@ class ReplayedFiles:
     is_empty = False
 
     @classmethod
-    def of(
+    def at(
         cls, spark: SparkSession, snapshot: SnapshotState, where: Predicate | None
-    ) -> ReplayedFiles | None:
-        """Return the files, or None if this process replays the log."""
+    ) -> ReplayedFiles:
+        """Return the files of a version."""
         settings = replay_settings(spark)
         choice = choose_replay(snapshot, settings)
-        if not choice.distributed:
-            return None
         num_tasks = num_read_tasks(choice.estimated_files, settings.num_partitions)
         return cls(spark=spark, snapshot=snapshot, where=where, num_tasks=num_tasks)
 

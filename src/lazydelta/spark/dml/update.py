@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from lazydelta.spark.dml.frame_columns import quoted
 from lazydelta.spark.dml.new_rows import RowWriter
 from lazydelta.spark.dml.start import TableAccess, start_verb
 from lazydelta.spark.dml.stored_values import StoredValues, leaves
-from lazydelta.spark.dml.verb_run import check_count
+from lazydelta.spark.dml.verb_run import check_count, load_rows
 from lazydelta.writer.columns import TableDefinition
 from lazydelta.writer.enforcement import GENERATION_EXPRESSION
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from lazydelta.scan import Where
     from lazydelta.schema import StructField
     from lazydelta.snapshot import SnapshotState
+    from lazydelta.spark.dml.conditions import RowCondition
     from lazydelta.spark.dml.verb_run import VerbRun
     from lazydelta.store.cloud import Credential
 
@@ -104,12 +106,7 @@ def update(
     verb, condition = started
     columns, values = _new_columns(spark, verb.snapshot, set)
     with matching_rows(spark, verb, condition) as run:
-        metrics = {} if run.num_rows is None else {"numUpdatedRows": run.num_rows}
-        if request.dry_run:
-            return verb.nothing({**metrics, **verb.file_metrics(run.deletion)}, dry_run=True)
-        if not run.touched.num_rows:
-            return verb.nothing({"numUpdatedRows": 0})
-        return _finish(run, columns, values, {"predicate": condition.shown})
+        return _finish(run, condition, columns, values)
 
 
 def _new_columns(
@@ -142,27 +139,49 @@ def _is_kept(field: StructField, tree: Mapping[str, Any]) -> bool:
 
 
 def _finish(
-    run: VerbRun, columns: list[str], values: list[Column], parameters: Mapping[str, str]
+    run: VerbRun, condition: RowCondition, columns: list[str], values: list[Column]
 ) -> DmlResult:
     """Write the files of an UPDATE, and commit them."""
+    verb, found = run.verb, time.monotonic()
+    metrics = {} if run.num_rows is None else {"numUpdatedRows": run.num_rows}
+    if verb.request.dry_run:
+        return verb.nothing({**metrics, **verb.file_metrics(run.deletion)}, dry_run=True)
+    if not run.touched.num_rows:
+        return verb.nothing({"numUpdatedRows": 0})
+    with UncommittedFiles(verb.store, None) as files:
+
+        def again(added: pa.Table) -> RowChanges:
+            with matching_rows(run.target.spark, verb, condition, added) as more:
+                return _changes(more, columns, values, files)
+
+        first = _changes(run, columns, values, files).timed(verb.phases(found))
+        parameters = {"predicate": condition.shown}
+        return verb.commit(first, parameters, files, again=again, load_rows=load_rows)
+
+
+def _changes(
+    run: VerbRun, columns: list[str], values: list[Column], files: UncommittedFiles
+) -> RowChanges:
+    """Write the new versions of the matching rows, and delete the old ones."""
     verb, spark = run.verb, run.target.spark
+    if not run.touched.num_rows:
+        written = run.write_deletion(files)
+        return RowChanges(deletion=run.deletion, written=written, metrics={})
     writer = RowWriter(spark=spark, verb=verb, definition=table_definition(verb))
     old = run.old_rows(columns, {0})
     enforcement = writer.plan(old.select(*values), is_update=True)
     rows = old.select(*values, *row_ids(run))
-    with UncommittedFiles(verb.store, None) as files:
-        changed = writer.write(rows, enforcement, keeps_ids=True)
-        files.add(changed.adds)
-        check_count("changed rows", changed.rows, run.num_rows)
-        written = run.write_deletion(files)
-        if has_change_feed(verb.snapshot):
-            before = files.add(run.write_changes({0: "update_preimage"}))
-            after = files.add(writer.write_changes(changed.adds, enforcement, "update_postimage"))
-            written = replace(written, changes=pa.concat_tables([before, after]))
-        written = replace(written, adds=pa.concat_tables([changed.adds, written.adds]))
-        metrics = {"numUpdatedRows": changed.rows}
-        changes = RowChanges(deletion=run.deletion, written=written, metrics=metrics)
-        return verb.commit(changes, parameters, files)
+    changed = writer.write(rows, enforcement, keeps_ids=True)
+    files.add(changed.adds)
+    check_count("changed rows", changed.rows, run.num_rows)
+    written = run.write_deletion(files)
+    if has_change_feed(verb.snapshot):
+        before = files.add(run.write_changes({0: "update_preimage"}))
+        after = files.add(writer.write_changes(changed.adds, enforcement, "update_postimage"))
+        written = replace(written, changes=pa.concat_tables([before, after]))
+    written = replace(written, adds=pa.concat_tables([changed.adds, written.adds]))
+    metrics = {"numUpdatedRows": changed.rows}
+    return RowChanges(deletion=run.deletion, written=written, metrics=metrics)
 
 
 def row_ids(run: VerbRun) -> list[Column]:

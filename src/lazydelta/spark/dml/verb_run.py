@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from lazydelta.errors import InternalError
@@ -32,6 +33,7 @@ from lazydelta.spark.dml.changed_files import (
     write_vectors,
 )
 from lazydelta.spark.dml.frame_columns import CLAUSE, POSITIONS
+from lazydelta.spark.dml.positions import load_bitmap
 from lazydelta.spark.dml.target import UNTRACKED, RowRead, TargetFiles, rows_schema
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.write_tasks import RESULT, collect_tables
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from lazydelta.spark.dml.target_candidates import Candidates
     from lazydelta.spark.jobs import ArrowTask
 
-__all__ = ["VerbRun", "check_count", "matched_rows"]
+__all__ = ["FileRows", "VerbRun", "check_count", "load_rows", "matched_rows"]
 
 _ALL_ROWS = 0
 """The clause of files that statistics decide."""
@@ -174,6 +176,38 @@ def check_count(what: str, found: int, expected: int | None) -> None:
         raise InternalError(f"tasks wrote {found} {what} where {expected} are expected")
 
 
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """Rows of a file by their number; Spark has the positions."""
+
+    positions: DataFrame
+    """Those of this file and others, in the schema of `POSITIONS`."""
+    file: int
+    count: int
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self.count
+
+
+def load_rows(rows: Sequence[Any]) -> list[Any]:
+    """Return the bitmaps of rows that Spark has; bitmaps as they are.
+
+    After a lost race the driver needs those of the files that the winner changed too.
+    """
+    frames = {id(one.positions): one.positions for one in rows if isinstance(one, FileRows)}
+    bitmaps: dict[tuple[int, int], Any] = {}
+    for key, frame in frames.items():
+        numbers = [one.file for one in rows if getattr(one, "positions", None) is frame]
+        found = frame.where(f.col("file").isin(numbers)).select("file", "rows").toArrow()
+        for file, data in zip(*(column.to_pylist() for column in found.columns), strict=True):
+            known = bitmaps.get((key, file))
+            bitmaps[key, file] = load_bitmap(data) | known if known else load_bitmap(data)
+    return [
+        bitmaps[id(one.positions), one.file] if isinstance(one, FileRows) else one for one in rows
+    ]
+
+
 @contextmanager
 def matched_rows(
     verb: Verb,
@@ -196,9 +230,10 @@ def matched_rows(
             counts = positions.select(*counts.column_names).toArrow()
         sums = _sums(counts, "file", "count")
         touched = undecided.chosen(list(sums))
-        deletion, num_rows = plan_counted_deletion(
-            verb.snapshot, decided.adds, touched.adds, list(sums.values())
-        )
+        rows = []
+        if positions is not None:
+            rows = [FileRows(positions, file, count) for file, count in sums.items()]
+        deletion, num_rows = plan_counted_deletion(verb.snapshot, decided.adds, touched.adds, rows)
         yield VerbRun(
             verb=verb,
             target=touched.united(decided),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lazydelta.store.cloud.storage_options import ClientOptions
+    from lazydelta.store.interface import Level
     from lazydelta.store.uploads import Output
 
 __all__ = ["ObjectStore"]
@@ -131,20 +132,32 @@ class ObjectStore:
             batches = self._checked_if_empty(directory, batches)
         return ordered_pages(batches, after=start, is_ordered=self._is_ordered)
 
-    def list_tree(self, *, after: str = "") -> Iterator[pa.RecordBatch]:
+    def list_tree(self, *, after: str = "", within: str = "") -> Iterator[pa.RecordBatch]:
         """Yield all objects, one page of the store at a time."""
         new_stream = functools.partial(
             self._obs.list,
             self._client,
-            None,
+            within or None,
             offset=after or None,
             chunk_size=tuning.LISTING_PAGE,
             return_arrow=True,
         )
-        batches = self._pages("", new_stream, "^")
+        batches = self._pages(within, new_stream, "^")
         if not after and self._any_xml_is_a_listing:
-            batches = self._checked_if_empty("", batches)
+            batches = self._checked_if_empty(within, batches)
         return ordered_pages(batches, after=after, is_ordered=self._is_ordered)
+
+    def list_level(self, directory: str) -> Level:
+        """Return the directories and objects directly in `directory`."""
+        directory = validate_directory(directory)
+
+        request = functools.partial(
+            self._obs.list_with_delimiter_async, self._client, directory or None, return_arrow=True
+        )
+        found = run(self._attempt("list", directory, request, tuning.LEVEL_SECONDS))
+        names = [str(name) for name in found["common_prefixes"]]
+        pages = pa.table(found["objects"]).to_batches()
+        return names, [_listing_batch(page, "^") for page in pages]
 
     @property
     def lists_from_offsets(self) -> bool:

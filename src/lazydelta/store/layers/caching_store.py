@@ -17,14 +17,14 @@ from lazydelta._parallel import start_thread
 from lazydelta.errors import TransientStoreError
 from lazydelta.store import tuning
 from lazydelta.store.deadlines import remaining_seconds
-from lazydelta.store.interface import check_writable, list_tree
+from lazydelta.store.interface import check_writable, list_level, list_tree
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from lazydelta.store.interface import Buffer, ObjectMeta, Store
+    from lazydelta.store.interface import Buffer, Level, ObjectMeta, Store
     from lazydelta.store.layers.disk_cache import DiskCache
 
 __all__ = ["CachingStore", "disk_cache_of", "prefetch", "read_cached"]
@@ -135,9 +135,13 @@ class CachingStore:
             if is_new:
                 start_thread(partial(self._fetch, path, block))
 
-    def list_tree(self, *, after: str = "") -> Iterator[pa.RecordBatch]:
+    def list_tree(self, *, after: str = "", within: str = "") -> Iterator[pa.RecordBatch]:
         """List all directories."""
-        return list_tree(self._inner, after=after)
+        return list_tree(self._inner, after=after, within=within)
+
+    def list_level(self, directory: str) -> Level:
+        """List one directory."""
+        return list_level(self._inner, directory)
 
     def list_from(self, directory: str, *, after: str | None = None) -> Iterator[pa.RecordBatch]:
         """List; objects with another size or modification time than before are dropped."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lazydelta import metrics
 from lazydelta.errors import StoreError
 from lazydelta.store import tuning
-from lazydelta.store.interface import list_tree
+from lazydelta.store.interface import list_level, list_tree
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lazydelta.metrics import Observer, StoreCalled
-    from lazydelta.store.interface import Buffer, ObjectMeta, Store
+    from lazydelta.store.interface import Buffer, Level, ObjectMeta, Store
 
 __all__ = ["MeteredStore", "RequestTotals", "request_totals"]
 
@@ -111,9 +111,16 @@ class MeteredStore:
         """List, counting each fetched page; an empty listing counts as one."""
         return self._counted_pages(directory, self._inner.list_from(directory, after=after))
 
-    def list_tree(self, *, after: str = "") -> Iterator[pa.RecordBatch]:
+    def list_tree(self, *, after: str = "", within: str = "") -> Iterator[pa.RecordBatch]:
         """List all directories, counting each fetched page."""
-        return self._counted_pages("", list_tree(self._inner, after=after))
+        pages = list_tree(self._inner, after=after, within=within)
+        return self._counted_pages(within, pages)
+
+    def list_level(self, directory: str) -> Level:
+        """List one directory, counting one page."""
+        return self._counted(
+            "list", directory, lambda: list_level(self._inner, directory), 1, lambda _: 0
+        )
 
     def _counted_pages(
         self, directory: str, pages: Iterator[pa.RecordBatch]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from lazydelta.errors import TransientStoreError
 from lazydelta.store.deadlines import call_deadline, remaining_seconds
-from lazydelta.store.interface import check_writable, is_local, list_tree, local_path
+from lazydelta.store.interface import check_writable, is_local, list_level, list_tree, local_path
 from lazydelta.store.ranges import open_ranges
 from lazydelta.store.uploads import Output, open_output
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lazydelta.errors import StoreError
     from lazydelta.store.cloud.object_store import ObjectStore
     from lazydelta.store.cloud.resumable_read import ResumableRead
-    from lazydelta.store.interface import Buffer, ObjectMeta, Store
+    from lazydelta.store.interface import Buffer, Level, ObjectMeta, Store
 
 __all__ = ["RetryingStore", "retried_store"]
 
@@ -89,9 +89,15 @@ class RetryingStore:
 
         return self._resumed_pages(start)
 
-    def list_tree(self, *, after: str = "") -> Iterator[pa.RecordBatch]:
+    def list_tree(self, *, after: str = "", within: str = "") -> Iterator[pa.RecordBatch]:
         """List all directories; after a failure it resumes after the last listed path."""
-        return self._resumed_pages(lambda last: list_tree(self._inner, after=last or after))
+        return self._resumed_pages(
+            lambda last: list_tree(self._inner, after=last or after, within=within)
+        )
+
+    def list_level(self, directory: str) -> Level:
+        """List one directory."""
+        return self._retried(lambda: list_level(self._inner, directory))
 
     def _resumed_pages(
         self, start: Callable[[str | None], Iterator[pa.RecordBatch]]

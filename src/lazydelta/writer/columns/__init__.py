@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lazydelta.writer.columns.column_names import check_names, check_partition_columns
 from lazydelta.writer.columns.identity import (
+    furthest_values,
     high_water_marks,
     identity_columns,
     is_identity,
@@ -21,6 +22,7 @@ __all__ = [
     "check_names",
     "check_partition_columns",
     "check_void_within",
+    "furthest_values",
     "high_water_marks",
     "identity_columns",
     "is_identity",

@@ -1,9 +1,10 @@
 """Identity columns: values that the table generates for rows written without them.
 
 A value is `start + k * step`, beyond the column's high-water mark in the metadata. A row's value
-depends only on its index in the write. The commit that adds the rows also advances the mark, so
-of two writes that started at the same mark the second conflicts. Explicit values advance the mark
-too: generated values never repeat them. Pure; plans pickle.
+depends only on its number in the write: its index or, where tasks write, another distinct number.
+The commit that adds the rows also advances the mark, so of two writes that started at the same mark
+the second conflicts. Explicit values advance the mark too: generated values never repeat them.
+Pure; plans pickle.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.compute as pc
 
-from lazydelta._arrow import from_numpy
+from lazydelta._arrow import from_numpy, to_numpy
 from lazydelta.errors import (
     IdentityExhaustedError,
     SchemaError,
@@ -25,7 +26,7 @@ from lazydelta.protocol.features import supported_features
 from lazydelta.schema import PrimitiveType, StructType
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     import pyarrow as pa
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "IdentityColumn",
+    "furthest_values",
     "high_water_marks",
     "identity_columns",
     "is_identity",
@@ -65,12 +67,14 @@ class IdentityColumn:
     is_explicit: bool = False
     """Whether the input rows have their own values."""
 
-    def assign(self, batch: pa.RecordBatch, row_offset: int, table: str) -> pa.RecordBatch:
+    def assign(
+        self, batch: pa.RecordBatch, row_offset: int | pa.Array, table: str
+    ) -> pa.RecordBatch:
         """Return the batch with generated values; unchanged if the values are explicit.
 
         Args:
             batch: Rows in the table's schema.
-            row_offset: Number of rows of this write before the batch.
+            row_offset: Number of rows of this write before the batch, or the number of each row.
             table: The table's URL, for errors.
 
         Raises:
@@ -80,11 +84,16 @@ class IdentityColumn:
             return batch
         mark = self.high_water_mark
         used = 0 if mark is None else max(0, (mark - self.start) // self.step + 1)
-        first = self.start + (used + row_offset) * self.step
-        if first + (batch.num_rows - 1) * self.step not in _INT64_RANGE:
+        if isinstance(row_offset, int):
+            numbers = np.arange(row_offset, row_offset + batch.num_rows, dtype=np.int64)
+        else:
+            numbers = to_numpy(row_offset)
+        low, high = int(numbers.min()), int(numbers.max())
+        if self.start + (used + high) * self.step not in _INT64_RANGE:
             raise IdentityExhaustedError(table, self.name, self.start, self.step)
         # Intermediate products may wrap around; the sum wraps back, because it is in range.
-        values = np.arange(batch.num_rows, dtype=np.int64) * np.int64(self.step) + np.int64(first)
+        first = np.int64(self.start + (used + low) * self.step)
+        values = (numbers - low) * np.int64(self.step) + first
         index = batch.schema.get_field_index(self.name)
         return batch.set_column(index, batch.schema.field(index), from_numpy(values))
 
@@ -182,6 +191,15 @@ def high_water_marks(
         if furthest is not None:
             marks[column.name] = furthest
     return marks
+
+
+def furthest_values(
+    columns: tuple[IdentityColumn, ...], marks: Iterable[Mapping[str, int]]
+) -> dict[str, int]:
+    """Return the furthest value per column, of several `high_water_marks`."""
+    parts = list(marks)
+    furthest = {c.name: c.furthest(*(part.get(c.name) for part in parts)) for c in columns}
+    return {name: value for name, value in furthest.items() if value is not None}
 
 
 def with_high_water_marks(

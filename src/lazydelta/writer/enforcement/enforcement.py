@@ -7,7 +7,7 @@ no I/O, no threads; the plan pickles.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -15,10 +15,14 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lazydelta.errors import SchemaMismatchError
-from lazydelta.schema import PrimitiveType, from_arrow_schema, to_arrow_schema
+from lazydelta.schema import PrimitiveType, from_arrow_schema, schema_to_json, to_arrow_schema
 from lazydelta.schema.mapping import without_metadata
 from lazydelta.schema.values import build_scalar
-from lazydelta.writer.columns.identity import IdentityColumn, plan_identity
+from lazydelta.writer.columns.identity import (
+    IdentityColumn,
+    plan_identity,
+    with_high_water_marks,
+)
 from lazydelta.writer.columns.schema_evolution import (
     TableDefinition,
     check_void,
@@ -35,6 +39,8 @@ from lazydelta.writer.enforcement.schema_enforcement import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lazydelta.protocol import TableMetadata, TableProtocol
     from lazydelta.schema import StructField, StructType
 
@@ -76,13 +82,13 @@ class Enforcement:
     """String and binary partition columns: partition values cannot tell empty from null."""
     constraints: Constraints
 
-    def __call__(self, batch: pa.RecordBatch, row_offset: int = 0) -> pa.RecordBatch:
+    def __call__(self, batch: pa.RecordBatch, row_offset: int | pa.Array = 0) -> pa.RecordBatch:
         """Return the rows in the table's schema, complete, cast and validated.
 
         Args:
             batch: The input rows.
-            row_offset: Number of rows of this write before the batch; identity values depend
-                on it.
+            row_offset: Number of rows of this write before the batch, or the number of each row;
+                identity values depend on it.
 
         Raises:
             IdentityExhaustedError: An identity column has too few values left.
@@ -108,6 +114,22 @@ class Enforcement:
             rows = _with_empty_as_null(rows, name)
         self.constraints.check(rows)
         return rows
+
+    @property
+    def generates_identity(self) -> bool:
+        """Whether rows get values of an identity column."""
+        return any(not column.is_explicit for column in self.identity)
+
+    def advanced_metadata(self, marks: Mapping[str, int]) -> TableMetadata:
+        """Return the table's metadata after the write, with advanced high-water marks.
+
+        Args:
+            marks: The furthest value of each identity column in the new rows.
+        """
+        schema = with_high_water_marks(self.schema, self.identity, marks)
+        if schema is self.schema:
+            return self.metadata
+        return replace(self.metadata, schema_string=schema_to_json(schema))
 
     def _column(self, batch: pa.RecordBatch, part: StructField, index: int | None) -> pa.Array:
         if index is None:

@@ -283,3 +283,25 @@ def test_tables_that_refuse_deletes(tmp_path):
         appends.delete("id = 1")
     with pytest.raises(TableNotFoundError):
         ld.Table.open(tmp_path / "nothing").delete()
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS], ids=["rewritten", "vectors"])
+def test_results_and_history_have_the_metrics_of_delta_spark(tmp_path, properties):
+    ld.write(tmp_path, {"id": [*range(10)], "v": [*range(10)]}, properties=properties)
+    table = ld.Table.open(tmp_path)
+    common = {"numAddedBytes", "numAddedFiles", "numCopiedRows", "numRemovedBytes",
+        "numRemovedFiles", "numDeletionVectorsAdded", "scanTimeMs", "rewriteTimeMs",
+        "executionTimeMs"}  # fmt: skip
+    for verb, rows in (
+        (lambda: table.delete("id = 1"), "numDeletedRows"),
+        (lambda: table.update({"v": "0"}, "id = 2"), "numUpdatedRows"),
+    ):
+        result = verb()
+        assert common | {rows} <= result.metrics.keys()
+        assert result.metrics[rows] == 1
+        phases = result.metrics["scanTimeMs"] + result.metrics["rewriteTimeMs"]
+        assert 0 <= phases <= result.metrics["executionTimeMs"]
+        (latest,) = table.history(1)
+        assert {
+            name: int(n) for name, n in latest.raw["operationMetrics"].items()
+        } == result.metrics

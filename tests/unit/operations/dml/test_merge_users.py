@@ -11,7 +11,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import lazydelta as ld
-from lazydelta.errors import ConstraintViolationError, PredicateError
+from lazydelta.errors import (
+    ColumnNotFoundError,
+    ConfigError,
+    ConstraintViolationError,
+    PredicateError,
+)
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
@@ -72,6 +77,35 @@ def test_special_names_are_quoted_with_backticks(tmp_path):
         {"y--1": "s.`y--1` + 1", "a.b": "s.`a.b`", "`fooBar`": ld.col(["s", "fooBar"])}
     ).execute()
     assert rows_of(table, "the id")[1] == {"the id": 2, "y--1": 51, "fooBar": "x", "a.b": 7}
+
+
+@pytest.mark.parametrize("name", ['"fooBar"', '"foobar"', "`fooBar`"])
+def test_a_name_after_an_alias_may_have_double_quotes(tmp_path, name):
+    ld.write(tmp_path, {"id": [1, 2], "fooBar": ["a", "b"]})
+    table = ld.Table.open(tmp_path)
+    merge = table.merge({"id": [8, 9], "fooBar": ["b", "c"]}, f"t.{name} = s.{name}")
+    merge.when_matched_update({"id": f's."id" + length(s.{name})'}).execute()
+    assert rows_of(table) == [{"id": 1, "fooBar": "a"}, {"id": 9, "fooBar": "b"}]
+    ld.sql(f"UPDATE x SET x.{name} = concat(x.{name}, '\"') WHERE x.{name} = 'a'", {"x": table})
+    ld.sql(f"DELETE FROM x WHERE x.{name} = 'b'", {"x": table})
+    assert rows_of(table) == [{"id": 1, "fooBar": 'a"'}]
+
+
+def test_a_star_leaves_out_columns(tmp_path):
+    ld.write(tmp_path, {"id": [1, 2], "name": ["a", "b"], "v": [1, 2]})
+    table = ld.Table.open(tmp_path)
+    merge = table.merge({"id": [2, 3], "v": [20, 30]}, "t.id = s.id")
+    merge = merge.when_matched_update("*", except_columns="name")
+    merge.when_not_matched_insert("*", except_columns=["NAME", "v"]).execute()
+    assert rows_of(table) == [
+        {"id": 1, "name": "a", "v": 1},
+        {"id": 2, "name": "b", "v": 20},
+        {"id": 3, "name": None, "v": None},
+    ]
+    with pytest.raises(ColumnNotFoundError, match="no column 'nope'; it is in except_columns"):
+        merge.when_matched_update("*", except_columns=["nope"]).execute()
+    with pytest.raises(ConfigError, match='except_columns: needs "\\*"'):
+        merge.when_matched_update({"v": "s.v"}, except_columns=["name"])
 
 
 def test_conditions_on_the_table_may_be_booleans_and_lists(tmp_path):

@@ -12,7 +12,7 @@ from lazydelta.operations.maintenance import SEVERITIES, tuning
 from lazydelta.testing import TableBuilder
 from lazydelta.testing.log_actions import add
 from tests.aged_tables import backdate
-from tests.unit.operations.maintenance.test_vacuum import VECTORS, make, rows
+from tests.maintained_tables import VECTORS, make, rows
 
 OLD_MS = 1_700_000_000_000
 MIB = 1 << 20
@@ -48,7 +48,9 @@ def test_findings_are_sorted_by_severity_and_each_has_a_cure(tmp_path):
     assert order == sorted(order, reverse=True)
     assert all(one.cure for one in report.findings if one.severity != "ok")
     assert report.facts["files"]["rows"] == 24
-    assert report.facts["plan"]["replay_seconds"] > 0
+    plan = report.facts["plan"]
+    assert 0 <= plan["seconds_after_optimize"] <= plan["replay_seconds"] > 0
+    assert plan["files_after_optimize"] <= report.facts["files"]["count"]
 
 
 @pytest.mark.parametrize(

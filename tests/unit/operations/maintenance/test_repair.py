@@ -10,7 +10,7 @@ import lazydelta as ld
 from lazydelta.errors import AppendOnlyError, CommitConflictError, DataFileNotFoundError
 from lazydelta.operations.maintenance import repair as repair_module
 from lazydelta.operations.maintenance import tuning
-from tests.unit.operations.maintenance.test_vacuum import VECTORS, make, rows
+from tests.maintained_tables import VECTORS, make, rows
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from lazydelta.errors import (
 )
 from lazydelta.operations.maintenance import restore as restore_module
 from tests.aged_tables import backdate, files_of
-from tests.unit.operations.maintenance.test_vacuum import (
+from tests.maintained_tables import (
     FEED,
     VECTORS,
     apply_steps,

@@ -1,63 +1,34 @@
-"""VACUUM: what must stay stays, what is dead goes, and the report is what happened."""
+"""VACUUM: what must stay stays, and what is dead goes."""
 
 from __future__ import annotations
 
-import json
-import time
 from datetime import timedelta
 from pathlib import Path
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lazydelta as ld
-from lazydelta.errors import ConfigError, StoreError, UnsupportedFeatureError
 from lazydelta.formats import DeletionVectorGroup
-from lazydelta.operations.maintenance import object_listing, tuning
-from lazydelta.store import MemoryStore
 from lazydelta.testing import TableBuilder
 from lazydelta.testing.log_actions import remove
 from tests.aged_tables import age, backdate, files_of
-
-VECTORS = {"delta.enableDeletionVectors": "true"}
-FEED = {"delta.enableChangeDataFeed": "true"}
-MODES = pytest.mark.parametrize("mode", ["lite", "full"])
-ODD = ["x y", "50%", "a/b", "é", "a%20b", "", None]
-"""Partition values whose directories are escaped, or could be decoded twice."""
-
-
-def rows(first, count=4):
-    names = [ODD[i % len(ODD)] for i in range(first, first + count)]
-    return pa.table(
-        {"id": pa.array(range(first, first + count)), "p": pa.array(names, pa.string())}
-    )
-
-
-def make(directory, properties=None, **options):
-    table = ld.Table.open(directory)
-    table.write(rows(0), properties=properties or {}, **options)
-    return table
-
-
-def now_ms():
-    return time.time_ns() // 10**6
-
-
-def vacuum(table, **options):
-    return table.vacuum(**{"retention": 2.2, "force": True, "dry_run": False, **options})
-
-
-def removed_files(table):
-    """Return the paths that removes of the log name, decoded once."""
-    with_removes = [json.loads(line) for f in (Path(table.url) / "_delta_log").glob("*.json")
-                    for line in f.read_text().splitlines()]  # fmt: skip
-    return {unquote(a["remove"]["path"]) for a in with_removes if "remove" in a}
-
+from tests.maintained_tables import (
+    FEED,
+    MODES,
+    VECTORS,
+    apply_steps,
+    content,
+    make,
+    now_ms,
+    removed_files,
+    rows,
+    steps,
+    vacuum,
+)
 
 # --- what goes, and what stays
 
@@ -283,257 +254,7 @@ def test_a_directory_link_is_not_followed(tmp_path):
     assert (elsewhere / "x").exists()
 
 
-# --- scope, inventory, retention
-
-
-@MODES
-def test_a_predicate_limits_it_to_partitions(tmp_path, mode):
-    table = make(tmp_path / "t", partition_by=["p"])
-    table.write(rows(10, 7), mode="overwrite")
-    table.write(rows(20, 7), mode="overwrite")
-    backdate(table, hours=24 * 20)
-    before = files_of(table)
-    result = vacuum(table, mode=mode, retention=None, where="p = '50%'")
-    assert before - files_of(table) == set(result.paths)
-    assert result.files_deleted == 2
-    assert all(path.startswith("p=50%25/") for path in result.paths)
-    result = vacuum(table, mode=mode, retention=None, where="p is null")
-    assert {path.partition("/")[0] for path in result.paths} == {"p=__HIVE_DEFAULT_PARTITION__"}
-    assert vacuum(table, mode=mode, retention=None).files_deleted > 0
-
-
-def test_a_predicate_over_other_columns_is_refused(tmp_path):
-    table = make(tmp_path / "t", partition_by=["p"])
-    with pytest.raises(ConfigError, match="'id' is not a partition column"):
-        table.vacuum(where="id = 1")
-    mapped = make(tmp_path / "m", {"delta.columnMapping.mode": "name"}, partition_by=["p"])
-    with pytest.raises(ConfigError, match="column mapping"):
-        mapped.vacuum(where="p = 'x'")
-
-
-@pytest.mark.parametrize("form", ["arrow", "parquet", "csv"])
-@pytest.mark.parametrize("absolute", [False, True])
-def test_an_inventory_replaces_the_listing(tmp_path, form, absolute, monkeypatch):
-    table = make(tmp_path / "t", partition_by=["p"])
-    table.write(rows(9), mode="overwrite")
-    backdate(table, hours=24 * 20)
-    monkeypatch.setattr(object_listing, "list_tree", None)
-    root = Path(table.url)
-    listed = [(path, path.stat()) for path in sorted(root.rglob("*"))]
-    inventory = pa.table({
-        "path": [str(path if absolute else path.relative_to(root)) for path, _ in listed],
-        "length": [stat.st_size for _, stat in listed],
-        "isDir": [path.is_dir() for path, _ in listed],
-        "modificationTime": [int(stat.st_mtime * 1000) for _, stat in listed],
-    })  # fmt: skip
-    if form == "parquet":
-        pq.write_table(inventory, tmp_path / "inventory.parquet")
-    elif form == "csv":
-        pyarrow.csv.write_csv(inventory, tmp_path / "inventory.csv")
-    given = inventory if form == "arrow" else tmp_path / f"inventory.{form}"
-    dead = removed_files(table)
-    result = table.vacuum(mode="full", inventory=given, dry_run=False)
-    assert set(result.paths) == dead
-    assert not dead & files_of(table)
-    assert table.to_arrow().num_rows == 4
-
-
-@pytest.mark.parametrize(
-    ("inventory", "message"),
-    [
-        (pa.table({"path": ["a"]}), "has no column length, isDir, modificationTime"),
-        ({"path": ["a"]}, "must be the path of"),
-        ("missing.parquet", "cannot be read"),
-        (
-            pa.table({"path": ["/o/a"], "length": [1], "isDir": [False], "modificationTime": [1]}),
-            "is of another table",
-        ),
-        (
-            pa.table({"path": ["a"], "length": [1], "isDir": [False], "modificationTime": ["x"]}),
-            "has a column of another type",
-        ),
-    ],
-)
-def test_an_invalid_inventory_is_refused(tmp_path, inventory, message):
-    table = make(tmp_path / "t")
-    with pytest.raises(ConfigError, match=message):
-        table.vacuum(mode="full", inventory=inventory, dry_run=False)
-    with pytest.raises(ConfigError, match='mode="full"'):
-        table.vacuum(inventory=inventory)
-
-
-@pytest.mark.parametrize("short", [0, 167.9, "6 days", timedelta(days=6), "interval 100 hours"])
-def test_a_retention_below_the_tables_is_refused_without_force(tmp_path, short):
-    table = make(tmp_path / "t")
-    with pytest.raises(ConfigError, match="deletedFileRetentionDuration"):
-        table.vacuum(short)
-    assert table.vacuum(short, force=True).files_to_delete == 0
-
-
-@pytest.mark.parametrize("invalid", ["soon", -1, "1 month", "", float("inf"), float("nan"), [1]])
-def test_an_invalid_retention_is_refused(tmp_path, invalid):
-    with pytest.raises(ConfigError, match="retention"):
-        make(tmp_path / "t").vacuum(invalid, force=True)
-
-
-def test_the_tables_own_retention_is_the_default(tmp_path):
-    table = make(tmp_path / "t", {"delta.deletedFileRetentionDuration": "interval 1 hours"})
-    table.delete()
-    backdate(table, hours=1.2)
-    assert table.vacuum(dry_run=False).files_deleted == 0
-    backdate(table, hours=4)
-    assert table.vacuum(dry_run=False).files_deleted == 1
-
-
-# --- what is written down
-
-
-def test_start_and_end_are_committed_as_delta_spark_does(tmp_path):
-    table = make(tmp_path / "t")
-    table.delete()
-    backdate(table, hours=24 * 20)
-    result = table.vacuum("8 days", dry_run=False, commit_metadata={"job": {"id": "7"}})
-    end, start, *_ = table.history()
-    assert (end.version, end.operation) == (result.version, "VACUUM END")
-    assert end.raw["operationParameters"] == {"status": "COMPLETED"}
-    assert end.raw["operationMetrics"] == {"numDeletedFiles": "1", "numVacuumedDirectories": "1"}
-    assert start.operation == "VACUUM START"
-    assert start.raw["operationParameters"] == {
-        "retentionCheckEnabled": "true",
-        "defaultRetentionMillis": str(7 * 86_400_000),
-        "specifiedRetentionMillis": str(8 * 86_400_000),
-    }
-    assert start.raw["operationMetrics"]["numFilesToDelete"] == "1"
-    assert start.raw["job"] == {"id": "7"}
-
-
-def test_nothing_is_committed_without_files_to_delete_or_on_request(tmp_path):
-    table = make(tmp_path / "t")
-    table.vacuum(dry_run=False)
-    assert len(table.history()) == 1
-    table.delete()
-    backdate(table, hours=24 * 20)
-    assert table.vacuum(dry_run=False, record=False).files_deleted == 1
-    assert len(table.history()) == 2
-
-
-def test_lite_mode_reads_no_commit_twice(tmp_path):
-    table = make(tmp_path / "t")
-    table.delete()
-    backdate(table, hours=24 * 20)
-    info = Path(table.url) / "_delta_log" / "_last_vacuum_info"
-    table.vacuum()
-    assert not info.exists()
-    table.vacuum(dry_run=False)
-    assert json.loads(info.read_text()) == {"latestCommitVersionOutsideOfRetentionWindow": 1}
-    assert table.vacuum(dry_run=False).files_to_delete == 0
-
-
-@pytest.mark.parametrize(
-    "content", ["", "[]", '{"latestCommitVersionOutsideOfRetentionWindow":null}']
-)
-def test_an_unusable_record_of_the_last_vacuum_is_ignored(tmp_path, content):
-    table = make(tmp_path / "t")
-    table.delete()
-    backdate(table, hours=24 * 20)
-    (Path(table.url) / "_delta_log" / "_last_vacuum_info").write_text(content)
-    assert table.vacuum(dry_run=False).files_deleted == 1
-
-
-def test_lite_mode_warns_if_the_log_does_not_reach_back(tmp_path):
-    table = make(tmp_path / "t")
-    table.delete("id = 0")
-    table.delete("id = 1")
-    table.checkpoint()
-    backdate(table, hours=24 * 20)
-    (Path(table.url) / "_delta_log" / f"{0:020d}.json").unlink()
-    (Path(table.url) / "_delta_log" / f"{1:020d}.json").unlink()
-    result = table.vacuum(0, force=True)
-    assert result.files_to_delete == 2, "the checkpoint still has a tombstone of commit 1"
-    assert 'mode="full"' in result.warnings[0]
-
-
-def test_a_table_that_cannot_be_written_is_not_vacuumed(tmp_path):
-    builder = TableBuilder(tmp_path / "t")
-    builder.protocol["writerFeatures"] = ["unheardOf"]
-    builder.protocol["minReaderVersion"] = 1
-    builder.protocol.pop("readerFeatures")
-    builder.commit("+a")
-    with pytest.raises(UnsupportedFeatureError, match="unheardOf"):
-        ld.Table.open(tmp_path / "t").vacuum()
-
-
-# --- the report is what the store confirmed
-
-
-class RefusingStore(MemoryStore):
-    """A remote store that deletes some objects, and refuses others."""
-
-    refused = "b"
-
-    def delete(self, paths):
-        for path in paths:
-            if self.refused in path.rsplit("/", 1)[-1]:
-                raise StoreError(path, "refused")
-            super().delete([path])
-
-
-def dead_files_in(store, names):
-    builder = TableBuilder(store)
-    builder.commit(*(f"+{name}" for name in names))
-    builder.commit(*(remove(name, size=5) for name in names))
-    for name in names:
-        store.write(name, b"12345", overwrite=True)
-    return ld.Table(store, ld.Config())
-
-
-def test_failures_are_counted_and_not_reported_as_deleted():
-    store = RefusingStore()
-    table = dead_files_in(store, ["a", "b1", "c", "b2", "d"])
-    result = table.vacuum(0, force=True, dry_run=False)
-    assert (result.files_deleted, result.files_failed) == (3, 2)
-    assert result.bytes_deleted == 15
-    assert sorted(result.failures) == ["b1: refused", "b2: refused"]
-    assert sorted(path for path in ("a", "b1", "c", "b2", "d") if path in store._objects) == [
-        "b1",
-        "b2",
-    ]
-    assert table.history(1)[0].raw["operationParameters"] == {"status": "FAILED"}
-    store.refused = "nothing"
-    assert table.vacuum(0, force=True, dry_run=False).files_deleted >= 2, "it is tried again"
-
-
-def test_a_store_that_refuses_everything_is_not_asked_for_each_file():
-    store = RefusingStore()
-    store.refused = "f"
-    table = dead_files_in(store, [f"f{number}" for number in range(100)])
-    calls = []
-    store.delete = lambda paths: calls.append(paths) or RefusingStore.delete(store, paths)
-    result = table.vacuum(0, force=True, dry_run=False)
-    assert (result.files_deleted, result.files_failed) == (0, 100)
-    assert len(result.failures) == tuning.LISTED_FAILURES
-    assert len(calls) == 1 + tuning.FAILURES_IN_A_ROW
-
-
-def test_a_listing_in_ranges_finds_every_object_once(monkeypatch):
-    store = MemoryStore()
-    store.lists_from_offsets = True
-    names = [f"{letter}{number}/x" for letter in "A_az" for number in range(50)] + ["_delta_log/1"]
-    for name in [*names, "_delta_log0", "_delta_lof", "_", "~"]:
-        store.write(name, b"", overwrite=True)
-    batches = object_listing.listed_objects(store, names)
-    listed = [path for batch in batches for path in batch.column("path").to_pylist()]
-    expected = [*names[:-1], "_delta_log0", "_delta_lof", "_", "~"]
-    assert sorted(listed) == sorted(expected)
-
-
 # --- random histories
-
-steps = st.lists(
-    st.sampled_from(["append", "delete", "delete-all", "update", "overwrite", "checkpoint"]),
-    min_size=2,
-    max_size=7,
-)
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -565,26 +286,6 @@ def test_every_retained_version_reads_the_same_and_the_report_is_true(
     assert vacuum(table, mode="full", retention=float(age_of_cutoff)).files_deleted == 0 or (
         mode == "lite" and "checkpoint" in steps
     )
-
-
-def apply_steps(table, steps):
-    for number, step in enumerate(steps, 1):
-        if step == "append":
-            table.write(rows(10 * number))
-        elif step == "overwrite":
-            table.write(rows(10 * number), mode="overwrite")
-        elif step == "delete":
-            table.delete(f"id % 3 = {number % 3}")
-        elif step == "delete-all":
-            table.delete()
-        elif step == "update":
-            table.update({"p": f"'{number} %'"}, where=f"id % 2 = {number % 2}")
-        else:
-            table.checkpoint()
-
-
-def content(table, version):
-    return sorted(map(repr, table.snapshot(version).to_arrow().to_pylist()))
 
 
 def change_content(table, first, properties):

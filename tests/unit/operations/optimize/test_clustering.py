@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import lazydelta as ld
 from lazydelta.errors import AlterationError, ColumnNotFoundError, ConfigError
+from lazydelta.operations.optimize.overlap import FileBounds
 from lazydelta.operations.optimize.rewriting import Rewriter
 from tests.unit.operations.optimize.support import VECTORS, actions, make, numbered, rows_of, theirs
 
@@ -289,3 +290,13 @@ def test_any_rows_can_be_clustered_by_any_columns(tmp_path, rows, columns, z_ord
         table.alter.cluster_by(columns)
         table.optimize()
     assert rows_of(table) == before
+
+
+@pytest.mark.parametrize("prefix", ["", "a common start of all values "])
+def test_bounds_that_differ_in_late_bytes_do_not_overlap(prefix):
+    names = [f"{prefix}{group}/same-eight-bytes/{n:03d}" for group in "ab" for n in range(50)]
+    bounds = pa.array(names, pa.string())
+    files = FileBounds.joined([[(bounds, bounds)]])
+    assert files.depths(np.zeros(100)) == [1.0]
+    unknown = pa.array([None] * 100, pa.string())
+    assert FileBounds.joined([[(unknown, unknown)]]).depths(np.zeros(100)) == [100.0]

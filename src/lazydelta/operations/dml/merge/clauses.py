@@ -36,9 +36,13 @@ class MergeClause:
     where: Where = None
     assigned: Mapping[str, Any] | str = field(default_factory=dict)
     """For each column an expression, or "*" for all columns of the source."""
+    except_columns: tuple[str, ...] = ()
+    """Columns that "*" leaves out."""
 
     def __post_init__(self) -> None:
         """Refuse assignments of another form."""
+        if self.except_columns and self.assigned != "*":
+            raise ConfigError("except_columns", 'needs "*": a mapping leaves out columns itself')
         if self.action == "delete" or (isinstance(self.assigned, Mapping) and self.assigned):
             return
         name = "values" if self.action == "insert" else "set"

@@ -17,11 +17,12 @@ import pyarrow as pa
 from lazydelta._arrow import empty_table, from_numpy, to_numpy
 from lazydelta.errors import MultipleMatchesError
 from lazydelta.operations.dml.matched_files import split_matches
+from lazydelta.operations.dml.merge import tuning
 from lazydelta.operations.dml.merge.joined_rows import evaluate_rows, joined_batch
 from lazydelta.operations.dml.merge.key_bounds import KeyBounds
 from lazydelta.operations.dml.merge.merge_plan import choose_clauses, choose_pairs
 from lazydelta.operations.dml.merge.pairs import PairFinder
-from lazydelta.operations.dml.merge.target_files import target_files
+from lazydelta.operations.dml.merge.target_files import has_key_bounds, target_files
 from lazydelta.operations.dml.table_rules import plain_rows
 from lazydelta.scan import Scan
 from lazydelta.scan.read import read_files
@@ -64,6 +65,8 @@ class Matching:
         self.bounds = KeyBounds(plan.condition)
         self.matched_sources: dict[int, np.ndarray] = {}
         """For each chunk which of its rows match a row of the table."""
+        self.reads_all: int = 0
+        """The number of files, if nothing can tell which of them have keys of the source."""
         self.counts: dict[tuple[str, str], int] = defaultdict(int)
         """Changed rows by kind of clause and action."""
 
@@ -79,6 +82,8 @@ class Matching:
         matched = self.matched_sources[chunk.index] = np.zeros(chunk.rows.num_rows, np.bool_)
         files = target_files(self._snapshot, plan.condition, finder.index)
         touched = TouchedRows(files)
+        if not chunk.index and not self._can_prune(files):
+            self.reads_all = files.num_rows
         if not chunk.rows.num_rows:
             return TouchedRows(files.slice(0, 0)), finder
         for path, positions, batch in self._rows(files, columns, plan.condition.target_only):
@@ -98,6 +103,12 @@ class Matching:
         files = target_files(self._snapshot, condition, finder.index, files=files)
         rows = self._rows(files, columns, condition.target_only)
         return any(len(pairs) for _, _, batch in rows for pairs in finder.pairs(batch))
+
+    def _can_prune(self, files: pa.Table) -> bool:
+        condition = self._plan.condition
+        if files.num_rows < 2 or condition.target_only is not None:
+            return True
+        return has_key_bounds(self._snapshot, condition, files.slice(0, tuning.FILES_WITH_BOUNDS))
 
     def _finder(self, chunk: SourceChunk) -> PairFinder:
         plan = self._plan

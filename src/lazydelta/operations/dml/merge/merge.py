@@ -30,9 +30,7 @@ from lazydelta.operations.dml.verb import Verb
 from lazydelta.operations.dml.verb_changes import RowChanges, WrittenChanges
 from lazydelta.operations.row_tracking import RowTracking
 from lazydelta.operations.uncommitted_files import UncommittedFiles
-from lazydelta.schema import schema_to_json
 from lazydelta.transaction import ADDS
-from lazydelta.writer.columns import with_high_water_marks
 from lazydelta.writer.files import write_data_files
 
 if TYPE_CHECKING:
@@ -144,10 +142,23 @@ class _Run:
             logger.warning("%s: %s", self.verb.store.root, warning)
             self.warnings = (warning,)
 
+    def _warn(self) -> None:
+        """Warn if every file is read because nothing is known of the keys in it."""
+        if self.matching.reads_all and self.plan.condition.keys and not self.warnings:
+            names = ", ".join(str(key.target) for key in self.plan.condition.keys)
+            warning = (
+                f"MERGE reads the key of all {self.matching.reads_all} files: the log has no "
+                f"statistics of {names}; a condition on a partition or clustered column in `on` "
+                "excludes files"
+            )
+            logger.warning("%s: %s", self.verb.store.root, warning)
+            self.warnings = (warning,)
+
     def dry(self) -> DmlResult:
         """Return what would happen."""
         for chunk in self.source:
             self.matching.chunk(chunk)
+            self._warn()
             self.inserted.count(chunk, self.matching.matched_sources[chunk.index])
             del chunk
         if self.plan.not_matched_by_source:
@@ -227,6 +238,7 @@ class _Run:
     def _changed_by(self, chunk: SourceChunk) -> Iterator[pa.RecordBatch]:
         started = time.monotonic()
         touched, finder = self.matching.chunk(chunk)
+        self._warn()
         failpoint("verb-matched")
         self.scan_seconds += time.monotonic() - started
         if touched.files.num_rows:
@@ -248,10 +260,7 @@ class _Run:
         metadata = after.metadata
         clauses = [c.assignments for c in self.plan.not_matched if c.assignments is not None]
         if clauses:
-            identity = clauses[0].enforcement.identity
-            schema = with_high_water_marks(after.schema, identity, self.inserted.high_water_marks)
-            if schema is not after.schema:
-                metadata = replace(metadata, schema_string=schema_to_json(schema))
+            metadata = clauses[0].enforcement.advanced_metadata(self.inserted.high_water_marks)
         return (
             None if after.protocol == snapshot.protocol else after.protocol,
             None if metadata == snapshot.metadata else metadata,

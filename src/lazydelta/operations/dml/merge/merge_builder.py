@@ -10,7 +10,7 @@ from lazydelta.operations.dml.merge.merge import merge_rows
 from lazydelta.operations.dml.merge.merge_explanation import explain_merge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lazydelta.config import Config
     from lazydelta.operations.dml.merge.clauses import Action, ClauseKind
@@ -34,6 +34,8 @@ class MergeClauses:
         self,
         set: Mapping[str, Any] | Literal["*"],  # noqa: A002 - SQL's word
         where: Where = None,
+        *,
+        except_columns: Sequence[str] | str = (),
     ) -> Self:
         """Change columns of rows that match a source row.
 
@@ -41,8 +43,9 @@ class MergeClauses:
             set: For each column an expression over both sides, as in `{"fare": "s.fare + t.tip"}`,
                 or "*" to take all columns of the source by name.
             where: Which pairs of rows this clause applies to.
+            except_columns: Columns that "*" leaves out.
         """
-        return self._with("matched", "update", where, set)
+        return self._with("matched", "update", where, set, except_columns)
 
     def when_matched_delete(self, where: Where = None) -> Self:
         """Delete rows that match a source row.
@@ -53,7 +56,11 @@ class MergeClauses:
         return self._with("matched", "delete", where)
 
     def when_not_matched_insert(
-        self, values: Mapping[str, Any] | Literal["*"], where: Where = None
+        self,
+        values: Mapping[str, Any] | Literal["*"],
+        where: Where = None,
+        *,
+        except_columns: Sequence[str] | str = (),
     ) -> Self:
         """Insert source rows that match no row of the table.
 
@@ -61,8 +68,9 @@ class MergeClauses:
             values: For each column an expression over the source, or "*" to take all columns by
                 name. Other columns get their default, or NULL.
             where: Which source rows this clause applies to.
+            except_columns: Columns that "*" leaves out.
         """
-        return self._with("not_matched", "insert", where, values)
+        return self._with("not_matched", "insert", where, values, except_columns)
 
     def when_not_matched_by_source_update(
         self,
@@ -91,9 +99,16 @@ class MergeClauses:
         action: Action,
         where: Where,
         assigned: Mapping[str, Any] | str | None = None,
+        except_columns: Sequence[str] | str = (),
     ) -> Self:
-        given = {} if assigned is None else assigned
-        clause = MergeClause(kind=kind, action=action, where=where, assigned=given)
+        excepted = (except_columns,) if isinstance(except_columns, str) else except_columns
+        clause = MergeClause(
+            kind=kind,
+            action=action,
+            where=where,
+            assigned={} if assigned is None else assigned,
+            except_columns=tuple(excepted),
+        )
         request = replace(self.request, clauses=(*self.request.clauses, clause))
         return replace(self, request=request)
 

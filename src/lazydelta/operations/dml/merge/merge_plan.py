@@ -202,13 +202,31 @@ def evolved_definition(
     )
     if not request.merge_schema:
         return definition
-    clauses = [c for c in request.clauses if c.kind != "not_matched_by_source"]
-    if any(clause.assigned == "*" for clause in clauses):
-        return with_merged_schema(definition, rows)
-    names = [_own_name(key, request) for clause in clauses for key in clause.assigned]
-    fields = (rows.get(name) for name in names)
-    new = {field.name: field for field in fields if field is not None}
-    return with_merged_schema(definition, StructType(tuple(new.values()))) if new else definition
+    names: set[str] = set()
+    for clause in request.clauses:
+        if clause.kind == "not_matched_by_source":
+            continue
+        if clause.assigned == "*":
+            excepted = _excepted(clause, rows, snapshot.schema)
+            names |= {name for name in rows.names if name.lower() not in excepted}
+        else:
+            found = (rows.get(_own_name(key, request)) for key in clause.assigned)
+            names |= {field.name for field in found if field is not None}
+    new = StructType(tuple(field for field in rows if field.name in names))
+    return with_merged_schema(definition, new) if names else definition
+
+
+def _excepted(clause: MergeClause, *schemas: StructType) -> frozenset[str]:
+    """Return the columns that "*" leaves out, in lower case.
+
+    Raises:
+        ColumnNotFoundError: No schema has such a column.
+    """
+    for name in clause.except_columns:
+        if all(schema.get(name) is None for schema in schemas):
+            names = tuple(known for schema in schemas for known in schema.names)
+            raise ColumnNotFoundError("; it is in except_columns", "the source", name, names)
+    return frozenset(name.lower() for name in clause.except_columns)
 
 
 def _own_name(key: str, request: MergeRequest) -> str:
@@ -267,7 +285,8 @@ def assigned_columns(
 
     Raises:
         ConfigError: A column is assigned twice.
-        ColumnNotFoundError: "*" needs a column that the source does not have.
+        ColumnNotFoundError: "*" needs a column that the source does not have, or leaves out one
+            that neither side has.
     """
     if not isinstance(clause.assigned, str):
         names = {k: k if schema.get(k) else _own_name(k, request) for k in clause.assigned}
@@ -276,7 +295,10 @@ def assigned_columns(
         return {names[key]: value for key, value in clause.assigned.items()}
     source = source or StructType(())
     assigned: dict[str, Any] = {}
+    excepted = _excepted(clause, schema, source)
     for field in schema:
+        if field.name.lower() in excepted:
+            continue
         found = source.get(field.name)
         if found is not None and not (clause.action == "update" and is_identity(field)):
             assigned[field.name] = col((request.source_alias, found.name))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lazydelta.operations.dml.merge.key_index import KeyIndex
     from lazydelta.snapshot import SnapshotState
 
-__all__ = ["target_files"]
+__all__ = ["has_key_bounds", "target_files"]
 
 
 def target_files(
@@ -61,6 +61,16 @@ def target_files(
         adds = batch.select(ADDS.names)
         batches.append(adds if mask is None else adds.filter(from_mask(mask)))
     return pa.Table.from_batches(batches, ADDS)
+
+
+def has_key_bounds(snapshot: SnapshotState, condition: Condition, files: pa.Table) -> bool:
+    """Whether bounds of a key are known for one of some files, so that keys can exclude files."""
+    for batch in files.to_batches():
+        for key in condition.keys:
+            bounds = _key_bounds(snapshot, key, batch)
+            if bounds is not None and bounds.lower.null_count < batch.num_rows:
+                return True
+    return False
 
 
 def _may_have_keys(

@@ -28,6 +28,9 @@ PAIRS_PER_BLOCK = 1 << 18
 INSERTED_ROWS = 1 << 16
 """Source rows that are enforced and handed to the writer at once."""
 
+FILES_WITH_BOUNDS = 1_000
+"""Files of which at least one has bounds of a key, or a warning says that none is ruled out."""
+
 MEMORY_SHARE = 8
 """A chunk of the source, finished batches of the reader and the buffer of the writer get this part
 of `Config.operation_memory` each: chunks are copied once when they are read, the writer encodes as

@@ -1,0 +1,173 @@
+"""Deliveries: scan streams that gRPC threads pull, and the watch over clients that do not read.
+
+A gRPC thread is blocked while its client does not read, and pyarrow cannot end the call. The watch
+closes the scan behind it instead: its slot, files and memory are free, and the call fails when the
+client reads again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Self
+from weakref import WeakSet
+
+import orjson
+
+from lazydelta.errors import ScanCancelledError, ScanDeadlineError
+from lazydelta.serving import tuning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    import pyarrow.flight as fl
+
+    from lazydelta.errors import DeltaError
+    from lazydelta.scan import Delivered
+    from lazydelta.serving.exposition import ServerMetrics
+    from lazydelta.serving.limits import Limits
+    from lazydelta.serving.streams import ScanStream
+
+__all__ = ["Deliveries", "Delivery"]
+
+
+class Delivery:
+    """The batches of one `DoGet`, each with `{"resume": token}` as metadata.
+
+    gRPC releases the object when the call ends, however it ends; that closes the scan. A generator
+    would not do: one that was never started runs no `finally`.
+
+    Args:
+        stream: The scan.
+        mode: What it reads, in the metrics.
+        metrics: The server's metrics.
+        translate: Makes the Flight error of an error.
+    """
+
+    def __init__(
+        self,
+        stream: ScanStream,
+        *,
+        mode: str,
+        metrics: ServerMetrics,
+        translate: Callable[[Exception], fl.FlightError],
+    ) -> None:
+        self._stream: ScanStream | None = stream
+        self._labels = {"protocol": "flight", "mode": mode}
+        self._metrics = metrics
+        self._translate = translate
+        self._lock = threading.Lock()
+        self._reason: DeltaError | None = None
+        self._outcome = "disconnected"
+        self._bytes = 0
+        self._started = self._handed_over = time.monotonic()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> tuple[pa.RecordBatch, bytes]:
+        with self._lock:
+            try:
+                delivered = self._pull()
+            except StopIteration:
+                self._outcome = "complete"
+                self._close()
+                raise
+            except Exception as error:  # noqa: BLE001 - the entry point of gRPC's thread
+                self._outcome = type(error).__name__
+                self._close()
+                raise self._translate(error) from None
+            self._handed_over = time.monotonic()
+            if not self._bytes:
+                seconds = self._handed_over - self._started
+                self._metrics.observe("first_batch_seconds", seconds, **self._labels)
+            self._bytes += delivered.batch.nbytes
+            return delivered.batch, orjson.dumps({"resume": delivered.token})
+
+    def _pull(self) -> Delivered:
+        if self._reason is not None:
+            raise self._reason
+        if self._stream is None:
+            raise StopIteration
+        return next(self._stream)
+
+    def __del__(self) -> None:
+        self._close()
+
+    def end(self, reason: DeltaError) -> None:
+        """Let the call fail. The scan is closed now, or after the batch that it works on."""
+        self._reason, self._outcome = reason, type(reason).__name__
+        if self._lock.acquire(blocking=False):
+            try:
+                self._close()
+            finally:
+                self._lock.release()
+
+    def expire(self, limits: Limits) -> None:
+        """End it if it is past its deadline, or its client does not read."""
+        now = time.monotonic()
+        if self._stream is None or self._lock.locked():
+            return
+        if now - self._started > limits.scan_seconds:
+            self.end(ScanDeadlineError(limits.scan_seconds))
+        elif now - self._handed_over > limits.stall_seconds:
+            seconds = limits.stall_seconds
+            self.end(ScanCancelledError(f"the client has read nothing for {seconds:g} s"))
+
+    def _close(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is None:
+            return
+        stream.close()
+        metrics, labels = self._metrics, self._labels
+        metrics.count("scans_total", outcome=self._outcome, **labels)
+        metrics.count("rows_total", stream.rows, **labels)
+        metrics.count("bytes_total", self._bytes, **labels)
+        metrics.observe("scan_seconds", time.monotonic() - self._started, **labels)
+
+
+class Deliveries:
+    """The deliveries of a server, and the thread that watches them.
+
+    Args:
+        limits: The deadline of a scan, and the time that a client may leave a batch unread.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._running: WeakSet[Delivery] = WeakSet()
+        self._stopped = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="lazydelta-flight", daemon=True)
+
+    def start(self) -> None:
+        """Start the watch."""
+        self._watcher.start()
+
+    def running(self) -> list[Delivery]:
+        """Return the deliveries whose calls have not ended."""
+        with self._lock:
+            return list(self._running)
+
+    def add(self, delivery: Delivery) -> Delivery:
+        """Watch a delivery until it is released."""
+        with self._lock:
+            self._running.add(delivery)
+        return delivery
+
+    def stop(self, reason: DeltaError) -> None:
+        """End all deliveries, and the watch."""
+        self._stopped.set()
+        self._watcher.join()
+        for delivery in self.running():
+            delivery.end(reason)
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(tuning.WATCH_SECONDS):
+            self._expire()
+
+    def _expire(self) -> None:
+        """Check all deliveries; a frame that waits must not keep the last one alive."""
+        for delivery in self.running():
+            delivery.expire(self._limits)
