@@ -52,6 +52,7 @@ def test_rows_are_deleted_by_a_string_and_by_a_column(table):
     assert rows(table.toDF()) == []
 
 
+@pytest.mark.long
 def test_rows_are_updated_by_strings_and_by_columns(table):
     table.update("key = 'a'", {"value": "value + 10"})
     table.update(f.col("value").isin(2, 3), {"value": f.col("value") * 100})
@@ -82,6 +83,7 @@ def test_arguments_of_a_wrong_type_are_refused(table, call, message):
     assert isinstance(caught.value, ValueError)
 
 
+@pytest.mark.long
 def test_a_merge_has_the_clauses_and_the_counts_of_delta(spark, table):
     source = spark.createDataFrame([("a", -1), ("e", -5)], "k string, v bigint")
     done = (
@@ -109,6 +111,7 @@ def test_a_merge_finds_the_alias_of_its_source(spark, table):
     assert ("a", 7, None) in {tuple(row) for row in table.toDF().collect()}
 
 
+@pytest.mark.long
 def test_maintenance_and_time_travel(spark, url, table):
     ld.write(url, {"key": ["z"], "value": [9]})
     done = table.optimize().executeCompaction().first()

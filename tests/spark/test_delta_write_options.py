@@ -66,6 +66,7 @@ def test_a_transaction_is_applied_once(rows, url):
     assert lds.write(rows, url, options=txn).already_applied
 
 
+@pytest.mark.long
 def test_files_have_a_maximum_of_rows(spark, tmp_path):
     numbers = spark.range(10).coalesce(1)
     limit = {"maxRecordsPerFile": 3}
@@ -105,6 +106,7 @@ def test_the_format_reads_a_version_of_a_path(spark, rows, url):
         reader.load([url, url]).count()
 
 
+@pytest.mark.long
 def test_the_format_can_have_the_name_of_deltas(spark, url):
     lds.register(spark, name="delta")
     assert spark.read.format("delta").load(url).count() == 2

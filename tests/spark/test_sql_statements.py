@@ -16,20 +16,39 @@ from lazydelta.spark.delta_api import IdentityGenerator
 _NUMBERS = itertools.count()
 
 
-@pytest.fixture
-def url(tmp_path):
-    url = str(tmp_path / "t")
+def written(path):
+    url = str(path / "t")
     ld.write(url, pa.table({"id": [1, 2, 3], "day": ["a", "a", "b"]}), partition_by="day")
     return url
+
+
+def attached(spark, url):
+    name = f"sales_{next(_NUMBERS)}"
+    lds.attach(spark, {name: url})
+    yield name
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+@pytest.fixture
+def url(tmp_path):
+    return written(tmp_path)
 
 
 @pytest.fixture
 def name(spark, url):
     """A name of the table that no other test has."""
-    name = f"sales_{next(_NUMBERS)}"
-    lds.attach(spark, {name: url})
-    yield name
-    spark.sql(f"DROP TABLE IF EXISTS {name}")
+    yield from attached(spark, url)
+
+
+@pytest.fixture(scope="module")
+def shared_url(tmp_path_factory):
+    """A table that no test changes: to attach one takes longer than most queries."""
+    return written(tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture(scope="module")
+def shared_name(spark, shared_url):
+    yield from attached(spark, shared_url)
 
 
 @pytest.fixture
@@ -93,8 +112,8 @@ def test_a_query_follows_a_change_of_columns(spark, name, url, sql):
         ("SELECT 1 AS x", [(1,)]),
     ],
 )
-def test_queries_name_tables_paths_and_versions(name, url, sql, query, expected):
-    statement = query.format(name=name, url=url)
+def test_queries_name_tables_paths_and_versions(shared_name, shared_url, sql, query, expected):
+    statement = query.format(name=shared_name, url=shared_url)
     if expected is None:
         with pytest.raises(LookupError):  # the future
             sql(statement)
@@ -102,8 +121,8 @@ def test_queries_name_tables_paths_and_versions(name, url, sql, query, expected)
         assert sql(statement) == expected
 
 
-def test_parameters_reach_the_query(spark, name):
-    found = lds.sql(spark, f"SELECT id FROM {name} WHERE day = :day", {"day": "b"})
+def test_parameters_reach_the_query(spark, shared_name):
+    found = lds.sql(spark, f"SELECT id FROM {shared_name} WHERE day = :day", {"day": "b"})
     assert [tuple(row) for row in found.collect()] == [(3,)]
 
 
@@ -126,6 +145,7 @@ def test_rows_are_changed_by_statements(spark, name, url, sql):
     assert ld.Table.open(url).history(1)[0].raw["operationParameters"]["mode"] == "Overwrite"
 
 
+@pytest.mark.long
 def test_a_merge_reads_views_and_attached_names(spark, name, url, sql):
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW news_{name} AS SELECT 3L AS id, 'n' AS day")
     sql(f"MERGE INTO delta.`{url}` t USING news_{name} s ON t.id = s.id WHEN MATCHED THEN DELETE")
@@ -134,6 +154,7 @@ def test_a_merge_reads_views_and_attached_names(spark, name, url, sql):
     assert sql(f"SELECT count(*) FROM {name}") == [(0,)]
 
 
+@pytest.mark.long
 def test_tables_are_maintained_by_statements(spark, name, url, sql):
     ld.write(url, {"id": [4], "day": ["a"]})
     ((path, metrics),) = sql(f"OPTIMIZE {name} WHERE day = 'a'")
@@ -177,6 +198,7 @@ def test_tables_are_created_by_statements(spark, tmp_path, sql):
         spark.sql(f"DROP TABLE {one}")
 
 
+@pytest.mark.long
 def test_a_table_without_a_location_is_created_below_its_database(spark, sql):
     name = f"placed_{next(_NUMBERS)}"
     sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
@@ -204,13 +226,14 @@ def test_statements_for_other_tables_are_sparks(spark, sql):
     assert sql("SELECT * FROM of_spark") == [(1,)]
 
 
-def test_an_error_in_a_statement_for_our_table_is_ours(name, sql):
+def test_an_error_in_a_statement_for_our_table_is_ours(shared_name, sql):
     with pytest.raises(QueryError, match="expected"):
-        sql(f"DELETE FROM {name} WHERE")
+        sql(f"DELETE FROM {shared_name} WHERE")
     with pytest.raises(QueryError, match="3 values for 2 columns"):
-        sql(f"INSERT INTO {name} SELECT 1, 2, 3")
+        sql(f"INSERT INTO {shared_name} SELECT 1, 2, 3")
 
 
+@pytest.mark.long
 def test_a_table_that_spark_created_without_a_path_says_what_does(spark):
     name = f"pathless_{next(_NUMBERS)}"
     lds.register(spark)

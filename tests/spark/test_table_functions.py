@@ -50,8 +50,16 @@ def test_health_has_a_row_for_each_check(sql, url):
 
 
 def test_changes_have_the_columns_of_the_table(sql, url):
-    found = sql(f"SELECT id, m, _change_type FROM delta_changes('{url}') ORDER BY 1, 3")
-    assert found == [(1, {"k": 1}, "delete"), (1, {"k": 1}, "insert"), (2, None, "insert")]
+    found = sql(f"SELECT id, m, _change_type FROM delta_changes('{url}')")
+    assert sorted(found, key=str) == [
+        (1, {"k": 1}, "delete"),
+        (1, {"k": 1}, "insert"),
+        (2, None, "insert"),
+    ]
+
+
+@pytest.mark.long
+def test_changes_of_a_range_of_versions(sql, url):
     assert sql(f"SELECT id FROM delta_changes('{url}', 1, 1)") == [(1,)]
 
 
