@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import types as t
 
 import lazydelta as ld
 import lazydelta.spark as lds
 from lazydelta.errors import ConfigError, SchemaMismatchError, TableExistsError
+from lazydelta.spark.source import LazyDeltaSource
 
 
 @pytest.fixture
@@ -91,10 +93,10 @@ def test_a_wrong_option_is_refused(rows, url, options, arguments, message):
         lds.write(rows, url, "overwrite", options=options, **arguments)
 
 
-def test_the_format_says_what_takes_an_option_that_it_cannot(rows, url):
-    writer = rows.write.format("lazydelta").mode("overwrite")
-    with pytest.raises(PySparkException, match=r"dynamic needs lazydelta\.spark\.write"):
-        writer.option("partitionOverwriteMode", "dynamic").save(url)
+def test_the_format_says_what_takes_an_option_that_it_cannot(tmp_path):
+    options = {"path": str(tmp_path), "partitionOverwriteMode": "dynamic"}
+    with pytest.raises(ConfigError, match=r"dynamic needs lazydelta\.spark\.write"):
+        LazyDeltaSource(options).writer(t.StructType().add("id", "long"), overwrite=True)
 
 
 def test_the_format_reads_a_version_of_a_path(spark, rows, url):
