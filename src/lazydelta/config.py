@@ -179,6 +179,7 @@ class ReadOptions:
 
 _WRITE_MINIMUMS = {
     "target_file_bytes": 1,
+    "max_rows_per_file": 1,
     "row_group_rows": 1,
     "memory_limit": 1,
     "files_at_once": 1,
@@ -196,6 +197,8 @@ class WriteOptions:
 
     target_file_bytes: int | None = None
     """Size that data files approximate; by default `delta.targetFileSize`, or 128 MiB."""
+    max_rows_per_file: int | None = None
+    """Maximum number of rows of a data file; by default only its size is limited."""
     codec: str | None = None
     """Compression codec; by default `delta.parquet.compression.codec`, or snappy."""
     compression_level: int | None = None

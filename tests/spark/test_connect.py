@@ -228,3 +228,36 @@ def test_verbs_through_connect(connect, tmp_path):
     assert (found["deleted"], found["updated"], found["merged"]) == (3, 2, 2)
     rows = {row["id"]: row["v"] for row in Table.open(tmp_path).scan().to_arrow().to_pylist()}
     assert rows == {n: n for n in ids if n % 10 != 3} | {5: 0, 7: 70, 50: 500}
+
+
+_NAMES = """
+import lazydelta.spark as lds
+from pyspark.sql import functions as f
+
+lds.register(spark)
+lds.attach(spark, {"connected": args[0]})
+frame = lds.sql(spark, "SELECT connected.id FROM connected WHERE id > 1 ORDER BY id")
+found["query"] = [row.id for row in frame.collect()]
+lds.sql(spark, "INSERT INTO connected VALUES (9)")
+found["newest"] = spark.sql("SELECT max(id) FROM connected").first()[0]
+table = lds.DeltaTable.forName(spark, "connected")
+table.delete((f.col("id") == 1) | f.col("id").isin(2))
+source = spark.createDataFrame([(3,), (20,)], "id bigint").alias("new")
+merged = table.alias("old").merge(source, "old.id = new.id").whenMatchedDelete()
+found["merged"] = list(merged.whenNotMatchedInsertAll().execute().first())
+found["rows"] = sorted(row.id for row in table.toDF().collect())
+history = spark.sql(f"SELECT operation FROM delta_history('{args[0]}', 1)")
+found["history"] = history.first()[0]
+spark.sql("DROP TABLE connected")
+lds.ship(spark)
+"""
+
+
+def test_names_statements_and_delta_table_through_connect(connect, tmp_path):
+    Table.create(tmp_path / "t", "id bigint").write({"id": [1, 2, 3]})
+    found = connect.run(_NAMES, str(tmp_path / "t"))
+    assert found["query"] == [2, 3]
+    assert found["newest"] == 9
+    assert found["merged"] == [2, 0, 1, 1]
+    assert found["rows"] == [9, 20]
+    assert found["history"] == "MERGE"

@@ -16,7 +16,7 @@ from lazydelta import Table
 from lazydelta.errors import ConfigError
 from lazydelta.spark import arrow_conversion
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot
-from lazydelta.spark.source import LazyDeltaSource, _with_options_file
+from lazydelta.spark.source import LazyDeltaSource, source_named
 from lazydelta.spark.source_options import LATEST, SourceOptions
 from lazydelta.spark.tasks import FileRange, LogPartition, SnapshotRead, split_by_size
 from tests.unit.changes.support import FeedTable
@@ -232,7 +232,7 @@ def test_the_version_is_fixed_when_the_schema_is_requested(tmp_path):
 
 def test_a_session_may_name_the_file_with_storage_options(tmp_path):
     build(tmp_path / "table", files=1)
-    known = _with_options_file(str(tmp_path / "options.json"))
+    known = source_named("lazydelta", str(tmp_path / "options.json"))
     travelled = pickle.loads(cloudpickle.dumps(known))
     source = travelled({"path": str(tmp_path / "table")})
     with pytest.raises(ConfigError, match=r"options\.json"):

@@ -13,8 +13,8 @@ from lazydelta.cli.change_output import show_change
 from lazydelta.cli.common_options import State, common_options, pass_state
 from lazydelta.cli.row_files import RowFiles, row_file_kind
 from lazydelta.cli.versions import open_table
-from lazydelta.interop import parse_statement
 from lazydelta.interop import sql as run_sql
+from lazydelta.statements import parse_statement
 
 if TYPE_CHECKING:
     from lazydelta.table import Table

@@ -12,8 +12,8 @@ from lazydelta.cli.change_output import show_change
 from lazydelta.cli.common_options import State, common_options, pass_state
 from lazydelta.cli.row_output import row_options, show_rows
 from lazydelta.cli.versions import open_table
-from lazydelta.interop import Insert, Query, parse_statement
 from lazydelta.interop import sql as run_sql
+from lazydelta.statements import Insert, Query, parse_statement
 
 __all__ = ["sql"]
 

@@ -16,8 +16,10 @@ from lazydelta.errors.base import (
     redact,
 )
 from lazydelta.errors.callers import (
+    ArgumentError,
     ClientCapabilityError,
     ConfigError,
+    ExecutorPackageError,
     ForkedProcessError,
     JavaNotFoundError,
     MissingExtraError,
@@ -95,6 +97,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlterationError",
     "AppendOnlyError",
+    "ArgumentError",
     "BundleMismatchError",
     "ChangeFeedDisabledError",
     "ChangeFeedSchemaError",
@@ -113,6 +116,7 @@ __all__ = [
     "DataFileNotFoundError",
     "DeletionVectorError",
     "DeltaError",
+    "ExecutorPackageError",
     "FilesNotFoundError",
     "ForkedProcessError",
     "IdentityExhaustedError",

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from lazydelta.errors.base import DeltaError, redact
 
 __all__ = [
+    "ArgumentError",
     "ClientCapabilityError",
     "ConfigError",
+    "ExecutorPackageError",
     "ForkedProcessError",
     "JavaNotFoundError",
     "MissingExtraError",
@@ -68,6 +70,17 @@ class ConfigError(DeltaError, ValueError):
 
 
 @dataclass(eq=False)
+class ArgumentError(DeltaError, TypeError, ValueError):
+    """An argument is missing, or has a type that the method does not accept."""
+
+    argument: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.argument} {redact(self.reason)}"
+
+
+@dataclass(eq=False)
 class ResumeTokenError(DeltaError, ValueError):
     """A resume token that cannot be used: damaged, forged, or not of this table and scan."""
 
@@ -119,6 +132,19 @@ class MissingPackageError(DeltaError, ImportError):
     def __str__(self) -> str:
         name = self.package.lower()
         return f"{self.package} is not installed: run `pip install {name}` for {self.purpose}."
+
+
+@dataclass(eq=False)
+class ExecutorPackageError(DeltaError, ImportError):
+    """Executors of Spark cannot import this package, or what it needs."""
+
+    problems: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"executors cannot run lazydelta: {', '.join(self.problems)}. Run `pip install "
+            "'lazydelta[spark]'` there, in the version of the driver."
+        )
 
 
 @dataclass(eq=False)

@@ -11,17 +11,12 @@ from lazydelta.interop.dataset import LazyDataset, to_pyarrow_dataset
 from lazydelta.interop.duckdb import relation as duckdb_relation
 from lazydelta.interop.polars import scan_polars, to_polars
 from lazydelta.interop.query import QueryBuilder
-from lazydelta.interop.statement import Insert, Query
-from lazydelta.interop.statement_parser import parse_statement
 from lazydelta.interop.statement_runner import sql
 
 __all__ = [
-    "Insert",
     "LazyDataset",
-    "Query",
     "QueryBuilder",
     "duckdb_relation",
-    "parse_statement",
     "register_datafusion",
     "scan_polars",
     "sql",

@@ -10,27 +10,33 @@ import pyarrow as pa
 
 from lazydelta.errors import ConfigError, QueryError
 from lazydelta.interop.insert_values import constant_values
-from lazydelta.interop.statement import Delete, Insert, Merge, Query, Subquery, Update
-from lazydelta.interop.statement_lexer import tokens
-from lazydelta.interop.statement_parser import parse_statement
 from lazydelta.interop.statement_tables import StatementTables
-from lazydelta.schema import format_path
+from lazydelta.statements import (
+    Delete,
+    Insert,
+    Merge,
+    Query,
+    Subquery,
+    TargetNames,
+    Update,
+    default_of,
+    is_default,
+    parse_statement,
+    table_alias,
+    with_clauses,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lazydelta.config import Config
     from lazydelta.interop.query import Engine
-    from lazydelta.interop.statement import Assignment, Clause, TableName
     from lazydelta.operations import WriteResult
     from lazydelta.operations.dml import DmlResult
-    from lazydelta.operations.dml.merge import MergeBuilder
     from lazydelta.schema import StructField, StructType
-    from lazydelta.table import Table
+    from lazydelta.statements import TableName
 
 __all__ = ["sql"]
-
-_DEFAULT = "CURRENT_DEFAULT"
 
 
 def sql(
@@ -111,12 +117,12 @@ class _Run:
 
     def _delete(self, delete: Delete) -> DmlResult:
         table = self.tables.target(delete.target)
-        where = _Names(table, _alias(delete.target)).unqualified(delete.where)
+        where = TargetNames(table.schema, table_alias(delete.target)).unqualified(delete.where)
         return table.delete(where, **self.options, dry_run=self.dry_run)
 
     def _update(self, update: Update) -> DmlResult:
         table = self.tables.target(update.target)
-        names = _Names(table, _alias(update.target))
+        names = TargetNames(table.schema, table_alias(update.target))
         columns = {
             name: names.unqualified(value)
             for name, value in names.assigned(update.assignments).items()
@@ -158,9 +164,9 @@ class _Run:
         now = time.time_ns() // 1_000
         arrays = {}
         for column, values in zip(columns, zip(*insert.rows, strict=True), strict=True):
-            if not all(map(_is_default, values)):
-                default = _default_of(column)
-                given = [default if _is_default(value) else value for value in values]
+            if not all(map(is_default, values)):
+                default = default_of(column)
+                given = [default if is_default(value) else value for value in values]
                 arrays[column.name] = constant_values(given, column, table, now=now)
         if not arrays:
             raise QueryError(self.sql, "lazydelta", "all values are DEFAULT: give one of them")
@@ -169,7 +175,7 @@ class _Run:
     def _merge(self, merge: Merge) -> DmlResult:
         target = self.tables.target(merge.target)
         rows, source_alias = self._source(merge.source)
-        target_alias = _alias(merge.target)
+        target_alias = table_alias(merge.target)
         aliases: dict[str, Any] = {"target_alias": target_alias, "source_alias": source_alias}
         builder = target.merge(
             rows,
@@ -179,125 +185,19 @@ class _Run:
             **self.options,
             dry_run=self.dry_run,
         )
-        return _with_clauses(builder, merge.clauses, _Names(target, target_alias)).execute()
+        return with_clauses(
+            builder, merge.clauses, TargetNames(target.schema, target_alias)
+        ).execute()
 
     def _source(self, source: TableName | Subquery) -> tuple[Any, str | None]:
         """Return the rows of a source, and what qualifies their columns."""
         if not isinstance(source, Subquery):
-            return self.tables.source(source), _alias(source)
+            return self.tables.source(source), table_alias(source)
         rows = self.tables.query(source.sql, self.engine)
         if source.columns is None:
             return rows, source.alias
         self._check_width(len(rows.schema), len(source.columns))
         return _renamed(rows, source.columns), source.alias
-
-
-def _with_clauses(builder: MergeBuilder, clauses: Iterable[Clause], names: _Names) -> MergeBuilder:
-    """Return a builder of MERGE with the clauses of a statement."""
-    for clause in clauses:
-        where = clause.condition
-        columns: Any = "*"
-        if clause.assignments is not None:
-            columns = names.assigned(_given(clause), in_merge=True)
-        match clause.kind, clause.action:
-            case "matched", "update":
-                builder = builder.when_matched_update(columns, where)
-            case "matched", _:
-                builder = builder.when_matched_delete(where)
-            case "not_matched", _:
-                builder = builder.when_not_matched_insert(columns, where)
-            case _, "update":
-                builder = builder.when_not_matched_by_source_update(columns, where)
-            case _:
-                builder = builder.when_not_matched_by_source_delete(where)
-    return builder
-
-
-def _given(clause: Clause) -> list[Assignment]:
-    """Return the assignments of a clause; an insert leaves a DEFAULT to the enforcement."""
-    is_insert = clause.action == "insert"
-    parts = clause.assignments or ()
-    return [part for part in parts if not (is_insert and _is_default(part.expression))]
-
-
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """Names of the columns of a table that a statement changes, qualified by its alias or not."""
-
-    table: Table
-    alias: str | None
-
-    def unqualified(self, expression: str | None) -> str | None:
-        """Return an expression without the alias before columns.
-
-        `t.a` is the column `a` of the table `t` if it has one, as in Spark; else it is the field
-        `a` of a column `t`.
-        """
-        if expression is None or self.alias is None or "." not in expression:
-            return expression
-        schema = self.table.schema
-        found = [*tokens(expression, "spark")]
-        pieces, position = [], 0
-        for index, token in enumerate(found[:-2]):
-            dot, column = found[index + 1 : index + 3]
-            is_field = index > 0 and found[index - 1].says(".")
-            is_alias = self._is_alias(token.name) and not is_field and dot.says(".")
-            if is_alias and column.is_field_name and schema.get(column.name) is not None:
-                pieces.append(expression[position : token.start])
-                position = column.start
-                if not column.is_name:  # without the dot it would be a string
-                    pieces.append("`" + column.name.replace("`", "``") + "`")
-                    position = column.end
-        return "".join([*pieces, expression[position:]])
-
-    def assigned(
-        self, assignments: Sequence[Assignment], *, in_merge: bool = False
-    ) -> dict[str, str]:
-        """Return the expressions by column; DEFAULT is the default of the column.
-
-        Args:
-            assignments: As parsed.
-            in_merge: Whether the name of a column may be qualified by the alias.
-
-        Raises:
-            ConfigError: A column is assigned twice.
-        """
-        schema = self.table.schema
-        found: dict[str, str] = {}
-        for part in assignments:
-            path = part.column
-            if len(path) > 1 and self._is_alias(path[0]) and schema.get(path[1]) is not None:
-                path = path[1:]
-            name = path[0] if len(path) == 1 else format_path(path)
-            if in_merge and len(path) > 1 and self._is_alias(path[0]):
-                name = f"{self.alias}.{name}"  # a struct that is named like the table
-            if name.lower() in map(str.lower, found):
-                raise ConfigError("set", f"assigns the column {name!r} twice")
-            value = part.expression
-            found[name] = _default_of(schema.find(path)[-1]) if _is_default(value) else value
-        return found
-
-    def _is_alias(self, name: str) -> bool:
-        return self.alias is not None and name.lower() == self.alias.lower()
-
-
-def _alias(table: TableName) -> str | None:
-    """Return what qualifies the columns of a table: its alias, else the last part of its name.
-
-    An address qualifies nothing.
-    """
-    if table.alias is not None or table.name is None:
-        return table.alias
-    name = table.name.rpartition(".")[2] if table.address is None else table.name
-    return name if name.isidentifier() else None
-
-
-def _is_default(expression: str) -> bool:
-    return expression.strip().lower() == "default"
-
-
-def _default_of(column: StructField) -> str:
-    return str(column.metadata.get(_DEFAULT, "NULL"))
 
 
 def _renamed(reader: pa.RecordBatchReader, names: Sequence[str]) -> pa.RecordBatchReader:

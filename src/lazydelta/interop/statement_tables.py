@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazydelta.errors import ConfigError
 from lazydelta.interop.query import QueryBuilder
-from lazydelta.interop.statement_lexer import Token, tokens
+from lazydelta.statements import Token, tokens
 from lazydelta.table import Table
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lazydelta.config import Config
     from lazydelta.interop.query import Engine
-    from lazydelta.interop.statement import TableName
+    from lazydelta.statements import TableName
 
 __all__ = ["StatementTables"]
 

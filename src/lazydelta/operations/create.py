@@ -13,7 +13,13 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lazydelta.checkpoint import post_commit_hooks
-from lazydelta.errors import AlterationError, ConfigError, TableExistsError, TableNotFoundError
+from lazydelta.errors import (
+    AlterationError,
+    AppendOnlyError,
+    ConfigError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from lazydelta.operations.check_constraints import constraint_properties
 from lazydelta.operations.clustering_columns import (
     check_columns,
@@ -22,6 +28,7 @@ from lazydelta.operations.clustering_columns import (
 )
 from lazydelta.operations.column_dependencies import check_statistics_columns
 from lazydelta.operations.expression_checks import check_column_expressions
+from lazydelta.operations.replace_where import replace_where
 from lazydelta.protocol import TableMetadata
 from lazydelta.schema import format_path, parse_schema, schema_to_json
 from lazydelta.schema.mapping import assign_column_ids, without_column_ids
@@ -54,7 +61,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CreateMode", "create_table", "new_table"]
 
-CreateMode = Literal["error", "ignore"]
+CreateMode = Literal["error", "ignore", "replace"]
 
 
 def new_table(
@@ -129,14 +136,16 @@ def create_table(
 ) -> CommitResult | None:
     """Commit version 0 of an empty table; None if the table exists and `mode` is "ignore".
 
-    Of two concurrent creations one wins.
+    Of two concurrent creations one wins. With the mode "replace" an existing table loses its rows,
+    columns and properties in one commit; older versions stay readable, and its protocol keeps the
+    features that it has.
 
     Raises:
         TableExistsError: The table exists, and `mode` is "error".
         AlterationError: The table exists with other columns, and `mode` is "ignore".
+        AppendOnlyError: The table is append-only, and `mode` is "replace".
     """
-    if mode not in get_args(CreateMode):
-        raise ConfigError("mode", f"must be one of {', '.join(get_args(CreateMode))}, not {mode!r}")
+    _check_mode(mode)
     protocol, metadata = new_table(
         schema,
         partition_by=partition_by,
@@ -157,8 +166,21 @@ def create_table(
             existing = load_snapshot(store, config, version=None)
     if mode == "error":
         raise TableExistsError(store.root, "create")
+    if mode == "replace":
+        declared = RequestedProperties.parse(properties or {})
+        return _replace(existing, config, _replacement(existing, metadata, cluster_by, declared))
     _check_same(existing, schema, metadata)
     return None
+
+
+def _replace(base: SnapshotState, config: Config, replacement: Transaction) -> CommitResult:
+    hooks = post_commit_hooks(config)
+    return commit(replacement, store=base.store, config=config, base=base, hooks=hooks)
+
+
+def _check_mode(mode: str) -> None:
+    if mode not in get_args(CreateMode):
+        raise ConfigError("mode", f"must be one of {', '.join(get_args(CreateMode))}, not {mode!r}")
 
 
 def _existing(store: Store, config: Config) -> SnapshotState | None:
@@ -194,6 +216,35 @@ def _creation(
         parameters={**creation.parameters, "clusterBy": list(map(format_path, paths))},
         protocol=clustered_protocol(protocol),
         domains=(domain,),
+    )
+
+
+def _replacement(
+    existing: SnapshotState,
+    metadata: TableMetadata,
+    cluster_by: Sequence[str],
+    requested: RequestedProperties,
+) -> Transaction:
+    """Return the transaction that replaces a table by an empty one."""
+    if existing.properties.append_only:
+        raise AppendOnlyError(existing.store.root, "REPLACE TABLE")
+    schema = parse_schema(metadata.schema_string, where=existing.store.root)
+    required = required_features(schema, metadata.configuration)
+    protocol = upgraded_protocol(
+        existing.protocol, required, requested=requested, table=existing.store.root
+    )
+    creation = _creation(protocol, metadata, cluster_by)
+    domains = creation.domains
+    if not cluster_by and existing.clustering_columns():
+        domains = (clustering_domain(schema, (), "none"),)
+    old = replace_where(existing, None)
+    return replace(
+        creation,
+        operation="REPLACE TABLE",
+        removes=old.removes,
+        reads=old.reads,
+        domains=domains,
+        protocol=None if creation.protocol == existing.protocol else creation.protocol,
     )
 
 

@@ -15,9 +15,11 @@ except ModuleNotFoundError:
 
 from lazydelta.spark.changes import changes
 from lazydelta.spark.checkpoint import checkpoint
+from lazydelta.spark.delta_api import DeltaTable
 from lazydelta.spark.dml import delete, merge, update
 from lazydelta.spark.hadoop_settings import hadoop_settings
 from lazydelta.spark.jobs import described
+from lazydelta.spark.package_shipping import ship
 from lazydelta.spark.planner import (
     apply_data_skipping,
     distributed_log_replay,
@@ -25,12 +27,16 @@ from lazydelta.spark.planner import (
     live_files,
 )
 from lazydelta.spark.read import explain_read, read, to_arrow
+from lazydelta.spark.registration import register
 from lazydelta.spark.session import connect_session, local_session
-from lazydelta.spark.source import register
+from lazydelta.spark.sql_statements import sql
+from lazydelta.spark.table_names import attach
 from lazydelta.spark.write import write
 
 __all__ = [
+    "DeltaTable",
     "apply_data_skipping",
+    "attach",
     "changes",
     "checkpoint",
     "connect_session",
@@ -45,6 +51,8 @@ __all__ = [
     "merge",
     "read",
     "register",
+    "ship",
+    "sql",
     "to_arrow",
     "update",
     "write",

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.spark.conf import is_connect
+from lazydelta.spark.package_shipping import packed
 from lazydelta.spark.worker_errors import one_line_errors
 
 if TYPE_CHECKING:
@@ -23,15 +24,17 @@ if TYPE_CHECKING:
 __all__ = ["described", "named_task"]
 
 
-def named_task(
-    name: str, function: ArrowTask, *arguments: Any
-) -> partial[Iterator[pa.RecordBatch]]:
+def named_task(name: str, function: ArrowTask, *arguments: Any) -> ArrowTask:
     """Return a function for `mapInArrow` with its first arguments bound, and a name in plans.
 
-    Spark shows the `__name__` of a function; that of a bare partial would be `partial`.
+    Executors that lack this package raise an error of one line.
     """
-    task = partial(_run, function, *arguments)
-    task.__dict__["__name__"] = name
+    unpack = packed(partial(_run, function, *arguments))
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from unpack()(batches)
+
+    task.__name__ = name
     return task
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CATALOG_OPTIONS",
+    "PINNED_PATH",
     "OptionParser",
     "boolean",
     "camel_case",
@@ -48,6 +49,12 @@ _CURE = (
     "that the option storageOptionsFile names."
 )
 _UNKNOWN = f"lazydelta has no such option. {_CURE}"
+_NO_PATH = (
+    "A table that Spark created with a list of columns, AS SELECT, writeTo or saveAsTable has "
+    "none: create it by lazydelta.spark.sql"
+)
+PINNED_PATH = re.compile(r"(?P<path>.+)@v(?P<version>\d+)")
+"""Delta's notation for a version of a table."""
 CATALOG_OPTIONS = "lazydelta.options"
 """Field metadata in Spark's catalog that holds the options of the table."""
 _PROVIDER, _GIVEN = "provider", "option."
@@ -71,12 +78,14 @@ def parse_options(
     known = {field.name.replace("_", ""): field.name for field in fields(kind)}
     given: dict[str, Any] = {}
     for name, value in without_properties(options).items():
+        if name.lower() == "paths":
+            raise ConfigError("path", "must be one location: unite DataFrames of several")
         field = known.get(name.lower())
         if field is None:
             raise ConfigError(redact(name) if name.isprintable() else repr(name), _UNKNOWN)
         given[field] = parsers.get(field, _string)(camel_case(field), value.strip())
     if not given.get("path"):
-        raise ConfigError("path", f"is missing: give the table's location to {call}")
+        raise ConfigError("path", f"is missing: give the table's location to {call}. {_NO_PATH}")
     if redact(given["path"]) != given["path"]:
         raise ConfigError("path", f"{given['path']}: plans would show the secret. {_CURE}")
     return given

@@ -46,6 +46,10 @@ class SinkOptions:
     txn_app_id: str | None = None
     txn_version: int | None = None
     user_metadata: str | None = None
+    partition_overwrite_mode: str | None = None
+    """`dynamic` is for `lazydelta.spark.write`, which looks at the rows first."""
+    max_records_per_file: int | None = None
+    data_change: bool = True
     target_file_size: int | None = None
     compression: str | None = None
     storage_options_file: str | None = None
@@ -92,6 +96,9 @@ class SinkOptions:
         Raises:
             ConfigError: Options exclude each other.
         """
+        if self.partition_overwrite_mode == "dynamic":
+            reason = "dynamic needs lazydelta.spark.write(df, url, 'overwrite', options={...})"
+            raise ConfigError("partitionOverwriteMode", reason)
         if self.merge_schema and self.overwrite_schema:
             raise ConfigError("overwriteSchema", "excludes mergeSchema: give one of them")
         schema_mode: SchemaMode = "merge" if self.merge_schema else None
@@ -106,9 +113,24 @@ class SinkOptions:
             app_version=self.txn_version,
             commit_metadata=metadata,
             options=WriteOptions(
-                target_file_bytes=self.target_file_size, codec=self.compression, files_at_once=1
+                target_file_bytes=self.target_file_size,
+                max_rows_per_file=self.max_records_per_file,
+                codec=self.compression,
+                files_at_once=1,
             ),
         )
+
+
+def _overwrite_mode(name: str, value: str) -> str:
+    if value.lower() not in ("static", "dynamic"):
+        raise ConfigError(name, f"must be static or dynamic, not {value!r}")
+    return value.lower()
+
+
+def _data_change(name: str, value: str) -> bool:
+    if not boolean(name, value):
+        raise ConfigError(name, "false is not supported: rewrite files by lazydelta.spark.optimize")
+    return True
 
 
 _PARSERS: dict[str, OptionParser] = {
@@ -117,5 +139,8 @@ _PARSERS: dict[str, OptionParser] = {
     "credential": credential,
     "properties": string_map,
     "txn_version": integer(0),
+    "partition_overwrite_mode": _overwrite_mode,
+    "max_records_per_file": integer(1),
+    "data_change": _data_change,
     "target_file_size": size,
 }

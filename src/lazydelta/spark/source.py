@@ -28,7 +28,6 @@ from lazydelta.expressions import as_predicate
 from lazydelta.snapshot import SnapshotState, load_snapshot, version_at
 from lazydelta.spark.arrow_conversion import conform_batches, read_schema
 from lazydelta.spark.changes import ChangesRead
-from lazydelta.spark.conf import storage_options_file
 from lazydelta.spark.option_parsing import CATALOG_OPTIONS, is_catalog_table, without_properties
 from lazydelta.spark.serialized_snapshot import SerializedSnapshot, TableLocation
 from lazydelta.spark.sink import BatchSink, StreamSink
@@ -42,28 +41,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
-
-__all__ = ["LazyDeltaSource", "register"]
-
-
-def register(spark: SparkSession) -> None:
-    """Make `lazydelta` a format of a session: `spark.read.format("lazydelta").load(url)`.
-
-    The option `where` prunes files, row groups and rows. Filters of a query do not: Spark 4.1 and
-    4.2 reuse the filters pushed by one query for other queries of the same DataFrame.
-
-    Args:
-        spark: A session, classic or Spark Connect; its executors need lazydelta installed. The
-            current value of its `spark.lazydelta.storageOptionsFile` is the default of the option
-            `storageOptionsFile`.
-    """
-    spark.dataSource.register(_with_options_file(storage_options_file(spark)))
+__all__ = ["LazyDeltaSource", "source_named"]
 
 
 class LazyDeltaSource(DataSource):
     """A Delta table; `SourceOptions` and `SinkOptions` have the options."""
 
+    format_name = "lazydelta"
     options_file: str | None = None
     """Default of the option `storageOptionsFile`."""
     _pinned: SerializedSnapshot | None = None
@@ -71,7 +55,7 @@ class LazyDeltaSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """Return the name of the format."""
-        return "lazydelta"
+        return cls.format_name
 
     @reports_typed_errors
     def schema(self) -> t.StructType:
@@ -136,11 +120,15 @@ class LazyDeltaSource(DataSource):
             raise ConfigError("schema", reason)
 
 
-def _with_options_file(file: str | None) -> type[LazyDeltaSource]:
-    """Return a source with a default file; Spark serializes a class made here by value."""
-    if file is None:
+def source_named(name: str, file: str | None) -> type[LazyDeltaSource]:
+    """Return a source with a format's name and a default file with storage options.
+
+    Spark serializes a class that is made here by value.
+    """
+    if file is None and name == LazyDeltaSource.format_name:
         return LazyDeltaSource
-    return type(LazyDeltaSource.__name__, (LazyDeltaSource,), {"options_file": file})
+    own = {"options_file": file, "format_name": name}
+    return type(LazyDeltaSource.__name__, (LazyDeltaSource,), own)
 
 
 # --- tables of Spark's catalog --------------------------------------------------------------------

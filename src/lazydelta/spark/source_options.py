@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lazydelta.errors import ConfigError
 from lazydelta.spark.option_parsing import (
+    PINNED_PATH,
     boolean,
     camel_case,
     column_names,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LATEST", "SourceOptions"]
 
+_SYNONYMS = {"readchangedata": "readChangeFeed"}
 LATEST = -1
 """`startingVersion=latest`: only commits after the start of the stream."""
 
@@ -62,7 +64,12 @@ class SourceOptions:
         Raises:
             ConfigError: An unknown name, an invalid value, or options that exclude each other.
         """
-        parsed = cls(**parse_options(cls, options, _PARSERS, call="load()"))
+        given = {_SYNONYMS.get(name.lower(), name): value for name, value in options.items()}
+        parsed = cls(**parse_options(cls, given, _PARSERS, call="load()"))
+        pinned = PINNED_PATH.fullmatch(parsed.path)
+        if pinned is not None and parsed.version_as_of is None:
+            given |= {"path": pinned["path"], "versionAsOf": pinned["version"]}
+            return cls.parse(given)
         parsed._validate()
         return parsed
 

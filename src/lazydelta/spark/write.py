@@ -5,11 +5,14 @@ The driver plans and commits with the code of `lazydelta.write`.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lazydelta.config import Config
 from lazydelta.operations import WriteRequest, WriteResult, plan_write
 from lazydelta.spark.conf import storage_options_file
+from lazydelta.spark.delta_write_options import delta_arguments
 from lazydelta.spark.jobs import named_task
 from lazydelta.spark.serialized_snapshot import TableLocation, open_table_store
 from lazydelta.spark.write_tasks import (
@@ -22,8 +25,7 @@ from lazydelta.spark.write_tasks import (
 )
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Literal
 
     from pyspark.sql import DataFrame
@@ -35,6 +37,10 @@ if TYPE_CHECKING:
     from lazydelta.store.cloud import Credential
 
 __all__ = ["write"]
+
+_MODES = {"errorifexists": "error", "default": "error", "error": "error"} | {
+    name: name for name in ("append", "overwrite", "ignore")
+}
 
 
 def write(
@@ -54,7 +60,7 @@ def write(
     storage_options: Mapping[str, str] | None = None,
     config: Config | None = None,
     credential: Credential | None = None,
-    options: WriteOptions | None = None,
+    options: WriteOptions | Mapping[str, Any] | None = None,
     rebalance: bool | None = None,
 ) -> WriteResult:
     """Write the rows of a DataFrame as one new version; the first write creates the table.
@@ -67,7 +73,8 @@ def write(
         df: The rows; the executors of its session need lazydelta installed and access to the
             table's store.
         url: The table's location.
-        mode: As for `lazydelta.write`: "append" by default.
+        mode: As for `lazydelta.write`: "append" by default; "errorifexists" is "error", as in
+            Spark.
         partition_by: Partition columns of a new table.
         schema_mode: What to do with columns that the table does not have: refuse (None), "merge"
             them, or "overwrite" the schema together with all rows.
@@ -86,7 +93,9 @@ def write(
         credential: A function of a module that returns a token or keys. Executors import and call
             it too, so no secret is part of a plan.
         config: Engine settings; by default those of the `LAZYDELTA_*` environment.
-        options: How files are written; by default a task writes one file at a time.
+        options: How files are written; by default a task writes one file at a time. Or options
+            of Delta's writer by name, `{"replaceWhere": "day = '2026-05-01'", "mergeSchema": True}`
+            for example, instead of the arguments that mean the same.
         rebalance: Whether Spark shuffles rows of one partition into the same tasks, of about equal
             size. By default it does if the table is partitioned: otherwise each task would write a
             small file for each partition of its rows.
@@ -101,23 +110,37 @@ def write(
     """
     config = Config.from_env() if config is None else config
     columns = (partition_by,) if isinstance(partition_by, str) else partition_by
-    request = WriteRequest(
-        mode=mode,
-        partition_by=None if columns is None else tuple(columns),
-        schema_mode=schema_mode,
-        where=where,
-        properties=properties or {},
-        name=name,
-        description=description,
-        app_id=app_id,
-        app_version=app_version,
-        commit_metadata=commit_metadata or {},
-        options=options,
-    )
+    given: dict[str, Any] = {
+        "partition_by": None if columns is None else tuple(columns),
+        "schema_mode": schema_mode,
+        "where": where,
+        "properties": properties or {},
+        "name": name,
+        "description": description,
+        "app_id": app_id,
+        "app_version": app_version,
+        "commit_metadata": commit_metadata or {},
+    }
+    request = _request(df, url, mode, options, given)
     store = open_table_store(
         url, storage_options, config, storage_options_file(df.sparkSession), credential=credential
     )
     return _write(df, store, config, single_threaded(request, config), rebalance)
+
+
+def _request(
+    df: DataFrame,
+    url: str | os.PathLike[str],
+    mode: str,
+    options: WriteOptions | Mapping[str, Any] | None,
+    given: Mapping[str, Any],
+) -> WriteRequest:
+    """Return the request that arguments and options of Delta's writer stand for."""
+    spelled: Any = _MODES.get(str(mode).lower(), mode)
+    if isinstance(options, Mapping):
+        found = {**given, **delta_arguments(df, os.fspath(url), options, given)}
+        return WriteRequest(mode=spelled, **found)
+    return WriteRequest(mode=spelled, **given, options=options)
 
 
 def _write(

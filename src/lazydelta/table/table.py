@@ -115,7 +115,8 @@ class Table(RowChanges, FileLayout, Maintenance, Outputs):
             name: The table's name, for display.
             description: The table's description, for display.
             constraints: CHECK constraints: SQL expressions by name.
-            mode: If the table exists: "error", or "ignore" if it has the same columns.
+            mode: If the table exists: "error", "ignore" if it has the same columns, or "replace":
+                its rows, columns and properties go in the same commit.
             storage_options: Options of the object store.
             config: Engine settings.
             credential: Signs in, as for `open`.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import sys
 import time
 import uuid
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -89,6 +90,7 @@ class _OpenFile:
         self.path = path
         self._full_path = f"{store.root}/{path}"
         self._partition = partition
+        self.rows_left = settings.max_rows
         self._output = open_output(store, path)
         try:
             with self._typed_errors():
@@ -110,6 +112,7 @@ class _OpenFile:
     def write(self, rows: pa.Table) -> None:
         with self._typed_errors():
             self._encoder.write(rows)
+        self.rows_left -= rows.num_rows
 
     def finish(self) -> _Written:
         """Publish the file."""
@@ -144,6 +147,7 @@ class _Settings:
     file_schema: FileSchema
     encoding: Encoding
     statistics: StatisticsPlan
+    max_rows: int
 
 
 class _DataFileWriter:
@@ -157,7 +161,8 @@ class _DataFileWriter:
         data = StructType(tuple(f for f in layout.schema if f.name not in partitions))
         file_schema = FileSchema(data, layout.mapping_mode)
         statistics = layout.statistics(file_schema.physical)
-        self._settings = _Settings(file_schema, layout.encoding, statistics)
+        most = layout.options.max_rows_per_file or sys.maxsize
+        self._settings = _Settings(file_schema, layout.encoding, statistics, most)
         self._has_dictionary = False
         self._router = PartitionRouter(layout.schema, layout.partition_columns, layout.mapping_mode)
         self._unsorted: list[pa.RecordBatch] = []
@@ -257,11 +262,11 @@ class _DataFileWriter:
             self._open[partition] = file  # last: files are in order of their latest write
             failpoint("data-file-started")
             before = file.size
-            part = rows.slice(0, self._roll.rows_that_fit(rows, before))
+            part = rows.slice(0, min(self._roll.rows_that_fit(rows, before), file.rows_left))
             file.write(part)
             self._roll.observe(part, file.size - before)
             rows = rows.slice(part.num_rows)
-            if self._roll.is_full(file.size):
+            if self._roll.is_full(file.size) or not file.rows_left:
                 self._close(partition)
         if not keep_open and partition in self._open:
             self._close(partition)

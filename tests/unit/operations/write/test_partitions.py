@@ -257,3 +257,12 @@ def test_a_staged_file_is_invisible_until_complete(tmp_path):
     assert not (tmp_path / "a" / "b.parquet").exists()
     output.discard()
     assert not list((tmp_path / "a").iterdir())
+
+
+def test_files_have_a_maximum_of_rows(tmp_path):
+    rows = pa.table({"p": ["a"] * 5 + ["b"] * 2, "id": range(7)})
+    options = ld.WriteOptions(max_rows_per_file=2)
+    ld.write(tmp_path, rows, partition_by="p", options=options)
+    counts = [file.num_records for file in ld.Table.open(tmp_path).scan().files()]
+    assert sorted(counts) == [1, 2, 2, 2]
+    assert ld.Table.open(tmp_path).count() == 7

@@ -71,6 +71,15 @@ class Token:
         quote = self.source[0]
         return self.source[1:-1].replace(quote * 2, quote)
 
+    @property
+    def text(self) -> str:
+        """The content of a string of Spark, without quotes and escapes."""
+        if self.source[0] in "rR":
+            return self.source[2:-1]
+        quote = self.source[0]
+        escaped = rf"\\(.)|{quote}({quote})"
+        return re.sub(escaped, r"\1\2", self.source[1:-1], flags=re.DOTALL)
+
     def says(self, *words: str) -> bool:
         """Whether this is one of these keywords or signs."""
         return self.kind in ("word", "sign") and self.source.lower() in words

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from lazydelta.errors import ConfigError, PredicateError, QueryError
 from lazydelta.expressions.tokens import tokenize
-from lazydelta.interop.statement import (
+from lazydelta.statements import parse_statement, tokens
+from lazydelta.statements.statement import (
     Assignment,
     Clause,
     Delete,
@@ -19,8 +20,6 @@ from lazydelta.interop.statement import (
     TableName,
     Update,
 )
-from lazydelta.interop.statement_lexer import tokens
-from lazydelta.interop.statement_parser import parse_statement
 
 KINDS = ("string", "quoted")
 T = TableName(name="t")

@@ -19,6 +19,7 @@ __all__ = [
     "Subquery",
     "TableName",
     "Update",
+    "is_default",
 ]
 
 
@@ -99,6 +100,13 @@ class Clause:
     assignments: tuple[Assignment, ...] | None = None
     """Of an update or insert; None means `*`."""
 
+    @property
+    def given(self) -> list[Assignment]:
+        """The assignments; an insert leaves a DEFAULT to the enforcement."""
+        is_insert = self.action == "insert"
+        parts = self.assignments or ()
+        return [part for part in parts if not (is_insert and is_default(part.expression))]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
@@ -110,6 +118,11 @@ class Merge:
     clauses: tuple[Clause, ...]
     merge_schema: bool = False
     """Whether the statement has WITH SCHEMA EVOLUTION."""
+
+
+def is_default(expression: str) -> bool:
+    """Whether an expression is the keyword DEFAULT."""
+    return expression.strip().lower() == "default"
 
 
 Statement = Query | Delete | Update | Insert | Merge

@@ -1,0 +1,41 @@
+"""`DeltaTable.optimize()`: compaction and Z-ordering, optionally of some partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lazydelta.spark.delta_api.arguments import as_condition, check_type
+from lazydelta.spark.maintenance_verbs import optimize
+from lazydelta.spark.result_frames import optimize_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["DeltaOptimizeBuilder"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaOptimizeBuilder:
+    """An OPTIMIZE under construction."""
+
+    spark: SparkSession
+    url: str
+    filter: str | None = None
+
+    def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:  # noqa: N803 - Delta's name
+        """Select partitions by a condition on partition columns."""
+        return replace(self, filter=as_condition(partitionFilter, "partitionFilter"))
+
+    def executeCompaction(self) -> DataFrame:  # noqa: N802
+        """Rewrite small files of each partition into larger ones."""
+        result = optimize(self.spark, self.url, self.filter)
+        return optimize_frame(self.spark, result)
+
+    def executeZOrderBy(self, *cols: Any) -> DataFrame:  # noqa: N802
+        """Sort the rows of the files along a Z-order curve of these columns."""
+        names = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
+        for name in names:
+            check_type("Z-order column", name, str, "a string")
+        result = optimize(self.spark, self.url, self.filter, z_order=tuple(names))
+        return optimize_frame(self.spark, result)

@@ -1,0 +1,127 @@
+"""This package on executors: tasks that say what is missing there, and `ship`, which sends it.
+
+Executors unpickle a task before they run it. Without this package that fails with a traceback of
+Spark's worker, so a task is sent as bytes beside a function that Spark pickles by value.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+
+from lazydelta.errors import ExecutorPackageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["packed", "ship"]
+
+_NEEDED = ("numpy", "orjson", "obstore", "pyroaring", "arro3.core", "arro3.io", "click")
+_CHECKS = 4
+"""Tasks that look for the package, so that more than one executor may run one."""
+
+
+def package_version() -> str:
+    """Return the version of this package."""
+    return str(getattr(sys.modules[__name__.partition(".")[0]], "__version__", "unknown"))
+
+
+def packed(value: Any) -> Callable[[], Any]:
+    """Return a function that returns a value, and that any executor can unpickle.
+
+    It raises an error of one line where this package is missing, or has another version.
+    """
+    dumps: Any = cloudpickle.dumps
+    data: bytes = dumps(value)
+    version = package_version()
+
+    def unpack() -> Any:  # a nested function is pickled by value: it may use nothing of this module
+        import os
+        import pickle
+        import pkgutil
+        import sys
+
+        cure = "Call lazydelta.spark.ship(spark), or set PYSPARK_PYTHON to a Python that has it."
+        try:
+            found = pkgutil.resolve_name("lazydelta:__version__")
+            problem = f"lazydelta {found} on this executor, {version} on the driver"
+            if found == version:
+                return pickle.loads(data)  # noqa: S301 - our own task
+        except ModuleNotFoundError as error:
+            problem = f"{error.name} is not installed for {sys.executable} on this executor"
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise RuntimeError(f"{problem}. {cure}")
+
+    return unpack
+
+
+def ship(spark: SparkSession) -> None:
+    """Send this package to the executors of a session, and check that they can import it.
+
+    A zip of the package's Python code is added to the session (`addArtifacts`). Its dependencies
+    are compiled, so executors need them installed: `pip install 'lazydelta[spark]'` there is the
+    alternative, and installs both.
+
+    Args:
+        spark: A session, classic or Spark Connect.
+
+    Raises:
+        ExecutorPackageError: An executor lacks a dependency, or has another version of this
+            package before the one that was sent.
+    """
+    package = Path(__file__).parents[1]
+    with tempfile.TemporaryDirectory(prefix="lazydelta-ship-") as directory:
+        name = f"lazydelta-{package_version()}.zip"
+        path = Path(directory, name)
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+            for file in sorted(package.rglob("*.py")):
+                zipped.write(file, file.relative_to(package.parent))
+        try:
+            spark.addArtifacts(str(path), pyfile=True)
+        except PySparkException as error:
+            if "already" not in str(error).lower():
+                raise
+        _check(spark)
+
+
+def _check(spark: SparkSession) -> None:
+    rows = spark.range(0, _CHECKS, 1, _CHECKS)
+    found = rows.mapInArrow(_prober(_NEEDED), "host string, problem string").toArrow()
+    problems = {
+        f"{host}: {problem}"
+        for host, problem in zip(*(column.to_pylist() for column in found.columns), strict=True)
+        if problem != package_version()
+    }
+    if problems:
+        raise ExecutorPackageError(tuple(sorted(problems)))
+
+
+def _prober(needed: tuple[str, ...]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]:
+    """Return a task that yields the version of this package on an executor, or what it lacks."""
+
+    def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[Any]:
+        import pkgutil
+        import platform
+        from importlib.util import find_spec
+
+        import pyarrow as pa
+
+        for _ in batches:
+            try:
+                found = [f"{name} is not installed" for name in needed if find_spec(name) is None]
+                found = found or [str(pkgutil.resolve_name("lazydelta:__version__"))]
+            except ImportError as error:
+                found = [str(error)]
+            row = {"host": [platform.node()], "problem": ["; ".join(found)]}
+            yield pa.RecordBatch.from_pydict(row)
+
+    return probe

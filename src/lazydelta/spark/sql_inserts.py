@@ -1,0 +1,155 @@
+"""INSERT and CREATE TABLE ... AS SELECT: rows of a query, written by `lazydelta.spark.write`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lazydelta.errors import ConfigError, QueryError, TableNotFoundError
+from lazydelta.operations import as_schema
+from lazydelta.schema import schema_to_json
+from lazydelta.spark.arrow_conversion import nullable_type
+from lazydelta.spark.delta_api import DeltaTable
+from lazydelta.spark.query_reads import run_query
+from lazydelta.spark.read import to_arrow
+from lazydelta.spark.result_frames import frame_of
+from lazydelta.spark.table_names import attach, default_location, find_name, open_table
+from lazydelta.spark.write import write
+from lazydelta.statements import default_of, is_default
+from lazydelta.writer.columns import identity_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lazydelta.operations import WriteResult
+    from lazydelta.schema import StructField, StructType
+    from lazydelta.spark.delta_api import TableDefinition
+    from lazydelta.statements import Insert
+    from lazydelta.statements.spark_statements import CreateTable
+
+__all__ = ["created_table", "inserted_rows"]
+
+
+def inserted_rows(
+    spark: SparkSession,
+    url: str,
+    schema: StructType,
+    insert: Insert,
+    options: Mapping[str, Any],
+) -> WriteResult:
+    """Write the rows of an INSERT.
+
+    Raises:
+        QueryError: There are more or fewer values than columns.
+    """
+    rows = _rows(spark, schema, insert)
+    mode: Any = "overwrite" if insert.overwrite else "append"
+    if insert.query is None and identity_columns(schema, url):
+        # Executors cannot number rows; literals fit in this process.
+        return open_table(spark, url).write(to_arrow(rows), mode, **options)
+    return write(rows, url, mode, **options)
+
+
+def _rows(spark: SparkSession, schema: StructType, insert: Insert) -> DataFrame:
+    if insert.query is not None:
+        rows = run_query(spark, insert.query)
+        if insert.by_name:
+            return rows
+        columns = _columns(schema, insert, len(rows.columns))
+        return rows.toDF(*(column.name for column in columns))
+    columns = _columns(schema, insert, len(insert.rows[0]))
+    given = [
+        (column, values)
+        for column, values in zip(columns, zip(*insert.rows, strict=True), strict=True)
+        if not all(map(is_default, values))
+    ]
+    if not given:
+        raise QueryError("INSERT", "lazydelta", "all values are DEFAULT: give one of them")
+    lists = [[_value(column, one) for one in values] for column, values in given]
+    listed = ", ".join(f"({', '.join(row)})" for row in zip(*lists, strict=True))
+    rows = spark.sql(f"SELECT * FROM VALUES {listed}")  # noqa: S608 - the caller's own SQL
+    return rows.toDF(*(column.name for column, _ in given))
+
+
+def _value(column: StructField, expression: str) -> str:
+    return default_of(column) if is_default(expression) else expression
+
+
+def _columns(schema: StructType, insert: Insert, width: int) -> list[StructField]:
+    """Return the column of each value."""
+    columns = list(schema)
+    if insert.columns is not None:
+        columns = [schema.find([name])[0] for name in insert.columns]
+    if width != len(columns):
+        reason = f"it has {width} values for {len(columns)} columns; list the columns: t (a, b)"
+        raise QueryError("INSERT", "lazydelta", reason)
+    return columns
+
+
+def created_table(spark: SparkSession, statement: CreateTable) -> DataFrame:
+    """Create or replace a table, with the rows of its query if it has one.
+
+    Raises:
+        TableExistsError: The table exists.
+        ConfigError: Neither columns nor a query, and no table at the location.
+    """
+    name, url = statement.target.name, statement.location or statement.target.address
+    if url is None and name is not None:
+        known = find_name(spark, name)
+        url = default_location(spark, name) if known is None else known.url
+    url = str(url)
+    rows = None if statement.query is None else run_query(spark, statement.query)
+    if rows is None and statement.columns is None:
+        _check_exists(spark, url)
+        if name is not None:
+            attach(spark, {name: url})
+        return frame_of(spark, [], "path string")
+    existed = DeltaTable.isDeltaTable(spark, url)
+    if rows is not None and not (existed or statement.cluster_by or statement.mode == "replace"):
+        _write_new(rows, url, statement)
+        if name is not None:
+            attach(spark, {name: url})
+        return frame_of(spark, [], "path string")
+    _definition(spark, statement, url, rows).execute()
+    if rows is not None and not (existed and statement.mode == "createIfNotExists"):
+        write(rows, url)  # a commit of its own
+    return frame_of(spark, [], "path string")
+
+
+def _write_new(rows: DataFrame, url: str, statement: CreateTable) -> None:
+    """Create a table with the rows of a query, in one commit."""
+    write(
+        rows,
+        url,
+        "error",
+        partition_by=statement.partition_by,
+        properties=statement.properties,
+        description=statement.comment,
+    )
+
+
+def _definition(
+    spark: SparkSession, statement: CreateTable, url: str, rows: DataFrame | None
+) -> TableDefinition:
+    builder: TableDefinition = getattr(DeltaTable, statement.mode)(spark).location(url)
+    if statement.target.name is not None:
+        builder.tableName(statement.target.name)
+    if statement.columns is not None:
+        builder.add_schema(schema_to_json(as_schema(statement.columns, where=url)))
+    elif rows is not None:
+        builder.add_schema(nullable_type(rows.schema).json())
+    for key, value in statement.properties.items():
+        builder.property(key, value)
+    if statement.comment is not None:
+        builder.comment(statement.comment)
+    builder.partitionedBy(*statement.partition_by)
+    return builder.clusterBy(*statement.cluster_by)
+
+
+def _check_exists(spark: SparkSession, url: str) -> None:
+    try:
+        open_table(spark, url).snapshot()
+    except TableNotFoundError:
+        reason = f"there is no table at {url} yet: list its columns, or add AS SELECT ..."
+        raise ConfigError("CREATE TABLE", reason) from None

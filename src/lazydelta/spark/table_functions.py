@@ -1,0 +1,146 @@
+"""Table functions in SQL: `SELECT * FROM delta_history('s3://lake/trips')`.
+
+Each is one task in a Python worker of an executor, which opens the table itself. PySpark lets a
+function that returns Arrow batches have a fixed schema only, so `delta_changes`, whose columns are
+those of the table, returns rows one by one: `lazydelta.spark.changes` is the way for many.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.functions import udtf
+from pyspark.sql.udtf import AnalyzeResult
+
+from lazydelta.changes import CHANGE_FIELDS
+from lazydelta.config import Config
+from lazydelta.errors import ArgumentError
+from lazydelta.spark.arrow_conversion import read_schema
+from lazydelta.spark.result_frames import DETAIL, HISTORY, detail_rows, history_rows
+from lazydelta.spark.serialized_snapshot import TableLocation
+from lazydelta.spark.table_names import split_version
+from lazydelta.spark.worker_errors import one_line_errors, reports_typed_errors
+from lazydelta.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.udtf import AnalyzeArgument
+
+__all__ = ["register_functions"]
+
+_FILES = (
+    "path string, size bigint, modificationTime timestamp, partitionValues map<string,string>, "
+    "numRecords bigint, hasDeletionVector boolean"
+)
+_HEALTH = "check string, severity string, message string, cure string, cost string"
+
+
+def register_functions(spark: SparkSession, options_file: str | None) -> None:
+    """Make the table functions known to a session.
+
+    Args:
+        spark: The session.
+        options_file: The JSON file with storage options, on the machines that open tables.
+    """
+    own: dict[str, Any] = {"options_file": options_file}
+    for name, (base, schema) in _FUNCTIONS.items():
+        # Made here, so that Spark serializes it by value, with the file.
+        if schema is None:
+            own = {**own, "analyze": staticmethod(_analysis(options_file))}
+        function = type(base.__name__, (base,), own)
+        made: Any = udtf(function, returnType=schema)
+        spark.udtf.register(name, made)
+
+
+class _Function:
+    """A function of a table."""
+
+    options_file: str | None = None
+
+    def _table(self, path: str) -> Table:
+        return _opened(path, self.options_file)
+
+
+def _opened(path: str, options_file: str | None) -> Table:
+    if not isinstance(path, str):
+        raise ArgumentError("path", "must be the location of a table, as a string")
+    config = Config.from_env()
+    location = TableLocation(root=path, config=config, options_file=options_file)
+    return Table(location.open(), config)
+
+
+class _History(_Function):
+    def eval(self, path: str, limit: int | None = None) -> Iterator[tuple[Any, ...]]:
+        with one_line_errors():
+            yield from history_rows(self._table(path).history(limit))
+
+
+class _Detail(_Function):
+    def eval(self, path: str) -> Iterator[tuple[Any, ...]]:
+        with one_line_errors():
+            yield from detail_rows(self._table(path))
+
+
+class _Files(_Function):
+    def eval(self, path: str, where: str | None = None) -> Iterator[tuple[Any, ...]]:
+        address = split_version(path)
+        with one_line_errors():
+            snapshot = self._table(address.url).snapshot(address.version)
+            for file in snapshot.scan(where).files():
+                values = dict(file.raw_partition_values)
+                has_vector = file.deletion_vector is not None
+                yield (
+                    file.uri, file.size, file.modification_time, values, file.num_records,
+                    has_vector,
+                )  # fmt: skip
+
+
+class _Health(_Function):
+    def eval(self, path: str) -> Iterator[tuple[Any, ...]]:
+        with one_line_errors():
+            for one in self._table(path).health().findings:
+                yield one.check, one.severity, one.message, one.cure, one.cost
+
+
+class _Changes(_Function):
+    """`delta_changes(path, from, to)`: its columns are those of the table, and the feed's three."""
+
+    def eval(self, path: str, start: int = 0, end: int | None = None) -> Iterator[tuple[Any, ...]]:
+        with one_line_errors():
+            feed = self._table(path).changes(starting_version=start, ending_version=end)
+            with feed.to_reader() as rows:
+                yield from _rows_of(rows)
+
+
+def _analysis(options_file: str | None) -> Callable[..., AnalyzeResult]:
+    """Return the function that Spark calls for the columns of `delta_changes`."""
+
+    @reports_typed_errors
+    def analyze(
+        path: AnalyzeArgument,
+        start: AnalyzeArgument | None = None,  # noqa: ARG001 - of the call
+        end: AnalyzeArgument | None = None,
+    ) -> AnalyzeResult:
+        version = None if end is None else end.value
+        snapshot = _opened(str(path.value), options_file).snapshot(version)
+        return AnalyzeResult(read_schema(snapshot, None, CHANGE_FIELDS))
+
+    return analyze
+
+
+def _rows_of(batches: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
+    for batch in batches:
+        columns = [column.to_pylist(maps_as_pydicts="strict") for column in batch.columns]
+        yield from zip(*columns, strict=True)
+
+
+_FUNCTIONS: dict[str, tuple[type[_Function], str | None]] = {
+    "delta_history": (_History, HISTORY),
+    "delta_detail": (_Detail, DETAIL),
+    "delta_files": (_Files, _FILES),
+    "delta_health": (_Health, _HEALTH),
+    "delta_changes": (_Changes, None),
+}

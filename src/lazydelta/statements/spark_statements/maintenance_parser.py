@@ -1,0 +1,278 @@
+"""Splits the statements that define or maintain a table into their parts.
+
+What does not start like one of them is no error: another parser has it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lazydelta.statements.spark_statements.maintenance_statement import (
+    Convert,
+    CreateTable,
+    Describe,
+    Optimize,
+    Restore,
+    SetProperties,
+    Vacuum,
+)
+from lazydelta.statements.statement_cursor import StatementCursor
+
+if TYPE_CHECKING:
+    from lazydelta.statements.spark_statements.maintenance_statement import MaintenanceStatement
+    from lazydelta.statements.statement import TableName
+
+__all__ = ["parse_maintenance"]
+
+_FORMATS = ("delta", "lazydelta")
+
+
+def parse_maintenance(sql: str) -> MaintenanceStatement | None:
+    """Parse one statement; None if it is of another kind, or creates a table of another format.
+
+    >>> parse_maintenance("VACUUM trips RETAIN 24 HOURS").hours
+    24.0
+
+    Raises:
+        QueryError: It starts as such a statement; the message shows the place and what was
+            expected.
+    """
+    parser = _Parser(sql)
+    for words, part in _STATEMENTS:
+        if parser.starts_with(words):
+            statement: MaintenanceStatement | None = getattr(parser, part)()
+            if statement is not None:
+                parser.expect_end()
+            return statement
+    return None
+
+
+_STATEMENTS = (
+    ("optimize", "optimize"),
+    ("reorg table", "reorg"),
+    ("vacuum", "vacuum"),
+    ("restore", "restore"),
+    ("describe history", "history"),
+    ("desc history", "history"),
+    ("describe detail", "detail"),
+    ("desc detail", "detail"),
+    ("show tblproperties", "shown_properties"),
+    ("convert to delta", "convert"),
+    ("alter table", "alter"),
+    ("create or replace table", "create_or_replace"),
+    ("create table", "create"),
+    ("replace table", "replace"),
+)
+
+
+class _Parser(StatementCursor):
+    """A method for each statement, after its first words."""
+
+    def starts_with(self, words: str) -> bool:
+        """Consume these keywords if all of them are next."""
+        start = self.token
+        for word in words.split():
+            if not self.accept(word):
+                self.token = start
+                return False
+        return True
+
+    def optimize(self) -> Optimize:
+        target = self.bare_table()
+        full = self.accept("full")
+        where = self.expression("zorder", ";") if self.accept("where") else None
+        names: tuple[str, ...] = ()
+        if self.accept("zorder"):
+            self.expect("by")
+            names = self.names()
+        return Optimize(target=target, where=where, z_order=names, full=full)
+
+    def reorg(self) -> Optimize:
+        target = self.bare_table()
+        where = self.expression("apply") if self.accept("where") else None
+        self.expect("apply", "(", "purge", ")")
+        return Optimize(target=target, where=where, purge=True)
+
+    def vacuum(self) -> Vacuum:
+        given: dict[str, Any] = {"target": self.bare_table()}
+        while True:
+            if self.token.says("full", "lite"):
+                given["mode"] = self.take().source.lower()
+            elif self.accept("retain"):
+                given["hours"] = self.number()
+                self.expect("hours")
+            elif self.accept("dry"):
+                self.expect("run")
+                given["dry_run"] = True
+            else:
+                return Vacuum(**given)
+
+    def restore(self) -> Restore:
+        self.accept("table")
+        target = self.bare_table()
+        self.accept("to")
+        if self.accept("timestamp"):
+            self.expect("as", "of")
+            return Restore(target=target, timestamp=self.string())
+        self.expect("version", "as", "of")
+        return Restore(target=target, version=int(self.number()))
+
+    def history(self) -> Describe:
+        self.accept("table")
+        target = self.bare_table()
+        limit = int(self.number()) if self.accept("limit") else None
+        return Describe(target=target, what="history", limit=limit)
+
+    def detail(self) -> Describe:
+        self.accept("table")
+        return Describe(target=self.bare_table(), what="detail")
+
+    def shown_properties(self) -> Describe:
+        target = self.bare_table()
+        key = None
+        if self.accept("("):
+            key = self.key()
+            self.expect(")")
+        return Describe(target=target, what="properties", key=key)
+
+    def convert(self) -> Convert:
+        if not self.accept("parquet"):
+            self.fail("expected parquet.`path`")
+        self.expect(".")
+        path = self.name("a path in `backticks`").name
+        if self.accept("no"):
+            self.expect("statistics")
+        columns = ""
+        if self.accept("partitioned"):
+            self.expect("by")
+            columns = self.in_parentheses()
+        return Convert(path=path, partition_by=columns)
+
+    def alter(self) -> SetProperties | None:
+        target = self.bare_table()
+        if self.starts_with("set tblproperties"):
+            return SetProperties(target=target, properties=self.properties())
+        if not self.starts_with("unset tblproperties"):
+            return None
+        if_exists = self.starts_with("if exists")
+        self.expect("(")
+        keys = [self.key()]
+        while self.accept(","):
+            keys.append(self.key())
+        self.expect(")")
+        return SetProperties(target=target, unset=tuple(keys), if_exists=if_exists)
+
+    # --- definitions of tables
+
+    def create(self) -> CreateTable | None:
+        return self.created("createIfNotExists" if self.starts_with("if not exists") else "create")
+
+    def create_or_replace(self) -> CreateTable | None:
+        return self.created("createOrReplace")
+
+    def replace(self) -> CreateTable | None:
+        return self.created("replace")
+
+    def created(self, mode: Any) -> CreateTable | None:
+        given: dict[str, Any] = {"target": self.bare_table(), "mode": mode}
+        if self.token.says("("):
+            given["columns"] = self.in_parentheses()
+        if not self.accept("using") or self.token.source.strip("`").lower() not in _FORMATS:
+            return None
+        given["format"] = self.take().name.lower()
+        properties: dict[str, str] = {}
+        while self.token.kind != "end" and not self.token.says("as", ";", "select", "with"):
+            properties |= self.clause(given)
+        if self.accept("as") or self.token.says("select", "with"):
+            given["query"] = self.query()
+        return CreateTable(**given, properties=properties)
+
+    def clause(self, given: dict[str, Any]) -> dict[str, str]:
+        """Parse a clause of CREATE TABLE into `given`, and return properties."""
+        if self.accept("tblproperties"):
+            return self.properties()
+        if self.accept("location"):
+            given["location"] = self.string()
+        elif self.accept("comment"):
+            given["comment"] = self.string()
+        elif self.accept("partitioned"):
+            self.expect("by")
+            given["partition_by"] = self.names()
+        elif self.accept("cluster"):
+            self.expect("by")
+            given["cluster_by"] = self.names()
+        elif self.accept("options"):
+            options = {name.lower(): value for name, value in self.properties().items()}
+            if set(options) != {"path"}:
+                self.fail("expected OPTIONS (path '...')")
+            given["location"] = options["path"]
+        else:
+            self.fail("expected TBLPROPERTIES, LOCATION, COMMENT, PARTITIONED BY, CLUSTER BY or AS")
+        return {}
+
+    # --- parts
+
+    def bare_table(self) -> TableName:
+        return self.table(with_alias=False)
+
+    def names(self) -> tuple[str, ...]:
+        """Parse `(a, b.c)` or `a, b.c`."""
+        closes = self.accept("(")
+        names = [self.path()]
+        while self.accept(","):
+            names.append(self.path())
+        if closes:
+            self.expect(")")
+        return tuple(names)
+
+    def path(self) -> str:
+        parts = [self.name("a column").name]
+        while self.accept("."):
+            parts.append(self.name("a field").name)
+        return ".".join(parts)
+
+    def properties(self) -> dict[str, str]:
+        """Parse `(key = 'value', 'key' = 'value', ...)`."""
+        self.expect("(")
+        found = dict([self.property()])
+        while self.accept(","):
+            found |= dict([self.property()])
+        self.expect(")")
+        return found
+
+    def property(self) -> tuple[str, str]:
+        key = self.key()
+        self.accept("=")
+        if self.token.kind == "string":
+            return key, self.string()
+        return key, self.take().source
+
+    def key(self) -> str:
+        """Parse the key of a property: a string, or names with dots."""
+        return self.string() if self.token.kind == "string" else self.path()
+
+    def in_parentheses(self) -> str:
+        """Consume `(...)` and return what is inside."""
+        start = self.token
+        self.expect("(")
+        begin, depth = self.token.start, 1
+        while self.token.kind != "end":
+            token = self.take()
+            depth += token.says("(") - token.says(")")
+            if not depth:
+                return self.sql[begin : token.start].strip()
+        return self.unclosed(start.start)
+
+    def number(self) -> float:
+        token = self.token
+        try:
+            value = float(token.source)
+        except ValueError:
+            self.fail("expected a number")
+        self.take()
+        return value
+
+    def string(self) -> str:
+        if self.token.kind != "string":
+            self.fail("expected a string in quotes")
+        return self.take().text

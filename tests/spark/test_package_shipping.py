@@ -1,0 +1,55 @@
+"""Executors without this package, or with another version: one error that says what to do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from pyspark import cloudpickle
+
+import lazydelta.spark as lds
+from lazydelta.errors import ExecutorPackageError
+from lazydelta.spark import package_shipping
+from lazydelta.spark.package_shipping import packed
+
+
+def run_elsewhere(tmp_path, prelude):
+    """Unpickle and call a packed value in a process that does not have this package."""
+    (tmp_path / "task").write_bytes(cloudpickle.dumps(packed([1, 2])))
+    code = f"""
+        import pickle, sys
+        {prelude}
+        with open({str(tmp_path / "task")!r}, "rb") as file:
+            task = pickle.load(file)
+        try:
+            print(task())
+        except RuntimeError as error:
+            print(error)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_missing_package_is_named_with_the_cure(tmp_path):
+    found = run_elsewhere(tmp_path, "sys.modules['lazydelta'] = None")
+    assert "lazydelta is not installed for" in found
+    assert "lazydelta.spark.ship(spark)" in found
+
+
+def test_another_version_is_named(tmp_path):
+    prelude = "import types; m = sys.modules['lazydelta'] = types.ModuleType('lazydelta'); m.__version__ = '9'"
+    assert "lazydelta 9 on this executor, 0." in run_elsewhere(tmp_path, prelude)
+
+
+def test_the_package_is_sent_and_checked(spark):
+    session = spark.newSession()  # artifacts belong to a session
+    lds.ship(session)
+    lds.ship(session)
+
+
+def test_what_executors_lack_is_an_error(spark, monkeypatch):
+    monkeypatch.setattr(package_shipping, "_NEEDED", ("not_there",))
+    with pytest.raises(ExecutorPackageError, match="not_there is not installed"):
+        lds.ship(spark.newSession())
