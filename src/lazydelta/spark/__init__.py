@@ -18,6 +18,7 @@ from lazydelta.spark.checkpoint import checkpoint
 from lazydelta.spark.dml import delete, merge, update
 from lazydelta.spark.hadoop_settings import hadoop_settings
 from lazydelta.spark.jobs import described
+from lazydelta.spark.maintenance import optimize, purge, restore, vacuum
 from lazydelta.spark.planner import (
     apply_data_skipping,
     distributed_log_replay,
@@ -43,9 +44,13 @@ __all__ = [
     "live_files",
     "local_session",
     "merge",
+    "optimize",
+    "purge",
     "read",
     "register",
+    "restore",
     "to_arrow",
     "update",
+    "vacuum",
     "write",
 ]
