@@ -57,7 +57,7 @@ def report(url, master="local[2,4]", flag=None):
     )
     found = {
         "compacted": executors.optimize(spark, url, target_size=8000, min_file_size=8000),
-        "clustered": executors.optimize(spark, url, z_order=["x", "id"], target_size=4000),
+        "clustered": executors.optimize(spark, url, z_order=["x", "id"], target_size=1000),
         "vacuumed": executors.vacuum(spark, url, 0, "full", force=True, dry_run=False),
     }
     spark.stop()
