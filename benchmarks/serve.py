@@ -6,6 +6,7 @@ The server is a process of its own, on the same machine. Figures of one process 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -162,7 +163,8 @@ def _section(verdicts: Sequence[Verdict], *, quick: bool) -> str:
     now = datetime.now(UTC)
     size = "a short run: the large table of the last row has 1 M files" if quick else "5 M files"
     return (
-        f"## {_TITLE}\n\n`make bench-serve` ({size}), {now:%Y-%m-%d}, {machine()}. The server is a "
+        f"## {_TITLE}\n\n`make bench-serve` ({size}), {now:%Y-%m-%d}, {machine()}, load average "
+        f"{os.getloadavg()[0]:.0f} at the end. The server is a "
         "process of its own on the same machine; clients read the Arrow stream. Tables are on the "
         f"local disk and in the page cache.\n\n{verdict_table(verdicts, is_judged=True)}\n"
     )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-
 from tests.builders import TableBuilder, add
 from tests.capi.compiler import HOST, LIBRARY, compiled
 

@@ -51,7 +51,7 @@ def paused(driver, many_files_table):
         process.communicate()
 
 
-@pytest.mark.parametrize("sanitizer", ["address", "thread"])
+@pytest.mark.parametrize("sanitizer", ["address", pytest.param("thread", marks=pytest.mark.long)])
 def test_threads_scan_side_by_side(files_table, sanitizer):
     lines = sanitized(sanitizer).run("threads", files_table)
     assert lines == ["thread 10 0"] * 12

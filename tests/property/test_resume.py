@@ -10,8 +10,18 @@ from hypothesis import strategies as st
 
 from lazydelta import Config, Table
 from lazydelta.log import tuning
+from lazydelta.scan.plan import tuning as plan_tuning
 from tests.builders.strategies import histories
 from tests.support import examples, listed, memory_store, name_of
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _short_runs():
+    """Decode some row groups one by one, as large ones are, and small ones together."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(plan_tuning, "RUN_ROWS", 2)
+        yield
+
 
 BATCH_ROWS = st.integers(1, 5)
 CONFIGS = st.builds(
@@ -82,19 +92,19 @@ def check_shares(history, config, strategy, count):
     assert sorted(found) == sorted(history.live)
 
 
-@examples(60, long=2000)
+@examples(30, long=2000)
 @given(history=histories(), config=CONFIGS, batch_rows=BATCH_ROWS, strategy=STRATEGIES)
 def test_files_continue_after_every_batch(history, config, batch_rows, strategy):
     check_breaks(history, config, batch_rows, strategy)
 
 
-@examples(40, long=2000)
+@examples(20, long=2000)
 @given(history=histories(), config=CONFIGS, strategy=STRATEGIES, count=st.integers(1, 4))
 def test_shares_are_disjoint_and_together_complete(history, config, strategy, count):
     check_shares(history, config, strategy, count)
 
 
-@examples(20, long=1000)
+@examples(12, long=1000)
 @given(history=histories(), config=CONFIGS, limit=st.integers(0, 6), strategy=STRATEGIES)
 def test_a_limit_counts_files_of_all_resumptions(history, config, limit, strategy):
     store = memory_store()
@@ -115,7 +125,7 @@ def test_commits_read_in_blocks_continue_after_every_batch(strategy, monkeypatch
     monkeypatch.setattr(tuning, "BLOCK_BYTES", 300)
     monkeypatch.setattr(tuning, "STREAMED_BYTES", 900)
 
-    @settings(max_examples=25)
+    @settings(max_examples=12)
     @given(history=histories(), config=CONFIGS)
     def check(history, config):
         check_breaks(history, config, 2, strategy)
@@ -123,7 +133,7 @@ def test_commits_read_in_blocks_continue_after_every_batch(strategy, monkeypatch
     check()
 
 
-@examples(20, long=500)
+@examples(12, long=500)
 @given(history=histories(), config=CONFIGS, size=st.integers(1, 6))
 def test_pages_of_any_size_are_parts_of_the_scan(history, config, size):
     store = memory_store()

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lazydelta.ffi import tuning
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -55,7 +57,6 @@ _CArray._fields_ = [
 _SCHEMA_NODE = struct.Struct("=qqiiii")  # flags, children, dictionary, lengths of the strings
 _ARRAY_NODE = struct.Struct("=qqqiiii")  # length, nulls, offset, buffers, children, dictionary
 _BATCH_HEAD = struct.Struct("=qiiii")  # start of the block, nodes, buffers, length of the token
-_ALIGNMENT = 64
 _NO_BUFFER = -1
 _NO_METADATA = -1
 
@@ -63,7 +64,7 @@ _NO_METADATA = -1
 def schema_frame(schema: pa.Schema) -> bytes:
     """Return a schema: the number of its nodes, then each before its children."""
     exported = _CSchema()
-    schema._export_to_c(ctypes.addressof(exported))
+    schema._export_to_c(ctypes.addressof(exported))  # noqa: SLF001 - the only way to its C struct
     try:
         nodes = list(_nodes(exported))
         return struct.pack("=q", len(nodes)) + b"".join(map(_schema_node, nodes))
@@ -77,7 +78,7 @@ def batch_frame(batch: pa.RecordBatch, token: str) -> tuple[bytes, pa.Buffer]:
     block = batch.serialize()
     compact = pa.ipc.read_record_batch(block, batch.schema)
     exported = _CArray()
-    compact._export_to_c(ctypes.addressof(exported))
+    compact._export_to_c(ctypes.addressof(exported))  # noqa: SLF001 - likewise
     try:
         nodes = list(_nodes(exported))
         buffers = [
@@ -87,7 +88,9 @@ def batch_frame(batch: pa.RecordBatch, token: str) -> tuple[bytes, pa.Buffer]:
     finally:
         exported.release(exported)
     described = fixed + token.encode() + b"\0"
-    start = -(-(_BATCH_HEAD.size + len(described)) // _ALIGNMENT) * _ALIGNMENT
+    start = (
+        -(-(_BATCH_HEAD.size + len(described)) // tuning.BUFFER_ALIGNMENT) * tuning.BUFFER_ALIGNMENT
+    )
     head = _BATCH_HEAD.pack(start, len(nodes), len(buffers), len(token), 0)
     return (head + described).ljust(start, b"\0"), block
 
@@ -127,10 +130,10 @@ def _metadata(address: int | None) -> bytes | None:
     if address is None:
         return None
     end = address + 4
-    for _ in range(2 * c_int32_at(address)):
-        end += 4 + c_int32_at(end)
+    for _ in range(2 * _int32_at(address)):
+        end += 4 + _int32_at(end)
     return ctypes.string_at(address, end - address)
 
 
-def c_int32_at(address: int) -> int:
+def _int32_at(address: int) -> int:
     return ctypes.c_int32.from_address(address).value

@@ -1,10 +1,12 @@
 """`python -P -m lazydelta.ffi.worker`: one scan at a time, for the process at the other end.
 
-Standard input is a stream socket. A worker that loses its host ends at once, whatever it does.
+Standard input is a stream socket; capi/wire.c is the other side. A worker that loses its host ends
+at once, whatever it does.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import queue
 import signal
@@ -15,26 +17,28 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from lazydelta.errors import DeltaError, InternalError
+from lazydelta.ffi import tuning
 from lazydelta.ffi.arrow_frames import batch_frame, schema_frame
-from lazydelta.ffi.requests import OpenTables
+from lazydelta.ffi.open_tables import OpenTables
 from lazydelta.ffi.status import status_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lazydelta.ffi.requests import Answer
+    from lazydelta.ffi.open_tables import Answer
+    from lazydelta.scan import Delivered
 
 __all__ = ["main"]
 
-PROTOCOL = 1
+_PROTOCOL = 1
 _HEAD = struct.Struct("=iIq")  # kind, number of the request, length of the payload
 
-# Kinds of frames; capi/wire.h has the same.
-HELLO, SCHEMA, BATCH, END, ERROR = 1, 2, 3, 4, 5
-OPEN, LAZY, PLAN, CANCEL = 11, 12, 13, 14
+# Kinds of frames; capi/internal.h has the same.
+_HELLO, _SCHEMA, _BATCH, _END, _ERROR = 1, 2, 3, 4, 5
+_OPEN, _LAZY, _PLAN, _CANCEL = 11, 12, 13, 14
 
 
-class Frame(NamedTuple):
+class Request(NamedTuple):
     """A frame of the host."""
 
     kind: int
@@ -47,44 +51,48 @@ class Worker:
 
     def __init__(self, host: socket.socket) -> None:
         self._host = host
-        self._requests: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._cancelled = 0  # number of the latest request that the host cancelled
         self._tables = OpenTables()
 
     def run(self) -> None:
         """Serve until the host is gone."""
         threading.Thread(target=self._receive, name="ffi-host", daemon=True).start()
-        self._send(HELLO, 0, struct.pack("=i", PROTOCOL))
+        self._send(_HELLO, 0, struct.pack("=i", _PROTOCOL))
         while True:
             request = self._requests.get()
             try:
                 self._answer(request)
             except DeltaError as error:
                 self._send_error(request.number, error)
-            except (ArithmeticError, LookupError, TypeError, ValueError, OSError) as error:
-                wrapped = InternalError(f"{type(error).__name__}: {error}")
-                self._send_error(request.number, wrapped)
+            except Exception as error:  # noqa: BLE001 - the entry point: the host gets a status
+                problem = InternalError(f"{type(error).__name__}: {error}")
+                self._send_error(request.number, problem)
 
-    def _answer(self, request: Frame) -> None:
-        fields = request.payload.decode().split("\0")
-        answers = {OPEN: self._tables.open, LAZY: self._tables.lazy, PLAN: self._tables.plan}
-        answer = answers[request.kind](*fields)
-        with suppress(BrokenPipeError), answer.batches as batches:
+    def _answer(self, request: Request) -> None:
+        answer = self._start(request.kind, request.payload.decode().split("\0"))
+        with answer.batches as batches:
             self._send_batches(request.number, answer, batches)
 
-    def _send_batches(self, number: int, answer: Answer, batches: Iterable) -> None:
-        self._send(SCHEMA, number, struct.pack("=q", answer.version), schema_frame(answer.schema))
+    def _start(self, kind: int, fields: list[str]) -> Answer:
+        if kind == _OPEN:
+            return self._tables.open(*fields)
+        return self._tables.lazy(*fields) if kind == _LAZY else self._tables.plan(*fields)
+
+    def _send_batches(self, number: int, answer: Answer, batches: Iterable[Delivered]) -> None:
+        version = struct.pack("=q", answer.version)
+        self._send(_SCHEMA, number, version, schema_frame(answer.schema))
         for batch, token in batches:
             if self._cancelled == number:
                 break
             positions, block = batch_frame(batch, token)
-            self._send(BATCH, number, positions, memoryview(block))
-        self._send(END, number)
+            self._send(_BATCH, number, positions, memoryview(block))
+        self._send(_END, number)
 
     def _send_error(self, number: int, error: DeltaError) -> None:
-        name = type(error).__name__.encode()
-        text = struct.pack("=i", status_of(error)) + name + b"\0" + str(error).encode() + b"\0"
-        self._send(ERROR, number, text)
+        strings = (type(error).__name__, str(error))
+        encoded = (text.replace("\0", "").encode(errors="replace") + b"\0" for text in strings)
+        self._send(_ERROR, number, struct.pack("=i", status_of(error)), b"".join(encoded))
 
     def _send(self, kind: int, number: int, *parts: bytes | memoryview) -> None:
         length = sum(map(len, parts))
@@ -98,18 +106,17 @@ class Worker:
             while len(head := self._host.recv(_HEAD.size, socket.MSG_WAITALL)) == _HEAD.size:
                 kind, number, length = _HEAD.unpack(head)
                 payload = self._host.recv(length, socket.MSG_WAITALL) if length else b""
-                if kind == CANCEL:
+                if kind == _CANCEL:
                     self._cancelled = number
                 else:
-                    self._requests.put(Frame(kind, number, payload))
+                    self._requests.put(Request(kind, number, payload))
         os._exit(0)
 
 
 def main() -> None:
     """Serve standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which then ends this
-    # What the host left open is not ours: a pipe would stay open for as long as this process.
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    gc.set_threshold(tuning.OBJECTS_PER_COLLECTION)
     with socket.socket(fileno=0) as host:
         Worker(host).run()
 

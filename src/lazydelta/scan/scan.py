@@ -21,7 +21,7 @@ from lazydelta.replay.skipping import Pruner
 from lazydelta.scan import aggregates, read, resume
 from lazydelta.scan.plan.add_columns import ALL_FIELDS, PLAN_FIELDS, adds_schema
 from lazydelta.scan.plan.explain import Explanation, explain
-from lazydelta.scan.plan.positions import START
+from lazydelta.scan.plan.log_positions import START
 from lazydelta.scan.plan.run import ScanRun
 from lazydelta.scan.plan.scan_files import FileBatches, FileColumns, ScanFile
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lazydelta.expressions import Predicate
-    from lazydelta.scan.plan.positions import Position, RowPosition, Share
+    from lazydelta.scan.plan.log_positions import Position, RowPosition, Share
     from lazydelta.scan.resume import Delivered, FilePage, FileRecords, Pages, ResumeToken
     from lazydelta.schema import StructType
 
@@ -197,7 +197,8 @@ class Scan(RowScan):
         if records is not None:
             state = replace(state, records=records.to_json())
         placed = scan._placed_files(state)  # noqa: SLF001 - own class
-        self._last_run, self._listing = scan._last_run, scan._listing  # for `explain()`
+        # For `explain()`.
+        self._last_run, self._listing = scan._last_run, scan._listing  # noqa: SLF001 - own class
         return Stream(resume.delivered(placed, state, self._key))
 
     def file_record_schema(self, records: FileRecords | None = None) -> pa.Schema:

@@ -9,6 +9,7 @@ in its metadata before the end-of-stream marker; after an error it is cut off.
 from __future__ import annotations
 
 import io
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 import arro3.io
@@ -98,13 +99,16 @@ class _JsonLines:
         if clashes := sorted(set(_CONTROL_KEYS) & set(schema.names)):
             reason = f"has {clashes[0]!r}, which is a control line of NDJSON: accept {ARROW}"
             raise ConfigError("columns", reason)
+        self._has_other_maps = any(_has_other_map(field.type) for field in schema)
 
     def start(self) -> bytes:
         return b""
 
     def batch(self, delivered: Delivered) -> bytes:
         lines = io.BytesIO()
-        if delivered.batch.num_rows:
+        if self._has_other_maps:
+            lines.writelines(map(_value_line, delivered.batch.to_pylist()))
+        elif delivered.batch.num_rows:
             arro3.io.write_ndjson(delivered.batch, lines, explicit_nulls=True)
         lines.write(_line({"resume": delivered.token}))
         return lines.getvalue()
@@ -118,6 +122,27 @@ class _JsonLines:
 
 def _line(document: dict[str, Any]) -> bytes:
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _has_other_map(kind: pa.DataType) -> bool:
+    """Whether a type has a map whose keys are no strings, which JSON objects cannot have."""
+    if pa.types.is_map(kind) and kind.key_type not in (pa.string(), pa.large_string()):
+        return True
+    return any(_has_other_map(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _value_line(row: dict[str, Any]) -> bytes:
+    option = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
+    return orjson.dumps(row, default=_json_value, option=option)
+
+
+def _json_value(value: Any) -> Any:
+    """Return a value that orjson does not know, as the other encoder writes it."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Decimal):
+        return orjson.Fragment(str(value))
+    raise TypeError(type(value).__name__)
 
 
 class _ArrowStream:

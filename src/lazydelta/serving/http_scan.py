@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from lazydelta.serving.streams import ScanStream
 
 __all__ = ["ScanAnswer", "scan_answer", "wait_for_slot"]
+
+logger = logging.getLogger(__name__)
 
 
 async def wait_for_slot(service: ScanService, principal: Principal) -> Slot:
@@ -219,7 +222,7 @@ class ScanAnswer:
                 await self._write(send, data)
                 del data
                 delivered = await self._in_thread(lambda: next(self._stream, None))
-        except DeltaError as error:
+        except Exception as error:  # noqa: BLE001 - the client must not take this for the end
             await self._fail(send, error)
             return
         stream = self._stream
@@ -227,9 +230,12 @@ class ScanAnswer:
         await self._write(send, self._encode.end(facts))
         await self._send(send, _body(b"", more=False))
 
-    async def _fail(self, send: Send, error: DeltaError) -> None:
+    async def _fail(self, send: Send, error: Exception) -> None:
         """End the stream so that it cannot be taken for complete."""
         found = public_error(error, self._request.table)
+        if not found.code.explained:
+            extra = {"request_id": self._state.request_id}
+            logger.warning("scan failed", exc_info=error, extra=extra)
         self._outcome = found.kind
         line = self._encode.error(found.to_json(self._state.request_id))
         if line is not None:

@@ -10,17 +10,17 @@ import asyncio
 import contextlib
 import functools
 import logging
+import os
 import socket
 import ssl
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-import pyarrow as pa
-
 from lazydelta.errors import ConfigError, MissingExtraError
 from lazydelta.serving import tuning
 from lazydelta.serving.flight_server import FlightDoor
+from lazydelta.serving.process_memory import return_freed_memory
 from lazydelta.serving.service import ScanService
 
 try:
@@ -51,12 +51,13 @@ def serve(config: ServeConfig, started: Callable[[str], None] | None = None) -> 
         config: The settings.
         started: Called with the address of the HTTP server when it accepts requests.
     """
-    # This process is ours. Arrow's default pool keeps freed memory for each thread: 20 to 40 MB
-    # for each scan that waits for its client. jemalloc returns it.
-    with contextlib.suppress(NotImplementedError):
-        pa.set_memory_pool(pa.jemalloc_memory_pool())
-        pa.jemalloc_set_decay_ms(0)
-    _HttpServer(ScanService(config), started).run()
+    return_freed_memory()
+    server = _HttpServer(ScanService(config), started)
+    server.run()
+    if server.has_open_calls:
+        # gRPC would wait at exit for clients that do not read; their scans are closed.
+        logging.shutdown()
+        os._exit(0)
 
 
 class Door(Protocol):
@@ -139,6 +140,7 @@ class _HttpServer(uvicorn.Server):
         self._on_start = started
         self._doors = _doors(service)
         self._drains_until = float("inf")
+        self.has_open_calls = False
         super().__init__(_uvicorn_config(service))
         self._listener = _listener(service.config)
         host, port = self._listener.getsockname()[:2]
@@ -186,7 +188,8 @@ class _HttpServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End what is left, and say so."""
         for door in self._doors:
-            await asyncio.to_thread(door.shutdown, tuning.FORCED_STOP_SECONDS)
+            has_ended = await asyncio.to_thread(door.shutdown, tuning.FORCED_STOP_SECONDS)
+            self.has_open_calls |= not has_ended
         await super().shutdown(sockets)
         logger.info("stopped", extra={"scans_left": self._service.admission.running})
 

@@ -42,6 +42,9 @@ HISTORY_AT_MOST = 1000
 FORCED_STOP_SECONDS = 2.0
 """How long ended scans may take to send their last line at shutdown."""
 
+ARENAS_AT_MOST = 2
+"""Arenas of the C library: each keeps what its threads have freed."""
+
 TICKET_SECONDS = 3600
 """How long a Flight ticket is valid: the time between a plan and the start of its last share."""
 

@@ -85,6 +85,20 @@ def test_values_of_all_types_are_json():
     }
 
 
+def test_maps_whose_keys_are_no_strings_are_arrays_of_pairs():
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "map": pa.array([[(1, [{"a": b"\x01"}])]], pa.map_(pa.int32(), pa.list_(pa.struct([("a", pa.binary())])))),
+            "decimal": pa.array([Decimal("1.20")], pa.decimal128(10, 2)),
+            "instant": pa.array([moment], pa.timestamp("us", "UTC")),
+        }
+    )  # fmt: skip
+    assert encoder(NDJSON, batch.schema).batch(Delivered(batch, "x")).splitlines()[0] == (
+        b'{"map":[[1,[{"a":"01"}]]],"decimal":1.20,"instant":"2026-01-02T03:04:05Z"}'
+    )
+
+
 @pytest.mark.parametrize("name", ["resume", "end", "error"])
 def test_columns_that_look_like_control_lines_need_arrow(name):
     schema = pa.schema([(name, pa.string())])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lazydelta.log.checkpoints import Checkpoint, Leaf, LeafReader
     from lazydelta.replay import Reconciler
     from lazydelta.replay.skipping import Pruner
-    from lazydelta.scan.plan.positions import Piece, Share, Unit
+    from lazydelta.scan.plan.log_positions import Piece, Share, Unit
     from lazydelta.scan.plan.scan_metrics import ScanMetrics
 
 __all__ = ["CheckpointScan", "leaves_to_read"]
@@ -75,14 +75,14 @@ class _Window:
             if first < last:
                 yield batch.slice(first - start, last - first)
 
-    def runs(self, rows: int) -> Iterator[Sequence[int]]:
-        """Yield row groups that are decoded together: of small ones as many as fill a batch."""
+    def runs(self) -> Iterator[Sequence[int]]:
+        """Yield row groups that are decoded in one call: several small ones, or a large one."""
         run: list[int] = []
         num_rows = 0
         for group in self.row_groups:
             run.append(group)
             num_rows += self.reader.metadata.row_group(group).num_rows
-            if num_rows >= rows:
+            if num_rows >= tuning.RUN_ROWS:
                 yield run
                 run, num_rows = [], 0
         if run:
@@ -229,7 +229,7 @@ class CheckpointScan:
         predicate_columns = self._pruner.checkpoint_leaves(reader.columns)
         self._metrics.row_groups_read += len(groups)
         if not predicate_columns:
-            for run in window.runs(rows):
+            for run in window.runs():
                 for adds in self._decode_and_prune(window, columns, run, rows):
                     yield window.unit(run), adds
             return

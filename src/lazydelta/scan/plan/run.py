@@ -31,7 +31,7 @@ from lazydelta.replay import BatchSpool, Reconciler, SeenFiles, Trip, find_trip
 from lazydelta.scan.plan import tuning
 from lazydelta.scan.plan.add_columns import adds_schema, project_adds, take_adds
 from lazydelta.scan.plan.checkpoint_phase import CheckpointScan
-from lazydelta.scan.plan.positions import INLINE, REFERENCE, START, TAIL, Position, striped
+from lazydelta.scan.plan.log_positions import INLINE, REFERENCE, START, TAIL, Position, striped
 from lazydelta.scan.plan.reference_plan import reference_adds
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
 from lazydelta.snapshot import SnapshotState, undamaged_segment
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lazydelta.config import Config
     from lazydelta.log import CommitReader
     from lazydelta.replay.skipping import Pruner
-    from lazydelta.scan.plan.positions import Piece, Share, Unit
+    from lazydelta.scan.plan.log_positions import Piece, Share, Unit
     from lazydelta.scan.plan.strategy import Choice
 
 __all__ = ["ScanRun", "is_usable_compaction"]
@@ -340,14 +340,16 @@ class ScanRun:
     def _mark_delivered(self, segment: LogSegment, delivered: Position) -> None:
         """Record the keys of a checkpoint up to a position in it."""
         left = delivered.skip
+        if not left:
+            return
         with closing(self._start_checkpoint(segment, keys_only=True)) as scan:
             for unit, batch in self._checkpoint_batches(scan):
-                if unit[1:] >= delivered.unit[1:]:
-                    if not left:
-                        return
-                    batch = batch.slice(0, left)  # noqa: PLW2901 - the rest was not delivered
-                    left -= batch.num_rows
+                is_within = unit[1:] >= delivered.unit[1:]
+                batch = batch.slice(0, left) if is_within else batch  # noqa: PLW2901
                 self._reconciler.mark_emitted(batch.column("path"), batch.column("deletionVector"))
+                left -= batch.num_rows if is_within else 0
+                if not left:  # what follows may be damaged
+                    return
 
     def _fallback(self, trip: Trip) -> Iterator[Piece]:
         """Yield the live adds of the reference replay that this scan has not seen."""

@@ -20,3 +20,6 @@ MIN_SPLIT_BYTES = 16 << 20
 """A task for fewer bytes than this costs more than it saves."""
 FILE_OPEN_BYTES = 64 << 10
 """Cost of opening a log file, in bytes that could be read in that time."""
+RUN_ROWS = 1 << 16
+"""Rows from which row groups are decoded in a call of their own: the native decoder pays then,
+and a resumed scan repeats no more than one call."""

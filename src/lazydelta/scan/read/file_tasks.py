@@ -12,8 +12,8 @@ from lazydelta.expressions import evaluate
 from lazydelta.expressions.nodes import Column
 from lazydelta.formats import DeletionVectorGroup
 from lazydelta.scan import tuning
+from lazydelta.scan.plan.log_positions import START, Position
 from lazydelta.scan.plan.partition_arrays import partition_columns
-from lazydelta.scan.plan.positions import START, Position
 from lazydelta.scan.read.chosen_rows import ChosenVectors
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from lazydelta._stream import Stream
 from lazydelta.config import ReadOptions
 from lazydelta.expressions import split_conjuncts, to_skipping
 from lazydelta.scan import tuning
-from lazydelta.scan.plan.positions import START, Position, RowPosition
+from lazydelta.scan.plan.log_positions import START, Position, RowPosition
 from lazydelta.scan.plan.run import ScanRun
 from lazydelta.scan.plan.scan_metrics import ScanMetrics
 from lazydelta.scan.read.file_reader import FileReader
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from lazydelta.expressions import Predicate
     from lazydelta.replay.skipping import Pruner
-    from lazydelta.scan.plan.positions import Share
+    from lazydelta.scan.plan.log_positions import Share
     from lazydelta.scan.plan.strategy import Choice
     from lazydelta.scan.read.chosen_rows import ChosenRows
     from lazydelta.scan.read.file_reader import FileBatch

@@ -16,7 +16,7 @@ from lazydelta._stream import Stream
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lazydelta.scan.plan.positions import Position
+    from lazydelta.scan.plan.log_positions import Position
     from lazydelta.scan.resume.token import ResumeToken
 
 __all__ = ["FilePage", "Pages"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from lazydelta.errors import ResumeTokenExpiredError
 from lazydelta.log import LogFileKind, LogSegment, list_log
 from lazydelta.scan import tuning
-from lazydelta.scan.plan.positions import FIRST_ROW, START
+from lazydelta.scan.plan.log_positions import FIRST_ROW, START
 from lazydelta.scan.resume.token import ResumeToken, digest, table_name
 from lazydelta.snapshot import SnapshotState, load_snapshot
 

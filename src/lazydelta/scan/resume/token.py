@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lazydelta.errors import ResumeTokenError
-from lazydelta.scan.plan.positions import (
+from lazydelta.scan.plan.log_positions import (
     Position,
     RowPosition,
     Share,

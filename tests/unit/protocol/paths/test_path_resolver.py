@@ -241,6 +241,26 @@ class TestUris:
         assert S3.keys(S3.uris(logged)).to_pylist() == S3.keys(logged).to_pylist()
 
 
+class TestClientUris:
+    @pytest.mark.parametrize(
+        ("resolver", "uri"),
+        [
+            (LOCAL, "file:///data/my%20t/x%3F/a%20b"),
+            (S3, "s3://lake/my%20t/x%3F/a%20b"),
+            (AZURE, "abfss://lake@acct.dfs.core.windows.net/t/x%3F/a%20b"),
+        ],
+    )
+    def test_a_file_below_the_root_has_a_uri_that_a_client_can_open(self, resolver, uri):
+        assert resolver.client_uris(strings("x%3F/a%20b")).to_pylist() == [uri]
+
+    @pytest.mark.parametrize("resolver", [LOCAL, S3, AZURE])
+    @pytest.mark.parametrize("other", ["x/12:30", "a..b"])
+    @given(names=st.lists(st.text("aé%20 =+/", min_size=1).map(lambda name: f"n{name}")))
+    def test_an_unusual_path_changes_no_other_uri(self, resolver, other, names):
+        alone = resolver.client_uris(strings(*names)).to_pylist()
+        assert resolver.client_uris(strings(*names, other)).to_pylist()[:-1] == alone
+
+
 ROOTS = [
     "/data/t",
     "s3://lake/t",
