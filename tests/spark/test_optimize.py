@@ -80,8 +80,9 @@ def test_each_partition_of_a_z_order_is_a_bin(session, tmp_path, monkeypatch):
     here = twins.table.optimize(z_order=["x", "a-b"])
     assert found.quality == here.quality
     assert files_of(twins.spark) == files_of(twins.local)
-    history = ld.Table.open(twins.spark).history(1)[0]
-    assert history.raw["operationParameters"]["zOrderBy"] == '["x","a-b"]'
+    (history,), (expected,) = (ld.Table.open(u).history(1) for u in (twins.spark, twins.local))
+    assert history.raw["operationParameters"] == expected.raw["operationParameters"]
+    assert history.raw["operationParameters"]["zOrderBy"].startswith('["x",')
     twins.check()
 
 

@@ -14,7 +14,7 @@ import lazydelta.spark as executors
 from lazydelta.errors import ConfigError, FilesNotFoundError
 from lazydelta.spark import tuning
 from lazydelta.spark.maintenance import dead_file_search
-from tests.spark.maintained_tables import Twins, files_of, rows_of_file
+from tests.spark.maintained_tables import Twins, create, files_of, rows_of, rows_of_file
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 OLD = 1_700_000_000
@@ -46,16 +46,28 @@ def twins(tmp_path):
         path = Path(twins.spark, name)
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"orphan")
-    for path in Path(twins.spark).rglob("*"):
-        if path.is_file() and "_delta_log" not in path.parts:
-            os.utime(path, (OLD, OLD))
+    make_old(twins.spark)
     shutil.copytree(twins.spark, twins.local)
     return twins
+
+
+def make_old(url):
+    for name in objects(url):
+        os.utime(Path(url, name), (OLD, OLD))
 
 
 def objects(url):
     found = (path for path in Path(url).rglob("*") if path.is_file())
     return {str(path.relative_to(url)) for path in found if "_delta_log" not in path.parts}
+
+
+def inventory_of(paths):
+    return pa.table({
+        "path": paths,
+        "length": [3] * len(paths),
+        "isDir": [False] * len(paths),
+        "modificationTime": [OLD * 1000] * len(paths),
+    })  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", ["lite", "full"])
@@ -97,19 +109,13 @@ def test_files_that_are_young_or_needed_stay(session, twins):
 
 
 def test_an_inventory_replaces_the_listing(session, twins, tmp_path):
-    names = sorted(objects(twins.spark))
-    rows = {
-        "path": names,
-        "length": [6] * len(names),
-        "isDir": [False] * len(names),
-        "modificationTime": [OLD * 1000] * len(names),
-    }
+    rows = inventory_of(sorted(objects(twins.spark)))
     options = {"retention": 0, "mode": "full", "force": True}
-    expected = twins.table.vacuum(**options, inventory=pa.table(rows))
+    expected = twins.table.vacuum(**options, inventory=rows)
     ld.write(tmp_path / "inventory", rows)
     (file,) = (tmp_path / "inventory").glob("*.parquet")
     frame = session.read.parquet(str(file))
-    for inventory in (pa.table(rows), str(file), frame):
+    for inventory in (rows, str(file), frame):
         found = executors.vacuum(session, twins.spark, **options, inventory=inventory)
         assert sorted(found.paths) == sorted(expected.paths)
     with pytest.raises(ConfigError, match="has no column length"):
@@ -119,25 +125,72 @@ def test_an_inventory_replaces_the_listing(session, twins, tmp_path):
         executors.vacuum(session, twins.spark, **options, inventory=other)
 
 
-def test_deletes_that_fail_are_reported_and_recorded(session, tmp_path, monkeypatch):
-    for number in range(3):
-        ld.write(tmp_path, rows_of_file(number))
-    table = ld.Table.open(tmp_path)
-    stuck = next(iter(table.scan().files())).path
-    table.delete()
-    delete = dead_file_search.DistributedFiles.delete
+@pytest.mark.parametrize("inventory", [False, True])
+def test_tables_inside_the_table_stay(session, tmp_path, inventory):
+    url = tmp_path / "t"
+    create(url, "partitioned")
+    inner = [url / name for name in ("A", "p=a/b", "p=a/b/c")]
+    for place in inner:
+        ld.write(place, rows_of_file(0))
+        ld.Table.open(place).delete()
+        (place / "orphan").write_bytes(b"123")
+    for name in ("A-not/x", "p=a/b-not/x", "p=a/x"):
+        (url / name).parent.mkdir(exist_ok=True)
+        (url / name).write_bytes(b"123")
+    make_old(url)
+    before = {str(path) for path in url.rglob("*") if path.is_file()}
+    given = inventory_of([str(Path(path).relative_to(url)) for path in before])
+    options = {"retention": 0, "mode": "full", "force": True, "record": False}
+    found = executors.vacuum(
+        session, url, **options, inventory=given if inventory else None, dry_run=False
+    )
+    gone = before - {str(path) for path in url.rglob("*") if path.is_file()}
+    assert gone == {str(url / name) for name in ("A-not/x", "p=a/b-not/x", "p=a/x")}
+    assert (found.files_to_delete, found.files_deleted, found.bytes_deleted) == (3, 3, 9)
+    assert "3 directories with a Delta table of their own: A, p=a/b, p=a/b/c" in found.warnings[0]
+
+
+@pytest.mark.parametrize("mode", ["lite", "full"])
+def test_files_that_are_added_again_during_the_search_stay(session, tmp_path, monkeypatch, mode):
+    table = create(tmp_path)
+    rows, version = rows_of(tmp_path), table.version
+    table.delete("id < 80")
+    kept = objects(tmp_path)
+    table.write(rows_of_file(9))
+    table.delete("id >= 360")
+    dead = objects(tmp_path) - kept
+    make_old(tmp_path)
+    delete, planned = dead_file_search.DistributedFiles.delete, []
 
     def race(self, progress):
-        (tmp_path / stuck).unlink()
-        (tmp_path / stuck / "below").mkdir(parents=True)  # it cannot be deleted as a file
+        planned.append(self.files)
+        table.restore(version)
         return delete(self, progress)
 
     monkeypatch.setattr(dead_file_search.DistributedFiles, "delete", race)
-    found = executors.vacuum(session, tmp_path, 0, force=True, dry_run=False)
+    options = {"retention": 0, "mode": mode, "force": True, "dry_run": False}
+    found = executors.vacuum(session, tmp_path, **options)
+    assert planned == [3]
+    assert found.files_to_delete == found.files_deleted == len(dead) == 1
+    assert not dead & objects(tmp_path)
+    assert rows_of(tmp_path) == rows
+
+
+def test_deletes_that_fail_are_reported_and_recorded(session, tmp_path):
+    url = tmp_path / "t"
+    ld.write(url, rows_of_file(0))
+    for name in ("one", "two", "../x"):
+        (url / name).write_bytes(b"123")
+    (url / "link").symlink_to(tmp_path)  # no file outside the table's directory is deleted
+    found = executors.vacuum(
+        session, url, mode="full", inventory=inventory_of(["one", "two", "link/x"]), dry_run=False
+    )
     assert (found.files_to_delete, found.files_deleted, found.files_failed) == (3, 2, 1)
     (failure,) = found.failures
-    assert failure.startswith(f"{stuck}: ")
-    assert table.history(1)[0].raw["operationParameters"] == {"status": "FAILED"}
+    assert failure.startswith("link/x: ")
+    assert objects(tmp_path) >= {"x"}
+    end = ld.Table.open(url).history(1)[0]
+    assert end.raw["operationParameters"] == {"status": "FAILED"}
 
 
 def test_restored_files_are_those_of_one_process(session, twins, monkeypatch):
