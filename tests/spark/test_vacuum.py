@@ -70,6 +70,7 @@ def inventory_of(paths):
     })  # fmt: skip
 
 
+@pytest.mark.long  # eight searches, which start many jobs
 @pytest.mark.parametrize("mode", ["lite", "full"])
 def test_deleted_files_are_those_of_one_process(session, twins, mode):
     version = twins.table.version - 2
@@ -106,6 +107,24 @@ def test_files_that_are_young_or_needed_stay(session, twins):
     with pytest.raises(ConfigError, match="column mapping"):
         executors.vacuum(session, twins.spark, where="p = 'a'")
     assert ld.Table.open(twins.spark).version == version
+
+
+@pytest.mark.parametrize("where", [None, "p = 'a'"])
+def test_a_log_that_does_not_reach_back_leaves_the_files_of_its_checkpoint(
+    session, tmp_path, where
+):
+    table = create(tmp_path, "partitioned")
+    table.delete("id < 40")
+    table.delete("id >= 200")
+    table.checkpoint()
+    for version in range(table.version - 1):
+        (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
+    expected = table.vacuum(0, force=True, where=where)
+    found = executors.vacuum(session, tmp_path, 0, force=True, where=where)
+    assert sorted(found.paths) == sorted(expected.paths)
+    assert found.files_to_delete == (6 if where is None else 2)
+    assert found.warnings == expected.warnings
+    assert 'mode="full"' in found.warnings[0]
 
 
 def test_an_inventory_replaces_the_listing(session, twins, tmp_path):
@@ -193,6 +212,7 @@ def test_deletes_that_fail_are_reported_and_recorded(session, tmp_path):
     assert end.raw["operationParameters"] == {"status": "FAILED"}
 
 
+@pytest.mark.long  # it compares versions six times
 def test_restored_files_are_those_of_one_process(session, twins, monkeypatch):
     monkeypatch.setattr(tuning, "FILES_LOOKED_UP", 2)
     for version in (3, 7):
