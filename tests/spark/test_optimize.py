@@ -12,6 +12,12 @@ from lazydelta.spark.maintenance import bin_workers
 from lazydelta.spark.maintenance.bin_workers import ExecutorWorkers
 from tests.spark.maintained_tables import KINDS, Twins, create, files_of
 
+LONG_KINDS = [
+    kind if kind == "vectors-tracked" else pytest.param(kind, marks=pytest.mark.long)
+    for kind in KINDS
+]
+"""The same kinds, of which one is quick enough for every run."""
+
 
 @pytest.fixture
 def session(spark):
@@ -34,7 +40,7 @@ def test_compacted_files_are_those_of_one_process(spark, tmp_path, kind):
     assert not executors.optimize(spark, twins.spark).versions
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", LONG_KINDS)
 def test_executors_select_the_files_of_one_process(session, tmp_path, monkeypatch, kind):
     twins = Twins(tmp_path, kind)
     limit = sum(f.size for f in twins.table.scan().files()) // 2
@@ -52,7 +58,7 @@ def never(*_):
     raise AssertionError("the driver lists the files")
 
 
-@pytest.mark.parametrize("replayed", [False, True])
+@pytest.mark.parametrize("replayed", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_shuffle_clusters_as_one_process(session, spark, tmp_path, monkeypatch, replayed):
     monkeypatch.setattr(tuning, "CLUSTERED_IN_ONE_TASK", 0)
     twins = Twins(tmp_path, cluster_by=("x", "id"))
@@ -73,6 +79,7 @@ def test_a_shuffle_clusters_as_one_process(session, spark, tmp_path, monkeypatch
     assert not ld.Table.open(twins.spark).optimize().versions
 
 
+@pytest.mark.long  # it sorts the rows of three partitions
 def test_each_partition_of_a_z_order_is_a_bin(session, tmp_path, monkeypatch):
     monkeypatch.setattr(tuning, "CLUSTERED_IN_ONE_TASK", 2500)
     twins = Twins(tmp_path, "mapped-vectors-partitioned")
@@ -86,7 +93,7 @@ def test_each_partition_of_a_z_order_is_a_bin(session, tmp_path, monkeypatch):
     twins.check()
 
 
-@pytest.mark.parametrize("kind", ["vectors-tracked", "mapped-vectors-partitioned"])
+@pytest.mark.parametrize("kind", LONG_KINDS[1:])
 def test_purged_files_are_those_of_one_process(spark, session, tmp_path, kind):
     twins = Twins(tmp_path, kind)
     for url in (twins.spark, twins.local):

@@ -109,7 +109,7 @@ def test_files_that_are_young_or_needed_stay(session, twins):
     assert ld.Table.open(twins.spark).version == version
 
 
-@pytest.mark.parametrize("where", [None, "p = 'a'"])
+@pytest.mark.parametrize("where", [None, pytest.param("p = 'a'", marks=pytest.mark.long)])
 def test_a_log_that_does_not_reach_back_leaves_the_files_of_its_checkpoint(
     session, tmp_path, where
 ):
@@ -127,6 +127,7 @@ def test_a_log_that_does_not_reach_back_leaves_the_files_of_its_checkpoint(
     assert 'mode="full"' in found.warnings[0]
 
 
+@pytest.mark.long  # five searches
 def test_an_inventory_replaces_the_listing(session, twins, tmp_path):
     rows = inventory_of(sorted(objects(twins.spark)))
     options = {"retention": 0, "mode": "full", "force": True}
@@ -144,7 +145,7 @@ def test_an_inventory_replaces_the_listing(session, twins, tmp_path):
         executors.vacuum(session, twins.spark, **options, inventory=other)
 
 
-@pytest.mark.parametrize("inventory", [False, True])
+@pytest.mark.parametrize("inventory", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_tables_inside_the_table_stay(session, tmp_path, inventory):
     url = tmp_path / "t"
     create(url, "partitioned")
@@ -169,7 +170,7 @@ def test_tables_inside_the_table_stay(session, tmp_path, inventory):
     assert "3 directories with a Delta table of their own: A, p=a/b, p=a/b/c" in found.warnings[0]
 
 
-@pytest.mark.parametrize("mode", ["lite", "full"])
+@pytest.mark.parametrize("mode", [pytest.param("lite", marks=pytest.mark.long), "full"])
 def test_files_that_are_added_again_during_the_search_stay(session, tmp_path, monkeypatch, mode):
     table = create(tmp_path)
     rows, version = rows_of(tmp_path), table.version
